@@ -1,0 +1,57 @@
+# `make demo` and `make test` need nothing but Python 3.11 or 3.12 and a package index; each sets itself up in .venv.
+PYTHON ?= $(shell for p in python3.12 python3.11 python3; do \
+  $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
+VENV ?= .venv
+BIN = $(VENV)/bin
+# Parts of the tests to leave out where a system package is missing and may not be installed, e.g. LEAVE_OUT=terminal
+LEAVE_OUT ?=
+PYTEST_ARGS ?=
+export HF_HUB_OFFLINE = 1
+export TOKENIZERS_PARALLELISM = false
+
+.PHONY: demo demo-reflect demo-seeds test test-long lint bench clean
+
+demo: $(VENV)/.runtime
+	$(BIN)/python -m benchmarks.demo
+
+demo-reflect: $(VENV)/.runtime
+	$(BIN)/python -m benchmarks.demo --reflect
+
+demo-seeds: $(VENV)/.runtime
+	$(BIN)/python -m benchmarks.demo_seeds
+
+bench: $(VENV)/.runtime
+	$(BIN)/python -m benchmarks.speed
+
+test: $(VENV)/.develop
+	tests/system_packages.sh "$(LEAVE_OUT)"
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
+	@test -z "$(LEAVE_OUT)" || echo "Left out by LEAVE_OUT: $(LEAVE_OUT)"
+
+test-long: $(VENV)/.develop
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+lint: $(VENV)/.develop
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+$(VENV)/.python:
+	@test -n "$(PYTHON)" || { echo "mage-envs needs Python 3.11 or 3.12; set PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || tests/system_packages.sh --venv $(PYTHON)
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# torch comes first, by its exact version: then no other package's wish for it can pull another build.
+$(VENV)/.runtime: $(VENV)/.python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all]"
+	@touch $@
+
+$(VENV)/.develop: $(VENV)/.runtime
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,dev]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

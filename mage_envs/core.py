@@ -1,0 +1,200 @@
+"""The nouns of the suite: a game, a turn, a policy, a task.
+
+Everything above this file speaks only these types. A game holds rules and text, nothing of Gymnasium or
+torch; a policy sees a `Turn`, never the game, so it cannot peek.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+
+class IllegalAction(ValueError):
+    """An action text that the rules do not allow now; the game's state is unchanged."""
+
+    def __init__(self, action: str, legal_actions: Sequence[str]) -> None:
+        shown = action if len(action) <= 40 else action[:37] + "..."
+        super().__init__(f"{shown!r} is not legal; choose one of: {', '.join(legal_actions)}.")
+
+
+class Turn(NamedTuple):
+    """Everything one player may know when asked to move."""
+
+    player: int
+    observation: str
+    legal_actions: tuple[str, ...]
+    information_state: str
+    """Key that is equal exactly when the player knows the same; tables of policies use it."""
+    episode: int = 0
+    """Index of the episode in the meta-episode (0 outside of one)."""
+    history: tuple[str, ...] = ()
+    """All actions so far, by all players, in games of perfect information; else empty."""
+
+
+class Policy(Protocol):
+    """What plays a seat. Any class with these two methods is one; there is no base class."""
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Starts a hand; `rng` is the policy's only source of randomness until the next reset."""
+
+    def act(self, turn: Turn) -> str:
+        """Returns one of `turn.legal_actions`."""
+        ...
+
+
+@runtime_checkable
+class RemembersMetaEpisode(Protocol):
+    """A policy that keeps something between the hands of a meta-episode."""
+
+    def begin_meta_episode(self) -> None:
+        """Forgets everything; called once before episode 0."""
+
+
+@runtime_checkable
+class ExactPolicy(Protocol):
+    """A policy whose action probabilities are known exactly, so that ceilings against it can be computed."""
+
+    def reset(self, rng: np.random.Generator) -> None: ...
+
+    def act(self, turn: Turn) -> str: ...
+
+    def distribution(self, turn: Turn) -> Mapping[str, float]:
+        """Probability of every legal action (missing ones are 0); sums to 1, depends on `turn` alone."""
+        ...
+
+
+@runtime_checkable
+class StatePolicy(Protocol):
+    """A policy that is a function of the information state, so that its replies can be tabulated.
+
+    If `deterministic`, it never draws; else it draws exactly one `rng.random()` per decision.
+    """
+
+    deterministic: bool
+
+    def cuts(self, turn: Turn) -> tuple[tuple[tuple[float, str], ...], str]:
+        """((threshold, action), ...) in rising order, and the action for draws above the last threshold."""
+        ...
+
+
+class HandResult(NamedTuple):
+    """How one hand ended for the learner."""
+
+    value: float
+    """The learner's return in the game's own unit (chips; 1/0/-1)."""
+    timeout: bool = False
+    seat: int = 0
+
+
+EpisodeReward = Callable[[Sequence[HandResult], int], float]
+"""Maps the hands finished so far and the number of hands planned to the task reward R so far.
+
+It must be 0 for no hands. The reward of one hand is the difference it makes.
+"""
+
+
+def outcome_reward(hands: Sequence[HandResult], planned: int) -> float:
+    """+10 for a positive episode total, -10 for a negative one, 0 for neither (method.md, Appendix A)."""
+    total = sum(hand.value for hand in hands)
+    return 10.0 if total > 0 else -10.0 if total < 0 else 0.0
+
+
+class TextGame(ABC):
+    """The rules of one turn-based game in text, for 1 to N players; one instance plays one hand at a time.
+
+    Subclasses set the class attributes and write the abstract methods. `reset` may be called at any time.
+    """
+
+    name: ClassVar[str]
+    """Name in ids: `KuhnPoker` gives `mage/KuhnPoker-v0`."""
+    num_players: ClassVar[int] = 2
+    rules: ClassVar[str]
+    """Prose for the prompt: rules, goal, and the form of an action."""
+    perfect_information: ClassVar[bool] = False
+    min_return: ClassVar[float] = -1.0
+    """The worst return of a hand, in the game's unit; what a timed-out hand counts where a protocol says so."""
+    max_return: ClassVar[float] = 1.0
+    max_turns: ClassVar[int] = 20
+    """Default limit of the learner's answers per hand."""
+    length_penalty: ClassVar[float] = 0.0
+    """c_len of the length penalty."""
+    invalid_penalty: ClassVar[float] = 0.5
+    default_opponent: ClassVar[Any] = "uniform"
+    """Name, or mapping of names to weights (a pool), seated where the user names none."""
+    history_window: ClassVar[int] = 7
+    """Turns of the current episode shown in a play prompt."""
+    full_turns: ClassVar[int] = 2
+    """The newest turns of that window shown with their observation; older ones as action only."""
+    reflect_window: ClassVar[int] = 7
+    """Turns of an earlier episode shown in a reflect prompt or in the memory."""
+    unit: ClassVar[str] = "points"
+    """Unit of the returns, for tables."""
+    rewards: ClassVar[Mapping[str, EpisodeReward]] = {"task": outcome_reward, "released": outcome_reward}
+    """Named task rewards: `task` (protocol adaptive), `released` (protocol paper), others by name."""
+
+    @abstractmethod
+    def reset(self, rng: np.random.Generator) -> None:
+        """Starts a fresh hand; all chance comes from `rng`."""
+
+    @abstractmethod
+    def current_player(self) -> int | None:
+        """The player to move, None when the hand is over."""
+
+    @abstractmethod
+    def legal_actions(self) -> tuple[str, ...]:
+        """The current player's legal action texts, in a fixed order; empty when the hand is over.
+
+        Games of free text (WebShop) return examples or nothing; then `apply` decides.
+        """
+
+    @abstractmethod
+    def observe(self, player: int) -> str:
+        """What `player` sees now; after the end also the result."""
+
+    @abstractmethod
+    def apply(self, action: str) -> None:
+        """Plays `action` for the current player, else raises `IllegalAction` with the state unchanged."""
+
+    @abstractmethod
+    def returns(self) -> tuple[float, ...]:
+        """Each player's return in the game's unit; zeros before the end."""
+
+    def information_state(self, player: int) -> str:
+        """Key of what `player` knows; the observation, unless a game has a shorter one."""
+        return self.observe(player)
+
+    def history(self) -> tuple[str, ...]:
+        """All actions so far in games of perfect information, else empty."""
+        return ()
+
+    def actions(self) -> tuple[str, ...] | None:
+        """The fixed set of all actions in a fixed order, None where the game has none (free text)."""
+        return None
+
+    def turn(self, player: int, episode: int = 0) -> Turn:
+        """What `player` may know when asked to move."""
+        return Turn(
+            player, self.observe(player), self.legal_actions(), self.information_state(player), episode,
+            self.history(),
+        )  # fmt: skip
+
+    def is_success(self, hands: Sequence[HandResult]) -> bool:
+        """Whether an episode of these hands succeeded; a timeout never does."""
+        return sum(hand.value for hand in hands) > 0 and not any(hand.timeout for hand in hands)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One evaluation unit: what to play, against whom, from where. A suite is a tuple of tasks."""
+
+    env_id: str
+    opponent: str | None = None
+    """Registered opponent name; None: drawn from the environment's default by the seed."""
+    seat: int | None = None
+    """Seat of the first hand (seat0); None: from the seed."""
+    seed: int = 0

@@ -1,0 +1,292 @@
+"""`TextGameEnv`: one episode of a text game as a Gymnasium environment, the other seats taken by opponents."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import gymnasium as gym
+import numpy as np
+
+from mage_envs.core import HandResult, IllegalAction, Policy, RemembersMetaEpisode, TextGame, Turn
+from mage_envs.parser import INVALID
+from mage_envs.randomness import FURTHER_OPPONENTS, GAME, OPPONENT, SharedStream, Streams
+from mage_envs.spaces import FreeText
+
+SEATS = ("first", "second", "alternate", "fixed")
+"""Seat of hand j: always first, always second, (seat0 + j) mod players, or seat0 throughout."""
+ON_INVALID = ("retry", "forfeit")
+"""An illegal action leaves the state and spends a turn, or loses the hand at the game's worst return."""
+
+
+class OpponentFailure(RuntimeError):
+    """An opponent raised, or answered with an illegal action."""
+
+
+class Seated(NamedTuple):
+    """The opponents of one episode or meta-episode: one policy per other seat, in playing order after the learner."""
+
+    name: str
+    policies: tuple[Policy, ...]
+    draws: bool = True
+    """False where every policy is deterministic, so that nobody needs a random stream."""
+    remembering: tuple[RemembersMetaEpisode, ...] = ()
+    """Those of `policies` that keep something between the hands of a meta-episode."""
+
+
+class OpponentSource(Protocol):
+    """Where an environment gets its opponents from."""
+
+    def draw(self, rng: np.random.Generator) -> Seated:
+        """Draws from the pool; a single opponent draws nothing from `rng`."""
+        ...
+
+    def named(self, name: str) -> Seated:
+        """The opponent of that registered name."""
+        ...
+
+
+_IDLE = np.random.Generator(np.random.PCG64(0))
+"""Handed to policies that declare never to use it."""
+
+
+class TextGameEnv(gym.Env[str, str]):
+    """One episode (of `hands_per_episode` hands) of `game` against opponents drawn from `opponents`.
+
+    Action: the plain action text. Observation: the raw text for the learner's seat; when a hand ended within
+    the step, its result comes first. Reward: the game's own return of each hand that ended in the step (chips;
+    1/0/-1), else 0. An illegal action pays 0 and spends a turn. Running out of `max_turns` answers in a hand
+    terminates the episode as a timeout; the running and the unplayed hands then count `timeout_value`.
+    `info`: seat, legal_actions, invalid_reason; at the end also success, timeout and opponent.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012  (Gymnasium's own annotation)
+    observation_keys: ClassVar[tuple[str, ...]] = ("opponent", "seat")
+
+    def __init__(
+        self,
+        game: TextGame,
+        opponents: OpponentSource,
+        *,
+        seat: str = "alternate",
+        hands_per_episode: int = 1,
+        max_turns: int | None = None,
+        on_invalid: str = "retry",
+        timeout_value: float = 0.0,
+        render_mode: str | None = None,
+    ) -> None:
+        check_choice("seat", seat, SEATS)
+        check_choice("on_invalid", on_invalid, ON_INVALID)
+        check_choice("render_mode", render_mode, (None, "ansi"))
+        check_positive("hands_per_episode", hands_per_episode)
+        self.game = game
+        self.opponents = opponents
+        self.seat_mode = seat
+        self.hands_per_episode = hands_per_episode
+        self.max_turns = game.max_turns if max_turns is None else max_turns
+        check_positive("max_turns", self.max_turns)
+        self.forfeits = on_invalid == "forfeit"
+        self.timeout_value = timeout_value
+        self.render_mode = render_mode
+        self.observation_space = FreeText()
+        self.action_space = FreeText()
+        self.over: bool = True
+        self.hands: list[HandResult] = []
+        """Results of the hands of the running episode."""
+        self.seated = Seated("", ())
+        self.seat = 0
+        """The learner's seat in the running hand."""
+        self.timed_out = False
+        self.hand_result = ""
+        """The learner's last view of the hand that ended last."""
+        self._carried = ""
+        self._turns = 0
+        self._streams: Streams | None = None
+
+    # -- the episode, driven by `reset`/`step` here and by MetaEpisode --------------------------------------
+
+    def draw_seat(self, rng: np.random.Generator) -> int:
+        """The seat of the first hand."""
+        if self.seat_mode == "first" or self.game.num_players == 1:
+            return 0
+        if self.seat_mode == "second":
+            return 1
+        return int(rng.random() * self.game.num_players)
+
+    def begin(self, seated: Seated, seat0: int, streams: Streams, episode: int = 0, deal_episode: int = 0) -> None:
+        """Starts episode `episode` of a meta-episode that began in seat `seat0`.
+
+        `deal_episode` keys the game's chance: equal numbers deal equal hands.
+        """
+        self.seated = seated
+        self._seat0 = seat0
+        self._streams = streams
+        self._episode = episode
+        self._deal_episode = deal_episode
+        self._alternates = self.seat_mode == "alternate" and self.game.num_players > 1
+        self.hands = []
+        self.over = False
+        self.timed_out = False
+        self.hand_result = ""
+        self._carried = ""
+        self._start_hand(0)
+
+    def seat_of(self, hand: int) -> int:
+        """The learner's seat in a hand of this episode: hand j of the meta-episode has seat (seat0 + j) mod players."""
+        if not self._alternates:
+            return self._seat0
+        return (self._seat0 + self._episode * self.hands_per_episode + hand) % self.game.num_players
+
+    def _start_hand(self, hand: int) -> None:
+        streams = self._streams
+        assert streams is not None
+        game = self.game
+        self.seat = self.seat_of(hand)
+        self._turns = 0
+        game.reset(streams.stream(GAME, self._deal_episode, hand))
+        seated = self.seated
+        for index, policy in enumerate(seated.policies):
+            role = OPPONENT if index == 0 else FURTHER_OPPONENTS + index
+            policy.reset(streams.stream(role, self._episode, hand) if seated.draws else _IDLE)
+        if game.current_player() != self.seat:
+            self._advance()
+
+    def _advance(self) -> None:
+        """Lets the opponents play until it is the learner's turn or the hand is over."""
+        game, seat = self.game, self.seat
+        player = game.current_player()
+        while player != seat:
+            if player is None:
+                self._end_hand(game.returns()[seat], game.observe(seat))
+                return
+            seated = self.seated
+            policy = seated.policies[(player - seat - 1) % game.num_players]
+            try:
+                game.apply(policy.act(game.turn(player, self._episode)))
+            except Exception as error:
+                raise OpponentFailure(f"Opponent {seated.name!r} failed in {game.name}: {error}") from error
+            player = game.current_player()
+
+    def _end_hand(self, value: float, result: str) -> None:
+        self.hands.append(HandResult(value, False, self.seat))
+        self.hand_result = result
+        if len(self.hands) >= self.hands_per_episode:
+            self.over = True
+        else:
+            self._carried = f"{self._carried}{result}\n\n"
+            self._start_hand(len(self.hands))
+
+    def time_out(self) -> None:
+        """Ends the episode as a timeout: the running and every unplayed hand count `timeout_value`."""
+        for hand in range(len(self.hands), self.hands_per_episode):
+            self.hands.append(HandResult(self.timeout_value, True, self.seat_of(hand)))
+        self.hand_result = "You ran out of turns: the episode is over and not won."
+        self.over = self.timed_out = True
+
+    def play(self, action: str) -> str | None:
+        """Plays the learner's action; returns None, or why it counts as invalid."""
+        self._carried = ""
+        self._turns += 1
+        turns = self._turns
+        hand = len(self.hands)
+        try:
+            self.game.apply(action)
+        except IllegalAction:
+            if self.forfeits:
+                self._end_hand(self.game.min_return, "Your answer was not a legal action: you forfeit the hand.")
+            elif turns >= self.max_turns:
+                self.time_out()
+            return INVALID
+        self._advance()
+        if turns >= self.max_turns and len(self.hands) == hand:
+            self.time_out()
+        return None
+
+    def observation(self) -> str:
+        """The raw text for the learner now."""
+        text = self.hand_result if self.over else self.game.observe(self.seat)
+        return self._carried + text if self._carried else text
+
+    def anchor(self) -> str:
+        """The raw observation of the running hand alone: what equal decision points have in common."""
+        return self.game.observe(self.seat)
+
+    def _is_over(self) -> bool:
+        return self.over
+
+    def turn(self) -> Turn:
+        """The learner's turn."""
+        return self.game.turn(self.seat, self._episode)
+
+    def succeeded(self) -> bool:
+        """Whether the finished episode is a success."""
+        return self.game.is_success(self.hands)
+
+    # -- Gymnasium ------------------------------------------------------------------------------------------
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Starts an episode. `options`: `opponent` (registered name) and `seat` (of the first hand)."""
+        super().reset(seed=seed)
+        rng = self.np_random
+        if options:
+            name, seat = read_options(options, self.observation_keys, self.game.num_players)
+        else:
+            name = seat = None
+        seat0 = self.draw_seat(rng)
+        seated = self.opponents.draw(rng)
+        if name is not None:
+            seated = self.opponents.named(name)
+        self.begin(seated, seat0 if seat is None else seat, SharedStream(rng))
+        return self.observation(), {"seat": self.seat, "legal_actions": self._legal(), "invalid_reason": None}
+
+    def _legal(self) -> tuple[str, ...]:
+        return () if self.over else self.game.legal_actions()
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        if self.over:
+            raise gym.error.ResetNeeded("The episode is over (or was never started): call reset() before step().")
+        done = len(self.hands)
+        reason = self.play(action)
+        reward = 0.0
+        if len(self.hands) > done:
+            reward = sum([hand.value for hand in self.hands[done:]])
+        if not self._is_over():
+            info = {"seat": self.seat, "legal_actions": self.game.legal_actions(), "invalid_reason": reason}
+            return self.observation(), reward, False, False, info
+        return self.observation(), reward, True, False, self._final_info(reason)
+
+    def _final_info(self, reason: str | None) -> dict[str, Any]:
+        return {
+            "seat": self.seat,
+            "legal_actions": (),
+            "invalid_reason": reason,
+            "success": self.succeeded(),
+            "timeout": self.timed_out,
+            "opponent": self.seated.name,
+        }
+
+    def render(self) -> str | None:
+        """The observation, in mode `ansi`."""
+        return self.observation() if self.render_mode == "ansi" else None
+
+
+def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    """Raises ValueError where an option has an unknown value."""
+    if value not in choices:
+        raise ValueError(f"{name}={value!r} is unknown; choose one of: {', '.join(map(repr, choices))}.")
+
+
+def check_positive(name: str, value: int) -> None:
+    """Raises ValueError unless `value` is a positive whole number."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name}={value!r} must be a whole number of at least 1.")
+
+
+def read_options(options: dict[str, Any], known: tuple[str, ...], players: int) -> tuple[str | None, int | None]:
+    """Reads `opponent` and `seat` from the options of `reset`; unknown keys are an error."""
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise ValueError(f"reset(options=...) has unknown keys {unknown}; known: {', '.join(known)}.")
+    seat = options.get("seat")
+    if seat is not None and seat not in range(players):
+        raise ValueError(f"reset(options={{'seat': {seat!r}}}) must be a seat from 0 to {players - 1}.")
+    return options.get("opponent"), seat

@@ -1,0 +1,149 @@
+"""Games small enough to be a table: every position is one shared, precomputed node, and a move is a dict lookup."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from mage_envs.core import IllegalAction, TextGame, Turn
+
+NOBODY: tuple[str, ...] = ()
+
+
+class GameNode(Protocol):
+    """A position of an enumerable game, for exact analysis: no chance below the roots' draw."""
+
+    @property
+    def player(self) -> int | None: ...
+
+    @property
+    def legal(self) -> tuple[str, ...]: ...
+
+    @property
+    def returns(self) -> tuple[float, ...]: ...
+
+    @property
+    def children(self) -> Mapping[str, GameNode]: ...
+
+    def turn(self) -> Turn: ...
+
+
+class EnumerableGame(Protocol):
+    """A game whose whole tree is at hand: chance draws one root, then only players move."""
+
+    name: ClassVar[str]
+    num_players: ClassVar[int]
+
+    def roots(self) -> Sequence[tuple[float, GameNode]]:
+        """The roots with their probabilities."""
+        ...
+
+
+class TableNode:
+    """One position. `observations` and `keys` have one text per player."""
+
+    __slots__ = ("accepted", "children", "keys", "legal", "observations", "player", "returns")
+
+    def __init__(
+        self,
+        player: int | None,
+        observations: tuple[str, ...],
+        keys: tuple[str, ...],
+        returns: tuple[float, ...],
+    ) -> None:
+        self.player = player
+        self.observations = observations
+        self.keys = keys
+        self.returns = returns
+        self.legal: tuple[str, ...] = NOBODY
+        self.children: dict[str, TableNode] = {}
+        """Canonical action text to the next node, in the order of `legal`."""
+        self.accepted: dict[str, tuple[str, TableNode]] = {}
+        """Every accepted spelling to (canonical text, next node)."""
+
+    def connect(self, children: Mapping[str, TableNode], spellings: Mapping[str, Sequence[str]] = {}) -> None:
+        """Sets the moves; `spellings` lists further accepted texts of a canonical one, in lower case."""
+        self.legal = tuple(children)
+        self.children = dict(children)
+        for action, child in children.items():
+            for text in (action, *spellings.get(action, ())):
+                self.accepted[text] = (action, child)
+
+    def turn(self) -> Turn:
+        """The mover's turn, without history."""
+        if self.player is None:
+            raise ValueError("The hand is over: nobody is to move.")
+        return Turn(self.player, self.observations[self.player], self.legal, self.keys[self.player])
+
+
+class TableGame(TextGame):
+    """Machinery of a table game; a subclass writes `roots` and the texts."""
+
+    node: TableNode
+    """The current position."""
+    _history: tuple[str, ...] = ()
+
+    def roots(self) -> Sequence[tuple[float, TableNode]]:
+        """The roots with their probabilities."""
+        raise TypeError(f"{type(self).__name__} must define roots().")
+
+    def reset(self, rng: np.random.Generator) -> None:
+        roots = self.roots()
+        self.start(self.root_at(rng.random()) if len(roots) > 1 else roots[0][1])
+
+    def root_at(self, draw: float) -> TableNode:
+        """The root for a uniform draw in [0, 1): each has its probability's share of it, in order."""
+        roots = self.roots()
+        for probability, node in roots:
+            draw -= probability
+            if draw < 0:
+                return node
+        return roots[-1][1]
+
+    def start(self, node: TableNode) -> None:
+        """Puts the game at a root."""
+        self.node = node
+        self._history = ()
+
+    def current_player(self) -> int | None:
+        return self.node.player
+
+    def legal_actions(self) -> tuple[str, ...]:
+        return self.node.legal
+
+    def observe(self, player: int) -> str:
+        return self.node.observations[player]
+
+    def information_state(self, player: int) -> str:
+        return self.node.keys[player]
+
+    def returns(self) -> tuple[float, ...]:
+        return self.node.returns
+
+    def history(self) -> tuple[str, ...]:
+        return self._history
+
+    def turn(self, player: int, episode: int = 0) -> Turn:
+        node = self.node
+        return Turn(
+            player, node.observations[player], node.legal if node.player == player else NOBODY, node.keys[player],
+            episode, self._history,
+        )  # fmt: skip
+
+    def apply(self, action: str) -> None:
+        node = self.node
+        found = node.accepted.get(action)
+        if found is None:
+            found = node.accepted.get(self.normalise(action))
+            if found is None:
+                raise IllegalAction(action, node.legal)
+        self.node = found[1]
+        if self.perfect_information:
+            self._history = (*self._history, found[0])
+
+    @staticmethod
+    def normalise(action: str) -> str:
+        """The spelling that `accepted` knows: stripped, lower case. Over-long text is no action."""
+        return action.strip().lower() if len(action) <= 100 else ""

@@ -1,0 +1,73 @@
+"""The one parser of model replies: strict tags after the reasoning, never a guess from prose."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+INVALID = "invalid"
+"""No or no legal answer."""
+LENGTH = "length"
+"""The reply was cut at the token limit."""
+OVERFLOW = "overflow"
+"""The prompt was longer than the model's limit, so that there was no reply."""
+
+REMARK_LIMIT = 2000
+"""Characters of a remark that are kept."""
+
+
+class Reply(str):
+    """A reply with what only its generator knows. A plain `str` is a reply of unknown length, not truncated."""
+
+    __slots__ = ("limit", "overflow", "tokens", "truncated")
+
+    tokens: int
+    limit: int
+    truncated: bool
+    overflow: bool
+
+    def __new__(
+        cls, text: str, tokens: int = 0, limit: int = 0, truncated: bool = False, overflow: bool = False
+    ) -> Reply:
+        """`tokens`: length of the reply; `limit`: the most it could have been (0: unknown)."""
+        reply = super().__new__(cls, text)
+        reply.tokens, reply.limit, reply.truncated, reply.overflow = tokens, limit, truncated, overflow
+        return reply
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(re.escape(text), re.IGNORECASE | re.ASCII)
+
+
+def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    match = None
+    for match in pattern.finditer(text):  # noqa: B007
+        pass
+    return match
+
+
+def after_reasoning(reply: str) -> str:
+    """The text after the last `</think>`; what follows an unclosed `<think>` is reasoning too."""
+    if "<" not in reply:
+        return reply
+    closed = _last(_pattern("</think>"), reply)
+    text = reply[closed.end() :] if closed else reply
+    opened = _pattern("<think>").search(text)
+    return text[: opened.start()] if opened else text
+
+
+def parse_tag(reply: str, tag: str | None) -> str | None:
+    """The stripped text inside the last `<tag>...</tag>` after the reasoning, None without one.
+
+    `tag=None` is the bare form, for models that answer with nothing but the answer.
+    """
+    text = after_reasoning(reply)
+    if tag is None:
+        return text.strip() or None
+    close = _last(_pattern(f"</{tag}>"), text)
+    if close is None:
+        return None
+    text = text[: close.start()]
+    opened = _last(_pattern(f"<{tag}>"), text)
+    return text[opened.end() :].strip() if opened else None

@@ -1,0 +1,213 @@
+"""The one prompt builder: what a prompt may be made of (the views), and the default wording (`Prose`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from mage_envs.core import HandResult, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRecord:
+    """One answer of the learner: what it saw, what it answered."""
+
+    observation: str
+    action: str | None
+    """The action's text, None where the answer held none."""
+    turn: Turn
+    legal: bool
+    hand: int = 0
+    result: str = ""
+    """Result of the hand that this answer ended, else empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRecord:
+    """One finished episode, as the learner may remember it."""
+
+    index: int
+    first_observation: str
+    turns: tuple[TurnRecord, ...]
+    outcome: str
+    """The last observation."""
+    reward: float
+    value: float
+    """The learner's return in the game's unit."""
+    success: bool
+    timeout: bool
+    unit: str
+    hands: tuple[HandResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlayView:
+    """What a play prompt is made of."""
+
+    rules: str
+    episode: int
+    num_episodes: int
+    first_observation: str
+    turn: Turn
+    observation: str
+    """The raw text now, the result of a hand that just ended first."""
+    turns: Sequence[TurnRecord]
+    """The answers of this episode so far that the window shows, oldest first."""
+    full_turns: int
+    """How many of the newest of `turns` show their observation."""
+    omitted: int
+    """Answers of this episode older than the window."""
+    memory: str
+    last: TurnRecord | None
+    """The answer just given, None at an episode's start."""
+    previous: EpisodeRecord | None = None
+    """The episode before, where this prompt continues a conversation across it."""
+    hand: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectView:
+    """What a reflect prompt is made of."""
+
+    rules: str
+    num_episodes: int
+    record: EpisodeRecord
+    """The episode to reflect on."""
+    shown: Sequence[TurnRecord]
+    """Its answers that the window shows."""
+
+
+class PromptStyle(Protocol):
+    """The wording of prompts and of answers.
+
+    The `play` and `reflect` texts stand alone; the `continue_` ones hold only what is new in a conversation
+    that already shows the rest.
+    """
+
+    action_tag: str | None
+    """Tag around an action in a reply; None: the bare reply is the action."""
+    remark_tag: str | None
+    """Tag around a remark in a reply; None: the bare reply is the remark."""
+
+    def play(self, view: PlayView) -> str: ...
+
+    def continue_play(self, view: PlayView) -> str: ...
+
+    def reflect(self, view: ReflectView) -> str: ...
+
+    def continue_reflect(self, view: ReflectView) -> str: ...
+
+    def remember_reflection(self, episode: int, text: str) -> str:
+        """A reflection on `episode`, as the memory section shows it."""
+        ...
+
+    def remember_episode(self, record: EpisodeRecord, shown: Sequence[TurnRecord]) -> str:
+        """A whole episode, as the memory section shows it."""
+        ...
+
+
+def _answer(record: TurnRecord) -> str:
+    if record.action is None:
+        return "no readable answer"
+    shown = record.action if len(record.action) <= 200 else record.action[:197] + "..."
+    return shown if record.legal else f"{shown} (not a legal action, nothing happened)"
+
+
+def _outcome(record: EpisodeRecord) -> str:
+    verdict = "ran out of turns" if record.timeout else "a success" if record.success else "not a success"
+    return f"Result: {verdict}, total {record.value:+g} {record.unit}."
+
+
+def _transcript(turns: Sequence[TurnRecord], skipped: int = 0) -> str:
+    lines = [f"({skipped} earlier turns are not shown.)"] if skipped > 0 else []
+    for number, record in enumerate(turns, start=skipped + 1):
+        lines.append(f"Turn {number}. You saw:\n{record.observation}\nYou answered: {_answer(record)}")
+    return "\n".join(lines)
+
+
+class Prose:
+    """The default style: full sentences, answers in `<action>` and `<remark>` tags."""
+
+    action_tag: str | None = "action"
+    remark_tag: str | None = "remark"
+
+    def play(self, view: PlayView) -> str:
+        opponents = "" if view.num_episodes == 1 else self._series(view)
+        parts = [f"# Task\n{view.rules}{opponents}"]
+        if view.omitted or len(view.turns) > view.full_turns:
+            parts.append(f"# How this episode began\n{view.first_observation}")
+        if view.memory:
+            parts.append(f"# What you know from earlier episodes\n{view.memory}")
+        if view.turns:
+            parts.append(f"# This episode so far\n{self._turns(view)}")
+        parts.append(self._now(view))
+        return "\n\n".join(parts)
+
+    def continue_play(self, view: PlayView) -> str:
+        parts = []
+        if view.previous is not None:
+            parts.append(f"{view.previous.outcome}\n{_outcome(view.previous)}")
+        if view.last is None:
+            parts.append(f"Episode {view.episode + 1} of {view.num_episodes} begins.")
+        parts.append(self._now(view))
+        return "\n\n".join(parts)
+
+    def reflect(self, view: ReflectView) -> str:
+        record = view.record
+        skipped = len(record.turns) - len(view.shown)
+        return (
+            f"# Task\n{view.rules}\n\n# How episode {record.index + 1} began\n{record.first_observation}\n\n"
+            f"# Episode {record.index + 1} of {view.num_episodes}, which is over\n{_transcript(view.shown, skipped)}\n"
+            f"It ended with:\n{record.outcome}\n{_outcome(record)}\n\n{self._reflect_request()}"
+        )
+
+    def continue_reflect(self, view: ReflectView) -> str:
+        return f"{view.record.outcome}\n{_outcome(view.record)}\n\n{self._reflect_request()}"
+
+    def remember_reflection(self, episode: int, text: str) -> str:
+        return f"Your remark after episode {episode + 1}: {text}"
+
+    def remember_episode(self, record: EpisodeRecord, shown: Sequence[TurnRecord]) -> str:
+        skipped = len(record.turns) - len(shown)
+        return (
+            f"Episode {record.index + 1}:\n{_transcript(shown, skipped)}\n"
+            f"It ended with:\n{record.outcome}\n{_outcome(record)}"
+        )
+
+    @staticmethod
+    def _series(view: PlayView) -> str:
+        return (
+            f" You play {view.num_episodes} episodes in the same setting: whoever plays against you, and how, stays "
+            f"the same throughout. This is episode {view.episode + 1} of {view.num_episodes}."
+        )
+
+    @staticmethod
+    def _turns(view: PlayView) -> str:
+        first_full = len(view.turns) - view.full_turns
+        lines = [f"({view.omitted} earlier turns are not shown.)"] if view.omitted else []
+        for index, record in enumerate(view.turns):
+            number = view.omitted + index + 1
+            seen = f" You saw:\n{record.observation}\n" if index >= first_full else " "
+            lines.append(f"Turn {number}.{seen}You answered: {_answer(record)}")
+        return "\n".join(lines)
+
+    @staticmethod
+    def _now(view: PlayView) -> str:
+        notice = ""
+        if view.last is not None and not view.last.legal:
+            notice = "Your last answer was not a legal action; nothing happened, but the turn is spent.\n"
+        legal = f"\nLegal actions: {' | '.join(view.turn.legal_actions)}" if view.turn.legal_actions else ""
+        return (
+            f"# Now\n{notice}{view.observation}{legal}\n\n"
+            "Think first if you like. End your reply with one action inside tags, like this: "
+            "<action>your action</action>"
+        )
+
+    @staticmethod
+    def _reflect_request() -> str:
+        return (
+            "Another episode in the same setting follows. Say what this one shows about the setting and about whoever "
+            "you face, what went wrong or right, and how you will play next. End your reply with that plan inside "
+            "tags, like this: <remark>your plan</remark>"
+        )

@@ -1,0 +1,80 @@
+"""The registry of games: one call registers a game's Gymnasium ids and its PettingZoo id."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any
+
+import gymnasium as gym
+import pettingzoo
+
+from mage_envs.core import TextGame
+
+GROUP = "mage_envs.games"
+"""Entry-point group by which other packages announce games: name = game name, value = `module:Class`."""
+
+_GAMES: dict[str, str] = {}
+
+
+class UnknownGame(KeyError):
+    """A game name that nobody registered."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def register_game(name: str, entry_point: str | type[TextGame], *, kwargs: Mapping[str, Any] | None = None) -> None:
+    """Registers `mage/<name>-v0` and `mage/<name>-Meta-v0` in Gymnasium and `mage/<name>-v0` in PettingZoo.
+
+    `entry_point` is `"module:Class"`, loaded when the game is made, or the class itself. `kwargs` are defaults of
+    the ids. Registering the same entry point again does nothing; another one under a taken name is a ValueError.
+    """
+    target = entry_point if isinstance(entry_point, str) else f"{entry_point.__module__}:{entry_point.__qualname__}"
+    if ":" not in target:
+        raise ValueError(f"register_game({name!r}, {target!r}): the entry point must have the form 'module:Class'.")
+    if not name.isidentifier():
+        raise ValueError(f"register_game({name!r}): a game's name is letters, digits and '_' alone, as in 'KuhnPoker'.")
+    if _GAMES.get(name, target) != target:
+        raise ValueError(f"Game {name!r} is already registered as {_GAMES[name]}; choose another name for {target}.")
+    if name in _GAMES:
+        return
+    _GAMES[name] = target
+    arguments = {"game": name, **(kwargs or {})}
+    gym.register(f"mage/{name}-v0", entry_point="mage_envs.make:make_env", kwargs=arguments)
+    gym.register(f"mage/{name}-Meta-v0", entry_point="mage_envs.make:make_meta_env", kwargs=arguments)
+    pettingzoo.register("aec", f"mage/{name}-v0", entry_point="mage_envs.aec:env", kwargs={"game": name})
+
+
+def list_games() -> tuple[str, ...]:
+    """All registered names, sorted."""
+    return tuple(sorted(_GAMES))
+
+
+def load_game(name: str) -> type[TextGame]:
+    """The class of a registered game. Raises UnknownGame, or ImportError naming what is missing."""
+    if name not in _GAMES:
+        close = difflib.get_close_matches(name, _GAMES, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise UnknownGame(f"Unknown game {name!r}.{hint} list_games() names them all: {', '.join(list_games())}.")
+    module, _, attribute = _GAMES[name].partition(":")
+    loaded: type[TextGame] = importlib.import_module(module).__dict__[attribute]
+    return loaded
+
+
+def make_game(name: str, **kwargs: Any) -> TextGame:
+    """A fresh game; `kwargs` are its own options. Raises TypeError naming an option that the game does not have."""
+    game = load_game(name)
+    try:
+        return game(**kwargs)
+    except TypeError as error:
+        raise TypeError(f"{name} does not take these options: {error}.") from error
+
+
+def load_plugins() -> None:
+    """Registers the games that installed packages announce (names only, nothing of theirs is imported)."""
+    for point in entry_points(group=GROUP):
+        if point.name not in _GAMES:
+            register_game(point.name, point.value)

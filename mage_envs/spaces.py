@@ -1,0 +1,47 @@
+"""`FreeText`: any string. Gymnasium's own `Text` rejects blanks and newlines by default, and is slow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+_LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz0123456789 ,.()<>/\n"))
+
+
+class FreeText(gym.Space[str]):
+    """The space of all strings; samples are short random texts."""
+
+    def __init__(self, seed: int | np.random.Generator | None = None) -> None:
+        super().__init__(shape=None, dtype=None, seed=seed)
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        return False
+
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
+        """A random text of 1 to 24 characters; masks have no meaning here and must be None."""
+        if mask is not None or probability is not None:
+            raise ValueError("FreeText.sample takes no mask and no probability: the space has no finite set to mask.")
+        size = int(self.np_random.integers(1, 25))
+        return "".join(self.np_random.choice(_LETTERS, size=size))
+
+    def contains(self, x: object) -> bool:
+        return isinstance(x, str)
+
+    def __repr__(self) -> str:
+        return "FreeText()"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FreeText)
+
+    def __hash__(self) -> int:
+        return hash(FreeText)
+
+    def to_jsonable(self, sample_n: Iterable[str]) -> list[str]:
+        return list(sample_n)
+
+    def from_jsonable(self, sample_n: list[Any]) -> list[str]:
+        return [str(sample) for sample in sample_n]

@@ -1,0 +1,126 @@
+"""`KuhnWords`: Kuhn Poker in a vocabulary of a few dozen words, for models far too small for prose.
+
+It carries the same facts as the raw observation and nothing more: seat, card, what the opponent did, what a
+hand paid, and the opponent's card where the observation shows it. Answers are bare words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mage_envs.games.kuhn_poker import MOVES, TO_ACT
+from mage_envs.prompts import EpisodeRecord, PlayView, ReflectView, TurnRecord
+
+REMARK_WORDS = (
+    "opponent", "bets", "checks", "calls", "folds", "often", "rarely", "weak", "strong", "so", "bluff", "trap", "fold",
+    "call", "bet", "check", "more", "less", "with", "J", "Q", "K",
+)  # fmt: skip
+"""Words that a tiny model may reflect with; it gives them their meaning itself."""
+VOCABULARY = tuple(
+    dict.fromkeys(
+        (
+            "episode", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "first", "second", "J", "Q", "K", "check",
+            "bet", "call", "fold", "opp-check", "opp-bet", "opp-call", "opp-fold", "win-1", "win-2", "lose-1", "lose-2",
+            "shows", "?", "illegal", "timeout", "reflect", "remark", *REMARK_WORDS,
+        )
+    )
+)  # fmt: skip
+"""Every word that a prompt or an answer may hold."""
+
+
+def _opponent_moves(state: str, seen: int, player: int) -> list[str]:
+    """The opponent's moves in information state `state` (card, then betting) after the first `seen` letters."""
+    words = []
+    betting = state[1:]
+    for index in range(seen, len(betting)):
+        before = betting[:index]
+        if TO_ACT[before] != player:
+            words.append(f"opp-{MOVES[before]['pb'.index(betting[index])]}")
+    return words
+
+
+def _result(record: TurnRecord) -> list[str]:
+    """What the raw result of a hand says, in words."""
+    text = record.result
+    if not text or " chip" not in text:
+        return ["lose-2"] if text else []
+    words = []
+    story = text.split("The hand is over")[0].lower()
+    if record.action is not None and f"you {record.action}" in story:
+        reply = story.rsplit(f"you {record.action}", 1)[1]
+        for verb, word in (("bets", "bet"), ("checks", "check"), ("calls", "call"), ("folds", "fold")):
+            if verb in reply:
+                words.append(f"opp-{word}")
+    chips = text.split(" chip")[0].rsplit(" ", 1)[1]
+    words.append(f"{'win' if 'you win' in text else 'lose'}-{chips}")
+    if "The opponent had " in text:
+        words += ["shows", text.rsplit("The opponent had ", 1)[1][0]]
+    return words
+
+
+def _hand_start(view: PlayView) -> list[str]:
+    player = view.turn.player
+    state = view.turn.information_state
+    return ["second" if player else "first", state[0], *_opponent_moves(state, 0, player)]
+
+
+def _record_words(record: TurnRecord, fresh: bool) -> list[str]:
+    words = []
+    state, player = record.turn.information_state, record.turn.player
+    if fresh:
+        words += ["second" if player else "first", state[0], *_opponent_moves(state, 0, player)]
+    words.append(record.action if record.action in ("check", "bet", "call", "fold") else "?")
+    if not record.legal:
+        words.append("illegal")
+    return words + _result(record)
+
+
+def _turns(turns: Sequence[TurnRecord]) -> list[str]:
+    words: list[str] = []
+    hand = -1
+    for record in turns:
+        words += _record_words(record, fresh=record.hand != hand)
+        hand = record.hand
+    return words
+
+
+class KuhnWords:
+    """The compact prompt style of the demo; see the module's text. Plays Kuhn Poker only."""
+
+    action_tag: str | None = None
+    remark_tag: str | None = None
+
+    def play(self, view: PlayView) -> str:
+        memory = [view.memory] if view.memory else []
+        return " ".join([*memory, "episode", str(view.episode + 1), *_turns(view.turns), *self._now(view)])
+
+    def continue_play(self, view: PlayView) -> str:
+        last = view.last or (view.previous.turns[-1] if view.previous and view.previous.turns else None)
+        words: list[str] = []
+        if last is not None:
+            words += [] if last.legal else ["illegal"]
+            words += _result(last)
+        if view.last is None:
+            words += ["episode", str(view.episode + 1)]
+        return " ".join(words + self._now(view))
+
+    @staticmethod
+    def _now(view: PlayView) -> list[str]:
+        last = view.last
+        if last is None or last.result:
+            return _hand_start(view)
+        seen = len(last.turn.information_state) - 1
+        return _opponent_moves(view.turn.information_state, seen, view.turn.player)
+
+    def reflect(self, view: ReflectView) -> str:
+        return " ".join(["episode", str(view.record.index + 1), *_turns(view.shown), "reflect"])
+
+    def continue_reflect(self, view: ReflectView) -> str:
+        last = view.record.turns[-1] if view.record.turns else None
+        return " ".join([*(_result(last) if last else []), "reflect"])
+
+    def remember_reflection(self, episode: int, text: str) -> str:
+        return f"remark {text}"
+
+    def remember_episode(self, record: EpisodeRecord, shown: Sequence[TurnRecord]) -> str:
+        return " ".join(["episode", str(record.index + 1), *_turns(shown)])

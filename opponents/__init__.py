@@ -1,0 +1,42 @@
+"""Opponents: policies for a seat, by name or as plain classes, and pools of them.
+
+    @register_opponent("rps/always-rock", games=["RockPaperScissors"])
+    class AlwaysRock:
+        def reset(self, rng): ...
+        def act(self, turn): return "rock"
+
+    policy = make_opponent("rps/always-rock", RockPaperScissors())
+
+Importing this registers the built-in ones and loads no search or solver. Exact game theory is `opponents.exact`.
+"""
+
+from opponents import cfr, kuhn, mcts, minimax, patterns, uniform  # noqa: F401  (they register)
+from opponents.policies import DeclaresDeterminism
+from opponents.pools import Entry, OpponentPool, PoolSpec, as_pool, list_pools, register_pool
+from opponents.registry import (
+    OpponentInfo,
+    UnknownOpponent,
+    list_opponents,
+    make_opponent,
+    opponent_info,
+    register_opponent,
+)
+from opponents.tabular import RulePolicy, TabularPolicy
+
+__all__ = [
+    "DeclaresDeterminism",
+    "Entry",
+    "OpponentInfo",
+    "OpponentPool",
+    "PoolSpec",
+    "RulePolicy",
+    "TabularPolicy",
+    "UnknownOpponent",
+    "as_pool",
+    "list_opponents",
+    "list_pools",
+    "make_opponent",
+    "opponent_info",
+    "register_opponent",
+    "register_pool",
+]

@@ -1,0 +1,22 @@
+"""Exact game theory for games whose whole tree is at hand (`roots()`): values, best responses, exploitability.
+
+    best_response(KuhnPoker(), "kuhn/aggressive", seat=0).value     # 1/3 chips per hand
+
+Opponents are names or policies with `distribution`, which must follow from the turn without its history.
+"""
+
+from opponents.exact.best_response import BestResponse, best_nonadaptive, best_response, best_response_value
+from opponents.exact.tree import NotExact, Objective
+from opponents.exact.values import ceiling, nash_conv, policy_value
+
+__all__ = [
+    "BestResponse",
+    "NotExact",
+    "Objective",
+    "best_nonadaptive",
+    "best_response",
+    "best_response_value",
+    "ceiling",
+    "nash_conv",
+    "policy_value",
+]

@@ -1,0 +1,65 @@
+"""Kuhn Poker opponents, all of them tables of probabilities.
+
+A profile is P(bet | first to act), P(bet | after a check), P(call | facing a bet), each for J, Q, K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from opponents.registry import register_opponent
+from opponents.tabular import TabularPolicy
+
+_GAMES = ("KuhnPoker",)
+
+Triple = tuple[float, float, float]
+"""A probability for each of J, Q, K."""
+
+PROFILES: Mapping[str, tuple[Triple, Triple, Triple]] = {
+    "conservative": ((0, 0, 1), (0, 0, 1), (0, 0, 1)),
+    "aggressive": ((1, 1, 1), (1, 1, 1), (0, 1, 1)),
+    "intermediate": ((0, 1, 1), (0, 1, 1), (0, 0, 1)),
+    "maniac": ((1, 1, 1), (1, 1, 1), (1, 1, 1)),
+    "caller": ((0, 0, 0), (0, 0, 0), (1, 1, 1)),
+    "bluffer": ((1, 0, 1), (1, 0, 1), (0, 0, 1)),
+    "passive": ((0, 0, 0), (0, 0, 0), (0, 0, 0)),
+    "soft-conservative": ((0.03, 0.05, 0.85), (0.03, 0.10, 0.95), (0.02, 0.12, 0.97)),
+    "soft-aggressive": ((0.75, 0.75, 0.95), (0.80, 0.85, 0.97), (0.35, 0.90, 0.98)),
+    "soft-station": ((0.03, 0.03, 0.15), (0.05, 0.05, 0.30), (0.60, 0.95, 0.98)),
+    "soft-scared": ((0.70, 0.55, 0.75), (0.75, 0.65, 0.85), (0.02, 0.12, 0.75)),
+    "soft-intermediate": ((0.30, 0.10, 0.85), (0.33, 0.10, 0.95), (0.03, 0.40, 0.98)),
+}
+
+
+def policy(bet_first: Triple, bet_after_check: Triple, call_bet: Triple, call_after_check: Triple) -> TabularPolicy:
+    """The table of a player: betting first, betting after a check, calling a bet, calling after having checked."""
+    table = {}
+    for index, card in enumerate("JQK"):
+        for betting, bets in (("", bet_first), ("p", bet_after_check)):
+            table[card + betting] = {"check": 1 - bets[index], "bet": bets[index]}
+        for betting, calls in (("b", call_bet), ("pb", call_after_check)):
+            table[card + betting] = {"fold": 1 - calls[index], "call": calls[index]}
+    return TabularPolicy(table)
+
+
+def profile(name: str) -> TabularPolicy:
+    """The policy of one of `PROFILES`."""
+    bet_first, bet_after_check, call = PROFILES[name]
+    return policy(bet_first, bet_after_check, call, call)
+
+
+@register_opponent("kuhn/nash", games=_GAMES)
+def nash(alpha: float = 1 / 6) -> TabularPolicy:
+    """An equilibrium: the first player bets J with probability alpha in [0, 1/3] and K with 3 alpha.
+
+    The first player's value is -1/18 for every alpha (H. W. Kuhn, 1950, "Simplified two-person poker").
+    """
+    if not 0 <= alpha <= 1 / 3:
+        raise ValueError(f"Opponent 'kuhn/nash': alpha must be in [0, 1/3], got {alpha}.")
+    return policy((alpha, 0, 3 * alpha), (1 / 3, 0, 1), (0, 1 / 3, 1), (0, alpha + 1 / 3, 1))
+
+
+for _name in PROFILES:
+    register_opponent(f"kuhn/{_name}", games=_GAMES)(partial(profile, _name))
+register_opponent("kuhn/rock", alias_of="kuhn/conservative")

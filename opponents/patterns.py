@@ -1,0 +1,63 @@
+"""Tic-Tac-Toe opponents that look only at which cells are empty: six fixed orders and two biased draws.
+
+Source: section 6 of the suite's game specification, after the opponents of the MAGE paper's Tic-Tac-Toe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from math import hypot
+
+from mage_envs.core import Turn
+from mage_envs.games.tictactoe import ACTIONS
+from opponents.registry import register_opponent
+from opponents.tabular import RulePolicy
+
+_GAMES = ("TicTacToe",)
+
+ORDERS: Mapping[str, str] = {
+    "pattern-1": "11 00 02 20 22 01 10 12 21",
+    "pattern-2": "00 02 20 22 11 01 10 12 21",
+    "pattern-3": "01 10 12 21 11 00 02 20 22",
+    "pattern-4": "00 11 22 02 20 01 10 12 21",
+    "pattern-5": "02 11 20 00 22 01 10 12 21",
+    "pattern-6": "22 20 02 00 11 21 12 10 01",
+}
+"""Name to the order in which cells are tried: row and column, both from 0."""
+
+CENTRE = ((1, 1),)
+CORNERS = ((0, 0), (0, 2), (2, 0), (2, 2))
+
+
+def first_empty(order: tuple[str, ...], turn: Turn) -> dict[str, float]:
+    """The rule that takes the first legal action of `order`."""
+    return {next(action for action in order if action in turn.legal_actions): 1.0}
+
+
+def pattern(name: str) -> RulePolicy:
+    """The deterministic policy of one of `ORDERS`."""
+    order = tuple(ACTIONS[3 * int(cell[0]) + int(cell[1])] for cell in ORDERS[name].split())
+    return RulePolicy(partial(first_empty, order), deterministic=True)
+
+
+def weighted(weights: Mapping[str, float], turn: Turn) -> dict[str, float]:
+    """The rule that draws a legal action in proportion to `weights`."""
+    total = sum(weights[action] for action in turn.legal_actions)
+    return {action: weights[action] / total for action in turn.legal_actions}
+
+
+def biased(targets: tuple[tuple[int, int], ...]) -> RulePolicy:
+    """Draws an empty cell with weight (1 / (1 + d))^2, d its Euclidean distance to the nearest of `targets`."""
+    weights = {}
+    for index, action in enumerate(ACTIONS):
+        row, column = divmod(index, 3)
+        distance = min(hypot(row - r, column - c) for r, c in targets)
+        weights[action] = (1 / (1 + distance)) ** 2
+    return RulePolicy(partial(weighted, weights))
+
+
+for _name in ORDERS:
+    register_opponent(f"tictactoe/{_name}", games=_GAMES)(partial(pattern, _name))
+register_opponent("tictactoe/center-biased", games=_GAMES)(partial(biased, CENTRE))
+register_opponent("tictactoe/corner-biased", games=_GAMES)(partial(biased, CORNERS))

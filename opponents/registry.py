@@ -1,0 +1,210 @@
+"""Opponents by name: registration, listing, and making a policy from a specification.
+
+A specification is a registered name with optional arguments after a colon (`"uniform"`, `"mcts:1000"`,
+`"kuhn/nash:0.2"`), an importable `"module:Class"` (arguments after a second colon), or a policy itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import partial
+from typing import TypeVar, overload
+
+from mage_envs.core import Policy, TextGame
+from opponents.arguments import convert
+from opponents.plugins import load_plugins
+from opponents.policies import PolicyShape
+
+Builder = Callable[..., Policy]
+B = TypeVar("B", bound=Builder)
+
+
+class UnknownOpponent(KeyError):
+    """A name that no opponent or pool has; the message suggests the nearest."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@dataclass(frozen=True)
+class OpponentInfo:
+    """What is registered under a name."""
+
+    name: str
+    builder: Builder | str
+    """Class or function that makes the policy, or `"module:Class"`, imported when first needed."""
+    games: Collection[str] | None = None
+    """Names of the games it plays, None for any; kept as given, so a collection that grows is seen growing."""
+    needs_game: bool = False
+    """Whether the builder takes the game as first argument."""
+    alias_of: str | None = None
+    """Name of which this is declared to be another."""
+
+    def plays(self, game_name: str) -> bool:
+        return self.games is None or game_name in self.games
+
+
+_REGISTRY: dict[str, OpponentInfo] = {}
+
+
+@overload
+def register_opponent(
+    name: str, *, games: Collection[str] | None = None, needs_game: bool = False
+) -> Callable[[B], B]: ...
+@overload
+def register_opponent(
+    name: str, *, entry_point: str, games: Collection[str] | None = None, needs_game: bool = False
+) -> None: ...
+@overload
+def register_opponent(name: str, *, alias_of: str) -> None: ...
+def register_opponent(
+    name: str,
+    *,
+    games: Collection[str] | None = None,
+    needs_game: bool = False,
+    entry_point: str | None = None,
+    alias_of: str | None = None,
+) -> Callable[[B], B] | None:
+    """Registers an opponent: decorator of a class or function, or a call with `entry_point` or `alias_of`.
+
+    What is decorated is called with the arguments after the colon, converted where the parameter is annotated
+    `int` or `float`; with `needs_game` a private `TextGame` comes first, of which it may read the rules but keep
+    nothing that moves. `games=None` means any game. Raises `ValueError` for a bad or taken name.
+    """
+    if isinstance(games, str):
+        raise TypeError(f"Opponent {name!r}: games={games!r} must be a collection of names: games=[{games!r}].")
+    if alias_of is not None:
+        _add(replace(opponent_info(alias_of), name=name, alias_of=alias_of))
+        return None
+    if entry_point is not None:
+        _add(OpponentInfo(name, entry_point, games, needs_game))
+        return None
+
+    def register(builder: B) -> B:
+        if not callable(builder):
+            raise TypeError(f"Opponent {name!r} must be a class or a function, got {type(builder).__name__}.")
+        _add(OpponentInfo(name, builder, games, needs_game))
+        return builder
+
+    return register
+
+
+def list_opponents(game_name: str | None = None) -> tuple[str, ...]:
+    """Names of all opponents, or of those that play `game_name`; sorted, aliases included."""
+    load_plugins()
+    return tuple(sorted(n for n, info in _REGISTRY.items() if game_name is None or info.plays(game_name)))
+
+
+def opponent_info(name: str) -> OpponentInfo:
+    """What is registered under `name` (no arguments); raises `UnknownOpponent`."""
+    info = _find(name)
+    if info is None:
+        raise _unknown(name, None)
+    return info
+
+
+def make_opponent(spec: str | Policy, game: TextGame) -> Policy:
+    """The policy that `spec` stands for, new unless `spec` is a policy.
+
+    `game` is an instance made for this call, never the one being played: builders with `needs_game` see it.
+    Raises `UnknownOpponent`, and `ValueError` for the wrong game or bad arguments.
+    """
+    if not isinstance(spec, str):
+        return _checked(spec, type(spec).__name__)
+    if spec.startswith("pool:"):
+        raise ValueError(f"{spec!r} is a pool, not one opponent; as_pool({spec!r}).draw(rng) draws one.")
+    name, colon, rest = spec.partition(":")
+    info = _find(name)
+    if info is None:
+        attribute, colon, rest = rest.partition(":")
+        info = _imported(name, attribute)
+        if info is None:
+            raise _unknown(name, game.name)
+    if not info.plays(game.name):
+        raise ValueError(
+            f"Opponent {info.name!r} plays {' or '.join(sorted(info.games or ()))}, not {game.name}. "
+            f'list_opponents("{game.name}") names those that fit.'
+        )
+    builder = _load(info)
+    values = convert(spec, builder, rest.split(",") if colon else (), skip=int(info.needs_game))
+    return _checked(builder(game, *values) if info.needs_game else builder(*values), spec)
+
+
+def _find(name: str) -> OpponentInfo | None:
+    if name not in _REGISTRY:
+        load_plugins()
+    return _REGISTRY.get(name)
+
+
+def _unknown(name: str, game_name: str | None) -> UnknownOpponent:
+    names = list_opponents(game_name)
+    near = get_close_matches(name, names, n=1) or get_close_matches(name, _REGISTRY, n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    shown = f'"{game_name}"' if game_name is not None else ""
+    return UnknownOpponent(f"Unknown opponent {name!r}. {hint}list_opponents({shown}) names them all.")
+
+
+def _imported(module: str, attribute: str) -> OpponentInfo | None:
+    """What `"module:attribute"` names, None when it cannot be meant so; its own registration counts."""
+    if not attribute.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
+        return None
+    try:
+        loaded = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{module}.".startswith(f"{error.name}."):
+            return None
+        raise
+    try:
+        builder = getattr(loaded, attribute)
+    except AttributeError:
+        raise UnknownOpponent(
+            f"Unknown opponent '{module}:{attribute}': the module has no {attribute!r}; name a class in it."
+        ) from None
+    name = f"{module}:{attribute}"
+    if not callable(builder):
+        raise TypeError(f"Opponent {name!r} must be a class or a function, got {type(builder).__name__}.")
+    known = [info for info in _REGISTRY.values() if _identity(info.builder) == _identity(builder)]
+    return replace(known[0], name=name, builder=builder) if known else OpponentInfo(name, builder)
+
+
+def _identity(builder: Builder | str) -> str:
+    """The import path of a builder (and a partial's arguments): the same after a reload of its module."""
+    if isinstance(builder, str):
+        return builder
+    if isinstance(builder, partial):
+        return f"{_identity(builder.func)}{builder.args}{builder.keywords}"
+    return f"{builder.__module__}:{builder.__qualname__}"
+
+
+def _add(info: OpponentInfo) -> None:
+    name = info.name
+    if not name or name == "pool" or any(letter in ":, " for letter in name):
+        raise ValueError(
+            f"Opponent name {name!r} is not free to use: no ':', ',' or space in it, not empty, not 'pool'."
+        )
+    old = _REGISTRY.get(name)
+    if old is not None and _identity(old.builder) != _identity(info.builder):
+        raise ValueError(
+            f"Opponent {name!r} is already registered, by {_identity(old.builder)}; "
+            f"choose another name for {_identity(info.builder)}."
+        )
+    _REGISTRY[name] = info
+
+
+def _load(info: OpponentInfo) -> Builder:
+    if not isinstance(info.builder, str):
+        return info.builder
+    module, _, attribute = info.builder.partition(":")
+    builder: Builder = getattr(importlib.import_module(module), attribute)
+    return builder
+
+
+def _checked(policy: object, label: str) -> Policy:
+    if isinstance(policy, type):
+        raise TypeError(f"Opponent {policy.__name__} is a class; pass an instance of it: {policy.__name__}().")
+    if not isinstance(policy, PolicyShape):
+        raise TypeError(f"Opponent {label!r} is a {type(policy).__name__}, which lacks reset(rng) or act(turn).")
+    return policy

@@ -1,0 +1,53 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mage_envs.parser import Reply, after_reasoning, parse_tag
+
+
+@pytest.mark.parametrize(("reply", "action"), [
+    ("<action>bet</action>", "bet"),
+    ("I think <ACTION> bet </Action> so", "bet"),
+    ("<action>check</action> no, <action>bet</action>", "bet"),
+    ("<action>a<action>b</action>", "b"),
+    ("<action>bet</action><action>che", "bet"),
+    ("<think><action>fold</action></think><action>call</action>", "call"),
+    ("<think><action>fold</action></think>call", None),
+    ("<think>a</think><action>x</action></think><action>y</action>", "y"),
+    ("<action>x</action></think>", None),
+    ("<think>never closed <action>bet</action>", None),
+    ("<action>bet</action><think>doubt <action>call</action>", "bet"),
+    ("I bet.", None),
+    ("<action>bet", None),
+    ("bet</action>", None),
+    ("</action>bet<action>", None),
+    ("<action>\nbet\n</action>", "bet"),
+    ("<action></action>", ""),
+    ("", None),
+    ("<remark>bet</remark>", None),
+    ("<actıon>bet</actıon>", None),
+])  # fmt: skip
+def test_strict_tags(reply, action):
+    assert parse_tag(reply, "action") == action
+
+
+def test_bare_answers():
+    assert parse_tag(" bet ", None) == "bet"
+    assert parse_tag(" ", None) is None
+
+
+@given(st.text(), st.text(alphabet="<>/acthinko ", max_size=200))
+def test_any_text_parses(one, other):
+    for text in (one, other, f"<action>{one}</action>{other}"):
+        parse_tag(text, "action")
+        assert "</think>" not in after_reasoning(text).lower()
+
+
+def test_a_megabyte_of_tags_is_read_in_linear_time():
+    assert parse_tag("<action>" * 125_000 + "bet</action>", "action") == "bet"
+    assert parse_tag("</action>" * 125_000, "action") is None
+
+
+def test_reply_is_text_with_what_its_generator_knows():
+    reply = Reply("x", tokens=3, limit=4, truncated=True)
+    assert (reply, reply.tokens, reply.limit, reply.truncated, reply.overflow) == ("x", 3, 4, True, False)

@@ -1,0 +1,216 @@
+"""Each built-in opponent does what its description says."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from mage_envs.core import Policy, TextGame, Turn
+from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.games.tictactoe import ACTIONS, TicTacToe
+from opponents import RulePolicy, TabularPolicy, make_opponent
+from opponents.mcts import MCTS
+from opponents.uniform import Uniform
+
+TTT = TicTacToe()
+KUHN = KuhnPoker()
+
+
+def score(game: TextGame, policies: tuple[Policy, Policy], hands: int, seed: int = 0) -> list[float]:
+    """The first player's returns."""
+    streams = np.random.default_rng(seed).spawn(3)
+    returns = []
+    for _ in range(hands):
+        game.reset(streams[2])
+        for policy, rng in zip(policies, streams):
+            policy.reset(rng)
+        while (player := game.current_player()) is not None:
+            game.apply(policies[player].act(game.turn(player)))
+        returns.append(game.returns()[0])
+    return returns
+
+
+def probabilities(name: str, state: str) -> dict[str, float]:
+    legal = ("fold", "call") if state.endswith("b") else ("check", "bet")
+    policy = make_opponent(name, KUHN)
+    assert isinstance(policy, RulePolicy)
+    return policy.distribution(Turn(0, "", legal, state))
+
+
+ORDERS = {
+    1: "11,00,02,20,22,01,10,12,21",
+    2: "00,02,20,22,11,01,10,12,21",
+    3: "01,10,12,21,11,00,02,20,22",
+    4: "00,11,22,02,20,01,10,12,21",
+    5: "02,11,20,00,22,01,10,12,21",
+    6: "22,20,02,00,11,21,12,10,01",
+}
+
+
+@pytest.mark.parametrize("number", ORDERS)
+def test_patterns_take_the_first_empty_cell_of_their_order(number: int) -> None:
+    policy = make_opponent(f"tictactoe/pattern-{number}", TTT)
+    cells = [f"({int(cell[0]) + 1}, {int(cell[1]) + 1})" for cell in ORDERS[number].split(",")]
+    assert sorted(cells) == list(ACTIONS)
+    for taken in range(9):
+        legal = tuple(action for action in ACTIONS if action not in cells[:taken])
+        assert policy.act(Turn(0, "", legal, f"board {taken}")) == cells[taken]
+
+
+def test_biased_weights() -> None:
+    centre = make_opponent("tictactoe/center-biased", TTT)
+    corner = make_opponent("tictactoe/corner-biased", TTT)
+    assert isinstance(centre, RulePolicy)
+    assert isinstance(corner, RulePolicy)
+    TTT.reset(np.random.default_rng(0))
+    edge, far = (1 / 2) ** 2, (1 / (1 + 2**0.5)) ** 2
+    row, total = centre.distribution(TTT.turn(0)), 1 + 4 * edge + 4 * far
+    assert [row[a] for a in ACTIONS[:5]] == pytest.approx(
+        [far / total, edge / total, far / total, edge / total, 1 / total]
+    )
+    row, total = corner.distribution(TTT.turn(0)), 4 + 4 * edge + far
+    assert [row[a] for a in ACTIONS[:5]] == pytest.approx(
+        [1 / total, edge / total, 1 / total, edge / total, far / total]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "bets", "calls"),
+    [
+        ("kuhn/conservative", "K", "K"),
+        ("kuhn/aggressive", "JQK", "QK"),
+        ("kuhn/intermediate", "QK", "K"),
+        ("kuhn/maniac", "JQK", "JQK"),
+        ("kuhn/caller", "", "JQK"),
+        ("kuhn/bluffer", "JK", "K"),
+        ("kuhn/passive", "", ""),
+        ("kuhn/rock", "K", "K"),
+    ],
+)
+def test_pure_kuhn_opponents(name: str, bets: str, calls: str) -> None:
+    for card in "JQK":
+        for betting in ("", "p"):
+            assert probabilities(name, card + betting) == {"bet" if card in bets else "check": 1.0}
+        for betting in ("b", "pb"):
+            assert probabilities(name, card + betting) == {"call" if card in calls else "fold": 1.0}
+
+
+SOFT = {
+    "conservative": ".03 .05 .85 / .03 .10 .95 / .02 .12 .97",
+    "aggressive": ".75 .75 .95 / .80 .85 .97 / .35 .90 .98",
+    "station": ".03 .03 .15 / .05 .05 .30 / .60 .95 .98",
+    "scared": ".70 .55 .75 / .75 .65 .85 / .02 .12 .75",
+    "intermediate": ".30 .10 .85 / .33 .10 .95 / .03 .40 .98",
+}
+
+
+@pytest.mark.parametrize("name", SOFT)
+def test_soft_kuhn_opponents(name: str) -> None:
+    first, after, call = (part.split() for part in SOFT[name].split("/"))
+    for index, card in enumerate("JQK"):
+        assert probabilities(f"kuhn/soft-{name}", card)["bet"] == float(first[index])
+        assert probabilities(f"kuhn/soft-{name}", card + "p")["bet"] == float(after[index])
+        assert probabilities(f"kuhn/soft-{name}", card + "b")["call"] == float(call[index])
+        assert probabilities(f"kuhn/soft-{name}", card + "pb")["call"] == float(call[index])
+
+
+def test_nash_takes_alpha() -> None:
+    assert probabilities("kuhn/nash:0.2", "J")["bet"] == 0.2
+    assert probabilities("kuhn/nash:0.2", "K")["bet"] == pytest.approx(0.6)
+    assert probabilities("kuhn/nash:0.2", "Qpb")["call"] == pytest.approx(0.2 + 1 / 3)
+    assert probabilities("kuhn/nash", "J")["bet"] == pytest.approx(1 / 6)
+
+
+def test_minimax_never_loses_and_knows_all_best_moves() -> None:
+    minimax = make_opponent("minimax", TTT)
+    assert isinstance(minimax, RulePolicy)
+    assert min(score(TTT, (minimax, Uniform()), 150)) >= 0
+    assert max(score(TTT, (Uniform(), minimax), 150)) <= 0
+    assert set(score(TTT, (minimax, make_opponent("minimax", TTT)), 30)) == {0.0}
+    TTT.reset(np.random.default_rng(0))
+    assert minimax.distribution(TTT.turn(0)) == pytest.approx(dict.fromkeys(ACTIONS, 1 / 9))
+    TTT.apply("(1, 1)")
+    assert minimax.distribution(TTT.turn(1)) == {"(2, 2)": 1.0}
+
+
+def test_mcts_is_reproducible_and_varies() -> None:
+    def hands(seed: int) -> list[tuple[str, ...]]:
+        first, second = make_opponent("mcts:20", TTT), make_opponent("mcts:20", TTT)
+        streams = np.random.default_rng(seed).spawn(2)
+        played = []
+        for _ in range(6):
+            TTT.reset(streams[0])
+            first.reset(streams[0])
+            second.reset(streams[1])
+            while (player := TTT.current_player()) is not None:
+                TTT.apply((first, second)[player].act(TTT.turn(player)))
+            played.append(TTT.history())
+        return played
+
+    assert hands(1) == hands(1)
+    assert hands(1) != hands(2)
+    assert len(set(hands(1))) > 1
+
+
+def test_mcts_follows_the_history_it_is_given() -> None:
+    """Also one that does not go on from the last: the state is set up again."""
+    policy = make_opponent("mcts:500", TTT)
+    policy.reset(np.random.default_rng(0))
+    for moves, winning in (
+        (("(1, 1)", "(2, 1)", "(1, 2)", "(2, 2)"), "(1, 3)"),
+        (("(3, 1)", "(1, 1)", "(3, 2)", "(1, 2)"), "(3, 3)"),
+    ):
+        TTT.reset(np.random.default_rng(0))
+        for move in moves:
+            TTT.apply(move)
+        assert policy.act(TTT.turn(0)) == winning
+
+
+def test_mcts_strength() -> None:
+    strong = make_opponent("mcts:1000", TTT)
+    assert score(TTT, (strong, make_opponent("tictactoe/pattern-1", TTT)), 5) == [1.0] * 5
+    assert min(score(TTT, (strong, Uniform()), 20)) >= 0
+    assert max(score(TTT, (Uniform(), strong), 20)) <= 0
+
+
+def test_mcts_errors() -> None:
+    with pytest.raises(ValueError, match=r"^Opponent 'mcts': simulations must be at least 1, got 0\.$"):
+        make_opponent("mcts:0", TTT)
+    with pytest.raises(ValueError, match=r"^Opponent 'mcts' cannot play KuhnPoker; add its form"):
+        MCTS(KUHN)
+    policy = make_opponent("mcts:10", TTT)
+    policy.reset(np.random.default_rng(0))
+    with pytest.raises(ValueError, match=r"^Opponent 'mcts' needs the whole history of the hand"):
+        policy.act(Turn(1, "", ACTIONS[1:], "X........"))
+
+
+def test_uniform_needs_legal_actions() -> None:
+    with pytest.raises(ValueError, match=r"^Opponent 'uniform' needs legal actions"):
+        Uniform().act(Turn(0, "", (), ""))
+
+
+def test_tables_are_checked() -> None:
+    with pytest.raises(ValueError, match=r"^Probabilities at 'J' must be at least 0 and sum to 1, got"):
+        TabularPolicy({"J": {"check": 0.5, "bet": 0.6}})
+    with pytest.raises(ValueError, match=r"^Probabilities at 'J' must be"):
+        TabularPolicy({"J": {"check": 1.5, "bet": -0.5}})
+    policy = TabularPolicy({"J": {"check": 1.0, "bet": 0.0}})
+    assert policy.deterministic
+    with pytest.raises(ValueError, match=r"^The policy's table has no row for information state 'Q'; it knows J"):
+        policy.act(Turn(0, "", ("check", "bet"), "Q"))
+    with pytest.raises(
+        ValueError, match=r"^The policy plays 'check' at 'J', where only these are legal: fold, call\.$"
+    ):
+        policy.act(Turn(0, "", ("fold", "call"), "J"))
+
+
+def draw_evenly(turn: Turn) -> dict[str, float]:
+    return dict.fromkeys(turn.legal_actions, 1 / len(turn.legal_actions))
+
+
+def test_a_rule_must_keep_its_promise() -> None:
+    policy = pickle.loads(pickle.dumps(RulePolicy(draw_evenly, deterministic=True)))
+    with pytest.raises(ValueError, match=r"^A deterministic policy must play one action at 'J'"):
+        policy.act(Turn(0, "", ("check", "bet"), "J"))

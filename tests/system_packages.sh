@@ -1,0 +1,23 @@
+#!/bin/sh
+# Installs the system packages that the tests need, through apt-get where that is allowed.
+# Usage: system_packages.sh "parts to leave out"   |   system_packages.sh --venv PYTHON
+set -u
+
+install() {  # install PACKAGE WHY
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    { apt-get update -qq && apt-get install -y -qq --no-install-recommends "$1"; } >/dev/null 2>&1 && return 0
+  fi
+  echo "The system package '$1' is missing ($2): install it, e.g. with: sudo apt-get install $1${3:+, or leave that part out with LEAVE_OUT=$3}" >&2
+  exit 1
+}
+
+if [ "${1:-}" = "--venv" ]; then
+  version=$("$2" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  install "python$version-venv" "$2 cannot make virtual environments"
+  exit 0
+fi
+
+case " ${1:-} " in
+  *" terminal "*) ;;
+  *) command -v tmux >/dev/null 2>&1 || install tmux "tests of the terminal play" terminal ;;
+esac

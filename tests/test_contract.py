@@ -1,0 +1,122 @@
+"""The contract on every id and every fitting opponent."""
+
+import subprocess
+import sys
+import threading
+
+import gymnasium as gym
+import pytest
+from pettingzoo.test import api_test, seed_test
+
+import mage_envs  # noqa: F401
+from tests.contract import GARBAGE, check_id, pairs, transcript
+
+PAIRS = pairs()
+GAMES = sorted({game for game, _ in PAIRS})
+
+SCRIPT = """
+import hashlib, sys
+import gymnasium as gym
+from tests.contract import pairs, transcript
+import mage_envs
+for game, name in pairs():
+    for kind in ("v0", "Meta-v0"):
+        seen = transcript(gym.make(f"mage/{game}-{kind}", opponent=name), 11, 2)
+        print(game, name, kind, hashlib.sha256(repr(seen).encode()).hexdigest())
+"""
+
+
+@pytest.mark.parametrize(("game", "opponent"), PAIRS)
+@pytest.mark.parametrize("kind", ["v0", "Meta-v0"])
+def test_contract(game, opponent, kind):
+    check_id(f"mage/{game}-{kind}", opponent=opponent)
+
+
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("kind", ["v0", "Meta-v0"])
+def test_contract_of_the_bare_id(game, kind):
+    check_id(f"mage/{game}-{kind}")
+
+
+@pytest.mark.parametrize("options", [
+    {"protocol": "paper"}, {"memory": "history"}, {"memory": "both"}, {"memory": "none"}, {"context": "conversation"},
+    {"context": "conversation", "memory": "both"}, {"context": "conversation", "memory": "none"},
+    {"hands_per_episode": 3}, {"hands_per_episode": 2, "on_invalid": "forfeit"}, {"seat": "first"}, {"seat": "second"},
+    {"num_episodes": 1}, {"reward": "released"}, {"reveal_opponent": True}, {"max_turns": 1},
+])  # fmt: skip
+@pytest.mark.parametrize("game", GAMES)
+def test_contract_of_meta_options(game, options):
+    check_id(f"mage/{game}-Meta-v0", **options)
+
+
+def test_same_seed_same_transcript_in_two_processes():
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ".", "PATH": ""},
+        ).stdout
+        for seed in ("0", "1")
+    ]  # fmt: skip
+    assert outputs[0] == outputs[1]
+    assert len(outputs[0].splitlines()) == 2 * len(PAIRS)
+
+
+@pytest.mark.parametrize(("game", "opponent"), [("TicTacToe", "mcts:20"), ("KuhnPoker", "uniform")])
+def test_transcript_beside_another_environment_in_a_thread(game, opponent):
+    def make():
+        return gym.make(f"mage/{game}-Meta-v0", opponent=opponent)
+
+    alone = transcript(make(), 5, 3)
+    stop = threading.Event()
+
+    def disturb():
+        other = make()
+        while not stop.is_set():
+            transcript(other, 99, 1)
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    try:
+        assert transcript(make(), 5, 3) == alone
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.filterwarnings("ignore:Observation is not a NumPy array")
+@pytest.mark.filterwarnings("ignore:Observation space for each agent probably should be")
+@pytest.mark.filterwarnings("ignore:Action mask numpy array is all zeros")
+def test_pettingzoo(game):
+    import pettingzoo
+
+    def make():
+        return pettingzoo.make("aec", f"mage/{game}-v0")
+
+    api_test(make(), num_cycles=200)
+    seed_test(make, num_cycles=50)
+
+
+def test_pettingzoo_modules():
+    from mage_envs.zoo import kuhn_poker_v0, tictactoe_v0
+
+    for module, steps in ((kuhn_poker_v0, 3), (tictactoe_v0, 9)):
+        env = module.env()
+        env.reset(seed=1)
+        played = 0
+        for agent in env.agent_iter():
+            observation, _, terminated, truncated, _ = env.last()
+            done = terminated or truncated
+            env.step(None if done else env.action_space(agent).sample(observation["action_mask"]))
+            played += not done
+        assert 1 < played <= steps
+        assert sum(env.rewards.values()) == 0
+
+
+@pytest.mark.parametrize("text", GARBAGE)
+def test_garbage_is_one_invalid_answer(text):
+    env = gym.make("mage/KuhnPoker-v0", opponent="kuhn/nash")
+    observation, _ = env.reset(seed=0)
+    after, reward, terminated, truncated, info = env.step(text)
+    assert (after, reward, terminated, truncated) == (observation, 0.0, False, False)
+    assert info["invalid_reason"] == "invalid"

@@ -1,0 +1,307 @@
+import gc
+import tracemalloc
+
+import gymnasium as gym
+import pytest
+
+from mage_envs.parser import Reply
+from trainer.rollout import meta_episode
+from wrappers import ADAPTIVE, PAPER, EpisodicMemory, MetaEpisode, Protocol
+
+
+def make(game="KuhnPoker", **kwargs):
+    return meta_episode(gym.make(f"mage/{game}-Meta-v0", **kwargs))
+
+
+def answer(env, info, choose=0):
+    if info["phase"] == "reflect":
+        return "<remark>plan</remark>"
+    return f"<action>{info['legal_actions'][choose]}</action>"
+
+
+def play(env, choose=0, seed=0, options=None):
+    """All (prompt, info before, reward, info after) of a meta-episode."""
+    observation, info = env.reset(seed=seed, options=options)
+    log, done = [], False
+    while not done:
+        shown, before = observation, info
+        observation, reward, done, _, info = env.step(answer(env, info, choose))
+        log.append((shown, before, reward, info))
+    return log
+
+
+def test_course_of_a_meta_episode():
+    log = play(make(opponent="kuhn/maniac"))
+    phases = [(before["episode"], before["phase"]) for _, before, _, _ in log]
+    assert phases[0] == (0, "play")
+    for k in (1, 2):
+        assert phases.count((k, "reflect")) == 1
+        assert phases.index((k, "reflect")) < phases.index((k, "play"))
+    ends = [(reward, after) for _, _, reward, after in log if after["episode_end"]]
+    assert [reward for reward, _ in ends] == [after["episode_return"] for _, after in ends]
+    assert all(reward == 0 for _, _, reward, after in log if not after["episode_end"])
+    assert all(reward == 5 * after["episode_value"] for reward, after in ends)
+    assert "opponent" not in log[0][3]
+    assert log[-1][3]["opponent"] == "kuhn/maniac"
+
+
+def test_the_opponent_is_never_named_in_a_prompt():
+    for memory in ("reflection", "history", "both", "none"):
+        for shown, before, _, _ in play(make(opponent="kuhn/maniac", memory=memory)):
+            assert "maniac" not in shown
+            assert "opponent" not in before
+
+
+def test_deals_are_fresh_under_adaptive_and_replayed_under_paper():
+    def cards(**kwargs):
+        env = make(opponent="kuhn/passive", seat="first", memory="none", **kwargs)
+        return [
+            tuple(before["anchor"][11] for _, before, _, _ in play(env, 0, seed) if before["phase"] == "play")
+            for seed in range(30)
+        ]
+
+    assert any(len(set(hand)) > 1 for hand in cards())
+    assert all(len(set(hand)) == 1 for hand in cards(deal="replay"))
+    never_stops = Protocol(deal="replay", reward="released")
+    assert all(len(set(hand)) == 1 for hand in cards(protocol=never_stops))
+
+
+def test_seats_alternate_over_the_hands_of_the_meta_episode_or_stay():
+    def seats(**kwargs):
+        env = make(opponent="uniform", memory="none", **kwargs)
+        play(env, options={"seat": 0})
+        return [hand.seat for record in env.records for hand in record.hands]
+
+    assert seats() == [0, 1, 0]
+    assert seats(hands_per_episode=3) == [0, 1, 0, 1, 0, 1, 0, 1, 0]
+    assert seats(seat="fixed", hands_per_episode=2) == [0] * 6
+
+
+def test_members_of_a_group_meet_the_same_deals_whatever_they_do():
+    env = make(opponent="kuhn/soft-station", hands_per_episode=2, memory="none", on_invalid="forfeit")
+    timid = {(b["episode"], b["hand"]): b["anchor"][:30] for _, b, _, _ in play(env, 0, seed=4)}
+    bold = {(b["episode"], b["hand"]): b["anchor"][:30] for _, b, _, _ in play(env, 1, seed=4)}
+    assert timid == bold
+
+
+def test_paper_stops_at_the_first_success():
+    env = make(opponent="kuhn/passive", protocol="paper")
+    won = [seed for seed in range(40) if play(env, 1, seed) and env.records[0].success]
+    assert len(won) > 10
+    for seed in won:
+        play(env, 1, seed)
+        assert len(env.records) == 1
+    play(make(opponent="kuhn/passive"), 1, won[0])
+
+
+def test_rewards_of_the_protocols():
+    for protocol, timeout in (("adaptive", -10.0), ("paper", 0.0)):
+        env = make(protocol=protocol, max_turns=1, num_episodes=1, hands_per_episode=1)
+        env.reset(seed=0)
+        _, reward, terminated, _, info = env.step("no tag")
+        assert (reward, terminated, info["timeout"], info["success"]) == (timeout, True, True, False)
+    env = make("TicTacToe", protocol="adaptive", max_turns=1, num_episodes=1)
+    env.reset(seed=0)
+    assert env.step("")[1] == -10.0
+
+
+def test_timeout_counts_the_running_and_every_unplayed_hand():
+    env = make(max_turns=1, num_episodes=1, hands_per_episode=4)
+    env.reset(seed=0)
+    _, reward, _, _, info = env.step("")
+    assert (reward, info["episode_value"]) == (-10.0, -8.0)
+    assert info["hand_reward"] == -10.0
+
+
+def test_hand_rewards_add_up_to_the_episode():
+    log = play(make(opponent="uniform", hands_per_episode=3), choose=1)
+    for k in range(3):
+        shares = [after["hand_reward"] for _, before, _, after in log if before["episode"] == k]
+        total = next(after["episode_return"] for _, b, _, after in log if after["episode_end"] and b["episode"] == k)
+        assert sum(shares) == pytest.approx(total)
+
+
+def test_penalties_and_reasons():
+    env = make(opponent="kuhn/nash")
+    env.reset(seed=0)
+    half = Reply("<action>nothing</action>", tokens=50, limit=100)
+    assert [env.step(half)[4][key] for key in ("invalid_reason", "penalty")] == ["invalid", 0.5]
+    env.reset(seed=0)
+    cut = Reply("<action>check</action>", tokens=100, limit=100, truncated=True)
+    info = env.step(cut)[4]
+    assert (info["invalid_reason"], info["penalty"]) == ("length", 2.5)
+    env.reset(seed=0)
+    long = Reply(f"<action>{env.game_env.game.legal_actions()[0]}</action>", tokens=75, limit=100)
+    info = env.step(long)[4]
+    assert (info["invalid_reason"], info["penalty"]) == (None, 1.0)
+    env.reset(seed=0)
+    info = env.step(Reply("", overflow=True))[4]
+    assert (info["invalid_reason"], info["penalty"], info["timeout"]) == ("overflow", 0.0, True)
+
+
+def test_memory_modes_show_what_they_say():
+    def last_prompt(memory):
+        log = play(make(opponent="kuhn/maniac", memory=memory))
+        return [shown for shown, before, _, _ in log if before["phase"] == "play"][-1]
+
+    reflection, history, both, none = map(last_prompt, ("reflection", "history", "both", "none"))
+    assert reflection.count("plan") == 2
+    assert "It ended with" not in reflection
+    assert history.count("It ended with") == 2
+    assert "Your remark" not in history
+    assert both.count("It ended with") == both.count("Your remark") == 2
+    assert "earlier episodes" not in none
+
+
+def test_reflections_are_cut_and_malformed_ones_forgotten():
+    env = make(opponent="kuhn/maniac", seat="first")
+    env.reset(seed=0)
+    env.step("<action>bet</action>")
+    assert env.phase == "reflect"
+    observation, reward, terminated, _, info = env.step("no tag at all")
+    assert (reward, terminated, info["invalid_reason"], info["phase"]) == (0.0, False, "invalid", "play")
+    assert "earlier episodes" not in observation
+    env.step("<action>bet</action>")
+    observation, *_ = env.step(f"<remark>{'x' * 5000}</remark>")
+    assert observation.count("x" * 2000) == 1
+    assert "x" * 2001 not in observation
+
+
+def test_conversation_extends_the_chat_and_starts_afresh_where_the_memory_says():
+    for memory, chats in (("history", 1), ("both", 1), ("reflection", 3), ("none", 3)):
+        env = make(opponent="kuhn/maniac", context="conversation", memory=memory)
+        _, info = env.reset(seed=2)
+        fresh, done = 1, False
+        while not done:
+            before = env.messages
+            *_, done, _, info = env.step(answer(env, info))
+            if done:
+                break
+            if env.fresh_chat:
+                fresh += 1
+                assert len(env.messages) == 1
+            else:
+                assert env.messages[: len(before)] == before
+                assert [m.role for m in env.messages[len(before) :]] == ["assistant", "user"]
+        assert fresh == chats
+
+
+def test_conversation_never_repeats_the_rules():
+    env = make(opponent="kuhn/maniac", context="conversation", memory="both")
+    play(env)
+    text = "\n".join(message.content for message in env.messages)
+    assert text.count(env.game_env.game.rules) == 1
+    assert text.count("It ended with") == 0
+
+
+def test_shorten_drops_the_oldest_first_and_ends():
+    env = make(opponent="kuhn/nash", memory="both", max_turns=6)
+    _, info = env.reset(seed=0)
+    while not (env.episode == 2 and env.phase == "play"):
+        *_, info = env.step(answer(env, info))
+    env.step("nonsense")
+    env.step("nonsense")
+    lengths = [len(env.messages[0].content)]
+    while env.shorten():
+        lengths.append(len(env.messages[0].content))
+        assert len(lengths) < 40
+    assert lengths[-1] < 0.7 * lengths[0]
+    text = env.messages[0].content
+    assert "Your remark" not in text
+    assert "Turn 1" not in text
+    assert "# Now" in text
+
+
+class Notes:
+    """A user's own memory: asks before and after every episode, keeps the newest remark."""
+
+    carries_transcript = False
+
+    def __init__(self):
+        self.log = []
+
+    def begin(self):
+        self.log, self.kept = [], ""
+
+    def before_episode(self, episode, view):
+        self.log.append(("before", episode, len(view.records)))
+        return f"Make a plan for episode {episode}."
+
+    def after_episode(self, view):
+        self.log.append(("after", len(view.records)))
+        return "What was that?"
+
+    def on_reflection(self, text, view):
+        self.log.append(("said", text))
+        self.kept = text
+
+    def render(self, view):
+        return self.kept
+
+    def shorten(self):
+        return False
+
+
+def test_memory_can_be_replaced():
+    notes = Notes()
+    env = make(opponent="kuhn/maniac", memory=notes, num_episodes=2, seat="first")
+    observation, info = env.reset(seed=0)
+    assert (observation, info["phase"], info["episode"]) == ("Make a plan for episode 0.", "reflect", 0)
+    observation, *_ = env.step("<remark>be bold</remark>")
+    assert "be bold" in observation
+    observation, *_ = env.step("<action>bet</action>")
+    assert observation == "What was that?"
+    observation, *_, info = env.step("<remark>fine</remark>")
+    assert (observation, info["episode"]) == ("Make a plan for episode 1.", 1)
+    env.step("<remark>again</remark>")
+    assert env.step("<action>bet</action>")[2]
+    assert notes.log == [("before", 0, 0), ("said", "be bold"), ("after", 1), ("said", "fine"), ("before", 1, 1),
+                         ("said", "again")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kwargs", "text"), [
+    ({"protocol": "papr"}, "protocol='papr' is unknown; choose one of: adaptive, paper"),
+    ({"memory": "all"}, "memory='all' is unknown; choose one of: reflection, history, both, none"),
+    ({"context": "chat"}, "context='chat' is unknown; choose one of: 'rebuilt', 'conversation'"),
+    ({"style": "verse"}, "style='verse' is unknown; choose one of: prose, kuhn-words"),
+    ({"reward": "chips"}, "reward='chips' is unknown in KuhnPoker; choose one of: task, released, sign"),
+    ({"num_episodes": 0}, "num_episodes=0 must be a whole number of at least 1"),
+    ({"deal": "old"}, "deal='old' is unknown"),
+])  # fmt: skip
+def test_bad_options_get_one_line(kwargs, text):
+    with pytest.raises(ValueError, match=text) as caught:
+        make(**kwargs)
+    assert "\n" not in str(caught.value)
+
+
+def test_protocols_are_frozen_data():
+    assert ADAPTIVE == Protocol()
+    assert (PAPER.deal, PAPER.seat, PAPER.early_stop) == ("replay", "fixed", True)
+    with pytest.raises(AttributeError):
+        ADAPTIVE.deal = "replay"
+    with pytest.raises(ValueError, match="choose one of: worst, zero"):
+        Protocol(timeout_reward="none")
+
+
+def test_wrapping_by_hand_equals_make():
+    env = gym.make("mage/KuhnPoker-v0", opponent="kuhn/nash").unwrapped
+    env.timeout_value = -2.0
+    assert play(MetaEpisode(env)) == play(make(opponent="kuhn/nash"))
+    assert isinstance(make().memory, EpisodicMemory)
+
+
+def test_memory_stays_flat_over_many_meta_episodes():
+    env = make(opponent="kuhn/nash", hands_per_episode=2)
+
+    def run(count, start):
+        for seed in range(start, start + count):
+            play(env, 1, seed)
+        gc.collect()
+
+    tracemalloc.start()
+    run(500, 0)  # fills the bounded cache of stream states
+    before = tracemalloc.get_traced_memory()[0]
+    run(500, 500)
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 200_000

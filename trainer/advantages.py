@@ -1,0 +1,262 @@
+"""Advantages (method.md sections 4 and 6): one number per step, from the trajectories of a rollout. NumPy only."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainer.returns import SCHEMES, episode_values, returns_from_values, step_returns
+from trainer.trajectory import Step, Trajectory
+from wrappers import ADAPTIVE, Protocol
+
+EPSILON = 1e-6
+"""Added to standard deviations."""
+
+
+@dataclass(frozen=True)
+class CreditConfig:
+    """How rewards become advantages."""
+
+    returns: str = "differential"
+    """`differential`, `cumulative` (LaMer), `single_episode`, `final`."""
+    credit: str = "episode"
+    """`episode`: an episode's reward sits at its last step; `reward`: each hand's at the step that ends it."""
+    gamma_step: float = 0.95
+    """gs, per play step."""
+    gamma_episode: float = 0.6
+    """gt, across episodes; `step_returns` says what it weighs."""
+    advantage: str = "gigpo"
+    """`gigpo`, `grpo`, `rloo`, `member_mean`."""
+    anchor: str = "global"
+    """`global`: equal observations of all episodes form a cluster; `local`: of the same episode only."""
+    norm: str = "mean"
+    """`mean`, or `mean_std`, which also divides by the standard deviation."""
+    step_weight: float = 1.0
+    """w of A = A_E + w * A_S."""
+    statistics: str = "agent"
+    """`agent`: per group and opponent; `pooled`: over the whole rollout."""
+    penalty_in_return: bool = ADAPTIVE.penalty_in_return
+    episode_baseline: str = ADAPTIVE.episode_baseline
+    reflection_anchor: bool = ADAPTIVE.reflection_anchor
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            value = self.__dict__[name]
+            if value not in choices:
+                raise ValueError(f"{name}={value!r} is unknown; choose one of: {', '.join(choices)}.")
+        if self.credit == "reward" and self.advantage == "gigpo":
+            raise ValueError(
+                'credit="reward" has no episode value for GiGPO to centre; '
+                'use advantage="member_mean" or credit="episode".'
+            )
+
+    @classmethod
+    def from_protocol(cls, protocol: Protocol, **kwargs: object) -> CreditConfig:
+        """A config with the three fields that the protocol decides."""
+        return cls(
+            penalty_in_return=protocol.penalty_in_return,
+            episode_baseline=protocol.episode_baseline,
+            reflection_anchor=protocol.reflection_anchor,
+            **kwargs,  # type: ignore[arg-type]
+        )
+
+
+Group = list[Trajectory]
+Weights = list[list[float]]
+
+
+def _mean_by_key(keys: Sequence[Hashable], values: Sequence[float]) -> dict[Hashable, tuple[float, float, int]]:
+    """(mean, standard deviation, count) of the values of each key."""
+    found: dict[Hashable, list[float]] = defaultdict(list)
+    for key, value in zip(keys, values, strict=True):
+        found[key].append(value)
+    return {key: _statistics(held) for key, held in found.items()}
+
+
+def _statistics(held: list[float]) -> tuple[float, float, int]:
+    low, high = min(held), max(held)
+    if low == high:  # exactly 0 advantage for equal values, whatever the rounding of a mean
+        return low, 0.0, len(held)
+    array = np.asarray(held)
+    return float(array.mean()), float(array.std()), len(held)
+
+
+def _scale(value: float, deviation: float, config: CreditConfig) -> float:
+    return value / (deviation + EPSILON) if config.norm == "mean_std" else value
+
+
+def _anchor_key(step: Step, trajectory: Trajectory, index: tuple[int, int], config: CreditConfig) -> Hashable:
+    if step.phase == "reflect":
+        return ("reflection", step.episode) if config.reflection_anchor else ("alone", index)
+    opponent = trajectory.opponent if config.statistics == "agent" else ""
+    return ("play", step.anchor, opponent, step.episode if config.anchor == "local" else -1)
+
+
+def _centred_values(group: Group, config: CreditConfig) -> Weights:
+    """E_k of each member, less the members' mean at the same k where the protocol says so."""
+    scheme = SCHEMES[config.returns]
+    gs, gt = scheme.discount_rates(config.gamma_step, config.gamma_episode)
+    values = [episode_values(trajectory, scheme, gs, gt) for trajectory in group]
+    if config.episode_baseline == "group":
+        return values
+    return _less_member_mean(values)
+
+
+def _less_member_mean(values: Weights) -> Weights:
+    keys = [k for member in values for k in range(len(member))]
+    means = _mean_by_key(keys, [value for member in values for value in member])
+    return [[value - means[k][0] for k, value in enumerate(member)] for member in values]
+
+
+def _episode_advantages(group: Group, config: CreditConfig) -> Weights:
+    """A_E of every step."""
+    scheme = SCHEMES[config.returns]
+    paid = [scheme.rewards([episode.reward for episode in trajectory.episodes]) for trajectory in group]
+    scores = [
+        [(paid[m][step.episode] if step.phase == "play" else 0.0) - step.penalty for step in trajectory.steps]
+        for m, trajectory in enumerate(group)
+    ]
+    if config.episode_baseline == "group":
+        mean, deviation, _ = _statistics([score for member in scores for score in member])
+        return [[_scale(score - mean, deviation, config) for score in member] for member in scores]
+    keys = [k for member in paid for k in range(len(member))]
+    means = _mean_by_key(keys, [value for member in paid for value in member])
+    return [
+        [
+            _scale(score - means[step.episode][0], means[step.episode][1], config) if step.phase == "play" else score
+            for score, step in zip(scores[m], trajectory.steps, strict=True)
+        ]
+        for m, trajectory in enumerate(group)
+    ]
+
+
+def _gigpo(group: Group, config: CreditConfig) -> Weights:
+    """A = A_E + w * A_S (method.md sections 4 and 6.3)."""
+    gs, _ = SCHEMES[config.returns].discount_rates(config.gamma_step, config.gamma_episode)
+    returns = [
+        returns_from_values(trajectory, values, gs, config.penalty_in_return)
+        for trajectory, values in zip(group, _centred_values(group, config), strict=True)
+    ]
+    keys = [
+        _anchor_key(step, trajectory, (m, i), config)
+        for m, trajectory in enumerate(group)
+        for i, step in enumerate(trajectory.steps)
+    ]
+    clusters = _mean_by_key(keys, [value for member in returns for value in member])
+    position = iter(keys)
+    weights = []
+    for member_returns, member_scores in zip(returns, _episode_advantages(group, config), strict=True):
+        member = []
+        for value, score in zip(member_returns, member_scores, strict=True):
+            mean, deviation, count = clusters[next(position)]
+            by_step = _scale(value - mean, deviation, config) if count > 1 else 0.0
+            member.append(score + config.step_weight * by_step)
+        weights.append(member)
+    return weights
+
+
+def _member_scores(group: Group, config: CreditConfig) -> list[float]:
+    scheme = SCHEMES[config.returns]
+    return [
+        sum(scheme.rewards([episode.reward for episode in trajectory.episodes]))
+        - sum(step.penalty for step in trajectory.steps)
+        for trajectory in group
+    ]
+
+
+def _grpo(group: Group, config: CreditConfig) -> Weights:
+    """Every step of a member gets the member's score less the members' mean."""
+    scores = _member_scores(group, config)
+    mean, deviation, _ = _statistics(scores)
+    return [
+        [_scale(score - mean, deviation, config)] * len(trajectory.steps)
+        for score, trajectory in zip(scores, group, strict=True)
+    ]
+
+
+def _rloo(group: Group, config: CreditConfig) -> Weights:
+    """As GRPO, with the mean of the other members."""
+    scale = len(group) / max(len(group) - 1, 1)
+    return [[scale * value for value in member] for member in _grpo(group, config)]
+
+
+def _decision_point(step: Step) -> Hashable:
+    return ("reflection", step.episode) if step.phase == "reflect" else ("play", step.episode, step.hand)
+
+
+def _member_mean(group: Group, config: CreditConfig) -> Weights:
+    """G less the members' mean at the same hand; a member's decisions within the hand are averaged first."""
+    returns = [
+        step_returns(
+            trajectory, config.returns, config.credit, config.gamma_step, config.gamma_episode, config.penalty_in_return
+        )
+        for trajectory in group
+    ]
+    points: list[Hashable] = []
+    means: list[float] = []
+    for trajectory, member in zip(group, returns, strict=True):
+        own = _mean_by_key([_decision_point(step) for step in trajectory.steps], member)
+        points += own
+        means += [mean for mean, _, _ in own.values()]
+    baselines = _mean_by_key(points, means)
+    return [
+        [value - baselines[_decision_point(step)][0] for value, step in zip(member, trajectory.steps, strict=True)]
+        for trajectory, member in zip(group, returns, strict=True)
+    ]
+
+
+def _divide_by_opponent(trajectories: Sequence[Trajectory], weights: Weights, config: CreditConfig) -> Weights:
+    """Divides by the standard deviation over all samples of the opponent (or of the rollout)."""
+    keys = [t.opponent if config.statistics == "agent" else "" for t in trajectories]
+    flat = [key for key, member in zip(keys, weights, strict=True) for _ in member]
+    spread = _mean_by_key(flat, [value for member in weights for value in member])
+    return [[value / (spread[key][1] + EPSILON) for value in member] for key, member in zip(keys, weights, strict=True)]
+
+
+ADVANTAGES: Mapping[str, Callable[[Group, CreditConfig], Weights]] = {
+    "gigpo": _gigpo,
+    "grpo": _grpo,
+    "rloo": _rloo,
+    "member_mean": _member_mean,
+}
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "returns": tuple(SCHEMES),
+    "credit": ("episode", "reward"),
+    "advantage": tuple(ADVANTAGES),
+    "anchor": ("global", "local"),
+    "norm": ("mean", "mean_std"),
+    "statistics": ("agent", "pooled"),
+    "episode_baseline": ("episode", "group"),
+}
+
+
+def weigh(trajectories: Sequence[Trajectory], config: CreditConfig) -> tuple[Weights, dict[str, float]]:
+    """One advantage per step of every trajectory, and metrics.
+
+    Statistics are taken per group (`statistics="pooled"`: over all trajectories at once). Trajectories that failed
+    get zeros and count in no mean. Metrics: `groups/zero_variance`, the share of groups whose members all have the
+    same episode rewards; `groups/count`.
+    """
+    groups: dict[int, list[int]] = defaultdict(list)
+    for index, trajectory in enumerate(trajectories):
+        if trajectory.failure is None:
+            groups[trajectory.group].append(index)
+    weights: Weights = [[0.0] * len(trajectory.steps) for trajectory in trajectories]
+    chosen = groups.values() if config.statistics == "agent" else [[i for held in groups.values() for i in held]]
+    compute = ADVANTAGES[config.advantage]
+    for held in chosen:
+        if not held:
+            continue
+        for index, member in zip(held, compute([trajectories[i] for i in held], config), strict=True):
+            weights[index] = member
+    if config.advantage == "member_mean" and config.norm == "mean_std":
+        kept = [index for held in groups.values() for index in held]
+        divided = _divide_by_opponent([trajectories[i] for i in kept], [weights[i] for i in kept], config)
+        for index, member in zip(kept, divided, strict=True):
+            weights[index] = member
+    same = [len({tuple(e.reward for e in trajectories[i].episodes) for i in held}) == 1 for held in groups.values()]
+    metrics = {"groups/count": float(len(groups)), "groups/zero_variance": float(np.mean(same)) if same else 0.0}
+    return weights, metrics

@@ -1,0 +1,139 @@
+"""Backends that need no torch: scripted, lock-step around a function of ids; and what all backends share.
+
+A lock-step backend is a `mage_envs.generation.Generator`; a streaming one is a `StreamingGenerator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from mage_envs.generation import Completion, Message, Prompt
+from trainer.tokens import ChatTokenizer, make_completion
+
+GenerateIds = Callable[[list[list[int]]], tuple[list[list[int]], list[list[float]] | None]]
+"""Prompts' ids to sampled ids and, where known, their log-probabilities; in order, nothing dropped."""
+
+UInt64s = npt.NDArray[np.uint64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MASK = 0xFFFFFFFFFFFFFFFF
+
+
+@runtime_checkable
+class StreamingGenerator(Protocol):
+    """Answers each prompt as soon as its own reply is there; a slot has at most one prompt under way."""
+
+    def submit(self, prompt: Prompt) -> None:
+        """Starts answering `prompt`."""
+
+    def poll(self) -> list[tuple[int, Completion]]:
+        """Waits for at least one reply; all (slot, completion) pairs that are ready. None under way: an empty list."""
+        ...
+
+
+def _mix(x: UInt64s) -> UInt64s:
+    """The finaliser of splitmix64 (Steele, Lea and Flood, 2014): every input bit flips half of the output bits."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def fold_keys(keys: UInt64s) -> UInt64s:
+    """Hashes each row of `keys` (n, k) to one number (n,), column by column."""
+    state = np.zeros(len(keys), np.uint64)
+    for column in keys.T:
+        state = _mix((state + _GOLDEN) ^ _mix(column + _GOLDEN))
+    return state
+
+
+def keyed_uniforms(keys: UInt64s) -> npt.NDArray[np.float64]:
+    """One number in [0, 1) per row of `keys` (n, k), a function of that row alone.
+
+    A counter-based stream: cheaper by two orders than a `SeedSequence` per row, and independent of batch and order.
+    """
+    return (fold_keys(keys) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def stream_keys(seeds: Sequence[tuple[int, ...]], base: int = 0) -> UInt64s:
+    """One stream key (n,) per sampling seed; seeds may differ in length and be any integers."""
+    if not all(seeds):
+        raise ValueError("A Prompt has no seed, so its sampling has no key; give Prompt(seed=...), or temperature 0.")
+    keys = np.zeros(len(seeds), np.uint64)
+    by_length: dict[int, list[int]] = {}
+    for row, seed in enumerate(seeds):
+        by_length.setdefault(len(seed), []).append(row)
+    for rows in by_length.values():
+        parts = [[base & _MASK, *(part & _MASK for part in seeds[row])] for row in rows]
+        keys[rows] = fold_keys(np.array(parts, np.uint64))
+    return keys
+
+
+class ScriptedGenerator:
+    """Replies are `policy(prompt)`: tests, oracles, scripted agents. With a tokenizer they carry real ids."""
+
+    def __init__(self, policy: Callable[[Prompt], str], tokens: ChatTokenizer | None = None) -> None:
+        self.policy = policy
+        self.tokens = tokens
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        return [self._reply(prompt) for prompt in prompts]
+
+    def _reply(self, prompt: Prompt) -> Completion:
+        text = self.policy(prompt)
+        if self.tokens is None:
+            return Completion(text)
+        legal = self.tokens.single_ids(prompt.legal_actions) if text in prompt.legal_actions else ()
+        return Completion(text, self.tokens.encode(prompt), self.tokens.encode_reply(text), legal_ids=legal)
+
+
+class LockStepGenerator:
+    """Answers whole batches through `generate_ids` (TRL's generation, colocated vLLM, any function of ids).
+
+    A prompt above `max_prompt_length` tokens overflows and is not sent. With `collective` every call of `generate`
+    is exactly one call of `generate_ids`, with one filler prompt where there is nothing to send: generation is
+    collective over ranks under tensor parallelism, ZeRO-3 and FSDP.
+    """
+
+    def __init__(
+        self,
+        tokens: ChatTokenizer,
+        generate_ids: GenerateIds,
+        max_prompt_length: int | None = None,
+        max_new_tokens: int = 1,
+        collective: bool = False,
+    ) -> None:
+        self.tokens = tokens
+        self.generate_ids = generate_ids
+        self.max_prompt_length = max_prompt_length
+        self.max_new_tokens = max_new_tokens
+        self.collective = collective
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        encoded = [self.tokens.encode(prompt) for prompt in prompts]
+        results = [Completion("", overflow=True)] * len(prompts)
+        sent = [row for row, ids in enumerate(encoded) if fits(ids, self.max_prompt_length)]
+        if not sent:
+            if self.collective:
+                self.generate_ids([list(self.tokens.encode(Prompt((Message("user", "."),))))])
+            return results
+        replies, logprobs = self.generate_ids([list(encoded[row]) for row in sent])
+        if len(replies) != len(sent):
+            raise ValueError(
+                f"generate_ids returned {len(replies)} replies for {len(sent)} prompts; it must answer each, in order."
+            )
+        for index, row in enumerate(sent):
+            known = None if logprobs is None else tuple(logprobs[index])
+            reply = tuple(replies[index])
+            results[row] = make_completion(
+                prompts[row], self.tokens, encoded[row], reply, known, self.max_new_tokens
+            )  # fmt: skip
+        return results
+
+
+def fits(ids: Sequence[int], max_prompt_length: int | None) -> bool:
+    """Whether a prompt of `ids` is within the limit (None: no limit)."""
+    return max_prompt_length is None or len(ids) <= max_prompt_length

@@ -1,0 +1,150 @@
+"""Chats to token ids and back: tokens in, tokens out, nothing is ever tokenised twice. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from mage_envs.generation import Completion, Message, Prompt
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+Ids = tuple[int, ...]
+
+CACHED_TEXTS = 1024
+"""First prompts and suffixes kept, each; members of a group share theirs."""
+
+
+class ChatTokenizer:
+    """A Hugging Face tokenizer with a chat template, as a function from prompts to ids.
+
+    `end_ids` ends a reply: the tokenizer's EOS, the token its template puts after an assistant's turn, and those given
+    here (a model's `generation_config.eos_token_id`). `chat_template_kwargs` go to the template (`enable_thinking`).
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        end_ids: Iterable[int] = (),
+    ) -> None:
+        if tokenizer.chat_template is None:
+            raise ValueError(
+                f"Tokenizer {tokenizer.name_or_path!r} has no chat template; use an instruction-tuned model, or set "
+                f"tokenizer.chat_template and save it with the model."
+            )
+        self.tokenizer = tokenizer
+        self._template_kwargs = dict(chat_template_kwargs or {})
+        self._first: Callable[[tuple[Message, ...]], Ids] = lru_cache(CACHED_TEXTS)(self._encode_chat)
+        self._suffix: Callable[[str], Ids] = lru_cache(CACHED_TEXTS)(self._encode_suffix)
+        self._single: Callable[[tuple[str, ...]], Ids] = lru_cache(CACHED_TEXTS)(self._encode_actions)
+        self._decoded: Callable[[Ids], str] = lru_cache(CACHED_TEXTS)(self._decode)
+        self.turn_end_id = self._find_turn_end()
+        """The special token that the template puts right after an assistant's content; None where it puts none."""
+        known = (tokenizer.eos_token_id, self.turn_end_id, *end_ids)
+        self.end_ids: frozenset[int] = frozenset(int(i) for i in known if i is not None)
+        pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+        self.pad_id: int = 0 if pad is None else int(pad)
+
+    def encode(self, prompt: Prompt) -> Ids:
+        """Ids of the whole prompt up to the reply; in a conversation they extend what was sent and sampled before."""
+        previous = prompt.previous
+        if previous is None:
+            return self._first(prompt.messages)
+        if not previous.prompt_ids:
+            raise ValueError(
+                f"Prompt of slot {prompt.slot} continues a reply without token ids (a scripted one?); give the "
+                f"scripted generator a tokenizer, or use the context 'rebuilt'."
+            )
+        if prompt.messages[-1].role != "user":
+            raise ValueError(
+                f"Prompt of slot {prompt.slot} ends with a message of role {prompt.messages[-1].role!r}; "
+                f"a conversation continues with a 'user' message."
+            )
+        suffix = self._suffix(prompt.messages[-1].content)
+        if previous.ids and previous.ids[-1] == self.turn_end_id:
+            suffix = suffix[1:]  # the reply already ended its turn itself
+        return previous.prompt_ids + previous.ids + suffix
+
+    def encode_reply(self, text: str) -> Ids:
+        """Ids of `text` as an assistant's reply, the template's turn end included: for scripted replies."""
+        ids = self._encode_text(text)
+        return ids if self.turn_end_id is None else (*ids, self.turn_end_id)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The reply's text, without end tokens and other special tokens."""
+        return self._decoded(tuple(i for i in ids if i not in self.end_ids))
+
+    def is_truncated(self, ids: Sequence[int], max_new_tokens: int) -> bool:
+        """Whether a reply was cut at the limit; one-token answers (`max_new_tokens=1`) are whole by definition."""
+        return max_new_tokens > 1 and len(ids) >= max_new_tokens and ids[-1] not in self.end_ids
+
+    def single_ids(self, actions: tuple[str, ...]) -> Ids:
+        """One id per action where every action is exactly one token, else empty."""
+        return self._single(actions)
+
+    def _decode(self, ids: Ids) -> str:
+        text = self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return str(text)
+
+    def _encode_actions(self, actions: tuple[str, ...]) -> Ids:
+        encoded = [self._encode_text(action) for action in actions]
+        return tuple(ids[0] for ids in encoded) if all(len(ids) == 1 for ids in encoded) else ()
+
+    def _encode_text(self, text: str) -> Ids:
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def _encode_chat(self, messages: tuple[Message, ...]) -> Ids:
+        return self._encode_text(self._render(messages))
+
+    def _encode_suffix(self, content: str) -> Ids:
+        return self._encode_text(self._suffix_text(content))
+
+    def _suffix_text(self, content: str) -> str:
+        """What the template puts between an assistant's content and the reply to the user message `content`."""
+        mark = "@@"
+        while mark in content:
+            mark += "@"
+        chat = (Message("user", "."), Message("assistant", mark), Message("user", content))
+        # The template may strip whitespace, but never touches the mark; the last one belongs to the assistant.
+        return self._render(chat).rpartition(mark)[2]
+
+    def _render(self, messages: Sequence[Message]) -> str:
+        chat = [{"role": message.role, "content": message.content} for message in messages]
+        text = self.tokenizer.apply_chat_template(
+            chat, tokenize=False, add_generation_prompt=True, **self._template_kwargs
+        )
+        return str(text)
+
+    def _find_turn_end(self) -> int | None:
+        text = self._suffix_text(".").lstrip()
+        for token_id, token in self.tokenizer.added_tokens_decoder.items():
+            if token.special and text.startswith(token.content):
+                return int(token_id)
+        return None
+
+
+def legal_ids(prompt: Prompt, tokens: ChatTokenizer) -> Ids:
+    """First-token ids of the legal actions, where each is exactly one token; else empty.
+
+    They describe the reply only where it is the bare action word (one-token answers, constrained decoding).
+    """
+    return tokens.single_ids(prompt.legal_actions)
+
+
+def make_completion(
+    prompt: Prompt,
+    tokens: ChatTokenizer,
+    prompt_ids: Ids,
+    ids: Ids,
+    logprobs: tuple[float, ...] | None,
+    max_new_tokens: int,
+    legal: Ids | None = None,
+) -> Completion:
+    """The completion of `ids`; `legal` are the legal answers' ids (None: looked up where answers are one token)."""
+    if legal is None:
+        legal = legal_ids(prompt, tokens) if max_new_tokens == 1 else ()
+    truncated = tokens.is_truncated(ids, max_new_tokens)
+    return Completion(tokens.decode(ids), prompt_ids, ids, logprobs, truncated=truncated, legal_ids=legal)

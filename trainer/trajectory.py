@@ -1,0 +1,71 @@
+"""The record of a rollout: one `Step` per model call, one `Trajectory` per meta-episode. No torch here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mage_envs.core import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One decision of the learner, which is one model call and one training sample."""
+
+    episode: int
+    phase: str
+    """`play` or `reflect`; a reflection belongs to the episode that follows it."""
+    turn: int
+    """Index of the play step in its episode; 0 for a reflection."""
+    hand: int
+    """Index of the hand in its episode; 0 for a reflection."""
+    anchor: str
+    """The environment's raw observation (with the opponent in pooled groups the caller adds it)."""
+    reward: float = 0.0
+    """Task reward that this step brought, in R units: the hand's share at the step that ends it, else 0."""
+    penalty: float = 0.0
+    """Non-negative: invalid-action plus length penalty of this reply."""
+    invalid_reason: str | None = None
+    """None, or one of `invalid`, `length`, `overflow`."""
+    text: str = ""
+    prompt_ids: tuple[int, ...] = ()
+    completion_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] | None = None
+    """Sampling log-probabilities of `completion_ids`, where the backend gave them."""
+    truncated: bool = False
+    legal_ids: tuple[int, ...] = ()
+    """First-token ids of the legal answers, where answers are single tokens."""
+    hand_end: bool = False
+    """This step ended a hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeResult:
+    """How one episode of a meta-episode ended."""
+
+    reward: float
+    """R_k."""
+    value: float
+    """The learner's return in the game's unit (chips), summed over the hands."""
+    hands: int
+    success: bool
+    timeout: bool
+    seats: tuple[int, ...]
+    """The learner's seat in each hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """The record of one meta-episode. Unplayed episodes (early stop) have neither steps nor a result."""
+
+    task: Task
+    opponent: str
+    group: int
+    member: int
+    steps: tuple[Step, ...]
+    episodes: tuple[EpisodeResult, ...]
+    num_episodes: int
+    """Episodes planned (K)."""
+    failure: str | None = None
+    """Typed reason (`generator`, `opponent`, `environment`, with its text) when the meta-episode broke; such a
+    trajectory is masked from the loss."""
+    retries: int = 0

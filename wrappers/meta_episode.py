@@ -1,0 +1,326 @@
+"""`MetaEpisode`: several episodes against one unknown opponent or of one task, with reflections in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.utils import RecordConstructorArgs
+
+from mage_envs.env import Seated, TextGameEnv, check_choice, check_positive, read_options
+from mage_envs.generation import Message
+from mage_envs.parser import INVALID, LENGTH, OVERFLOW, REMARK_LIMIT, Reply, parse_tag
+from mage_envs.prompts import EpisodeRecord, PlayView, PromptStyle, TurnRecord
+from mage_envs.randomness import POOL, KeyedStreams
+from mage_envs.spaces import FreeText
+from mage_envs.styles import as_style
+from wrappers.memory import MemoryStrategy, MemoryView, as_memory
+from wrappers.protocol import Protocol, as_protocol
+
+CONTEXTS = ("rebuilt", "conversation")
+"""`rebuilt`: every call is one fresh user message; `conversation`: turns are appended to one chat."""
+_NO_ACTION = ""
+
+
+class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
+    """K episodes of a `TextGameEnv` as one Gymnasium episode; one `step` is one model answer.
+
+    Observation: the full prompt (in a conversation, all messages so far). Action: the model's whole reply.
+    Reward: R_k at the last play step of episode k, else 0; penalties stay in `info`. `terminated` after the last
+    episode, however it ended; never truncated here.
+
+    `info` about the prompt that is shown: episode, phase (`play` or `reflect`), seat, hand, legal_actions, anchor.
+    About the answer just given: invalid_reason (None, `invalid`, `length`, `overflow`), penalty (not negative),
+    hand_reward (this step's share of R_k), hand_end, episode_end, and at an episode's end episode_return (R_k),
+    episode_value (in the game's unit), success and timeout. `opponent` comes with the last step, or always with
+    `reveal_opponent=True`.
+    """
+
+    def __init__(
+        self,
+        env: TextGameEnv,
+        *,
+        num_episodes: int = 3,
+        protocol: str | Protocol = "adaptive",
+        memory: str | MemoryStrategy = "reflection",
+        context: str = "rebuilt",
+        style: str | PromptStyle = "prose",
+        deal: str | None = None,
+        reward: str | None = None,
+        length_penalty: float | None = None,
+        invalid_penalty: float | None = None,
+        reveal_opponent: bool = False,
+    ) -> None:
+        """`deal` and `reward` override the protocol's; `reward` is a name in the game's `rewards`."""
+        RecordConstructorArgs.__init__(
+            self, num_episodes=num_episodes, protocol=protocol, memory=memory, context=context, style=style,
+            deal=deal, reward=reward, length_penalty=length_penalty, invalid_penalty=invalid_penalty,
+            reveal_opponent=reveal_opponent,
+        )  # fmt: skip
+        super().__init__(env)
+        check_positive("num_episodes", num_episodes)
+        check_choice("context", context, CONTEXTS)
+        check_choice("deal", deal, (None, "fresh", "replay"))
+        self.game_env = env
+        self.num_episodes = num_episodes
+        self.protocol = as_protocol(protocol)
+        self.memory = as_memory(memory)
+        self.style: PromptStyle = as_style(style)
+        self.converses = context == "conversation"
+        game = env.game
+        name = reward or self.protocol.reward
+        if name not in game.rewards:
+            raise ValueError(f"reward={name!r} is unknown in {game.name}; choose one of: {', '.join(game.rewards)}.")
+        self._episode_reward = game.rewards[name]
+        self._replays = game.num_players == 1 or (deal or self.protocol.deal) == "replay"
+        self._length_penalty = game.length_penalty if length_penalty is None else length_penalty
+        self._invalid_penalty = game.invalid_penalty if invalid_penalty is None else invalid_penalty
+        self._reveals = reveal_opponent
+        self.observation_space = FreeText()
+        self.action_space = FreeText()
+        self.records: list[EpisodeRecord] = []
+        """The finished episodes."""
+        self.messages: tuple[Message, ...] = ()
+        """The chat that the next answer replies to; the observation is its text."""
+        self.fresh_chat = True
+        """Whether `messages` starts a chat, so that it does not extend the last call's."""
+        self.phase = "play"
+        self.episode = 0
+        self.over = True
+
+    # -- Gymnasium ------------------------------------------------------------------------------------------
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Starts a meta-episode, a function of `seed` and `options` alone.
+
+        `options`: `opponent` (registered name) and `seat` (seat0); without a seed, one is drawn from `np_random`.
+        """
+        env = self.game_env
+        gym.Env.reset(env, seed=seed)
+        if seed is None:
+            seed = int(env.np_random.integers(2**62))
+        name, seat = read_options(options or {}, env.observation_keys, env.game.num_players)
+        self._streams = KeyedStreams(seed)
+        draws = self._streams.stream(POOL, 0, 0)
+        drawn_seat = env.draw_seat(draws)
+        self._seat0 = drawn_seat if seat is None else seat
+        self._seated: Seated = env.opponents.draw(draws) if name is None else env.opponents.named(name)
+        for policy in self._seated.remembering:
+            policy.begin_meta_episode()
+        self.memory.begin()
+        self.records = []
+        self.over = False
+        self._chat: list[Message] = []
+        self._before_episode(0)
+        return self._observation(), self._info(None, 0.0)
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        if self.over:
+            raise gym.error.ResetNeeded("The meta-episode is over (or was never started): call reset() before step().")
+        if not isinstance(action, str):
+            raise TypeError(f"step() takes a reply as str, not {type(action).__name__}.")
+        if self.converses:
+            self._chat.append(Message("assistant", str(action)))
+        return self._step_play(action) if self.phase == "play" else self._step_reflect(action)
+
+    def render(self) -> Any:
+        """The prompt, in mode `ansi`."""
+        return self._observation() if self.game_env.render_mode == "ansi" else None
+
+    # -- one answer -----------------------------------------------------------------------------------------
+
+    def _step_play(self, reply: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        env, reason, action = self.game_env, _unusable(reply, self.style.action_tag), None
+        turn, observation = env.turn(), env.observation()
+        done = len(env.hands)
+        if reason == OVERFLOW:
+            env.time_out()
+        else:
+            if reason is None:
+                action = parse_tag(reply, self.style.action_tag)
+            failed = env.play(_NO_ACTION if action is None else action)
+            reason = reason or failed
+        ended = len(env.hands) > done
+        result = env.hand_result if ended else ""
+        self._turns.append(TurnRecord(observation, action, turn, reason is None, done, result))
+        info_about: dict[str, Any] = {"hand_reward": self._share(done) if ended else 0.0, "hand_end": ended}
+        penalty = self._penalty(reply, reason)
+        if not env.over:
+            self._ask_play(last=self._turns[-1])
+            return self._observation(), 0.0, False, False, self._info(reason, penalty, **info_about)
+        record = self._finish_episode()
+        info_about |= {
+            "episode_end": True, "episode_return": record.reward, "episode_value": record.value,
+            "success": record.success, "timeout": record.timeout,
+        }  # fmt: skip
+        self._after_episode(record)
+        return self._observation(), record.reward, self.over, False, self._info(reason, penalty, **info_about)
+
+    def _step_reflect(self, reply: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        reason = _unusable(reply, self.style.remark_tag)
+        remark = None if reason else parse_tag(reply, self.style.remark_tag)
+        if remark is not None:
+            self.memory.on_reflection(remark[:REMARK_LIMIT], self._view())
+        elif reason is None:
+            reason = INVALID
+        self._resume()
+        return self._observation(), 0.0, False, False, self._info(reason, self._penalty(reply, reason))
+
+    def _share(self, done: int) -> float:
+        """What the hands that ended after the first `done` add to the episode's reward."""
+        hands, planned = self.game_env.hands, self.game_env.hands_per_episode
+        return float(self._episode_reward(hands, planned) - self._episode_reward(hands[:done], planned))
+
+    def _penalty(self, reply: str, reason: str | None) -> float:
+        """Invalid-answer plus length penalty (method.md section 2); an overflow had no reply to punish."""
+        penalty = self._invalid_penalty if reason in (INVALID, LENGTH) else 0.0
+        if self._length_penalty and isinstance(reply, Reply) and reply.limit > 0:
+            half = reply.limit / 2
+            penalty += self._length_penalty * min(max((reply.tokens - half) / half, 0.0), 1.0)
+        return penalty
+
+    # -- the course of a meta-episode -----------------------------------------------------------------------
+
+    def _finish_episode(self) -> EpisodeRecord:
+        env = self.game_env
+        record = EpisodeRecord(
+            index=self.episode, first_observation=self._first, turns=tuple(self._turns), outcome=env.observation(),
+            reward=float(self._episode_reward(env.hands, env.hands_per_episode)),
+            value=float(sum([hand.value for hand in env.hands])), success=env.succeeded(), timeout=env.timed_out,
+            unit=env.game.unit, hands=tuple(env.hands),
+        )  # fmt: skip
+        self.records.append(record)
+        return record
+
+    def _after_episode(self, record: EpisodeRecord) -> None:
+        if record.index + 1 >= self.num_episodes or (self.protocol.early_stop and record.success):
+            self.over = True
+            return
+        request = self.memory.after_episode(self._view())
+        if request is None:
+            self._before_episode(record.index + 1)
+        else:
+            self._asked_before = False
+            self._ask_reflect(request)
+
+    def _before_episode(self, episode: int) -> None:
+        self.episode = episode
+        request = self.memory.before_episode(episode, self._view())
+        if request is None:
+            self._start_episode()
+        else:
+            self._asked_before = True
+            self._ask_reflect(request)
+
+    def _resume(self) -> None:
+        """Goes on after a reflection."""
+        if self._asked_before:
+            self._start_episode()
+        else:
+            self._before_episode(self.episode + 1)
+
+    def _start_episode(self) -> None:
+        env = self.game_env
+        env.begin(self._seated, self._seat0, self._streams, self.episode, 0 if self._replays else self.episode)
+        self.phase = "play"
+        self._turns: list[TurnRecord] = []
+        self._dropped = 0
+        self._first = env.observation()
+        if not self.memory.carries_transcript:
+            self._chat = []
+        self._ask_play(last=None)
+
+    # -- prompts --------------------------------------------------------------------------------------------
+
+    def _view(self) -> MemoryView:
+        game = self.game_env.game
+        return MemoryView(
+            game.rules, self.num_episodes, self.records, self.style, bool(self._chat), game.reflect_window
+        )
+
+    def _ask_reflect(self, request: str) -> None:
+        self.phase = "reflect"
+        self._put(request)
+
+    def _ask_play(self, last: TurnRecord | None) -> None:
+        env, game = self.game_env, self.game_env.game
+        window = max(game.history_window - self._dropped, 0)
+        turns = self._turns[-window:] if window else []
+        continuing = bool(self._chat)
+        view = PlayView(
+            rules=game.rules, episode=self.episode, num_episodes=self.num_episodes, first_observation=self._first,
+            turn=env.turn(), observation=env.observation(), turns=turns, full_turns=game.full_turns,
+            omitted=len(self._turns) - len(turns), memory="" if continuing else self.memory.render(self._view()),
+            last=last, previous=self._unseen_end(last), hand=len(env.hands),
+        )  # fmt: skip
+        self._put(self.style.continue_play(view) if continuing else self.style.play(view))
+
+    def _unseen_end(self, last: TurnRecord | None) -> EpisodeRecord | None:
+        """The previous episode, where this message is the first of the chat that can tell how it ended."""
+        reflected = self._chat and self.records and self._chat_told == len(self.records)
+        return self.records[-1] if self._chat and self.records and last is None and not reflected else None
+
+    def _put(self, text: str) -> None:
+        self.fresh_chat = not (self.converses and self._chat)
+        self._chat_told = len(self.records)
+        if self.converses:
+            self._chat.append(Message("user", text))
+            self.messages = tuple(self._chat)
+        else:
+            self.messages = (Message("user", text),)
+
+    def shorten(self) -> bool:
+        """Makes the prompt shorter by its oldest item (memory first, then turns); False when nothing is left."""
+        if self.converses:
+            if len(self._chat) < 3:
+                return False
+            del self._chat[:2]
+            self.messages, self.fresh_chat = tuple(self._chat), True
+            return True
+        if self.phase != "play":
+            return False
+        shown = min(len(self._turns), self.game_env.game.history_window - self._dropped)
+        if not self.memory.shorten():
+            if shown <= 0:
+                return False
+            self._dropped = self.game_env.game.history_window - shown + 1
+        self._ask_play(self._turns[-1] if self._turns else None)
+        return True
+
+    def _observation(self) -> str:
+        if self.over:
+            return self.records[-1].outcome
+        return self.messages[0].content if len(self.messages) == 1 else "\n\n".join(m.content for m in self.messages)
+
+    def _info(self, reason: str | None, penalty: float, **about: Any) -> dict[str, Any]:
+        env = self.game_env
+        plays = self.phase == "play" and not self.over
+        info: dict[str, Any] = {
+            "episode": self.episode, "phase": self.phase, "seat": env.seat if plays else self._seat0,
+            "hand": len(env.hands) if plays else 0, "legal_actions": env.game.legal_actions() if plays else (),
+            "anchor": env.anchor() if plays else "reflection", "invalid_reason": reason, "penalty": penalty,
+            "hand_reward": 0.0, "hand_end": False, "episode_end": False, "episode_return": None, "success": None,
+            **about,
+        }  # fmt: skip
+        if self._reveals or self.over:
+            info["opponent"] = self._seated.name
+        return info
+
+    @property
+    def opponent_name(self) -> str:
+        """The opponent of this meta-episode, for records; no prompt ever shows it."""
+        return self._seated.name
+
+    @property
+    def seat0(self) -> int:
+        """The learner's seat in the first hand."""
+        return self._seat0
+
+
+def _unusable(reply: str, tag: str | None) -> str | None:
+    """Why a reply cannot hold an answer. A bare one-word reply ends at its limit by design."""
+    if not isinstance(reply, Reply):
+        return None
+    if reply.overflow:
+        return OVERFLOW
+    return LENGTH if reply.truncated and tag is not None else None

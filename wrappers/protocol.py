@@ -1,0 +1,76 @@
+"""The two protocols of method.md, as data. Nothing but the table at the end ever reads a protocol's name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from mage_envs.core import TextGame
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a meta-episode is dealt, paid and credited."""
+
+    reward: str = "task"
+    """Name in the game's `rewards`."""
+    deal: str = "fresh"
+    """`fresh`: every episode has its own deals; `replay`: the deals of episode 0 come again. Single-player tasks
+    repeat their task under both."""
+    seat: str = "alternate"
+    """`alternate`: seat of hand j is (seat0 + j) mod players; `fixed`: seat0 throughout."""
+    early_stop: bool = False
+    """Whether the meta-episode ends with its first successful episode."""
+    timeout_reward: str = "worst"
+    """What the running and unplayed hands of a timed-out episode count: the game's `worst` return or `zero`."""
+    penalty_in_return: bool = True
+    """Whether penalties are part of the step-level return."""
+    episode_baseline: str = "episode"
+    """Mean that centres the returns: `episode` (the members' at the same episode) or `group` (all samples)."""
+    reflection_anchor: bool = True
+    """Whether reflections cluster under an anchor of their own, with no mean taken off their own score."""
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                raise ValueError(f"Protocol({name}={value!r}) is unknown; choose one of: {', '.join(choices)}.")
+
+    def timeout_value(self, game: TextGame) -> float:
+        """What a timed-out hand counts, in the game's unit."""
+        return game.min_return if self.timeout_reward == "worst" else 0.0
+
+
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "deal": ("fresh", "replay"),
+    "seat": ("alternate", "fixed"),
+    "timeout_reward": ("worst", "zero"),
+    "episode_baseline": ("episode", "group"),
+}
+
+ADAPTIVE = Protocol()
+"""The default: the method with its measured defects mended (method.md, section 6)."""
+PAPER = Protocol(
+    reward="released",
+    deal="replay",
+    seat="fixed",
+    early_stop=True,
+    timeout_reward="zero",
+    penalty_in_return=False,
+    episode_baseline="group",
+    reflection_anchor=False,
+)
+"""What the released code computes, so that its table can be compared."""
+PROTOCOLS: Mapping[str, Protocol] = MappingProxyType({"adaptive": ADAPTIVE, "paper": PAPER})
+
+
+def as_protocol(protocol: str | Protocol) -> Protocol:
+    """A protocol by name, or itself."""
+    if isinstance(protocol, Protocol):
+        return protocol
+    if protocol not in PROTOCOLS:
+        raise ValueError(
+            f"protocol={protocol!r} is unknown; choose one of: {', '.join(PROTOCOLS)}, or give a Protocol."
+        )
+    return PROTOCOLS[protocol]

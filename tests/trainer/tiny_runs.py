@@ -1,0 +1,74 @@
+"""Tiny training runs on Kuhn Poker, for the tests of the trainer."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mage_envs.core import Task
+from mage_envs.make import make_meta_env
+from mage_envs.words import VOCABULARY
+from trainer import MAGEConfig, MAGETrainer, Step, Trajectory
+from trainer.cached import CachedGenerator
+from trainer.local_model import Sampling
+from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
+from trainer.tokens import ChatTokenizer
+from trainer.trajectory import EpisodeResult
+from wrappers import MetaEpisode
+
+POOL = {"kuhn/soft-conservative": 1.0, "kuhn/soft-aggressive": 1.0}
+
+
+def save_model(folder: Path, seed: int = 0) -> str:
+    """A two-layer Qwen3 of width 32 over the Kuhn words."""
+    tokenizer = tiny_tokenizer(VOCABULARY)
+    model = tiny_model(len(tokenizer), hidden=32, heads=2, initializer_range=0.3, seed=seed)
+    return save_tiny(folder, model, tokenizer)
+
+
+def make_env() -> MetaEpisode:
+    return make_meta_env(
+        "KuhnPoker", memory="history", context="conversation", style="kuhn-words", hands_per_episode=2,
+        on_invalid="forfeit", num_episodes=2,
+    )  # fmt: skip
+
+
+def make_config(folder: Path, **changes: Any) -> MAGEConfig:
+    settings: dict[str, Any] = {
+        "output_dir": str(folder), "groups_per_rollout": 3, "num_generations": 2, "max_rollouts": 2,
+        "updates_per_rollout": 2, "max_completion_length": 1, "advantage": "member_mean", "learning_rate": 1e-3,
+        "report_to": "none", "save_strategy": "no", "disable_tqdm": True, "use_cpu": True,
+    }  # fmt: skip
+    return MAGEConfig(**(settings | changes))
+
+
+def cached(trainer: MAGETrainer, constrained: bool = False) -> CachedGenerator:
+    tokens = ChatTokenizer(trainer.processing_class)  # type: ignore[arg-type]
+    return CachedGenerator(trainer.model, tokens, Sampling(1, constrained=constrained))  # type: ignore[arg-type]
+
+
+def make_trainer(model: Any, folder: Path, generator: Any = cached, **changes: Any) -> MAGETrainer:
+    parts = ("eval_tasks", "peft_config", "callbacks", "on_rollout_end", "processing_class")
+    given = {name: changes.pop(name) for name in parts if name in changes}
+    return MAGETrainer(model, make_config(folder, **changes), make_env, POOL, generator=generator, **given)
+
+
+def trajectory(steps: Sequence[Step], group: int = 0, member: int = 0, failure: str | None = None) -> Trajectory:
+    """A meta-episode of one episode around the given steps."""
+    result = EpisodeResult(10.0, 1.0, 1, True, False, (0,))
+    return Trajectory(Task("test"), "x", group, member, tuple(steps), (result,), 1, failure)
+
+
+def step(
+    prompt: Sequence[int], reply: Sequence[int], *, truncated: bool = False, logprobs: tuple[float, ...] | None = None,
+    legal: tuple[int, ...] = (),
+) -> Step:  # fmt: skip
+    return Step(
+        0, "play", 0, 0, "x", prompt_ids=tuple(prompt), completion_ids=tuple(reply), truncated=truncated,
+        logprobs=logprobs, legal_ids=legal,
+    )  # fmt: skip

@@ -1,0 +1,210 @@
+"""`mage-train` / `python -m trainer`: trains a model from a preset, a YAML file and flags."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from pathlib import Path
+from typing import Any, NoReturn
+
+PRESETS = Path(__file__).parent / "presets"
+USAGE = """usage: mage-train [--preset NAME | --config FILE.yaml] [--model NAME_OR_PATH] [--dry-run] [--resume]
+                  [--FIELD VALUE ...]
+
+Trains a language model on meta-episodes. Fields are those of trainer.MAGEConfig and trl.ModelConfig; flags win over
+the file. The model 'tiny' is a byte-level model of random weights, for trying a run on a CPU.
+
+  mage-train --preset mage-kuhn --dry-run                   the resolved settings and one prompt of each kind
+  mage-train --preset mage-kuhn --output_dir runs/kuhn      the paper's run, on a GPU
+  mage-train --preset mage-kuhn --model tiny --max_rollouts 2 --groups_per_rollout 2 --max_completion_length 16
+
+presets: {presets}
+"""
+
+
+class UsageError(ValueError):
+    """What the user typed cannot be run."""
+
+
+def preset_names() -> tuple[str, ...]:
+    """The presets that ship with the package, sorted."""
+    return tuple(sorted(path.stem for path in PRESETS.glob("*.yaml")))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; returns the exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE.format(presets=", ".join(preset_names())))
+        return 0
+    try:
+        return _run(arguments)
+    except ImportError as error:
+        if error.name in ("torch", "trl", "transformers", "accelerate", "datasets", "peft"):
+            print(f'mage-train: {error.name} is missing. Install it with: pip install -e ".[train]"', file=sys.stderr)
+            return 2
+        raise
+    except (UsageError, ValueError, KeyError, TypeError, OSError) as error:
+        print(f"mage-train: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(arguments: list[str]) -> int:
+    from trl.scripts.utils import TrlParser
+    from trl.trainer.model_config import ModelConfig
+
+    from trainer.config import MAGEConfig
+
+    arguments, flags = _own_flags(arguments)
+
+    @dataclass
+    class ScriptArguments:
+        """The command's own switches."""
+
+        dry_run: bool = field(default=False)
+        resume: bool = field(default=False)
+
+    class Parser(TrlParser):
+        """Reports a bad value in one line."""
+
+        def error(self, message: str) -> NoReturn:
+            raise UsageError(message)
+
+    kinds: Any = [ScriptArguments, MAGEConfig, ModelConfig]
+    parser = Parser(kinds)
+    _check_names(arguments, kinds)
+    script, config, model = parser.parse_args_and_config(arguments + flags)
+    if not model.model_name_or_path:
+        raise UsageError("no model is named; add --model NAME_OR_PATH, or --model tiny to try the run on a CPU.")
+    if script.dry_run:
+        _describe(config, model)
+        return 0
+    return _train(config, model, script.resume)
+
+
+def _own_flags(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Turns --preset, --model, --dry-run into what TrlParser knows."""
+    rest: list[str] = []
+    flags: list[str] = []
+    values = iter(arguments)
+    for argument in values:
+        name, _, given = argument.partition("=")
+        if name in ("--preset", "--model"):
+            value = given or next(values, "")
+            if not value:
+                raise UsageError(f"{name} needs a value.")
+            rest += ["--config", str(_preset(value))] if name == "--preset" else ["--model_name_or_path", value]
+        elif name in ("--dry-run", "--resume"):
+            flags += [f"--{name[2:].replace('-', '_')}", "true"]
+        else:
+            rest.append(argument)
+    return rest, flags
+
+
+def _preset(name: str) -> Path:
+    path = PRESETS / f"{name}.yaml"
+    if not path.exists():
+        raise UsageError(f"unknown preset {name!r}; choose one of: {', '.join(preset_names())}.")
+    return path
+
+
+def _check_names(arguments: Sequence[str], kinds: Sequence[Any]) -> None:
+    """One clear line for a misspelt field, in flags and in the file; TrlParser would print its whole usage."""
+    import difflib
+
+    import yaml
+
+    known = {item.name for kind in kinds for item in fields(kind)} | {"config", "env"}
+    names = {a.split("=")[0][2:].replace("-", "_"): "flag" for a in arguments if a.startswith("--")}
+    if "--config" in arguments[:-1]:
+        path = Path(arguments[arguments.index("--config") + 1])
+        if not path.exists():
+            raise UsageError(f"config file {path} does not exist.")
+        try:
+            loaded = yaml.safe_load(path.read_text()) or {}
+        except yaml.YAMLError as error:
+            raise UsageError(f"config file {path} is not valid YAML: {' '.join(str(error).split())}.") from error
+        if not isinstance(loaded, dict):
+            raise UsageError(f"config file {path} must hold 'field: value' lines.")
+        names |= dict.fromkeys(loaded, f"field in {path}")
+    for name, where in names.items():
+        if name not in known and name.removeprefix("no_") not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise UsageError(f"unknown {where}: {name!r}.{hint}")
+
+
+def _describe(config: Any, model: Any) -> None:
+    """Prints what a run would use: every setting that is not TRL's or transformers' default, and the prompts."""
+    import yaml
+
+    from trainer.config import MAGEConfig
+    from trainer.setup import pool_weights, sample_prompts
+
+    inherited = {item.name for item in fields(MAGEConfig.__mro__[1])}
+    own = {item.name: config.__dict__[item.name] for item in fields(config) if item.name not in inherited}
+    shown = (
+        "num_generations", "per_device_train_batch_size", "max_completion_length", "learning_rate", "beta", "epsilon",
+        "entropy_coef",
+        "delta", "loss_type", "temperature", "weight_decay", "max_grad_norm", "lr_scheduler_type", "max_steps", "bf16",
+        "gradient_checkpointing", "use_vllm", "vllm_mode", "output_dir", "seed",
+    )  # fmt: skip
+    settings = {"model_name_or_path": model.model_name_or_path, "use_peft": model.use_peft}
+    settings |= {name: _plain(config.__dict__[name]) for name in shown} | {k: _plain(v) for k, v in own.items()}
+    print(yaml.safe_dump({"settings": settings, "opponents": pool_weights(config)}, sort_keys=True))
+    for kind, prompt in sample_prompts(config).items():
+        print(f"--- {kind} prompt ---\n{prompt}\n")
+
+
+def _plain(value: Any) -> Any:
+    """A value as YAML can show it."""
+    if isinstance(value, Enum):
+        return value.value
+    return value if isinstance(value, bool | int | float | str | list | dict | None) else str(value)
+
+
+def _train(config: Any, model: Any, resume: bool) -> int:
+    from transformers.trainer_utils import get_last_checkpoint
+    from trl.trainer.utils import get_peft_config
+
+    from trainer.mage_trainer import MAGETrainer
+    from trainer.saved import save_model
+    from trainer.setup import env_maker, play_settings, pool_weights
+    from trainer.tiny import general_tiny
+
+    name = model.model_name_or_path
+    if name == "tiny":
+        name = general_tiny(Path(config.output_dir) / "tiny", config.seed)
+    has_folder = Path(config.output_dir).is_dir()
+    last = get_last_checkpoint(config.output_dir) if has_folder else None  # type: ignore[no-untyped-call]
+    if resume and last is None:
+        raise UsageError(f"--resume finds no checkpoint in {config.output_dir}; set save_steps, or leave --resume out.")
+    if last is not None and not resume:
+        raise UsageError(f"{config.output_dir} holds checkpoints; add --resume to go on, or choose another output_dir.")
+    config.model_init_kwargs = config.model_init_kwargs or _init_kwargs(model)
+    trainer = MAGETrainer(
+        name, config, env_maker(config), pool_weights(config), peft_config=get_peft_config(model),
+    )  # fmt: skip
+    try:
+        trainer.train(resume_from_checkpoint=last)
+        interrupted = False
+    except KeyboardInterrupt:
+        interrupted = True
+    save_model(trainer.save_model, play_settings(config), config.output_dir)
+    steps = trainer.state.global_step
+    print(f"{'Interrupted' if interrupted else 'Finished'} after {steps} updates; the model is in {config.output_dir}.")
+    return 130 if interrupted else 0
+
+
+def _init_kwargs(model: Any) -> dict[str, Any]:
+    chosen = {
+        "revision": model.model_revision,
+        "attn_implementation": model.attn_implementation, "dtype": None if model.dtype == "auto" else model.dtype,
+    }  # fmt: skip
+    return {key: value for key, value in chosen.items() if value is not None}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

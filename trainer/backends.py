@@ -1,0 +1,66 @@
+"""The rollout backends by name: what `MAGEConfig.backend` selects. Each makes a generator from a trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from mage_envs.generation import Generator
+from trainer import trl_compat
+from trainer.cached import CachedGenerator
+from trainer.generation import LockStepGenerator, StreamingGenerator
+from trainer.local_model import Sampling
+from trainer.tokens import ChatTokenizer
+from trainer.vllm_stream import StreamingServerGenerator, StreamingVLLMGenerator
+
+if TYPE_CHECKING:
+    from trainer.mage_trainer import MAGETrainer
+
+AnyGenerator = Generator | StreamingGenerator
+
+
+def chat_tokenizer(trainer: MAGETrainer) -> ChatTokenizer:
+    """The trainer's tokenizer, with every end id that its model declares."""
+    kwargs: Any = trainer.args.chat_template_kwargs
+    return ChatTokenizer(cast(Any, trainer.processing_class), kwargs, trainer.eos_token_ids)
+
+
+def trl_generator(trainer: MAGETrainer) -> LockStepGenerator:
+    """TRL's own generation: transformers, or vLLM in lock-step under `use_vllm`."""
+    args = trainer.args
+    return LockStepGenerator(
+        chat_tokenizer(trainer), lambda prompts: trl_compat.generate_ids(trainer, prompts), args.max_prompt_length,
+        cast(int, args.max_completion_length), trl_compat.is_collective(trainer),
+    )  # fmt: skip
+
+
+def cached_generator(trainer: MAGETrainer) -> CachedGenerator:
+    """The model itself, keeping each conversation's keys and values; sampling keyed by `args.seed`."""
+    args = trainer.args
+    sampling = Sampling(
+        cast(int, args.max_completion_length), args.temperature, constrained=args.constrained, seed=args.seed
+    )
+    model: Any = trainer.accelerator.unwrap_model(trainer.model)
+    return CachedGenerator(model, chat_tokenizer(trainer), sampling, args.max_prompt_length)
+
+
+def vllm_stream(trainer: MAGETrainer) -> StreamingGenerator:
+    """vLLM, where each meta-episode goes on as soon as its own reply is there; colocated or a server."""
+    args, tokens = trainer.args, chat_tokenizer(trainer)
+    limit = cast(int, args.max_completion_length)
+    if args.vllm_mode == "colocate":
+        engine = trl_compat.vllm_engine(trainer)
+        return StreamingVLLMGenerator(
+            engine, tokens, limit, args.temperature, args.max_prompt_length, seed=args.seed
+        )  # fmt: skip
+    url = args.vllm_server_base_url or f"http://{args.vllm_server_host}:{args.vllm_server_port}"
+    return StreamingServerGenerator(
+        url, trl_compat.model_name(trainer), tokens, limit, args.temperature, args.max_prompt_length, seed=args.seed
+    )
+
+
+BACKENDS: Mapping[str, Callable[[MAGETrainer], AnyGenerator]] = {
+    "trl": trl_generator,
+    "cached": cached_generator,
+    "vllm_stream": vllm_stream,
+}

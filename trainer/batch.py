@@ -1,0 +1,239 @@
+"""From trajectories to padded tensors: prefix merging, mini-batches, dealing to ranks, micro-batches.
+
+All splitting is by length and seeded shuffle alone, so every rank computes the same plan from the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from trainer.trajectory import Step, Trajectory
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+
+MIN_FILL = 0.75
+"""A micro-batch takes no row shorter than this share of its longest one, which bounds the padding."""
+
+
+@dataclass
+class Row:
+    """One sequence to forward (T tokens), N of which are trained."""
+
+    ids: Ints
+    """(T,): what was sent and sampled, never tokenised again."""
+    targets: Ints
+    """(N,): positions of the trained tokens, ascending, never 0."""
+    advantages: Floats
+    """(N,)"""
+    sampling: Floats | None
+    """(N,): log-probabilities under the sampler, where it gave them."""
+    legal: tuple[tuple[int, tuple[int, ...]], ...]
+    """(index into `targets`, ids of the legal answers) of each one-token answer."""
+    steps: int
+    """Model calls that are trained here."""
+    old: Floats | None = None
+    """(N,): log-probabilities before the rollout's first update."""
+    reference: Floats | None = None
+    """(N,): log-probabilities under the reference model."""
+
+    @property
+    def length(self) -> int:
+        return len(self.ids)
+
+
+class _OpenRow:
+    """A row while steps are still appended to it."""
+
+    def __init__(self, ids: tuple[int, ...]) -> None:
+        self.ids = ids
+        self.targets: list[int] = []
+        self.advantages: list[float] = []
+        self.sampling: list[float] = []
+        self.legal: list[tuple[int, tuple[int, ...]]] = []
+        self.steps = 0
+
+    def extends_to(self, prompt_ids: tuple[int, ...]) -> bool:
+        return prompt_ids[: len(self.ids)] == self.ids
+
+    def append(self, step: Step, advantage: float, trained: bool) -> None:
+        start, count = len(step.prompt_ids), len(step.completion_ids)
+        self.ids = step.prompt_ids + step.completion_ids
+        if not trained:
+            return
+        if step.legal_ids:
+            self.legal.append((len(self.targets), step.legal_ids))
+        self.targets.extend(range(start, start + count))
+        self.advantages.extend([advantage] * count)
+        self.sampling.extend([float("nan")] * count if step.logprobs is None else step.logprobs)
+        self.steps += 1
+
+    def close(self) -> Row:
+        sampling = np.array(self.sampling, np.float32)
+        return Row(
+            np.array(self.ids, np.int64), np.array(self.targets, np.int64), np.array(self.advantages, np.float32),
+            None if np.isnan(sampling).all() else sampling, tuple(self.legal), self.steps,
+        )  # fmt: skip
+
+
+def build_rows(
+    trajectories: Sequence[Trajectory],
+    advantages: Sequence[Sequence[float]],
+    *,
+    merge: bool = True,
+    mask_truncated: bool = False,
+) -> list[Row]:
+    """The rows of all trajectories that did not fail, in order.
+
+    With `merge`, a step whose prompt exactly extends the row before it joins that row. Replies that are empty, or cut
+    at the limit under `mask_truncated`, train nothing; rows that train nothing are left out.
+    """
+    rows: list[Row] = []
+    for trajectory, weights in zip(trajectories, advantages, strict=True):
+        if trajectory.failure is None:
+            rows += _trajectory_rows(trajectory, weights, merge, mask_truncated)
+    return rows
+
+
+def _trajectory_rows(
+    trajectory: Trajectory, weights: Sequence[float], merge: bool, mask_truncated: bool
+) -> list[Row]:  # fmt: skip
+    open_rows: list[_OpenRow] = []
+    for step, weight in zip(trajectory.steps, weights, strict=True):
+        if not step.completion_ids:
+            continue
+        if not step.prompt_ids:
+            raise ValueError(
+                f"A reply in group {trajectory.group} has token ids but its prompt has none, so it cannot be trained; "
+                f"the generator must return Completion.prompt_ids."
+            )
+        if not (merge and open_rows and open_rows[-1].extends_to(step.prompt_ids)):
+            open_rows.append(_OpenRow(step.prompt_ids))
+        open_rows[-1].append(step, weight, trained=not (mask_truncated and step.truncated))
+    return [row.close() for row in open_rows if row.targets]
+
+
+def split_updates(rows: Sequence[Row], updates: int, rng: np.random.Generator) -> list[list[Row]]:
+    """Shuffles the rows into mini-batches of near-equal numbers; fewer than `updates` when there are fewer rows."""
+    order = rng.permutation(len(rows))
+    return [[rows[i] for i in part] for part in np.array_split(order, min(updates, len(rows)))]
+
+
+def deal(rows: Sequence[Row], ranks: int) -> list[list[Row]]:
+    """Shares of near-equal token counts, one per rank: longest row first, to the rank with the fewest tokens."""
+    shares: list[list[Row]] = [[] for _ in range(ranks)]
+    loads = [0] * ranks
+    for index in _longest_first(rows):
+        rank = loads.index(min(loads))
+        shares[rank].append(rows[index])
+        loads[rank] += rows[index].length
+    return shares
+
+
+def plan_micro_batches(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
+    """Indices of each micro-batch, longest rows first; rows x longest row <= `max_tokens`, or one row alone."""
+    plan: list[list[int]] = []
+    longest = 0
+    for index in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
+        length = lengths[index]
+        if plan and (len(plan[-1]) + 1) * longest <= max_tokens and length >= MIN_FILL * longest:
+            plan[-1].append(index)
+        else:
+            plan.append([index])
+            longest = length
+    return plan
+
+
+def micro_batches(rows: Sequence[Row], max_tokens: int) -> list[list[Row]]:
+    """The rows in micro-batches of at most `max_tokens` tokens with padding."""
+    return [[rows[i] for i in part] for part in plan_micro_batches([row.length for row in rows], max_tokens)]
+
+
+def _longest_first(rows: Sequence[Row]) -> list[int]:
+    return sorted(range(len(rows)), key=lambda i: (-rows[i].length, i))
+
+
+@dataclass
+class MicroBatch:
+    """Rows padded on the left to (B, T); everything per trained token is flat, (N,), row after row."""
+
+    ids: torch.Tensor
+    attention: torch.Tensor
+    positions: torch.Tensor
+    """(B, T): position of each token in its own row."""
+    rows: torch.Tensor
+    """(N,): row of each trained token."""
+    columns: torch.Tensor
+    """(N,): its column."""
+    advantages: torch.Tensor
+    old: torch.Tensor | None
+    reference: torch.Tensor | None
+    sampling: torch.Tensor | None
+    """NaN where the sampler gave none."""
+    legal_at: torch.Tensor
+    """(M,): trained tokens with known legal ids."""
+    legal_ids: torch.Tensor
+    """(M, L): their legal ids, -1 where there are fewer than L."""
+
+    @property
+    def padded_tokens(self) -> int:
+        return self.ids.numel()
+
+
+def filler(pad_id: int) -> Row:
+    """Two tokens that train nothing: what a rank without rows forwards, so that all ranks work equally often."""
+    nothing = np.zeros(0, np.int64)
+    return Row(np.full(2, pad_id, np.int64), nothing, nothing.astype(np.float32), None, (), 0)
+
+
+def collate(rows: Sequence[Row], pad_id: int, device: torch.device | str = "cpu") -> MicroBatch:
+    """Right-aligns the rows."""
+    width = max(row.length for row in rows)
+    ids = np.full((len(rows), width), pad_id, np.int64)
+    attention = np.zeros_like(ids)
+    for index, row in enumerate(rows):
+        ids[index, width - row.length :] = row.ids
+        attention[index, width - row.length :] = 1
+    legal_at, legal_ids = _collate_legal(rows)
+
+    def tensor(array: npt.NDArray[np.generic]) -> torch.Tensor:
+        return torch.from_numpy(array).to(device)
+
+    def flat(parts: Sequence[Floats | None]) -> torch.Tensor | None:
+        if all(part is None for part in parts):
+            return None
+        held = [
+            np.full(len(row.targets), np.nan, np.float32) if part is None else part
+            for row, part in zip(rows, parts, strict=True)
+        ]
+        return tensor(np.concatenate(held))
+
+    return MicroBatch(
+        ids=tensor(ids), attention=tensor(attention), positions=tensor(np.maximum(attention.cumsum(1) - 1, 0)),
+        rows=tensor(np.repeat(np.arange(len(rows)), [len(row.targets) for row in rows])),
+        columns=tensor(np.concatenate([row.targets + width - row.length for row in rows])),
+        advantages=tensor(np.concatenate([row.advantages for row in rows])), old=flat([row.old for row in rows]),
+        reference=flat([row.reference for row in rows]), sampling=flat([row.sampling for row in rows]),
+        legal_at=tensor(legal_at), legal_ids=tensor(legal_ids),
+    )  # fmt: skip
+
+
+def _collate_legal(rows: Sequence[Row]) -> tuple[Ints, Ints]:
+    offsets = np.cumsum([0, *(len(row.targets) for row in rows)])
+    found = [(int(offsets[i]) + at, ids) for i, row in enumerate(rows) for at, ids in row.legal]
+    legal_ids = np.full((len(found), max((len(ids) for _, ids in found), default=0)), -1, np.int64)
+    for index, (_, ids) in enumerate(found):
+        legal_ids[index, : len(ids)] = ids
+    return np.array([at for at, _ in found], np.int64), legal_ids
+
+
+def split_rows(values: torch.Tensor, rows: Sequence[Row]) -> list[Floats]:
+    """Flat values (N,) of a collated batch, cut back into one array per row."""
+    counts = [len(row.targets) for row in rows]
+    array = values.detach().float().cpu().numpy()
+    return [part.copy() for part in np.split(array, np.cumsum(counts)[:-1])]

@@ -1,0 +1,93 @@
+"""A local backend that keeps each conversation's keys and values between calls, so that a turn costs its new tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from transformers import PreTrainedModel
+
+from mage_envs.generation import Completion, Prompt
+from trainer.generation import fits
+from trainer.local_model import RaggedCache, Sampling, check_full_attention, evaluating, reply
+from trainer.tokens import ChatTokenizer, Ids
+
+
+class CachedGenerator:
+    """Answers conversations from one batched cache with a row per slot (`Prompt.slot`, distinct within a call).
+
+    A slot whose prompt extends what its row holds costs the new tokens only. A prompt without `previous` starts its row
+    anew, anything else that does not extend the row rebuilds it, and a slot that is absent from a call loses its row
+    (finished meta-episodes cost nothing). Correct for every order of calls; fast where slots advance together.
+
+    The cache belongs to the weights: call `reset()` after every update. Log-probabilities: see `Sampling`.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokens: ChatTokenizer,
+        sampling: Sampling | None = None,
+        max_prompt_length: int | None = None,
+    ) -> None:
+        check_full_attention(model)
+        self.model = model
+        self.tokens = tokens
+        self.sampling = sampling or Sampling()
+        self.max_prompt_length = max_prompt_length
+        self._rows: dict[int, int] = {}
+        """Slot to row of the cache."""
+        self._held: dict[int, Ids] = {}
+        """Slot to the ids that its row holds."""
+        self._cache: RaggedCache | None = None
+
+    def reset(self) -> None:
+        """Forgets everything."""
+        self._rows, self._held, self._cache = {}, {}, None
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        encoded = [self.tokens.encode(prompt) for prompt in prompts]
+        results = [Completion("", overflow=True)] * len(prompts)
+        sent = [row for row, ids in enumerate(encoded) if fits(ids, self.max_prompt_length)]
+        if not sent:
+            self.reset()
+            return results
+        asked = [prompts[row] for row in sent]
+        ids = [encoded[row] for row in sent]
+        with evaluating(self.model):
+            for row, answer in zip(sent, self._answer(asked, ids), strict=True):
+                results[row] = answer
+        return results
+
+    def _answer(self, prompts: Sequence[Prompt], encoded: Sequence[Ids]) -> list[Completion]:
+        slots = [prompt.slot for prompt in prompts]
+        if len(set(slots)) != len(slots):
+            raise ValueError("Two prompts of one call have the same slot; CachedGenerator needs one prompt per slot.")
+        kept = [self._kept(prompt, ids) for prompt, ids in zip(prompts, encoded, strict=True)]
+        cache = self._arrange(slots, kept)
+        new = [ids[length:] for ids, length in zip(encoded, kept, strict=True)]
+        answers = reply(cache, new, prompts, encoded, self.tokens, self.sampling)
+        self._rows = {slot: row for row, slot in enumerate(slots)}
+        # The last sampled id was not forwarded.
+        self._held = {
+            slot: ids + answer.ids[:-1] for slot, ids, answer in zip(slots, encoded, answers, strict=True)
+        }  # fmt: skip
+        return answers
+
+    def _kept(self, prompt: Prompt, ids: Ids) -> int:
+        """How many of the prompt's ids its row already holds: all that it holds, or none."""
+        held = self._held.get(prompt.slot, ())
+        extends = prompt.previous is not None and len(held) < len(ids) and ids[: len(held)] == held
+        return len(held) if extends else 0
+
+    def _arrange(self, slots: Sequence[int], kept: Sequence[int]) -> RaggedCache:
+        """The cache with one row per slot, in order; rows of which nothing is kept are empty."""
+        if self._cache is None or not any(kept):
+            self._cache = RaggedCache(self.model, len(slots))
+            return self._cache
+        cache = self._cache
+        cache.select([self._rows.get(slot, 0) for slot in slots])
+        for row, length in enumerate(kept):
+            if length == 0:
+                cache.forget(row)
+        cache.compact()
+        return cache

@@ -1,0 +1,253 @@
+"""Sampling from a local causal language model: a ragged key-value cache, one decoding loop, `HFGenerator`.
+
+A reply is a function of the prompt, its key (`Prompt.seed`) and the weights, not of batch, order or slot (up to
+float rounding): each token inverts the cumulative distribution at a keyed uniform number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
+
+from mage_envs.generation import Completion, Prompt
+from trainer.generation import fits, keyed_uniforms, stream_keys
+from trainer.tokens import ChatTokenizer, Ids, legal_ids, make_completion
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How replies are sampled.
+
+    Log-probabilities are those of the distribution sampled from: the softmax at `temperature`, renormalised over the
+    legal ids where `constrained` applies, and over what top-k and top-p left. In training leave top_k and top_p off.
+    """
+
+    max_new_tokens: int = 1
+    temperature: float = 1.0
+    """0 is greedy; its log-probabilities are those at temperature 1."""
+    top_p: float = 1.0
+    top_k: int = 0
+    constrained: bool = False
+    """Where every legal action is one token, the reply is exactly one of them, without an end token."""
+    seed: int = 0
+    """Joins `Prompt.seed` in the key of every stream."""
+
+    def __post_init__(self) -> None:
+        if self.max_new_tokens < 1 or self.temperature < 0 or not 0 < self.top_p <= 1 or self.top_k < 0:
+            raise ValueError(
+                f"{self} is out of range; it needs max_new_tokens >= 1, temperature >= 0, 0 < top_p <= 1, top_k >= 0."
+            )
+
+
+class RaggedCache:
+    """Keys and values of a batch of rows with different lengths, which grow together.
+
+    Each `append` adds one block of columns, as wide as the longest new part; shorter ones are right-aligned in it and
+    the rest is masked. So a row's last token is always in the last column, and positions are counted per row.
+    """
+
+    def __init__(self, model: PreTrainedModel, rows: int) -> None:
+        self.model = model
+        self.cache = DynamicCache()
+        self.mask = np.zeros((rows, 0), np.int64)
+        """(B, C): 1 where the row has a token in the column."""
+        self.lengths = np.zeros(rows, np.int64)
+
+    def append(self, new: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Forwards each row's new ids; returns the logits after its last one (B, V), undefined for rows with none."""
+        width = max(map(len, new))
+        ids = np.zeros((len(new), width), np.int64)
+        mask = np.zeros_like(ids)
+        for row, part in enumerate(new):
+            if part:
+                ids[row, width - len(part) :] = part
+                mask[row, width - len(part) :] = 1
+        positions = np.maximum(self.lengths[:, None] + mask.cumsum(1) - 1, 0)
+        self.mask = np.concatenate([self.mask, mask], axis=1)
+        self.lengths = self.lengths + mask.sum(1)
+        output = self.model(
+            input_ids=self._tensor(ids),
+            attention_mask=self._tensor(self.mask),
+            position_ids=self._tensor(positions),
+            past_key_values=self.cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        logits: torch.Tensor = output.logits[:, -1]
+        return logits
+
+    def forget(self, row: int) -> None:
+        """Empties a row; its columns stay, masked."""
+        self.mask[row] = 0
+        self.lengths[row] = 0
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Keeps the given rows, in the given order."""
+        if list(rows) == list(range(len(self.lengths))):
+            return
+        self.cache.batch_select_indices(self._tensor(np.array(rows, np.int64)))
+        self.mask, self.lengths = self.mask[rows], self.lengths[rows]
+
+    def compact(self, sparsity: float = 2.0) -> None:
+        """Closes the masked gaps once there are `sparsity` times more columns than the longest row has tokens."""
+        width = int(self.lengths.max(initial=0))
+        if self.mask.shape[1] <= max(sparsity * width, width + 8):
+            return
+        order = np.argsort(self.mask, axis=1, kind="stable")[:, self.mask.shape[1] - width :]
+        columns = self._tensor(order)[:, None, :, None]
+        for layer in self.cache.layers:
+            if isinstance(layer, DynamicLayer) and layer.keys is not None and layer.values is not None:
+                layer.keys = torch.take_along_dim(layer.keys, columns, dim=2)
+                layer.values = torch.take_along_dim(layer.values, columns, dim=2)
+        self.mask = np.take_along_axis(self.mask, order, axis=1)
+
+    def _tensor(self, array: npt.NDArray[np.int64]) -> torch.Tensor:
+        return torch.from_numpy(array).to(self.model.device)
+
+
+def check_full_attention(model: PreTrainedModel) -> None:
+    """Refuses models whose layers are not all plain attention: their masks count columns, and ours have gaps."""
+    kinds = set(model.config.to_dict().get("layer_types") or ["full_attention"])
+    if kinds != {"full_attention"}:
+        raise ValueError(
+            f"Model {model.config.name_or_path!r} has layers of kind {', '.join(sorted(kinds))}; the local backends "
+            f"need 'full_attention' only. Use TRL's generation or use_vllm=True."
+        )
+
+
+@contextmanager
+def evaluating(model: PreTrainedModel) -> Iterator[None]:
+    """Without dropout and gradients; gradient checkpointing would also switch the cache off in train mode."""
+    training = model.training
+    model.train(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(training)
+
+
+def distribution(logits: torch.Tensor, sampling: Sampling, allowed: torch.Tensor | None) -> torch.Tensor:
+    """Log-probabilities (B, V) of the sampling distribution; `allowed` (B, V) are the ids that may be drawn."""
+    scores = logits.float() / (sampling.temperature or 1.0)
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed, -torch.inf)
+    if 0 < sampling.top_k < scores.shape[1]:
+        weakest = scores.topk(sampling.top_k, dim=1).values[:, -1:]
+        scores = scores.masked_fill(scores < weakest, -torch.inf)
+    if sampling.top_p < 1:
+        ranked, order = scores.softmax(1).sort(dim=1, descending=True)
+        outside = ranked.cumsum(1) - ranked >= sampling.top_p
+        scores = scores.masked_fill(outside.scatter(1, order, outside), -torch.inf)
+    return scores.log_softmax(1)
+
+
+def draw(
+    logprobs: torch.Tensor, uniforms: npt.NDArray[np.float64] | None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """One id per row by inverting the cumulative distribution at `uniforms` (None: the most likely), and its log-p."""
+    if uniforms is None:
+        ids = logprobs.argmax(1)
+    else:
+        cumulative = logprobs.double().exp().cumsum(1)
+        targets = torch.from_numpy(uniforms).to(cumulative.device)[:, None] * cumulative[:, -1:]
+        ids = torch.searchsorted(cumulative, targets, right=True)[:, 0].clamp(max=logprobs.shape[1] - 1)
+    chosen = logprobs.gather(1, ids[:, None])[:, 0]
+    return ids.cpu().numpy(), chosen.float().cpu().numpy()
+
+
+def allowed_ids(legal: Sequence[Ids], logits: torch.Tensor) -> torch.Tensor | None:
+    """(B, V): the legal ids of constrained rows, everything for the others; None if no row is constrained."""
+    if not any(legal):
+        return None
+    kinds = {ids: index for index, ids in enumerate(dict.fromkeys(legal))}
+    table = np.zeros((len(kinds), logits.shape[1]), np.bool_)
+    for ids, index in kinds.items():
+        table[index, list(ids) if ids else slice(None)] = True
+    return torch.from_numpy(table[[kinds[ids] for ids in legal]]).to(logits.device)
+
+
+def reply(
+    cache: RaggedCache,
+    new: Sequence[Sequence[int]],
+    prompts: Sequence[Prompt],
+    prompt_ids: Sequence[Ids],
+    tokens: ChatTokenizer,
+    sampling: Sampling,
+) -> list[Completion]:
+    """Forwards the new ids of every row, then samples all replies; the last sampled id is not forwarded."""
+    legal = [legal_ids(prompt, tokens) for prompt in prompts]
+    if not sampling.constrained and sampling.max_new_tokens > 1:
+        legal = [()] * len(prompts)  # a longer reply is not the bare action word
+    keys = stream_keys([prompt.seed for prompt in prompts], sampling.seed) if sampling.temperature else None
+    ids: list[list[int]] = [[] for _ in prompts]
+    logprobs: list[list[float]] = [[] for _ in prompts]
+    live = list(range(len(prompts)))
+    logits = cache.append(new)
+    for step in range(sampling.max_new_tokens):
+        allowed = allowed_ids(legal, logits) if sampling.constrained and step == 0 else None
+        uniforms = None
+        if keys is not None:
+            uniforms = keyed_uniforms(np.stack([keys, np.full_like(keys, step)], axis=1))
+        drawn, known = draw(distribution(logits, sampling, allowed), uniforms)
+        for row in live:
+            ids[row].append(int(drawn[row]))
+            logprobs[row].append(float(known[row]))
+        stopped = tokens.end_ids
+        live = [row for row in live if ids[row][-1] not in stopped and not (sampling.constrained and legal[row])]
+        if not live or step + 1 == sampling.max_new_tokens:
+            break
+        going = set(live)
+        logits = cache.append([ids[row][-1:] if row in going else () for row in range(len(prompts))])
+    return [
+        make_completion(
+            prompt, tokens, prompt_ids[row], tuple(ids[row]), tuple(logprobs[row]), sampling.max_new_tokens, legal[row]
+        )
+        for row, prompt in enumerate(prompts)
+    ]
+
+
+class HFGenerator:
+    """Plain backend for a saved model: evaluation, and opponents that are language models. Keeps nothing between calls.
+
+    Prompts are answered in batches of similar length; which prompts share a batch does not change their replies.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokens: ChatTokenizer,
+        sampling: Sampling,
+        max_prompt_length: int | None = None,
+        batch_size: int = 64,
+    ) -> None:
+        check_full_attention(model)
+        self.model = model
+        self.tokens = tokens
+        self.sampling = sampling
+        self.max_prompt_length = max_prompt_length
+        self.batch_size = batch_size
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        encoded = [self.tokens.encode(prompt) for prompt in prompts]
+        results = [Completion("", overflow=True)] * len(prompts)
+        rows = sorted(
+            (row for row, ids in enumerate(encoded) if fits(ids, self.max_prompt_length)),
+            key=lambda row: len(encoded[row]),
+        )
+        with evaluating(self.model):
+            for start in range(0, len(rows), self.batch_size):
+                batch = rows[start : start + self.batch_size]
+                ids = [encoded[row] for row in batch]
+                cache = RaggedCache(self.model, len(batch))
+                answers = reply(cache, ids, [prompts[row] for row in batch], ids, self.tokens, self.sampling)
+                for row, answer in zip(batch, answers, strict=True):
+                    results[row] = answer
+        return results

@@ -1,0 +1,345 @@
+"""`MAGETrainer`: TRL's machinery around rollouts of meta-episodes."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, cast
+
+import gymnasium as gym
+import numpy as np
+import torch
+from accelerate.utils import gather_object
+from torch.utils.data import DataLoader, Dataset, Sampler, SequentialSampler
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProgressCallback, TrainerCallback
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from mage_envs.core import Task
+from trainer import trl_compat
+from trainer.advantages import weigh
+from trainer.backends import BACKENDS, AnyGenerator
+from trainer.batch import MicroBatch, Row, build_rows, collate, deal, filler, micro_batches, split_rows, split_updates
+from trainer.callbacks import RolloutProgress, RolloutProgressBar
+from trainer.config import FOREVER, MAGEConfig
+from trainer.generation import LockStepGenerator, StreamingGenerator
+from trainer.loss import LossTerms, Scores, policy_loss, score_logits
+from trainer.metrics import failure_message, rollout_metrics
+from trainer.rollout import RolloutClock, RolloutSpec, collect, meta_episode
+from trainer.specs import SHUFFLE, rollout_specs, stream
+from trainer.trajectory import Trajectory
+
+MakeEnv = Callable[[], gym.Env[Any, Any]]
+UPDATE_METRICS = (
+    "loss/policy", "kl", "entropy", "uniform_legal", "clip_ratio/low", "clip_ratio/high", "clip_ratio/any",
+    "ratio/log_abs", "sampling/correction",
+)  # fmt: skip
+
+
+@dataclass
+class Update:
+    """One optimiser step's share of this rank."""
+
+    batches: list[list[Row]]
+    """Micro-batches, equally many on every rank."""
+    tokens: int
+    """Trained tokens of the whole update, over all ranks: the denominator."""
+
+
+class MAGETrainer(GRPOTrainer):
+    """Trains a language model on meta-episodes.
+
+    `make_env` makes one environment (a `MetaEpisode`, possibly wrapped). `opponents` are names with weights, drawn per
+    group; None leaves the draw to the environment. `generator` makes the rollout backend from this trainer, instead of
+    `args.backend`. `eval_tasks` are played at every evaluation, once each.
+    `on_rollout_end(trainer, trajectories)` runs on every rank after each rollout; it may replace `opponents`.
+    """
+
+    args: MAGEConfig
+
+    def __init__(
+        self,
+        model: str | PreTrainedModel,
+        args: MAGEConfig,
+        make_env: MakeEnv,
+        opponents: Mapping[str, float] | None = None,
+        *,
+        processing_class: PreTrainedTokenizerBase | None = None,
+        generator: Callable[[MAGETrainer], AnyGenerator] | None = None,
+        eval_tasks: Sequence[Task] = (),
+        on_rollout_end: Callable[[MAGETrainer, Sequence[Trajectory]], None] | None = None,
+        callbacks: list[TrainerCallback] | None = None,
+        optimizers: tuple[Any, Any] = (None, None),
+        peft_config: Any = None,
+        quantization_config: Any = None,
+    ) -> None:
+        trl_compat.check_trl()
+        trl_compat.check_reference(model, args.beta, adapted=peft_config is not None)
+        if args.grouping == "non_stationary" and opponents is None:
+            raise ValueError('grouping="non_stationary" mixes the opponents of a pool; give opponents with weights.')
+        self.opponents = opponents
+        self.eval_tasks = tuple(eval_tasks)
+        self._make_env = make_env
+        self._on_rollout_end = on_rollout_end
+        self._envs = [make_env()]
+        self._executor = ThreadPoolExecutor(args.env_workers) if args.env_workers else None
+        self._updates: deque[Update] = deque()
+        self._evaluated: list[Trajectory] = []
+        env = meta_episode(self._envs[0])
+        self.credit = args.credit_config(env.protocol, env.game_env.hands_per_episode)
+        super().__init__(
+            model, trl_compat.no_reward, args, trl_compat.placeholder_dataset(),
+            trl_compat.placeholder_dataset(len(self.eval_tasks)) if self.eval_tasks else None, processing_class,
+            callbacks=callbacks, optimizers=optimizers, peft_config=peft_config,
+            quantization_config=quantization_config,
+        )  # fmt: skip
+        trl_compat.check_model(self.accelerator.unwrap_model(self.model))
+        self.add_callback(RolloutProgress())
+        if self.pop_callback(ProgressCallback) is not None:
+            self.add_callback(RolloutProgressBar())
+        self.generator = (generator or BACKENDS[args.backend])(self)
+        if args.constrained and isinstance(self.generator, LockStepGenerator):
+            raise ValueError(
+                'constrained=True samples among the legal words, which TRL does not; use backend="cached".'
+            )
+
+    # -- what the Trainer's loop calls ----------------------------------------------------------------------
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """As `Trainer.train`; a rollout that an earlier call left unfinished is dropped."""
+        self._updates.clear()
+        return super().train(*args, **kwargs)
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """One item per optimiser step; the rows come from rollouts."""
+        return DataLoader(cast("Dataset[Any]", range(self.args.max_steps)), batch_size=1, collate_fn=list)
+
+    def _get_eval_sampler(self, eval_dataset: Any) -> Sampler[Any]:
+        return SequentialSampler(eval_dataset)
+
+    def training_step(self, model: torch.nn.Module, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
+        """Accumulates the gradient of the next mini-batch; plays a rollout when none is left."""
+        model.train()
+        cast(Any, self.optimizer).train()
+        if not self._updates:
+            self._start_rollout(model)
+        update = self._updates.popleft()
+        self.progress.updates_left = len(self._updates)
+        return self._backward(model, update)
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """Plays `eval_tasks`; the metrics are those of `rollout_metrics`, with the prefix `eval_`."""
+        self._evaluated = []
+        metrics: dict[str, float] = super().evaluate(*args, **kwargs)
+        return metrics
+
+    def prediction_step(
+        self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None
+    ) -> tuple[None, None, None]:
+        """Plays this batch of evaluation tasks."""
+        specs = [RolloutSpec(self.eval_tasks[item["index"]], group=item["index"]) for item in inputs]
+        trajectories, _ = self._play(specs)
+        self._evaluated += trajectories
+        once = {trajectory.group: trajectory for trajectory in self._evaluated}  # ranks pad with repetitions
+        trl_compat.record(self, "eval", rollout_metrics(list(once.values())), replace=True)
+        return None, None, None
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """As TRL's, without figures that count data-loader items; under `auto` the epoch is the share of rollouts."""
+        logs.pop("train_samples_per_second", None)
+        if self.args.max_rollouts is not None and self.args.max_steps >= FOREVER:
+            self.state.epoch = self.progress.rollouts / self.args.max_rollouts
+        super().log(logs, start_time)
+
+    @property
+    def progress(self) -> RolloutProgress:
+        """The rollout count, which checkpoints carry."""
+        return next(c for c in self.callback_handler.callbacks if isinstance(c, RolloutProgress))
+
+    # -- rollout --------------------------------------------------------------------------------------------
+
+    def _start_rollout(self, model: torch.nn.Module) -> None:
+        """Plays the next rollout and queues its mini-batches."""
+        index = self.progress.rollouts
+        trajectories, clock = self._play(self._my_specs(index))
+        trajectories.sort(key=lambda trajectory: (trajectory.group, trajectory.member))
+        message = failure_message(trajectories, index, self.args.failure_threshold)
+        if message is not None:
+            raise RuntimeError(message)
+        advantages, metrics = weigh(trajectories, self.credit)
+        rows = build_rows(
+            trajectories, advantages, merge=self.args.merge_prefixes, mask_truncated=self.args.mask_truncated
+        )
+        if not rows:
+            raise RuntimeError(
+                f"Rollout {index} has no reply to train on; look at max_prompt_length and mask_truncated."
+            )
+        rng = np.random.default_rng(stream(self.args.seed, SHUFFLE, index))
+        batches = split_updates(rows, self._updates_for(rows), rng)
+        self._updates = deque(self._deal(batch) for batch in batches)
+        self._plan_length(index, len(batches))
+        started = time.perf_counter()
+        self._score_rows(model)
+        metrics |= rollout_metrics(trajectories) | {
+            "rollout": float(index), "updates_per_rollout": float(len(batches)), "rows": float(len(rows)),
+            "time/generate": clock.generate, "time/environment": clock.environment,
+            "time/score": time.perf_counter() - started,
+        }  # fmt: skip
+        trl_compat.record(self, "train", metrics)
+        self.progress.rollouts = index + 1
+        if self._on_rollout_end is not None:
+            self._on_rollout_end(self, trajectories)
+
+    def _my_specs(self, index: int) -> list[RolloutSpec]:
+        """This rank's share of the rollout's meta-episodes; a group may span ranks."""
+        args, share = self.args, self.args.per_device_train_batch_size
+        if args.max_rollouts is not None and index >= args.max_rollouts:
+            raise RuntimeError(f"All {args.max_rollouts} rollouts of this run are done; raise max_rollouts to go on.")
+        members = cast(int, args.num_generations)
+        groups = share * self.accelerator.num_processes // members
+        specs = rollout_specs(
+            args.env_id, args.seed, index, groups, members, self.opponents, args.grouping == "stationary"
+        )
+        first = self.accelerator.process_index * share
+        return specs[first : first + share]
+
+    def _play(self, specs: Sequence[RolloutSpec]) -> tuple[list[Trajectory], RolloutClock]:
+        """Plays this rank's specs; returns all ranks' trajectories."""
+        clock = RolloutClock()
+        together = trl_compat.is_collective(self) and not isinstance(self.generator, StreamingGenerator)
+        limit = cast(int, self.args.max_completion_length)  # a one-token answer is whole, not cut: no length penalty
+        while len(self._envs) < len(specs):
+            self._envs.append(self._make_env())
+        with trl_compat.generation_session(self):
+            played = collect(
+                self._envs, self.generator, specs, reply_limit=0 if limit == 1 else limit,
+                executor=self._executor, step_timeout=self.args.env_timeout, make_env=self._make_env,
+                any_rank_live=self._any_rank_live if together else bool, clock=clock,
+            )  # fmt: skip
+        if any(trajectory.failure is not None or trajectory.retries for trajectory in played):
+            self._envs = []  # a broken environment, or one that a hung thread still holds, is not used again
+        return gather_object(played), clock
+
+    def _any_rank_live(self, mine: bool) -> bool:
+        live = torch.tensor(float(mine), device=self.accelerator.device)
+        return bool(self.accelerator.reduce(live, reduction="sum") > 0)
+
+    def _updates_for(self, rows: Sequence[Row]) -> int:
+        updates = self.args.updates_per_rollout
+        return ceil(sum(row.steps for row in rows) / self.args.minibatch_size) if updates == "auto" else int(updates)
+
+    def _deal(self, rows: Sequence[Row]) -> Update:
+        """This rank's share of a mini-batch."""
+        shares = deal(rows, self.accelerator.num_processes)
+        plans = [micro_batches(share, self.args.max_tokens_per_microbatch) for share in shares]
+        mine = plans[self.accelerator.process_index]
+        most = max(map(len, plans))
+        padding = [[filler(self._pad_id)]] * (most - len(mine))
+        return Update(padding + mine, sum(len(row.targets) for row in rows))
+
+    def _plan_length(self, index: int, updates: int) -> None:
+        """Tells the Trainer's loop when the run ends, as far as it is known."""
+        if self.args.max_rollouts is not None:
+            left = (self.args.max_rollouts - index) * updates
+            self.state.max_steps = min(self.args.max_steps, self.state.global_step + left)
+
+    # -- scores and updates ---------------------------------------------------------------------------------
+
+    @property
+    def _pad_id(self) -> int:
+        return int(cast(Any, self.processing_class).pad_token_id)
+
+    @property
+    def _needs_logits(self) -> bool:
+        return bool(self.args.constrained or self.args.uniform_legal_coef)
+
+    def _forward(self, model: torch.nn.Module, batch: MicroBatch) -> Scores:
+        inputs = {"input_ids": batch.ids, "attention_mask": batch.attention, "position_ids": batch.positions}
+        with self.accelerator.autocast():
+            if self._needs_logits:
+                columns, where = torch.unique(batch.columns - 1, return_inverse=True)
+                logits = model(**inputs, use_cache=False, logits_to_keep=columns).logits[batch.rows, where]
+                return score_logits(logits, batch, self.args.temperature, self.args.constrained)
+            labels = torch.full_like(batch.ids, -100)
+            labels[batch.rows, batch.columns] = batch.ids[batch.rows, batch.columns]
+            logps, entropy = trl_compat.fused_scores(model, inputs, labels)
+        at = (batch.rows, batch.columns - 1)
+        return Scores(logps[at], torch.zeros_like(logps[at]) if entropy is None else entropy[at])
+
+    def _score_rows(self, model: torch.nn.Module) -> None:
+        """Old and reference log-probabilities of the rollout, before its first update."""
+        off_policy = len(self._updates) > 1 or LossTerms.from_config(self.args).correct_sampling
+        reuse = off_policy and self.args.reuse_sampling_logprobs
+        with trl_compat.scoring(self):
+            for rows in [batch for update in self._updates for batch in update.batches]:
+                if reuse:
+                    reuse_sampling(rows)
+                elif off_policy:
+                    for row, old in zip(rows, self._log_probabilities(model, rows), strict=True):
+                        row.old = old
+                if self.beta:
+                    with trl_compat.reference_model(self, model) as reference:
+                        for row, held in zip(rows, self._log_probabilities(reference, rows), strict=True):
+                            row.reference = held
+
+    def _log_probabilities(self, model: torch.nn.Module, rows: Sequence[Row]) -> list[Any]:
+        batch = collate(rows, self._pad_id, self.accelerator.device)
+        return split_rows(self._forward(model, batch).logps, rows)
+
+    def _backward(self, model: torch.nn.Module, update: Update) -> torch.Tensor:
+        """Adds up the gradient of one update over its micro-batches; returns this rank's share of the loss.
+
+        Ranks' gradients are averaged, so each counts its tokens against all ranks' tokens, times the number of ranks.
+        """
+        started = time.perf_counter()
+        terms = LossTerms.from_config(self.args, self._run_share())
+        scale = self.accelerator.num_processes / update.tokens
+        total = torch.zeros((), device=self.accelerator.device)
+        sums: dict[str, torch.Tensor] = defaultdict(lambda: torch.zeros((), device=self.accelerator.device))
+        for number, rows in enumerate(update.batches, start=1):
+            batch = collate(rows, self._pad_id, self.accelerator.device)
+            with trl_compat.micro_batch(self.accelerator, model, last=number == len(update.batches)):
+                loss, parts = policy_loss(self._forward(model, batch), batch, terms)
+                trl_compat.backward(self.accelerator, loss * scale)
+            total += loss.detach() * scale
+            for key, value in parts.items():
+                sums[key] = sums[key] + value
+            sums["padded"] = sums["padded"] + batch.padded_tokens
+            sums["useful"] = sums["useful"] + sum(row.length for row in rows)
+        self._record_update(update, sums, time.perf_counter() - started)
+        return total
+
+    def _run_share(self) -> float:
+        """How far the run has come, in [0, 1]; by rollouts where their number is set."""
+        if self.args.max_rollouts is None:
+            return self.state.global_step / max(self.args.max_steps - 1, 1)
+        return (self.progress.rollouts - 1) / max(self.args.max_rollouts - 1, 1)
+
+    def _record_update(self, update: Update, sums: Mapping[str, torch.Tensor], seconds: float) -> None:
+        keys = [*UPDATE_METRICS, "padded", "useful"]
+        nothing = torch.zeros((), device=self.accelerator.device)
+        local = torch.stack([sums.get(key, nothing).float() for key in keys])
+        totals = dict(zip(keys, self.accelerator.reduce(local, reduction="sum").tolist()))
+        padded, useful = totals.pop("padded"), totals.pop("useful")
+        self.state.num_input_tokens_seen += int(padded)
+        trl_compat.record(
+            self, "train",
+            {key: value / update.tokens for key, value in totals.items() if key in sums}
+            | {
+                "tokens/forwarded": padded, "tokens/padding_factor": padded / useful,
+                "tokens/trained": float(update.tokens), "time/update": seconds,
+            },
+        )  # fmt: skip
+
+
+def reuse_sampling(rows: Sequence[Row]) -> None:
+    """Takes the sampler's log-probabilities as the old ones."""
+    for row in rows:
+        if len(row.targets) and (row.sampling is None or np.isnan(row.sampling).any()):
+            raise ValueError(
+                "reuse_sampling_logprobs=True, but the generator gives no log-probabilities; set it to False."
+            )
+        row.old = row.sampling

@@ -1,0 +1,72 @@
+"""What a rollout's trajectories say, as numbers for the log. No torch here."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from mage_envs.parser import INVALID, LENGTH, OVERFLOW
+from trainer.trajectory import EpisodeResult, Trajectory
+
+
+def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Reward, chips (or the game's unit) per hand and success per episode, also per opponent; failures and lengths.
+
+    Keys: `reward`, `reward/episode_1`, `value/episode_1`, `success/episode_1`, `value/episode_1/<opponent>`, ...
+    Episodes count from 1. Failed meta-episodes count in `failures` only.
+    """
+    sound = [trajectory for trajectory in trajectories if trajectory.failure is None]
+    metrics = {
+        "failures": float(len(trajectories) - len(sound)),
+        "retries": float(sum(trajectory.retries for trajectory in trajectories)),
+    }
+    played: dict[str, list[EpisodeResult]] = defaultdict(list)
+    for trajectory in sound:
+        for number, episode in enumerate(trajectory.episodes, start=1):
+            played[f"episode_{number}"].append(episode)
+            played[f"episode_{number}/{trajectory.opponent}"].append(episode)
+    for key, episodes in sorted(played.items()):
+        metrics |= _episode_metrics(key, episodes)
+    rewards = [sum(episode.reward for episode in trajectory.episodes) for trajectory in sound]
+    if rewards:
+        metrics["reward"] = sum(rewards) / len(rewards)
+    return metrics | _step_metrics(sound)
+
+
+def _episode_metrics(key: str, episodes: Sequence[EpisodeResult]) -> dict[str, float]:
+    hands = sum(episode.hands for episode in episodes)
+    return {
+        f"reward/{key}": sum(episode.reward for episode in episodes) / len(episodes),
+        f"value/{key}": sum(episode.value for episode in episodes) / max(hands, 1),
+        f"success/{key}": sum(episode.success for episode in episodes) / len(episodes),
+        f"timeout/{key}": sum(episode.timeout for episode in episodes) / len(episodes),
+    }
+
+
+def _step_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    steps = [step for trajectory in trajectories for step in trajectory.steps]
+    if not steps:
+        return {}
+    reasons = Counter(step.invalid_reason for step in steps)
+    return {
+        "steps": float(len(steps)),
+        "invalid": reasons[INVALID] / len(steps),
+        "length": reasons[LENGTH] / len(steps),
+        "overflow": reasons[OVERFLOW] / len(steps),
+        "completions/truncated": sum(step.truncated for step in steps) / len(steps),
+        "completions/mean_length": sum(len(step.completion_ids) for step in steps) / len(steps),
+        "penalty": sum(step.penalty for step in steps) / len(steps),
+    }
+
+
+def failure_message(trajectories: Sequence[Trajectory], rollout: int, threshold: float) -> str | None:
+    """One line when more meta-episodes failed than `threshold` allows, else None."""
+    failed = [trajectory for trajectory in trajectories if trajectory.failure is not None]
+    if len(failed) <= threshold * len(trajectories):
+        return None
+    kinds = Counter(str(trajectory.failure).split(":", 1)[0] for trajectory in failed)
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    return (
+        f"{len(failed)} of {len(trajectories)} meta-episodes of rollout {rollout} failed ({counts}), more than "
+        f"failure_threshold={threshold:g}; the first: {failed[0].failure}"
+    )

@@ -1,0 +1,92 @@
+"""A saved model and how it was taught to be asked: `mage.json` beside the weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mage_envs.generation import Generator
+    from trainer.local_model import Sampling
+
+FILE = "mage.json"
+
+
+@dataclass(frozen=True)
+class PlaySettings:
+    """What a model must be asked with to play as it was trained."""
+
+    env_id: str
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    """Keyword arguments of the Meta id, opponents left out (JSON values)."""
+    max_new_tokens: int = 1024
+    temperature: float = 1.0
+    constrained: bool = False
+    """Replies are sampled among the legal words."""
+
+    def save(self, folder: str | Path) -> None:
+        """Writes `mage.json` atomically."""
+        path = Path(folder) / FILE
+        write_atomically(path, json.dumps(asdict(self), indent=2, sort_keys=True) + "\n")
+
+    @classmethod
+    def load(cls, folder: str | Path) -> PlaySettings:
+        """Reads `mage.json`. Raises FileNotFoundError or ValueError with the remedy."""
+        path = Path(folder) / FILE
+        if not path.exists():
+            raise FileNotFoundError(f"{folder} holds no {FILE}; give a folder that mage-train or the demo saved.")
+        try:
+            return cls(**json.loads(path.read_text()))
+        except (json.JSONDecodeError, TypeError) as error:
+            raise ValueError(f"{path} is not readable as play settings: {error}. Save the model again.") from error
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes a text file so that a reader sees the old content or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def save_model(save: Callable[[str], object], settings: PlaySettings, folder: str | Path) -> None:
+    """Puts a model into `folder` file by file, each complete, the settings last; `save` writes it to a given folder."""
+    target = Path(folder)
+    partial = target / ".partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    save(str(partial))
+    for path in sorted(partial.iterdir()):
+        path.replace(target / path.name)
+    partial.rmdir()
+    settings.save(target)
+
+
+def load_generator(folder: str | Path, cached: bool = False, **changes: Any) -> tuple[Generator, PlaySettings]:
+    """A local generator for the model in `folder`, with its settings; `changes` replace fields of `Sampling`.
+
+    `cached` keeps the key-value cache between the calls of a conversation.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from trainer.cached import CachedGenerator
+    from trainer.local_model import HFGenerator, Sampling
+    from trainer.tokens import ChatTokenizer
+
+    settings = PlaySettings.load(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    sampling: Sampling = replace(
+        Sampling(settings.max_new_tokens, settings.temperature, constrained=settings.constrained), **changes
+    )
+    tokens = ChatTokenizer(tokenizer)
+    generator: Generator = CachedGenerator(model, tokens, sampling) if cached else HFGenerator(model, tokens, sampling)
+    return generator, settings

@@ -1,0 +1,136 @@
+"""Tiny language models from random weights: the demo's word-level one, and one that reads any text (`--model tiny`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import (
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+SPECIAL_WORDS = ("<pad>", "<bos>", "<eos>", "<unk>")
+
+WORD_TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %} {{ message.content }}"
+    "{% if message.role == 'assistant' and turn_end %} {{ eos_token }}{% endif %}{% endfor %} "
+)
+"""Contents separated by a space; the reply follows without a marker."""
+
+CHAT_TEMPLATE = """\
+{%- set last = namespace(user=-1) %}
+{%- for message in messages %}
+{%- if message.role == 'user' %}{% set last.user = loop.index0 %}{% endif %}
+{%- endfor %}
+{%- for message in messages %}
+{%- set content = message.content %}
+{%- if message.role == 'assistant' and loop.index0 < last.user and '</think>' in content %}
+{%- set content = content.split('</think>')[-1].lstrip('\\n') %}
+{%- endif %}
+{{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+{{- '<|im_start|>assistant\\n' }}
+{%- if enable_thinking is defined and not enable_thinking %}{{- '<think>\\n\\n</think>\\n\\n' }}{% endif %}
+{%- endif %}"""
+"""In the manner of Qwen3: turn markers, and no thinking of earlier turns."""
+
+
+def tiny_tokenizer(words: Sequence[str], turn_end: bool = False) -> PreTrainedTokenizerFast:
+    """Word-level tokenizer: one id per word between spaces, after four special words; other words are `<unk>`.
+
+    Its chat template only joins the contents, so that a conversation's ids are those of the running text. `turn_end`
+    puts `<eos>` after every reply.
+    """
+    vocabulary = {word: index for index, word in enumerate(dict.fromkeys((*SPECIAL_WORDS, *words)))}
+    unfit = [word for word in vocabulary if not word or word.split() != [word]]
+    if unfit:
+        raise ValueError(f"Words of a word-level tokenizer are non-empty and without spaces; mend {unfit[0]!r}.")
+    core = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=core, pad_token="<pad>", bos_token="<bos>", eos_token="<eos>", unk_token="<unk>"
+    )
+    tokenizer.chat_template = "{% set turn_end = " + str(turn_end).lower() + " %}" + WORD_TEMPLATE
+    return tokenizer
+
+
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """One id per byte, and a Qwen-like chat template: reads and writes any text."""
+    vocabulary = {symbol: index for index, symbol in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    core = Tokenizer(models.BPE(vocabulary, []))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    core.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=core,
+        pad_token="<|endoftext|>",
+        eos_token="<|im_end|>",
+        extra_special_tokens=["<|im_start|>"],
+    )
+    tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
+
+
+def tiny_model(
+    vocab_size: int,
+    hidden: int = 64,
+    layers: int = 2,
+    heads: int = 4,
+    initializer_range: float = 0.1,
+    max_positions: int = 1024,
+    seed: int = 0,
+) -> Qwen3ForCausalLM:
+    """A Qwen3 with random weights, tied embeddings and no dropout: 87,616 parameters at a vocabulary of 83.
+
+    A function of its arguments; torch's global random state is left as it was.
+    """
+    config = Qwen3Config(
+        vocab_size=vocab_size,
+        hidden_size=hidden,
+        intermediate_size=2 * hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        head_dim=hidden // heads,
+        max_position_embeddings=max_positions,
+        initializer_range=initializer_range,
+        tie_word_embeddings=True,
+        attention_dropout=0.0,
+    )
+    with torch.random.fork_rng(devices=[]):
+        model: Qwen3ForCausalLM = Qwen3ForCausalLM(config)  # type: ignore[no-untyped-call]
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.ndim > 1:  # norms stay at one
+                weight.normal_(0.0, initializer_range, generator=generator)
+    model.train(False)
+    return model
+
+
+def save_tiny(folder: str | Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str:
+    """Writes model and tokenizer; returns the folder, from which TRL can load them (again, for the reference model)."""
+    model.config.pad_token_id = tokenizer.pad_token_id
+    model.config.bos_token_id = tokenizer.bos_token_id
+    model.config.eos_token_id = tokenizer.eos_token_id
+    if model.generation_config is not None:
+        model.generation_config.pad_token_id = tokenizer.pad_token_id
+        model.generation_config.bos_token_id = tokenizer.bos_token_id
+        model.generation_config.eos_token_id = tokenizer.eos_token_id
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    model.config.name_or_path = str(folder)
+    return str(folder)
+
+
+def general_tiny(folder: str | Path, seed: int = 0) -> str:
+    """Saves a tiny byte-level model (one layer of 32) that takes any prompt text; returns the folder."""
+    tokenizer = byte_tokenizer()
+    model = tiny_model(len(tokenizer), hidden=32, layers=1, heads=2, max_positions=32_768, seed=seed)
+    return save_tiny(folder, model, tokenizer)

@@ -1,0 +1,181 @@
+"""Every private name of TRL and of transformers' Trainer that this package touches, and nothing else.
+
+Read in trl 1.16.0, transformers 5.17.0 and accelerate 1.15.0.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DistributedType, gather_object, is_peft_model
+from datasets import Dataset
+from packaging.version import Version
+from transformers import PreTrainedModel
+from trl import __version__ as trl_version
+from trl.models.utils import disable_gradient_checkpointing
+from trl.trainer.grpo_trainer import GRPOTrainer
+from trl.trainer.utils import use_adapter
+
+SUPPORTED = "trl>=1.16,<2"
+_METHODS = ("_generate_single_turn",)
+
+
+def check_trl(version: str = trl_version) -> None:
+    """Raises `ImportError` where TRL is outside the range, or has lost a name that is used here."""
+    lost = [name for name in _METHODS if name not in vars(GRPOTrainer)]
+    if not Version("1.16") <= Version(version) < Version("2") or lost:
+        cause = f"lacks {', '.join(lost)}" if lost else "is outside the supported range"
+        raise ImportError(f"trl {version} {cause}; install the supported one with: pip install '{SUPPORTED}'.")
+
+
+def check_model(model: Any) -> None:
+    """Refuses models that left padding would harm: rows are right-aligned, so positions must be given."""
+    model = model.get_base_model() if is_peft_model(model) else model
+    if "position_ids" not in inspect.signature(model.forward).parameters:
+        raise ValueError(
+            f"{type(model).__name__}.forward takes no position_ids, and rows are padded on the left; "
+            f"use a causal language model with rotary positions."
+        )
+
+
+def no_reward(**_: object) -> list[float | None]:
+    """Satisfies `GRPOTrainer.__init__`; rewards come from the environment."""
+    raise NotImplementedError("MAGETrainer takes rewards from the environment.")
+
+
+def placeholder_dataset(rows: int = 1) -> Dataset:
+    """Satisfies `GRPOTrainer.__init__`; `index` numbers the rows."""
+    return Dataset.from_dict({"prompt": [""] * rows, "index": list(range(rows))})
+
+
+def record(trainer: GRPOTrainer, mode: str, metrics: Mapping[str, float], replace: bool = False) -> None:
+    """Adds values to what TRL averages into the next log line of `mode` (`train` or `eval`)."""
+    for key, value in metrics.items():
+        if replace:
+            trainer._metrics[mode][key].clear()
+        trainer._metrics[mode][key].append(value)
+
+
+# -- generation ---------------------------------------------------------------------------------------------
+
+
+def is_collective(trainer: GRPOTrainer) -> bool:
+    """Whether all ranks must generate together."""
+    sharded = trainer.use_vllm or trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
+    return bool(sharded and trainer.accelerator.num_processes > 1)
+
+
+def generate_ids(trainer: GRPOTrainer, prompts: list[list[int]]) -> tuple[list[list[int]], list[list[float]] | None]:
+    """Replies by TRL's own generation, vLLM or transformers; ranks that must send equally many prompts send filler."""
+    count = len(prompts)
+    if is_collective(trainer):
+        most = max(gather_object([count]))
+        prompts = prompts + [prompts[0]] * (most - count)
+    replies, logprobs = trainer._generate_single_turn(prompts, None, {}, 1)  # type: ignore[no-untyped-call]
+    replies = [list(ids) for ids in replies[:count]]
+    if logprobs is None:
+        return replies, None
+    return replies, [[float("nan") if p is None else float(p) for p in known] for known in logprobs[:count]]
+
+
+@contextmanager
+def generation_session(trainer: GRPOTrainer) -> Iterator[None]:
+    """One rollout's generation: weights are synced, and vLLM woken and put to sleep again, once.
+
+    Left to itself TRL lets vLLM sleep after every call, and then pushes all weights again.
+    """
+    if not trainer.use_vllm:
+        yield
+        return
+    engine: Any = trainer.vllm_generation
+    sleeps = trainer.vllm_mode == "colocate" and engine.enable_sleep_mode
+    engine.sync_weights()
+    trainer._last_loaded_step = trainer.state.global_step
+    if not sleeps:
+        yield
+        return
+    engine.llm.wake_up(tags=["kv_cache"])
+    engine.enable_sleep_mode = False
+    try:
+        yield
+    finally:
+        engine.enable_sleep_mode = True
+        engine.llm.sleep(level=2)
+        engine._llm_weights_sleeping = True
+
+
+def vllm_engine(trainer: GRPOTrainer) -> Any:
+    """The engine inside TRL's colocated vLLM."""
+    engine: Any = trainer.vllm_generation
+    return engine.llm.llm_engine
+
+
+def model_name(trainer: GRPOTrainer) -> str:
+    """The name under which a server holds the model that is trained."""
+    model: Any = trainer.accelerator.unwrap_model(trainer.model)
+    return str(model.config._name_or_path)
+
+
+# -- forward and backward -----------------------------------------------------------------------------------
+
+
+def fused_scores(
+    model: torch.nn.Module, inputs: Mapping[str, torch.Tensor], labels: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Log-probabilities and entropies (B, T - 1) by the LM head that TRL fuses into its models.
+
+    Both are 0 where `labels` (B, T) is -100; a reference model gives no entropies.
+    """
+    output = model(**inputs, labels=labels, fused_lm_head=True)
+    return output.log_probs, output.entropy
+
+
+@contextmanager
+def scoring(trainer: GRPOTrainer) -> Iterator[None]:
+    """Without gradients, and without the checkpointing that only they need."""
+    model: Any = trainer.model
+    options: Any = trainer.args.gradient_checkpointing_kwargs
+    with torch.no_grad(), disable_gradient_checkpointing(model, options):
+        yield
+
+
+@contextmanager
+def reference_model(trainer: GRPOTrainer, model: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    """The reference: a model of its own, or `model` without its adapter (or with the adapter it started from)."""
+    if trainer.ref_model is not None:
+        yield trainer.ref_model
+        return
+    peft_model = trainer.accelerator.unwrap_model(trainer.model)
+    with use_adapter(peft_model, adapter_name="ref" if "ref" in peft_model.peft_config else None):
+        yield model
+
+
+def check_reference(model: str | PreTrainedModel, beta: float, adapted: bool) -> None:
+    """Refuses an in-memory model whose reference TRL could not load; an adapted one is its own reference."""
+    if not beta or adapted or isinstance(model, str) or is_peft_model(model):
+        return
+    if not model.config._name_or_path:
+        raise ValueError(
+            f"beta={beta} loads the reference model from config._name_or_path, which is empty; save the model to a "
+            f"folder and pass the folder as model, or set beta=0."
+        )
+
+
+def micro_batch(accelerator: Accelerator, model: torch.nn.Module, last: bool) -> AbstractContextManager[Any]:
+    """Around each micro-batch's forward and backward: only the last one synchronises gradients."""
+    accelerator.gradient_state._set_sync_gradients(last)
+    if last or accelerator.num_processes == 1 or accelerator.distributed_type == DistributedType.FSDP:
+        return nullcontext()
+    context: AbstractContextManager[Any] = accelerator.no_sync(model)
+    return context
+
+
+def backward(accelerator: Accelerator, loss: torch.Tensor) -> None:
+    """The backward pass, unscaled: losses are divided by exact token counts already."""
+    options = {"scale_wrt_gas": False} if accelerator.distributed_type == DistributedType.DEEPSPEED else {}
+    accelerator.backward(loss, **options)

@@ -1,0 +1,223 @@
+"""Streaming backends over vLLM: each meta-episode continues as soon as its own reply is there.
+
+Colocated: the engine of `vllm.LLM(...).llm_engine` (`add_request`, `step`, `abort_request`; vLLM 0.22 to 0.31), one
+process per engine. Server: concurrent `/v1/completions` with token ids in and out (`return_token_ids`). Create either
+with `logprobs_mode="processed_logprobs"`, else vLLM reports log-probabilities that ignore the temperature.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+from mage_envs.generation import Completion, Prompt
+from trainer.generation import StreamingGenerator, fits, stream_keys
+from trainer.tokens import ChatTokenizer, Ids, make_completion
+
+Answer = tuple[int, Completion]
+
+
+class VLLMEngine(Protocol):
+    """The part of `vllm.LLMEngine` that is used."""
+
+    def add_request(self, request_id: str, prompt: Any, params: Any) -> Any: ...
+
+    def step(self) -> Sequence[Any]: ...
+
+    def abort_request(self, request_ids: list[str]) -> None: ...
+
+
+class _Request(NamedTuple):
+    prompt: Prompt
+    ids: Ids
+    deadline: float
+
+
+def request_seed(prompt: Prompt, base: int = 0) -> int | None:
+    """The seed of a request's own sampling stream; None (vLLM's choice) for a prompt without a key."""
+    return int(stream_keys([prompt.seed], base)[0] >> 1) if prompt.seed else None
+
+
+def _run(generator: StreamingGenerator, prompts: Sequence[Prompt]) -> list[Completion]:
+    """Answers a whole batch through a streaming backend; slots are replaced by rows, so they need not be distinct."""
+    results: dict[int, Completion] = {}
+    for row, prompt in enumerate(prompts):
+        generator.submit(replace(prompt, slot=row))
+    while len(results) < len(prompts):
+        results.update(generator.poll())
+    return [results[row] for row in range(len(prompts))]
+
+
+class StreamingVLLMGenerator:
+    """A colocated vLLM engine. A request that fails or takes longer than `timeout` seconds answers with `error`."""
+
+    def __init__(
+        self,
+        engine: VLLMEngine,
+        tokens: ChatTokenizer,
+        max_new_tokens: int,
+        temperature: float = 1.0,
+        max_prompt_length: int | None = None,
+        timeout: float = 1800.0,
+        seed: int = 0,
+    ) -> None:
+        try:
+            from vllm import SamplingParams  # heavy, and absent without a GPU
+            from vllm.sampling_params import RequestOutputKind
+        except ImportError as error:
+            raise ImportError(
+                'trainer/vllm_stream.py needs vllm. Install it with: pip install -e ".[vllm]"'
+            ) from error  # fmt: skip
+        self._params = SamplingParams
+        self._final_only = RequestOutputKind.FINAL_ONLY
+        self.engine = engine
+        self.tokens = tokens
+        self.max_new_tokens = max_new_tokens
+        self.temperature = temperature
+        self.max_prompt_length = max_prompt_length
+        self.timeout = timeout
+        self.seed = seed
+        self._count = 0
+        self._ready: list[Answer] = []
+        self._running: dict[str, _Request] = {}
+
+    def submit(self, prompt: Prompt) -> None:
+        ids = self.tokens.encode(prompt)
+        if not fits(ids, self.max_prompt_length):
+            self._ready.append((prompt.slot, Completion("", overflow=True)))
+            return
+        params = self._params(
+            max_tokens=self.max_new_tokens,
+            temperature=self.temperature,
+            seed=request_seed(prompt, self.seed),
+            stop_token_ids=sorted(self.tokens.end_ids),
+            logprobs=0,  # of the sampled token only
+            detokenize=False,
+            output_kind=self._final_only,
+        )
+        request_id = f"mage-{self._count}"
+        self._count += 1
+        try:
+            self.engine.add_request(request_id, {"prompt_token_ids": list(ids)}, params)
+        except ValueError as error:  # how vLLM refuses one request, e.g. longer than max_model_len
+            self._ready.append((prompt.slot, Completion("", error=f"vllm refused: {error}")))
+            return
+        self._running[request_id] = _Request(prompt, ids, time.monotonic() + self.timeout)
+
+    def poll(self) -> list[Answer]:
+        """Steps the engine until at least one reply is there, if any is under way."""
+        while self._running and not self._ready:
+            for output in self.engine.step():
+                if output.finished and output.request_id in self._running:
+                    request = self._running.pop(output.request_id)
+                    self._ready.append((request.prompt.slot, self._completion(request, output.outputs[0])))
+            self._abort_late()
+        ready, self._ready = self._ready, []
+        return ready
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        """Lock-step use; nothing may be under way."""
+        return _run(self, prompts)
+
+    def _completion(self, request: _Request, output: Any) -> Completion:
+        if output.finish_reason not in ("stop", "length"):
+            return Completion("", error=f"vllm finished with {output.finish_reason!r}")
+        ids = tuple(int(i) for i in output.token_ids)
+        logprobs = None
+        if output.logprobs is not None:
+            logprobs = tuple(float(known[i].logprob) for i, known in zip(ids, output.logprobs, strict=True))
+        return make_completion(request.prompt, self.tokens, request.ids, ids, logprobs, self.max_new_tokens)
+
+    def _abort_late(self) -> None:
+        now = time.monotonic()
+        late = [request_id for request_id, request in self._running.items() if request.deadline < now]
+        if late:
+            self.engine.abort_request(late)
+        for request_id in late:
+            slot = self._running.pop(request_id).prompt.slot
+            self._ready.append((slot, Completion("", error=f"vllm timeout after {self.timeout:g} s")))
+
+
+class StreamingServerGenerator:
+    """A `vllm serve` asked over HTTP by up to `concurrency` threads. A failed request answers with `error`."""
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        tokens: ChatTokenizer,
+        max_new_tokens: int,
+        temperature: float = 1.0,
+        max_prompt_length: int | None = None,
+        timeout: float = 1800.0,
+        concurrency: int = 256,
+        seed: int = 0,
+    ) -> None:
+        self.endpoint = url.rstrip("/") + "/v1/completions"
+        self.model = model
+        self.tokens = tokens
+        self.max_new_tokens = max_new_tokens
+        self.temperature = temperature
+        self.max_prompt_length = max_prompt_length
+        self.timeout = timeout
+        self.seed = seed
+        self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="mage-vllm")
+        self._running: dict[Future[Completion], int] = {}
+
+    def submit(self, prompt: Prompt) -> None:
+        self._running[self._pool.submit(self._answer, prompt, self.tokens.encode(prompt))] = prompt.slot
+
+    def poll(self) -> list[Answer]:
+        """Waits until at least one reply is there, if any is under way."""
+        done, _ = wait(self._running, return_when=FIRST_COMPLETED)
+        return [(self._running.pop(future), future.result()) for future in done]
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        """Lock-step use; nothing may be under way."""
+        return _run(self, prompts)
+
+    def close(self) -> None:
+        """Ends the threads; requests under way are waited for."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _answer(self, prompt: Prompt, ids: Ids) -> Completion:
+        if not fits(ids, self.max_prompt_length):
+            return Completion("", overflow=True)
+        body = {
+            "model": self.model,
+            "prompt": list(ids),
+            "max_tokens": self.max_new_tokens,
+            "temperature": self.temperature,
+            "seed": request_seed(prompt, self.seed),
+            "stop_token_ids": sorted(self.tokens.end_ids),
+            "logprobs": 0,
+            "return_token_ids": True,
+        }
+        try:
+            choice = self._post(body)["choices"][0]
+            if choice["finish_reason"] not in ("stop", "length"):
+                return Completion("", error=f"vllm finished with {choice['finish_reason']!r}")
+            reply = tuple(int(i) for i in choice["token_ids"])
+            logprobs = tuple(float(value) for value in choice["logprobs"]["token_logprobs"])
+        except urllib.error.HTTPError as error:
+            error.close()
+            return Completion("", error=f"vllm HTTP {error.code} {error.reason}")
+        except (OSError, http.client.HTTPException) as error:
+            return Completion("", error=f"vllm connection: {error}")
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            return Completion("", error=f"vllm reply without token ids or log-probabilities: {error!r}")
+        return make_completion(prompt, self.tokens, ids, reply, logprobs, self.max_new_tokens)
+
+    def _post(self, body: Mapping[str, Any]) -> Any:
+        request = urllib.request.Request(
+            self.endpoint, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST"
+        )
+        with urllib.request.urlopen(request, timeout=self.timeout) as response:
+            return json.load(response)

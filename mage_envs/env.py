@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import gymnasium as gym
 import numpy as np
 
 from mage_envs.core import HandResult, IllegalAction, Policy, RemembersMetaEpisode, TextGame, Turn
+from mage_envs.games.table import TableGame
 from mage_envs.parser import INVALID
-from mage_envs.randomness import FURTHER_OPPONENTS, GAME, OPPONENT, SharedStream, Streams
+from mage_envs.randomness import FURTHER_OPPONENTS, GAME, OPPONENT, SharedStream, Streams, Uniforms
+from mage_envs.replies import Replies
 from mage_envs.spaces import FreeText
 
 SEATS = ("first", "second", "alternate", "fixed")
@@ -31,18 +34,24 @@ class Seated(NamedTuple):
     """False where every policy is deterministic, so that nobody needs a random stream."""
     remembering: tuple[RemembersMetaEpisode, ...] = ()
     """Those of `policies` that keep something between the hands of a meta-episode."""
+    replies: Replies | None = None
+    """The replies of a single opponent that is a function of the information state."""
 
 
 class OpponentSource(Protocol):
     """Where an environment gets its opponents from."""
 
-    def draw(self, rng: np.random.Generator) -> Seated:
-        """Draws from the pool; a single opponent draws nothing from `rng`."""
+    def draw(self, rng: Uniforms | np.random.Generator) -> Seated:
+        """Draws from the pool by `rng.random()`; a single opponent draws nothing."""
         ...
 
     def named(self, name: str) -> Seated:
         """The opponent of that registered name."""
         ...
+
+
+def _no_draw() -> float:
+    raise OpponentFailure("An opponent that declares itself deterministic drew a random number.")
 
 
 _IDLE = np.random.Generator(np.random.PCG64(0))
@@ -101,10 +110,14 @@ class TextGameEnv(gym.Env[str, str]):
         self._carried = ""
         self._turns = 0
         self._streams: Streams | None = None
+        own_chance = isinstance(game, TableGame) and type(game).reset is TableGame.reset
+        self._table_game = game if isinstance(game, TableGame) and own_chance else None
+        self._replies: Replies | None = None
+        self._uniform: Callable[[], float] = _no_draw
 
     # -- the episode, driven by `reset`/`step` here and by MetaEpisode --------------------------------------
 
-    def draw_seat(self, rng: np.random.Generator) -> int:
+    def draw_seat(self, rng: Uniforms | np.random.Generator) -> int:
         """The seat of the first hand."""
         if self.seat_mode == "first" or self.game.num_players == 1:
             return 0
@@ -128,6 +141,8 @@ class TextGameEnv(gym.Env[str, str]):
         self.timed_out = False
         self.hand_result = ""
         self._carried = ""
+        plain = self._table_game is not None and not self.game.perfect_information
+        self._replies = seated.replies if plain else None
         self._start_hand(0)
 
     def seat_of(self, hand: int) -> int:
@@ -142,8 +157,16 @@ class TextGameEnv(gym.Env[str, str]):
         game = self.game
         self.seat = self.seat_of(hand)
         self._turns = 0
-        game.reset(streams.stream(GAME, self._deal_episode, hand))
-        seated = self.seated
+        seated, table_game = self.seated, self._table_game
+        if table_game is None:
+            game.reset(streams.stream(GAME, self._deal_episode, hand))
+        else:
+            table_game.start(table_game.first(streams.uniforms, GAME, self._deal_episode, hand))
+        if self._replies is not None:
+            self._uniform = streams.uniforms(OPPONENT, self._episode, hand) if seated.draws else _no_draw
+            if game.current_player() != self.seat:
+                self._advance()
+            return
         for index, policy in enumerate(seated.policies):
             role = OPPONENT if index == 0 else FURTHER_OPPONENTS + index
             policy.reset(streams.stream(role, self._episode, hand) if seated.draws else _IDLE)
@@ -153,6 +176,12 @@ class TextGameEnv(gym.Env[str, str]):
     def _advance(self) -> None:
         """Lets the opponents play until it is the learner's turn or the hand is over."""
         game, seat = self.game, self.seat
+        if self._replies is not None and self._table_game is not None:
+            table_game = self._table_game
+            node = table_game.node = self._replies.respond(table_game.node, seat, self._uniform)
+            if node.player is None:
+                self._end_hand(node.returns[seat], node.observations[seat])
+            return
         player = game.current_player()
         while player != seat:
             if player is None:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import gymnasium as gym
 import numpy as np
 
-from mage_envs.core import RemembersMetaEpisode, TextGame
+from mage_envs.core import RemembersMetaEpisode, StatePolicy, TextGame
 from mage_envs.env import Seated, TextGameEnv
 from mage_envs.games.table import TableGame
 from mage_envs.prompts import PromptStyle
+from mage_envs.randomness import Uniforms
 from mage_envs.registry import make_game
+from mage_envs.replies import Replies
+from mage_envs.styles import as_style
 from mage_envs.table_env import TableEnv
-from opponents import DeclaresDeterminism, Entry, PoolSpec, as_pool, make_opponent
+from opponents import DeclaresDeterminism, Entry, LanguageModelPolicy, PoolSpec, as_pool, make_opponent
 from wrappers import MemoryStrategy, MetaEpisode, Protocol, as_protocol
+
+if TYPE_CHECKING:
+    from mage_envs.generation import Generator
+    from trainer.saved import PlaySettings
 
 
 class SeatedOpponents:
@@ -39,6 +49,7 @@ class SeatedOpponents:
             entry if isinstance(entry, str) else type(entry).__name__,
             policies,
             draws=not all(isinstance(policy, DeclaresDeterminism) and policy.deterministic for policy in policies),
+            replies=Replies(policies[0]) if others == 1 and isinstance(policies[0], StatePolicy) else None,
             remembering=tuple(policy for policy in policies if isinstance(policy, RemembersMetaEpisode)),
         )
         self._by_name[seated.name] = seated
@@ -47,7 +58,7 @@ class SeatedOpponents:
     def named(self, name: str) -> Seated:
         return self._by_name.get(name) or self._seat(name)
 
-    def draw(self, rng: np.random.Generator) -> Seated:
+    def draw(self, rng: Uniforms | np.random.Generator) -> Seated:
         if self._single is not None:
             return self._single
         assert self._pool is not None
@@ -111,3 +122,33 @@ def make_meta_env(
         deal=deal, reward=reward, length_penalty=length_penalty, invalid_penalty=invalid_penalty,
         reveal_opponent=reveal_opponent,
     )  # fmt: skip
+
+
+def checkpoint(game: TextGame, folder: str, *more: str) -> LanguageModelPolicy:
+    """The opponent `checkpoint:<folder>`: a model that mage-train or the demo saved, asked as it was trained.
+
+    A comma in the folder's name is part of it. Each model is loaded once per process, again after it was saved anew.
+    """
+    path = Path(",".join((folder, *more)))
+    if not path.is_dir():
+        raise FileNotFoundError(f"Opponent 'checkpoint:{path}': there is no such folder; give a saved model's.")
+    generator, settings = _saved_model(path.resolve(), max(file.stat().st_mtime_ns for file in (path, *path.iterdir())))
+    trained_on = gym.spec(settings.env_id).kwargs["game"]
+    if trained_on != game.name:
+        raise ValueError(f"Opponent 'checkpoint:{path}' was trained on {trained_on} and does not play {game.name}.")
+    style = as_style(settings.env_kwargs.get("style", "prose"))
+    return LanguageModelPolicy(generator, game, style, settings.env_kwargs.get("num_episodes", 3))
+
+
+@lru_cache(maxsize=16)
+def _saved_model(folder: Path, saved_at: int) -> tuple[Generator, PlaySettings]:
+    """The model as it was when its newest file had the time stamp `saved_at`."""
+    from trainer.saved import PlaySettings, load_generator
+
+    PlaySettings.load(folder)  # its errors come before those of a missing package
+    try:
+        return load_generator(folder)
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f'The model in {folder} needs {error.name}. Install it with: pip install -e ".[train]"'
+        ) from error

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from mage_envs.core import HandResult, Turn
 
 
-@dataclass(frozen=True, slots=True)
-class TurnRecord:
+class TurnRecord(NamedTuple):
     """One answer of the learner: what it saw, what it answered."""
 
     observation: str
@@ -41,8 +40,7 @@ class EpisodeRecord:
     hands: tuple[HandResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PlayView:
+class PlayView(NamedTuple):
     """What a play prompt is made of."""
 
     rules: str

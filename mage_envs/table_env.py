@@ -6,26 +6,19 @@ lookup; uniform draws are taken in blocks, which yields the same numbers as one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 
-from mage_envs.core import HandResult, StatePolicy
-from mage_envs.env import OpponentSource, Seated, TextGameEnv, read_options
+from mage_envs.core import HandResult
+from mage_envs.env import OpponentSource, TextGameEnv, read_options
 from mage_envs.games.table import TableGame, TableNode
-from mage_envs.randomness import SharedStream
+from mage_envs.randomness import SharedStream, Uniforms
 
 BLOCK = 256
 """Uniform draws taken from the generator at a time."""
-
-
-class Branch(NamedTuple):
-    """An opponent's random reply: the first position whose threshold lies above the draw, else the last."""
-
-    cuts: tuple[tuple[float, TableNode], ...]
-    last: TableNode
 
 
 class End(NamedTuple):
@@ -37,16 +30,9 @@ class End(NamedTuple):
     hands: tuple[HandResult]
 
 
-class Draws:
-    """`random()` of a Generator, in blocks; it stands in for the generator where only `random()` is called."""
-
-    def __init__(self, generator: np.random.Generator) -> None:
-        self.generator = generator
-        self.random: Callable[[], float] = self._values().__next__
-
-    def _values(self) -> Iterator[float]:
-        while True:
-            yield from self.generator.random(BLOCK).tolist()
+def _in_blocks(generator: np.random.Generator) -> Iterator[float]:
+    while True:
+        yield from generator.random(BLOCK).tolist()
 
 
 class TableEnv(TextGameEnv):
@@ -56,47 +42,43 @@ class TableEnv(TextGameEnv):
 
     def __init__(self, game: TableGame, opponents: OpponentSource, **options: Any) -> None:
         super().__init__(game, opponents, **options)
-        self._tables: dict[str, dict[TableNode, TableNode | Branch]] = {}
-        """Replies of each opponent, by name."""
         self._ends: tuple[dict[TableNode, End], ...] = ({}, {})
         """Final positions, per seat."""
-        self._table: dict[TableNode, TableNode | Branch] | None = None
-        """The replies of the seated opponent; None where it cannot be tabulated."""
-        self._draws: Draws | None = None
+        self._draws: Uniforms | None = None
         self._always = {"first": 0, "second": 1}.get(self.seat_mode)
         self._one_root = game.roots()[0][1] if len(game.roots()) == 1 else None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         if seed is not None or self._draws is None:
             gym.Env.reset(self, seed=seed)
-            self._draws = Draws(self.np_random)
-            self._random = self._draws.random
+            self._random = _in_blocks(self.np_random).__next__
+            self._draws = Uniforms(self._random)
         random = self._random
         seat = int(random() * 2) if self._always is None else self._always
-        seated = self.opponents.draw(self._draws)  # type: ignore[arg-type]
+        seated = self.opponents.draw(self._draws)
         if options:
             name, chosen = read_options(options, self.observation_keys, 2)
             seat = seat if chosen is None else chosen
             seated = seated if name is None else self.opponents.named(name)
-        if seated is not self.seated:
-            self._take_seat(seated)
-        table = self._table
-        if table is None:
+        self.seated = seated
+        self._replies = replies = seated.replies
+        if replies is None:
             self.begin(seated, seat, SharedStream(self.np_random))
             return self.observation(), {"seat": seat, "legal_actions": self._legal(), "invalid_reason": None}
         self.seat = seat
         self.over = self.timed_out = False
         self.hands = []
+        self._streams = None
         self._turns = 0
         node = self._one_root or self.game.root_at(random())
         if node.player != seat:
-            node = self._answer(node, seat, table)
+            node = replies.respond(node, seat, random)
         self.game.node = node
         return node.observations[seat], {"seat": seat, "legal_actions": node.legal, "invalid_reason": None}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        table = self._table
-        if table is None or self.over:
+        replies = self._replies
+        if replies is None or self.over or self._streams is not None:
             return super().step(action)
         game = self.game
         found = game.node.accepted.get(action)
@@ -106,7 +88,7 @@ class TableEnv(TextGameEnv):
         seat = self.seat
         node = found[1]
         if node.player is not None:
-            node = self._answer(node, seat, table)
+            node = replies.respond(node, seat, self._random)
         game.node = node
         if node.player is not None:
             info = {"seat": seat, "legal_actions": node.legal, "invalid_reason": None}
@@ -124,42 +106,11 @@ class TableEnv(TextGameEnv):
     def _step_by_the_book(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Other spellings, illegal actions and the last turn: rare, so they take the general way."""
         self._seat0, self._alternates, self._episode, self._carried = self.seat, False, 0, ""
-        self.seated.policies[0].reset(self._draws)  # type: ignore[arg-type]
+        self._uniform = self._random
         return super().step(action)
-
-    def _take_seat(self, seated: Seated) -> None:
-        self.seated = seated
-        tabulates = isinstance(seated.policies[0], StatePolicy)
-        self._table = self._tables.setdefault(seated.name, {}) if tabulates else None
 
     def _end(self, node: TableNode, seat: int) -> End:
         value = node.returns[seat]
         hand = HandResult(value, False, seat)
         end = self._ends[seat][node] = End(node.observations[seat], value, self.game.is_success([hand]), (hand,))
         return end
-
-    def _answer(self, node: TableNode, seat: int, table: dict[TableNode, TableNode | Branch]) -> TableNode:
-        """The position after the opponent's moves, up to the learner's turn or the end."""
-        while node.player is not None and node.player != seat:
-            reply = table.get(node) or _tabulate(node, self.seated, table)
-            if not isinstance(reply, Branch):
-                node = reply
-                continue
-            cuts, node = reply
-            draw = self._random()
-            for threshold, child in cuts:
-                if draw < threshold:
-                    node = child
-                    break
-        return node
-
-
-def _tabulate(node: TableNode, seated: Seated, table: dict[TableNode, TableNode | Branch]) -> TableNode | Branch:
-    policy = seated.policies[0]
-    assert isinstance(policy, StatePolicy)
-    cuts, last = policy.cuts(node.turn())
-    reply: TableNode | Branch = node.children[last]
-    if not policy.deterministic:
-        reply = Branch(tuple((threshold, node.children[action]) for threshold, action in cuts), node.children[last])
-    table[node] = reply
-    return reply

@@ -10,12 +10,14 @@
 Importing this registers the built-in ones and loads no search or solver. Exact game theory is `opponents.exact`.
 """
 
-from opponents import cfr, kuhn, mcts, minimax, patterns, uniform  # noqa: F401  (they register)
+from opponents import cfr, kuhn, mcts, minimax, patterns, switching, uniform  # noqa: F401  (they register)
+from opponents.language_model import LanguageModelPolicy
 from opponents.policies import DeclaresDeterminism
 from opponents.pools import Entry, OpponentPool, PoolSpec, as_pool, list_pools, register_pool
 from opponents.registry import (
     OpponentInfo,
     UnknownOpponent,
+    list_forms,
     list_opponents,
     make_opponent,
     opponent_info,
@@ -26,6 +28,7 @@ from opponents.tabular import RulePolicy, TabularPolicy
 __all__ = [
     "DeclaresDeterminism",
     "Entry",
+    "LanguageModelPolicy",
     "OpponentInfo",
     "OpponentPool",
     "PoolSpec",
@@ -33,6 +36,7 @@ __all__ = [
     "TabularPolicy",
     "UnknownOpponent",
     "as_pool",
+    "list_forms",
     "list_opponents",
     "list_pools",
     "make_opponent",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mage_envs.core import Policy
+from mage_envs.randomness import Uniforms
 from opponents.plugins import load_plugins
 from opponents.policies import PolicyShape
 from opponents.registry import UnknownOpponent
@@ -47,7 +48,7 @@ class OpponentPool:
     def __len__(self) -> int:
         return len(self.entries)
 
-    def draw(self, rng: np.random.Generator) -> Entry:
+    def draw(self, rng: Uniforms | np.random.Generator) -> Entry:
         """One opponent by weight; exactly one `rng.random()`, also from a pool of one."""
         left = rng.random()
         for entry, weight in zip(self.entries, self.weights, strict=True):

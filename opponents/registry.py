@@ -42,6 +42,8 @@ class OpponentInfo:
     """Whether the builder takes the game as first argument."""
     alias_of: str | None = None
     """Name of which this is declared to be another."""
+    form: str | None = None
+    """How it is named, as in `switch:first,then,episode`, where the name alone makes no opponent."""
 
     def plays(self, game_name: str) -> bool:
         return self.games is None or game_name in self.games
@@ -52,11 +54,16 @@ _REGISTRY: dict[str, OpponentInfo] = {}
 
 @overload
 def register_opponent(
-    name: str, *, games: Collection[str] | None = None, needs_game: bool = False
+    name: str, *, games: Collection[str] | None = None, needs_game: bool = False, form: str | None = None
 ) -> Callable[[B], B]: ...
 @overload
 def register_opponent(
-    name: str, *, entry_point: str, games: Collection[str] | None = None, needs_game: bool = False
+    name: str,
+    *,
+    entry_point: str,
+    games: Collection[str] | None = None,
+    needs_game: bool = False,
+    form: str | None = None,
 ) -> None: ...
 @overload
 def register_opponent(name: str, *, alias_of: str) -> None: ...
@@ -67,12 +74,14 @@ def register_opponent(
     needs_game: bool = False,
     entry_point: str | None = None,
     alias_of: str | None = None,
+    form: str | None = None,
 ) -> Callable[[B], B] | None:
     """Registers an opponent: decorator of a class or function, or a call with `entry_point` or `alias_of`.
 
     What is decorated is called with the arguments after the colon, converted where the parameter is annotated
     `int` or `float`; with `needs_game` a private `TextGame` comes first, of which it may read the rules but keep
-    nothing that moves. `games=None` means any game. Raises `ValueError` for a bad or taken name.
+    nothing that moves. `games=None` means any game. `form` shows the arguments of one that cannot do without.
+    Raises `ValueError` for a bad or taken name.
     """
     if isinstance(games, str):
         raise TypeError(f"Opponent {name!r}: games={games!r} must be a collection of names: games=[{games!r}].")
@@ -80,22 +89,34 @@ def register_opponent(
         _add(replace(opponent_info(alias_of), name=name, alias_of=alias_of))
         return None
     if entry_point is not None:
-        _add(OpponentInfo(name, entry_point, games, needs_game))
+        _add(OpponentInfo(name, entry_point, games, needs_game, form=form))
         return None
 
     def register(builder: B) -> B:
         if not callable(builder):
             raise TypeError(f"Opponent {name!r} must be a class or a function, got {type(builder).__name__}.")
-        _add(OpponentInfo(name, builder, games, needs_game))
+        _add(OpponentInfo(name, builder, games, needs_game, form=form))
         return builder
 
     return register
 
 
 def list_opponents(game_name: str | None = None) -> tuple[str, ...]:
-    """Names of all opponents, or of those that play `game_name`; sorted, aliases included."""
+    """Names of all opponents, or of those that play `game_name`; sorted, aliases included.
+
+    Each is an opponent as it stands; `list_forms` has those that need arguments.
+    """
+    return tuple(sorted(info.name for info in _fitting(game_name) if info.form is None))
+
+
+def list_forms(game_name: str | None = None) -> tuple[str, ...]:
+    """Forms of the opponents that need arguments, as in `switch:first,then,episode`; sorted."""
+    return tuple(sorted(info.form for info in _fitting(game_name) if info.form is not None))
+
+
+def _fitting(game_name: str | None) -> list[OpponentInfo]:
     load_plugins()
-    return tuple(sorted(n for n, info in _REGISTRY.items() if game_name is None or info.plays(game_name)))
+    return [info for info in _REGISTRY.values() if game_name is None or info.plays(game_name)]
 
 
 def opponent_info(name: str) -> OpponentInfo:

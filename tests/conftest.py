@@ -1,4 +1,4 @@
-"""Settings of all tests: offline, and one torch thread per process, since threads contend where tests run in parallel."""
+"""Settings of all tests: offline, and one torch thread per process, since threads contend in parallel tests."""
 
 import os
 

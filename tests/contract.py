@@ -21,8 +21,9 @@ HEAVY = ("mcts:1000",)
 
 
 def opponents_of(game: str) -> list[str]:
-    """Every registered opponent that fits, searches with a small budget."""
-    return [f"{name}:20" if name == "mcts" else name for name in list_opponents(game)]
+    """Every registered opponent that fits, searches with a small budget; one that is exchanged for another."""
+    names = [f"{name}:20" if name == "mcts" else name for name in list_opponents(game)]
+    return [*names, f"switch:{names[0]},{names[-1]},1"]
 
 
 def pairs() -> list[tuple[str, str]]:

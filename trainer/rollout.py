@@ -94,13 +94,13 @@ class _Run:
             options["opponent"] = task.opponent
         if task.seat is not None:
             options["seat"] = task.seat
-        _, self.info = env.reset(seed=task.seed, options=options)
+        env.reset(seed=task.seed, options=options)
 
     def prompt(self) -> Prompt:
         env = self.env
         return Prompt(
             env.messages, self.slot, (self.spec.task.seed, self.spec.member, self._calls, self.retry),
-            self.info["legal_actions"], env.phase, None if env.fresh_chat else self._last,
+            env.legal_actions(), env.phase, None if env.fresh_chat else self._last,
         )  # fmt: skip
 
     def take(self, completion: Completion) -> None:
@@ -110,25 +110,24 @@ class _Run:
             return
         if completion.overflow and self.env.shorten():
             return
-        before, env = self.info, self.env
-        phase, episode = env.phase, env.episode
+        env = self.env
+        phase, episode, hand, anchor = env.phase, env.episode, env.hand, env.anchor()
         if phase == "play" and episode != self._episode:
             self._episode, self._turn = episode, 0
-        reply = Reply(completion.text, len(completion.ids), self._limit, completion.truncated, completion.overflow)
-        _, _, terminated, truncated, info = env.step(reply)
-        self.info, self._last = info, completion
+        outcome = env.answer(
+            Reply(completion.text, len(completion.ids), self._limit, completion.truncated, completion.overflow)
+        )
+        self._last = completion
         self._calls += 1
         self.steps.append(
             Step(
-                episode=episode, phase=phase, turn=self._turn if phase == "play" else 0, hand=before["hand"],
-                anchor=before["anchor"], reward=info["hand_reward"], penalty=info["penalty"],
-                invalid_reason=info["invalid_reason"], text=completion.text, prompt_ids=completion.prompt_ids,
-                completion_ids=completion.ids, logprobs=completion.logprobs, truncated=completion.truncated,
-                legal_ids=completion.legal_ids, hand_end=info["hand_end"],
+                episode, phase, self._turn if phase == "play" else 0, hand, anchor, outcome.hand_reward,
+                outcome.penalty, outcome.reason, completion.text, completion.prompt_ids, completion.ids,
+                completion.logprobs, completion.truncated, completion.legal_ids, outcome.hand_end,
             )
         )  # fmt: skip
         self._turn += phase == "play"
-        self.over = terminated or truncated
+        self.over = env.over
 
     def fail(self, kind: str, reason: str) -> None:
         self.failure = f"{kind}: {reason}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -11,7 +11,7 @@ from mage_envs.env import Seated, TextGameEnv, check_choice, check_positive, rea
 from mage_envs.generation import Message
 from mage_envs.parser import INVALID, LENGTH, OVERFLOW, REMARK_LIMIT, Reply, parse_tag
 from mage_envs.prompts import EpisodeRecord, PlayView, PromptStyle, TurnRecord
-from mage_envs.randomness import POOL, KeyedStreams
+from mage_envs.randomness import POOL, KeyedStreams, Uniforms
 from mage_envs.spaces import FreeText
 from mage_envs.styles import as_style
 from wrappers.memory import MemoryStrategy, MemoryView, as_memory
@@ -20,6 +20,19 @@ from wrappers.protocol import Protocol, as_protocol
 CONTEXTS = ("rebuilt", "conversation")
 """`rebuilt`: every call is one fresh user message; `conversation`: turns are appended to one chat."""
 _NO_ACTION = ""
+
+
+class Outcome(NamedTuple):
+    """What became of one answer."""
+
+    reason: str | None
+    """None, `invalid`, `length` or `overflow`."""
+    penalty: float = 0.0
+    hand_reward: float = 0.0
+    """This answer's share of R_k."""
+    hand_end: bool = False
+    record: EpisodeRecord | None = None
+    """The episode that it ended."""
 
 
 class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
@@ -101,7 +114,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             seed = int(env.np_random.integers(2**62))
         name, seat = read_options(options or {}, env.observation_keys, env.game.num_players)
         self._streams = KeyedStreams(seed)
-        draws = self._streams.stream(POOL, 0, 0)
+        draws = Uniforms(self._streams.uniforms(POOL, 0, 0))
         drawn_seat = env.draw_seat(draws)
         self._seat0 = drawn_seat if seat is None else seat
         self._seated: Seated = env.opponents.draw(draws) if name is None else env.opponents.named(name)
@@ -112,16 +125,12 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.over = False
         self._chat: list[Message] = []
         self._before_episode(0)
-        return self._observation(), self._info(None, 0.0)
+        return self._observation(), self._info(Outcome(None))
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        if self.over:
-            raise gym.error.ResetNeeded("The meta-episode is over (or was never started): call reset() before step().")
-        if not isinstance(action, str):
-            raise TypeError(f"step() takes a reply as str, not {type(action).__name__}.")
-        if self.converses:
-            self._chat.append(Message("assistant", str(action)))
-        return self._step_play(action) if self.phase == "play" else self._step_reflect(action)
+        outcome = self.answer(action)
+        reward = 0.0 if outcome.record is None else outcome.record.reward
+        return self._observation(), reward, self.over, False, self._info(outcome)
 
     def render(self) -> Any:
         """The prompt, in mode `ansi`."""
@@ -129,10 +138,19 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     # -- one answer -----------------------------------------------------------------------------------------
 
-    def _step_play(self, reply: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def answer(self, reply: str) -> Outcome:
+        """What `step` does, without making the observation and the info."""
+        if self.over:
+            raise gym.error.ResetNeeded("The meta-episode is over (or was never started): call reset() before step().")
+        if not isinstance(reply, str):
+            raise TypeError(f"step() takes a reply as str, not {type(reply).__name__}.")
+        if self.converses:
+            self._chat.append(Message("assistant", str(reply)))
+        return self._take_action(reply) if self.phase == "play" else self._take_reflection(reply)
+
+    def _take_action(self, reply: str) -> Outcome:
         env, reason, action = self.game_env, _unusable(reply, self.style.action_tag), None
-        turn, observation = env.turn(), env.observation()
-        done = len(env.hands)
+        turn, observation, done = env.turn(), env.observation(), len(env.hands)
         if reason == OVERFLOW:
             env.time_out()
         else:
@@ -141,22 +159,17 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             failed = env.play(_NO_ACTION if action is None else action)
             reason = reason or failed
         ended = len(env.hands) > done
-        result = env.hand_result if ended else ""
-        self._turns.append(TurnRecord(observation, action, turn, reason is None, done, result))
-        info_about: dict[str, Any] = {"hand_reward": self._share(done) if ended else 0.0, "hand_end": ended}
-        penalty = self._penalty(reply, reason)
-        if not env.over:
-            self._ask_play(last=self._turns[-1])
-            return self._observation(), 0.0, False, False, self._info(reason, penalty, **info_about)
-        record = self._finish_episode()
-        info_about |= {
-            "episode_end": True, "episode_return": record.reward, "episode_value": record.value,
-            "success": record.success, "timeout": record.timeout,
-        }  # fmt: skip
-        self._after_episode(record)
-        return self._observation(), record.reward, self.over, False, self._info(reason, penalty, **info_about)
+        last = TurnRecord(observation, action, turn, reason is None, done, env.hand_result if ended else "")
+        self._turns.append(last)
+        share, record = self._share(done) if ended else 0.0, None
+        if env.over:
+            record = self._finish_episode()
+            self._after_episode(record)
+        else:
+            self._ask_play(last)
+        return Outcome(reason, self._penalty(reply, reason), share, ended, record)
 
-    def _step_reflect(self, reply: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def _take_reflection(self, reply: str) -> Outcome:
         reason = _unusable(reply, self.style.remark_tag)
         remark = None if reason else parse_tag(reply, self.style.remark_tag)
         if remark is not None:
@@ -164,12 +177,13 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         elif reason is None:
             reason = INVALID
         self._resume()
-        return self._observation(), 0.0, False, False, self._info(reason, self._penalty(reply, reason))
+        return Outcome(reason, self._penalty(reply, reason))
 
     def _share(self, done: int) -> float:
         """What the hands that ended after the first `done` add to the episode's reward."""
         hands, planned = self.game_env.hands, self.game_env.hands_per_episode
-        return float(self._episode_reward(hands, planned) - self._episode_reward(hands[:done], planned))
+        before = self._episode_reward(hands[:done], planned) if done else 0.0
+        return float(self._episode_reward(hands, planned) - before)
 
     def _penalty(self, reply: str, reason: str | None) -> float:
         """Invalid-answer plus length penalty (method.md section 2); an overflow had no reply to punish."""
@@ -292,16 +306,30 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             return self.records[-1].outcome
         return self.messages[0].content if len(self.messages) == 1 else "\n\n".join(m.content for m in self.messages)
 
-    def _info(self, reason: str | None, penalty: float, **about: Any) -> dict[str, Any]:
-        env = self.game_env
-        plays = self.phase == "play" and not self.over
+    def anchor(self) -> str:
+        """The raw observation that the next answer is about; `reflection` outside of play."""
+        return self.game_env.anchor() if self.phase == "play" and not self.over else "reflection"
+
+    def legal_actions(self) -> tuple[str, ...]:
+        """The legal actions now; none outside of play."""
+        return self.game_env.game.legal_actions() if self.phase == "play" and not self.over else ()
+
+    @property
+    def hand(self) -> int:
+        """Index of the running hand in its episode; 0 outside of play."""
+        return len(self.game_env.hands) if self.phase == "play" and not self.over else 0
+
+    def _info(self, outcome: Outcome) -> dict[str, Any]:
+        env, record = self.game_env, outcome.record
         info: dict[str, Any] = {
-            "episode": self.episode, "phase": self.phase, "seat": env.seat if plays else self._seat0,
-            "hand": len(env.hands) if plays else 0, "legal_actions": env.game.legal_actions() if plays else (),
-            "anchor": env.anchor() if plays else "reflection", "invalid_reason": reason, "penalty": penalty,
-            "hand_reward": 0.0, "hand_end": False, "episode_end": False, "episode_return": None, "success": None,
-            **about,
+            "episode": self.episode, "phase": self.phase, "seat": env.seat if self.phase == "play" else self._seat0,
+            "hand": self.hand, "legal_actions": self.legal_actions(), "anchor": self.anchor(),
+            "invalid_reason": outcome.reason, "penalty": outcome.penalty, "hand_reward": outcome.hand_reward,
+            "hand_end": outcome.hand_end, "episode_end": record is not None, "episode_return": None, "success": None,
         }  # fmt: skip
+        if record is not None:
+            info |= {"episode_return": record.reward, "episode_value": record.value}
+            info |= {"success": record.success, "timeout": record.timeout}
         if self._reveals or self.over:
             info["opponent"] = self._seated.name
         return info

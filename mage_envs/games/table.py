@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -92,6 +92,11 @@ class TableGame(TextGame):
     def reset(self, rng: np.random.Generator) -> None:
         roots = self.roots()
         self.start(self.root_at(rng.random()) if len(roots) > 1 else roots[0][1])
+
+    def first(self, uniforms: Callable[[int, int, int], Callable[[], float]], *key: int) -> TableNode:
+        """The root that `reset` would start at with that stream."""
+        roots = self.roots()
+        return self.root_at(uniforms(*key)()) if len(roots) > 1 else roots[0][1]
 
     def root_at(self, draw: float) -> TableNode:
         """The root for a uniform draw in [0, 1): each has its probability's share of it, in order."""

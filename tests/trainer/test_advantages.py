@@ -59,7 +59,7 @@ def test_gigpo_adds_episode_and_step_parts():
 
 def test_singleton_anchor_has_no_step_part():
     first, second = group([WIN], [LOSS], turns=1)
-    alone = replace(second, steps=(replace(second.steps[0], anchor="elsewhere"),))
+    alone = replace(second, steps=(second.steps[0]._replace(anchor="elsewhere"),))
     weights, _ = weigh([first, alone], config())
     assert weights == [[10.0], [-10.0]]
 

@@ -72,7 +72,7 @@ def test_credit_per_reward_of_several_hands():
     from dataclasses import replace
 
     one = trajectory([0.0, 6.0], turns=3, reflections=False)
-    steps = [replace(step, reward=reward) for step, reward in zip(one.steps, [1, -2, 1, 3, 1, 2], strict=True)]
+    steps = [step._replace(reward=reward) for step, reward in zip(one.steps, [1, -2, 1, 3, 1, 2], strict=True)]
     found = step_returns(replace(one, steps=tuple(steps)), credit="reward", gamma_step=0.5, gamma_episode=0.5)
     assert found[0] == pytest.approx(1 - 1 + 0.25 + 0.25 * 0.5 * 6)
     assert found[3:] == pytest.approx([3 + 0.5 + 0.5, 1 + 1, 2])

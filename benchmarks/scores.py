@@ -1,0 +1,358 @@
+"""Scores of an evaluation: means with intervals, gains, Pass@k, and the exact values beside them. NumPy alone.
+
+Intervals are 95%, normal, and clustered. A cluster is all that depends on one seed: the episodes of a meta-episode
+and, in a panel, the meta-episodes that replay its deals from the other seat and against other opponents. Where every
+meta-episode has a seed of its own, this is clustering by meta-episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from mage_envs.core import ExactPolicy, StatePolicy, TextGame, Turn, outcome_reward
+from opponents import TabularPolicy, UnknownOpponent, make_opponent
+from opponents.exact import NotExact, Objective, best_nonadaptive, ceiling, policy_value
+from opponents.exact.tree import Walkable
+from trainer.trajectory import EpisodeResult, Trajectory
+
+Z = 1.959963984540054
+"""The normal quantile of a two-sided 95% interval."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean and its 95% interval; no interval from fewer than two clusters."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+    """Meta-episodes that went in."""
+
+
+def estimate(
+    values: Sequence[float],
+    clusters: Sequence[int],
+    strata: Sequence[str] | None = None,
+    weights: Mapping[str, float] | None = None,
+    proportion: bool = False,
+) -> Estimate:
+    """The mean of `values` over strata weighed by `weights` (default: equally), one value per meta-episode.
+
+    The interval is the linearised one: value i adds w_s (x_i - mean_s) / n_s to its cluster's sum, and the variance is
+    G / (G - 1) times the sum of squares of the G sums. Strata without values drop out. `proportion`: Wilson's interval
+    with the sample size that the clustered variance amounts to, so that it stays inside [0, 1] and open at its ends.
+    """
+    if not len(values) == len(clusters) == len(strata or values) or not len(values):
+        raise ValueError(f"estimate() needs values with a cluster each, got {len(values)} and {len(clusters)}.")
+    x = np.asarray(values, float)
+    names, stratum = np.unique(np.array(list(strata) if strata else [""] * len(x)), return_inverse=True)
+    counts = np.bincount(stratum)
+    share = np.array([1.0 if weights is None else weights[str(name)] for name in names])
+    share = share / share.sum()
+    means = np.bincount(stratum, x) / counts
+    mean = float(share @ means)
+    _, cluster = np.unique(np.asarray(clusters, object), return_inverse=True)
+    sums = np.bincount(cluster, (share / counts)[stratum] * (x - means[stratum]))
+    groups = len(sums)
+    if groups < 2:
+        return Estimate(mean, None, None, len(x))
+    variance = float(groups / (groups - 1) * (sums**2).sum())
+    low, high = _wilson(mean, variance, groups) if proportion else _normal(mean, variance)
+    return Estimate(mean, low, high, len(x))
+
+
+def _normal(mean: float, variance: float) -> tuple[float, float]:
+    half = Z * variance**0.5
+    return mean - half, mean + half
+
+
+def _wilson(p: float, variance: float, groups: int) -> tuple[float, float]:
+    """E. B. Wilson, 1927, with the effective sample size p (1 - p) / variance (the clusters where that is 0 / 0)."""
+    n = p * (1 - p) / variance if variance > 1e-15 else float(groups)
+    centre = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
+    half = Z / (1 + Z**2 / n) * (p * (1 - p) / n + Z**2 / (4 * n**2)) ** 0.5
+    return max(centre - half, 0.0), min(centre + half, 1.0)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One measure of one episode beside its exact references, over the seats really played; None: not available."""
+
+    estimate: Estimate
+    ceiling: float | None
+    """Value of the best response."""
+    uninformed: float | None
+    """Value of the best policy that does not know which opponent of the pool it faces, and learns nothing."""
+
+    @property
+    def share(self) -> float | None:
+        """The way from `uninformed` (0) to `ceiling` (1) that the mean has come; None where they are equal."""
+        if self.ceiling is None or self.uninformed is None or self.ceiling - self.uninformed < 1e-9:
+            return None
+        return (self.estimate.mean - self.uninformed) / (self.ceiling - self.uninformed)
+
+
+@dataclass(frozen=True)
+class EpisodeScore:
+    """How one episode of the meta-episode went, over those that played it."""
+
+    returns: Measure
+    """In the game's unit per hand."""
+    success: Measure
+    draws: float
+    """Share of episodes with a total of 0."""
+    timeouts: float
+
+    def measure(self, objective: Objective) -> Measure:
+        return self.returns if objective == "returns" else self.success
+
+
+@dataclass(frozen=True)
+class Row:
+    """One opponent, or the weighted mean over all of them."""
+
+    opponent: str
+    weight: float
+    meta_episodes: int
+    """Scored; broken ones are left out."""
+    failures: int
+    invalid: float
+    """Share of the answers without a usable action or remark."""
+    episodes: tuple[EpisodeScore, ...]
+    gain: Estimate | None
+    """Last episode minus first, in the game's unit per hand, paired within the meta-episode."""
+    success_gain: Estimate | None
+    pass_at: tuple[Estimate, ...]
+    """Share of meta-episodes with a success within the first k episodes, k from 1."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The scores of one agent on one panel."""
+
+    agent: str
+    env_id: str
+    panel: str
+    """Name and SHA-256 of the panel."""
+    unit: str
+    objective: Objective
+    """The headline measure."""
+    rows: tuple[Row, ...]
+    overall: Row
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Summary:
+        """What `to_json` gave."""
+        rows = tuple(_read_row(row) for row in data["rows"])
+        return cls(**{**data, "rows": rows, "overall": _read_row(data["overall"])})
+
+
+def _read_row(data: Mapping[str, Any]) -> Row:
+    def read(part: Mapping[str, Any] | None) -> Estimate | None:
+        return None if part is None else Estimate(**part)
+
+    def measure(part: Mapping[str, Any]) -> Measure:
+        return Measure(Estimate(**part["estimate"]), part["ceiling"], part["uninformed"])
+
+    episodes = tuple(
+        EpisodeScore(measure(e["returns"]), measure(e["success"]), e["draws"], e["timeouts"]) for e in data["episodes"]
+    )
+    return Row(**{
+        **data, "episodes": episodes, "gain": read(data["gain"]), "success_gain": read(data["success_gain"]),
+        "pass_at": tuple(Estimate(**part) for part in data["pass_at"]),
+    })  # fmt: skip
+
+
+def headline(game: TextGame) -> Objective:
+    """Success where the task is to win, the game's own unit where it is to win much."""
+    return "success" if game.rewards.get("task") is outcome_reward else "returns"
+
+
+def summarise(
+    trajectories: Sequence[Trajectory],
+    game: TextGame,
+    *,
+    weights: Mapping[str, float] | None = None,
+    pool: Mapping[str, float] | None = None,
+    agent: str = "",
+    panel: str = "",
+) -> Summary:
+    """Scores per opponent and over all of them by `weights` (default: equally).
+
+    `pool`: the opponents among which the policy without information expects to be (default: those met, by weight).
+    `game` must not be one that is played. Raises ValueError without trajectories or with a weight missing.
+    """
+    names = list(dict.fromkeys(t.opponent for t in trajectories))
+    if not names:
+        raise ValueError("There is nothing to score: no meta-episode was played.")
+    if weights is not None and set(weights) != set(names):
+        raise ValueError(f"weights must name the opponents met, {', '.join(names)}; got {', '.join(weights)}.")
+    given = weights or dict.fromkeys(names, 1.0)
+    shares = {name: given[name] / sum(given.values()) for name in names}
+    objective = headline(game)
+    exact = _ExactValues(game, pool or shares)
+    rows = []
+    for name in names:
+        mine = [t for t in trajectories if t.opponent == name]
+        rows.append(_row(name, shares[name], mine, {name: 1.0}, objective, exact))
+    overall = _row(
+        "all, weighted" if len(set(given.values())) > 1 else "all", 1.0, trajectories, shares, objective, exact
+    )
+    env_id = trajectories[0].task.env_id
+    return Summary(agent, env_id, panel, game.unit, objective, tuple(rows), overall)
+
+
+def _row(
+    name: str, weight: float, trajectories: Sequence[Trajectory], weights: Mapping[str, float], objective: Objective,
+    exact: _ExactValues,
+) -> Row:  # fmt: skip
+    kept = [t for t in trajectories if t.failure is None]
+    steps = [step for t in kept for step in t.steps]
+    planned = max(t.num_episodes for t in trajectories)
+    episodes = []
+    for k in range(planned):
+        if any(len(t.episodes) > k for t in kept):
+            episodes.append(_episode_score(kept, k, weights, objective, exact))
+    whole = [t for t in kept if len(t.episodes) == planned > 1]
+
+    def gain(of: Callable[[EpisodeResult], float]) -> Estimate | None:
+        return _mean(whole, [of(t.episodes[-1]) - of(t.episodes[0]) for t in whole], weights) if whole else None
+
+    passed = [[float(any(e.success for e in t.episodes[:k])) for t in kept] for k in range(1, planned + 1)]
+    return Row(
+        opponent=name, weight=weight, meta_episodes=len(kept), failures=len(trajectories) - len(kept),
+        invalid=sum(step.invalid_reason is not None for step in steps) / max(len(steps), 1), episodes=tuple(episodes),
+        gain=gain(per_hand), success_gain=gain(lambda e: float(e.success)),
+        pass_at=tuple(_mean(kept, values, weights, proportion=True) for values in passed) if kept else (),
+    )  # fmt: skip
+
+
+def per_hand(episode: EpisodeResult) -> float:
+    """The learner's mean return per hand, in the game's unit."""
+    return episode.value / max(episode.hands, 1)
+
+
+def _mean(
+    trajectories: Sequence[Trajectory], values: Sequence[float], weights: Mapping[str, float], proportion: bool = False
+) -> Estimate:
+    seeds = [t.task.seed for t in trajectories]
+    return estimate(values, seeds, [t.opponent for t in trajectories], weights, proportion)
+
+
+def _episode_score(
+    kept: Sequence[Trajectory], k: int, weights: Mapping[str, float], objective: Objective, exact: _ExactValues
+) -> EpisodeScore:
+    played = [t for t in kept if len(t.episodes) > k]
+    results = [t.episodes[k] for t in played]
+
+    def measure(estimate: Estimate, kind: Objective) -> Measure:
+        """With exact values where the measure has any: success if a hand is the episode, returns if the headline."""
+        if (kind == "returns" and objective == "success") or (kind == "success" and any(e.hands > 1 for e in results)):
+            return Measure(estimate, None, None)
+        ceilings = [[exact.ceiling(t.opponent, k, seat, kind) for seat in t.episodes[k].seats] for t in played]
+        names = tuple(weights)
+        blind = [[exact.uninformed(t.opponent, k, seat, kind, names) for seat in t.episodes[k].seats] for t in played]
+        return Measure(estimate, average(ceilings), average(blind))
+
+    def average(values: list[list[float | None]]) -> float | None:
+        """The mean over the seats of each meta-episode, then over the meta-episodes."""
+        known = [[value for value in seats if value is not None] for seats in values]
+        if any(len(some) < len(seats) or not some for some, seats in zip(known, values, strict=True)):
+            return None
+        return _mean(played, [float(np.mean(seats)) for seats in known], weights).mean
+
+    return EpisodeScore(
+        measure(_mean(played, [per_hand(e) for e in results], weights), "returns"),
+        measure(_mean(played, [float(e.success) for e in results], weights, proportion=True), "success"),
+        draws=_mean(played, [float(e.value == 0 and not e.timeout) for e in results], weights).mean,
+        timeouts=_mean(played, [float(e.timeout) for e in results], weights).mean,
+    )
+
+
+class _AtEpisode:
+    """A policy as it plays in one episode of the meta-episode."""
+
+    def __init__(self, policy: ExactPolicy, episode: int) -> None:
+        self._policy = policy
+        self._episode = episode
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self._policy.reset(rng)
+
+    def act(self, turn: Turn) -> str:
+        return self._policy.act(turn._replace(episode=self._episode))
+
+    def distribution(self, turn: Turn) -> Mapping[str, float]:
+        return self._policy.distribution(turn._replace(episode=self._episode))
+
+
+class _ExactValues:
+    """Exact values of one game, each computed once; None where the game or an opponent has none."""
+
+    def __init__(self, game: TextGame, pool: Mapping[str, float]) -> None:
+        self._game = game
+        self._pool = pool
+        self._policies: dict[tuple[str, int], ExactPolicy | None] = {}
+        self._known: dict[tuple[object, ...], float | None] = {}
+        self._responses: dict[tuple[int, Objective], TabularPolicy | float | None] = {}
+
+    def _policy(self, name: str, episode: int) -> ExactPolicy | None:
+        """The opponent in that episode. One that reads nothing but the information state is the same in all."""
+        if (name, episode) not in self._policies:
+            made: object = None
+            if isinstance(self._game, Walkable) and self._game.num_players == 2:
+                try:
+                    made = make_opponent(name, self._game)
+                except UnknownOpponent:
+                    made = None  # an instance without a name
+            found = made if isinstance(made, ExactPolicy) else None
+            if found is not None and episode > 0:
+                first = self._policy(name, 0)
+                found = first if isinstance(first, StatePolicy) else _AtEpisode(found, episode)
+            self._policies[name, episode] = found
+        return self._policies[name, episode]
+
+    def ceiling(self, name: str, episode: int, seat: int, objective: Objective) -> float | None:
+        """The best response value against the opponent as it plays in that episode."""
+        policy = self._policy(name, episode)
+        key = ("ceiling", policy, seat, objective)
+        if key not in self._known:
+            self._known[key] = None if policy is None else ceiling(self._game, policy, seat, objective)
+        return self._known[key]
+
+    def uninformed(self, name: str, episode: int, seat: int, objective: Objective, met: Sequence[str]) -> float | None:
+        """What the best single policy against the pool earns from this opponent.
+
+        In games of perfect information that policy reads the order of moves, and only its mean over the pool is known;
+        it stands for each opponent where all of the pool are `met`.
+        """
+        policy, response = self._policy(name, episode), self._response(seat, objective)
+        if policy is None or response is None:
+            return None
+        if not isinstance(response, TabularPolicy):
+            return response if set(met) == set(self._pool) else None
+        key = ("uninformed", policy, seat, objective)
+        if key not in self._known:
+            seated: tuple[ExactPolicy, ...] = (response, policy) if seat == 0 else (policy, response)
+            self._known[key] = policy_value(self._game, seated, objective)[seat]
+        return self._known[key]
+
+    def _response(self, seat: int, objective: Objective) -> TabularPolicy | float | None:
+        """The best single policy, or its value where it is no table."""
+        if (seat, objective) not in self._responses:
+            try:
+                best = best_nonadaptive(self._game, self._pool, seat, objective)
+            except (NotExact, UnknownOpponent):
+                self._responses[seat, objective] = None
+            else:
+                self._responses[seat, objective] = best.policy if isinstance(best.policy, TabularPolicy) else best.value
+        return self._responses[seat, objective]

@@ -1,0 +1,137 @@
+"""Evaluation panels as data: which meta-episodes are played. A panel is a tuple of tasks, fixed, named and hashed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from hashlib import sha256
+
+import gymnasium as gym
+import numpy as np
+
+from mage_envs.core import Task
+from mage_envs.registry import load_game
+from opponents import as_pool
+
+EVALUATION = 1000
+"""Role of a panel's seeds; the roles of training are smaller, so that no training deal comes back."""
+
+
+def panel(env_id: str, opponents: Sequence[str | None], rows_per_cell: int, seed: int) -> tuple[Task, ...]:
+    """`rows_per_cell` tasks for each opponent and each seat of the first hand.
+
+    All cells have the same seeds, hence the same deals: each is played from every seat and against every opponent.
+    A longer panel of the same `seed` begins with the same seeds. Opponent None is for games of one player.
+    """
+    if rows_per_cell < 1 or not opponents or len(set(opponents)) < len(opponents):
+        raise ValueError(
+            f"A panel needs at least one row per cell and different opponents, got {rows_per_cell} and {opponents}."
+        )
+    words = np.random.SeedSequence(seed, spawn_key=(EVALUATION,)).generate_state(rows_per_cell, np.uint64)
+    seats = range(players_of(env_id))
+    return tuple(
+        Task(env_id, opponent, seat, int(word >> np.uint64(2)))
+        for word in words
+        for opponent in opponents
+        for seat in seats
+    )
+
+
+def players_of(env_id: str) -> int:
+    """Players of the game of a `-Meta-v0` id; raises `ValueError` for any other id."""
+    try:
+        spec = gym.spec(env_id)
+    except gym.error.Error as error:
+        raise ValueError(f"Unknown environment {env_id!r}: {error}") from error
+    if spec.entry_point != "mage_envs.make:make_meta_env":
+        raise ValueError(f"Environment {env_id!r} is no meta-episode; choose an id that ends with -Meta-v0.")
+    return load_game(spec.kwargs["game"]).num_players
+
+
+def fingerprint(tasks: Sequence[Task]) -> str:
+    """SHA-256 over the tasks' JSON: equal exactly for equal panels."""
+    text = json.dumps([asdict(task) for task in tasks], sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A named panel."""
+
+    env_id: str
+    opponents: Mapping[str, float]
+    """Names with their weights in the mean over all; each is played equally often."""
+    rows_per_cell: int
+    seed: int
+    about: str
+
+    def tasks(self) -> tuple[Task, ...]:
+        return panel(self.env_id, tuple(self.opponents), self.rows_per_cell, self.seed)
+
+
+def weights_of(pool: str) -> dict[str, float]:
+    """Names and weights of a registered pool."""
+    made = as_pool(pool)
+    return {str(entry): weight for entry, weight in zip(made.entries, made.weights, strict=True)}
+
+
+_KUHN = "mage/KuhnPoker-Meta-v0"
+_TICTACTOE = "mage/TicTacToe-Meta-v0"
+_HELD_OUT = ("kuhn/rock", "kuhn/maniac", "kuhn/caller", "kuhn/bluffer", "uniform", "cfr")
+
+PANELS: Mapping[str, Panel] = {
+    "kuhn-train": Panel(_KUHN, weights_of("pool:kuhn/demo"), 256, 1, "the four soft archetypes that the demo meets"),
+    "kuhn-heldout": Panel(_KUHN, dict.fromkeys(_HELD_OUT, 1.0), 256, 2, "six that the demo never meets"),
+    "kuhn-paper": Panel(_KUHN, weights_of("pool:kuhn/paper"), 64, 3, "the paper's archetypes, weighted .3/.3/.4"),
+    "kuhn-paper-unseen": Panel(
+        _KUHN, {"cfr-argmax": 1.0, "cfr": 1.0}, 64, 4, "CFR as the paper plays it, and its average policy"
+    ),
+    "tictactoe-paper": Panel(
+        _TICTACTOE,
+        weights_of("pool:tictactoe/balanced"),
+        64,
+        5,
+        "the paper's balanced opponents, weighted as in training",
+    ),
+    "tictactoe-paper-unseen": Panel(_TICTACTOE, {"mcts:1000": 1.0}, 64, 6, "a search ten times as deep"),
+}
+"""The panels of the demo's and the paper's tables, by name."""
+
+
+def named_panel(name: str) -> Panel:
+    """A panel of `PANELS`; raises `ValueError` that suggests the nearest."""
+    if name not in PANELS:
+        near = get_close_matches(name, PANELS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"Unknown panel {name!r}.{hint} mage-bench list names them all: {', '.join(PANELS)}.")
+    return PANELS[name]
+
+
+# -- mage-bench list -------------------------------------------------------------------------------------------
+
+HELP = "name the panels and the kinds of agents"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The subcommand has none."""
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Writes the list to stdout."""
+    from benchmarks.agents import FORMS
+
+    lines = ["Panels (--panel NAME)"]
+    width = max(map(len, PANELS))
+    for name, one in PANELS.items():
+        tasks = one.tasks()
+        lines.append(
+            f"  {name:<{width}}  {one.env_id}, {len(tasks)} meta-episodes, {fingerprint(tasks)[:12]}: {one.about}"
+        )
+    lines += ["", "Agents (mage-bench eval AGENT)"]
+    width = max(map(len, FORMS))
+    lines += [f"  {form:<{width}}  {about}" for form, about in FORMS.items()]
+    sys.stdout.write("\n".join(lines) + "\n")

@@ -1,0 +1,113 @@
+"""An opponent that is a language model, asked with the same prompts and read by the same parser as a learner."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mage_envs.core import TextGame, Turn
+from mage_envs.generation import Completion, Generator, Message, Prompt
+from mage_envs.parser import parse_tag
+from mage_envs.prompts import PlayView, PromptStyle, TurnRecord
+from opponents.registry import register_opponent
+
+TRIES = 3
+"""Times a turn is asked before a random legal action takes the answer's place."""
+_KEYS = 2**62
+
+
+class LanguageModelPolicy:
+    """Asks `generator` at each turn with a fresh prompt, which shows this hand and nothing before it.
+
+    The prompt is that of the first episode of `num_episodes`, the one that shows no memory. An answer that is no legal
+    action is shown back to the model and asked again; after `TRIES` the action is drawn uniformly, and `given_up`
+    counts it.
+    """
+
+    deterministic = False
+
+    def __init__(self, generator: Generator, game: TextGame, style: PromptStyle, num_episodes: int = 1) -> None:
+        """Of `game` only the rules' text and the prompt's windows are kept."""
+        self.generator = generator
+        self.style = style
+        self.num_episodes = num_episodes
+        self.turns = 0
+        """Turns asked for since this was made."""
+        self.invalid = 0
+        """Answers that were no legal action."""
+        self.given_up = 0
+        """Turns whose action was drawn because no answer was legal."""
+        self._name = game.name
+        self._rules = game.rules
+        self._window = game.history_window
+        self._full_turns = game.full_turns
+        self._rng: np.random.Generator
+        self._key = 0
+        self._calls = 0
+        self._records: list[TurnRecord] = []
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Starts a hand; one number keys the sampling of all its answers."""
+        self._rng = rng
+        self._key = int(rng.integers(_KEYS))
+        self._calls = 0
+        self._records = []
+
+    def act(self, turn: Turn) -> str:
+        self.turns += 1
+        for _ in range(TRIES):
+            answer = self._read(self._ask(turn))
+            action = legal_form(answer, turn.legal_actions)
+            self._records.append(TurnRecord(turn.observation, answer, turn, action is not None))
+            if action is not None:
+                return action
+            self.invalid += 1
+        self.given_up += 1
+        if not turn.legal_actions:
+            raise ValueError(
+                f"The language model gave no readable answer in {TRIES} tries, and {self._name} lists none."
+            )
+        drawn = turn.legal_actions[int(self._rng.random() * len(turn.legal_actions))]
+        self._records.append(TurnRecord(turn.observation, drawn, turn, True))
+        return drawn
+
+    def _ask(self, turn: Turn) -> Completion:
+        """One call; the oldest turns are left out of a prompt that is too long for the model."""
+        for window in range(min(self._window, len(self._records)), -1, -1):
+            seed = (self._key, self._calls)
+            prompt = Prompt((Message("user", self._prompt(turn, window)),), seed=seed, legal_actions=turn.legal_actions)
+            [completion] = self.generator.generate([prompt])
+            if completion.error is not None:
+                raise RuntimeError(f"The language model could not be asked: {completion.error}")
+            if not completion.overflow:
+                self._calls += 1
+                return completion
+        raise RuntimeError(f"The prompt for one turn of {self._name} is longer than the language model's limit.")
+
+    def _prompt(self, turn: Turn, window: int) -> str:
+        records = self._records
+        shown = records[len(records) - window :]
+        return self.style.play(
+            PlayView(
+                rules=self._rules, episode=0, num_episodes=self.num_episodes,
+                first_observation=records[0].observation if records else turn.observation, turn=turn,
+                observation=turn.observation, turns=shown, full_turns=self._full_turns,
+                omitted=len(records) - len(shown), memory="", last=records[-1] if records else None,
+            )
+        )  # fmt: skip
+
+    def _read(self, completion: Completion) -> str | None:
+        if completion.truncated and self.style.action_tag is not None:
+            return None
+        return parse_tag(completion.text, self.style.action_tag)
+
+
+def legal_form(answer: str | None, legal_actions: tuple[str, ...]) -> str | None:
+    """The legal action that `answer` spells, in any case; every answer is one where the game lists none."""
+    if answer is None or not legal_actions:
+        return answer
+    return next((action for action in legal_actions if action.lower() == answer.lower()), None)
+
+
+register_opponent(
+    "checkpoint", entry_point="mage_envs.make:checkpoint", needs_game=True, form="checkpoint:folder"
+)  # the composition root, which may load the trainer's saved models

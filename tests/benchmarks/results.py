@@ -1,0 +1,33 @@
+"""Meta-episodes written by hand, for the tests of scores and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mage_envs.core import Task
+from trainer.trajectory import EpisodeResult, Step, Trajectory
+
+
+def played(
+    values: Sequence[float],
+    *,
+    opponent: str = "kuhn/conservative",
+    seed: int = 0,
+    seats: Sequence[tuple[int, ...]] | None = None,
+    planned: int | None = None,
+    timeouts: Sequence[int] = (),
+    failure: str | None = None,
+    invalid: int = 0,
+) -> Trajectory:
+    """One meta-episode with the given total per episode; two answers an episode, the first `invalid` of them bad."""
+    seats = seats or [(k % 2,) for k in range(len(values))]
+    episodes = tuple(
+        EpisodeResult(5 * value, value, len(seats[k]), value > 0 and k not in timeouts, k in timeouts, tuple(seats[k]))
+        for k, value in enumerate(values)
+    )
+    steps = tuple(
+        Step(i // 2, "play", i % 2, 0, "x", invalid_reason="invalid" if i < invalid else None)
+        for i in range(2 * len(values))
+    )
+    task = Task("mage/KuhnPoker-Meta-v0", opponent, 0, seed)
+    return Trajectory(task, opponent, 0, 0, steps, episodes, planned or len(values), failure)

@@ -1,0 +1,109 @@
+"""`mage-bench` in child processes."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.report import load
+from mage_envs.words import VOCABULARY
+from trainer.saved import PlaySettings
+from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
+
+COMMAND = [sys.executable, "-m", "benchmarks"]
+KUHN = ["--env", "mage/KuhnPoker-Meta-v0"]
+
+
+def bench(*arguments):
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=100)
+
+
+def test_eval_of_a_policy(tmp_path):
+    names = "kuhn/conservative,kuhn/aggressive"
+    options = ["--opponents", names, "--rows", "8", "--seed", "3", "--out", str(tmp_path)]
+    run = bench("eval", "policy:kuhn/nash", *KUHN, *options, "--env-kwargs", '{"num_episodes": 2}')
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("policy:kuhn/nash in mage/KuhnPoker-Meta-v0 (seed 3, 32 meta-episodes, sha256 ")
+    assert "32/32 meta-episodes" in run.stderr
+    summary = load(tmp_path / "summary.json")
+    assert [row.opponent for row in summary.rows] == names.split(",")
+    assert len(summary.overall.episodes) == 2
+    assert summary.rows[1].episodes[0].returns.ceiling == pytest.approx(1 / 3)
+    assert (tmp_path / "adaptation.png").exists()
+
+
+def test_eval_of_a_saved_model_knows_its_environment(tmp_path, capfd):
+    tokenizer = tiny_tokenizer(VOCABULARY)
+    save_tiny(tmp_path, tiny_model(len(tokenizer), hidden=16, layers=1, heads=2), tokenizer)
+    options = {"style": "kuhn-words", "context": "conversation", "memory": "history", "num_episodes": 4}
+    PlaySettings("mage/KuhnPoker-Meta-v0", options, max_new_tokens=1, constrained=True).save(tmp_path)
+    assert main(["eval", str(tmp_path), "--opponents", "switch:cfr,kuhn/rock,2;uniform", "--rows", "2"]) == 0
+    out = capfd.readouterr().out
+    assert "episode 4" in out
+    assert "switch:cfr,kuhn/rock,2" in out
+
+
+def test_default_opponents_and_pools_are_weighed(capfd):
+    assert main(["eval", "scripted:last", *KUHN, "--rows", "2"]) == 0
+    assert "all, weighted" in capfd.readouterr().out
+    assert main(["eval", "scripted:last", *KUHN, "--rows", "2", "--opponents", "pool:kuhn/demo"]) == 0
+    out = capfd.readouterr().out
+    assert "0.121    0.273" in out
+
+
+def test_named_panel_and_list():
+    run = bench("eval", "scripted:first", "--panel", "kuhn-paper-unseen")
+    assert run.returncode == 0, run.stderr
+    assert "kuhn-paper-unseen, 256 meta-episodes" in run.stdout
+    listed = bench("list").stdout
+    assert "kuhn-heldout" in listed
+    assert "policy:NAME" in listed
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["eval", "policy:cfr"], "Say what to play: --env"),
+    (["eval", "polcy:cfr", *KUHN], "Unknown agent 'polcy:cfr'"),
+    (["eval", "policy:cfr", "--env", "mage/KuhnPoker-v0"], "is no meta-episode"),
+    (["eval", "policy:cfr", "--env", "mage/Kuhn-Meta-v0"], "Unknown environment"),
+    (["eval", "policy:cfr", *KUHN, "--opponents", "kuhn/agressive"], "Did you mean 'kuhn/aggressive'?"),
+    (["eval", "policy:cfr", *KUHN, "--opponents", "pool:kuhn/dmo"], "Did you mean 'kuhn/demo'?"),
+    (["eval", "policy:cfr", *KUHN, "--opponents", "minimax"], "plays TicTacToe, not KuhnPoker"),
+    (["eval", "policy:cfr", *KUHN, "--env-kwargs", "{"], "--env-kwargs is not JSON"),
+    (["eval", "policy:cfr", *KUHN, "--env-kwargs", "3"], "must be a JSON object"),
+    (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"nope": 1}'], "nope"),
+    (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"memory": "all"}'], "memory='all' is unknown"),
+    (["eval", "policy:cfr", *KUHN, "--rows", "0"], "at least one row"),
+    (["eval", "policy:cfr", "--panel", "kuhn-trian"], "Did you mean 'kuhn-train'?"),
+    (["eval", "policy:cfr", "--panel", "kuhn-train", "--rows", "3"], "--panel fixes its rows"),
+    (["eval", "policy:cfr", "--panel", "kuhn-train", "--env", "mage/TicTacToe-Meta-v0"], "is played in mage/Kuhn"),
+    (["eval", "model:nowhere"], "there is no such folder"),
+    (["eval", ".", *KUHN], "holds no mage.json"),
+])  # fmt: skip
+def test_errors_are_one_line_and_exit_2(arguments, message, capfd):
+    assert main(arguments) == 2
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines()[-1].startswith("mage-bench: ")
+    assert message in captured.err.splitlines()[-1]
+    assert "Traceback" not in captured.err
+
+
+def test_ctrl_c_is_clean():
+    run = subprocess.Popen(
+        [*COMMAND, "eval", "policy:mcts:1000", "--panel", "tictactoe-paper-unseen"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert "128 meta-episodes" in run.stderr.readline()
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=60)
+    assert (run.returncode, out) == (130, "")
+    assert err.strip().splitlines()[-1] == "Interrupted; nothing was written."
+    assert "Traceback" not in err

@@ -1,0 +1,178 @@
+"""`mage-envs play` and `list`, in a real pseudo-terminal and in tmux."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+KUHN = ("play", "mage/KuhnPoker-v0", "--opponent", "kuhn/aggressive", "--seed", "3")
+
+
+OWN_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
+"""Makes standard input the process's controlling terminal, so that Ctrl-C reaches it; then becomes the command."""
+
+
+class Terminal:
+    """A child process on a pseudo-terminal."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.fd, theirs = pty.openpty()
+        command = [sys.executable, "-c", OWN_TERMINAL, sys.executable, "-m", "mage_envs", *arguments]
+        self.process = subprocess.Popen(
+            command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=ROOT, start_new_session=True
+        )
+        os.close(theirs)
+        self.seen = ""
+
+    def until(self, pattern: str, timeout: float = 60) -> str:
+        """Reads until `pattern` matches what came since the last match; returns that."""
+        deadline = time.monotonic() + timeout
+        while (match := re.search(pattern, self.seen)) is None:
+            ready, _, _ = select.select([self.fd], [], [], max(deadline - time.monotonic(), 0))
+            assert ready, f"{pattern!r} did not come in {timeout} s: {self.seen}"
+            try:
+                self.seen += os.read(self.fd, 4096).decode().replace("\r\n", "\n")
+            except OSError as error:  # Linux: the child has closed its side
+                raise AssertionError(f"{pattern!r} never came: {self.seen}") from error
+        part, self.seen = self.seen[: match.end()], self.seen[match.end() :]
+        return part
+
+    def type(self, text: str) -> None:
+        os.write(self.fd, text.encode())
+
+    def exit_code(self) -> int:
+        try:
+            while os.read(self.fd, 4096):
+                pass
+        except OSError:
+            pass  # the child has closed its side
+        os.close(self.fd)
+        return self.process.wait(timeout=60)
+
+
+def test_two_hands_by_number_and_by_text():
+    person = Terminal(*KUHN, "--hands", "2", "--seat", "first")
+    first = person.until("> ")
+    assert "Kuhn Poker. The deck has three cards" in first
+    assert "Hand 1" in first
+    assert re.search(r"Your card: [JQK]. You act first. No action yet.\n1\) check  2\) bet", first)
+    person.type("1\n")
+    assert "1) fold  2) call" in person.until("> ")
+    person.type("2\n")
+    assert "you call. The hand is over: you " in person.until("Total: [+-]2 chips after 1 hand.")
+    person.until("Hand 2.*\n(.*\n)*> ")
+    person.type(" BET \n")
+    person.until("You bet, then the opponent ")
+    end = person.until(r"You are at [+-]\d chips after 2 hands.")
+    assert "Opponent: kuhn/aggressive." in end
+    assert person.exit_code() == 0
+
+
+def test_seats_alternate_and_bad_answers_are_told():
+    person = Terminal(*KUHN)
+    assert "You act first" in person.until("> ")
+    person.type("raise\n")
+    assert "not a legal action; it spent one of your 6 turns" in person.until("> ")
+    person.type("\n7\n")
+    person.until("> ")
+    assert "not a legal action" in person.until("2\\) bet\n> ")
+    person.type("bet\n")
+    assert "You act second" in person.until("Hand 2.*\n(.*\n)*> ")
+    person.type("quit\n")
+    person.until(r"Bye. You are at [+-]\d chips after 1 hand.")
+    assert person.exit_code() == 0
+
+
+@pytest.mark.parametrize(("key", "code"), [("\x04", 0), ("\x03", 130)])
+def test_end_of_input_and_ctrl_c_quit_cleanly(key, code):
+    person = Terminal(*KUHN)
+    person.until("> ")
+    person.type(key)
+    rest = person.until(r"Bye. You are at \+0 chips after 0 hands.")
+    assert "Traceback" not in rest
+    assert person.exit_code() == code
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mage_envs", *arguments], capture_output=True, text=True, input="", cwd=ROOT, timeout=100
+    )
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("play", "mage/KuhnPoker-Meta-v0"), "is a meta-episode, made for models; play mage/KuhnPoker-v0."),
+    (("play", "mage/Kuhn-v0"), "doesn't exist"), (("play", "CartPole-v1"), "no text game of this package"),
+    (("play", "mage/KuhnPoker-v0", "--opponent", "kuhn/rok"), "Did you mean 'kuhn/rock'?"),
+    (("play", "mage/KuhnPoker-v0", "--hands", "0"), "--hands must be at least 1"),
+    (("play", "mage/KuhnPoker-v0", "--opponent", "checkpoint:nowhere"), "there is no such folder"),
+    (("list", "Kuhn"), "Did you mean 'KuhnPoker'?"),
+])  # fmt: skip
+def test_errors_are_one_line_and_exit_2(arguments, message):
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("mage-envs: ")
+    assert message in line
+
+
+def test_list():
+    every, one = run("list").stdout, run("list", "TicTacToe").stdout
+    assert "mage/KuhnPoker-v0  mage/KuhnPoker-Meta-v0" in every
+    assert "pool:kuhn/demo" in every
+    assert one.startswith("TicTacToe\n")
+    assert "minimax" in one
+    assert "switch:first,then,episode" in one
+    assert "kuhn/nash" not in one
+
+
+@pytest.mark.skipif("terminal" in os.environ.get("LEAVE_OUT", ""), reason="LEAVE_OUT names terminal")
+def test_in_tmux(tmp_path):
+    socket = ["tmux", "-S", str(tmp_path / "socket"), "-f", "/dev/null"]
+
+    def tmux(*arguments: str) -> str:
+        return subprocess.run([*socket, *arguments], capture_output=True, text=True, check=True, timeout=30).stdout
+
+    def screen(pattern: str) -> str:
+        deadline = time.monotonic() + 60
+        while not re.search(pattern, shown := tmux("capture-pane", "-p", "-t", "play")):
+            assert time.monotonic() < deadline, shown
+            time.sleep(0.1)
+        return shown
+
+    command = shlex.join([sys.executable, "-m", "mage_envs", *KUHN, "--seat", "first"])
+    tmux(
+        "new-session",
+        "-d",
+        "-s",
+        "play",
+        "-x",
+        "110",
+        "-y",
+        "40",
+        "-c",
+        str(ROOT),
+        f"{command}; echo left $?; sleep 60",
+    )
+    try:
+        shown = screen(r"\n>\s*$")
+        assert "1) check  2) bet" in shown
+        assert max(map(len, shown.splitlines())) <= 100
+        tmux("send-keys", "-t", "play", "2", "Enter")
+        shown = screen(r"Hand 2 -+\n(.*\n)*>\s*$")
+        assert re.search(r"You bet, then the opponent (calls|folds)", shown)
+        tmux("send-keys", "-t", "play", "C-c")
+        assert "Traceback" not in screen(r"Bye. You are at [+-]\d chips after 1 hand.\s+left 130")
+    finally:
+        tmux("kill-server")

@@ -1,0 +1,410 @@
+"""`collect`: every spec once, in order, whatever the batch; what breaks is retried, then filed with its reason."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import gymnasium as gym
+import pytest
+
+from mage_envs.core import Task
+from mage_envs.generation import Completion, Prompt
+from mage_envs.make import make_meta_env
+from trainer.generation import ScriptedGenerator, StreamingGenerator
+from trainer.rollout import RolloutClock, RolloutSpec, collect, meta_episode
+from trainer.trajectory import Trajectory
+from wrappers import MetaEpisode
+
+ID = "mage/KuhnPoker-Meta-v0"
+
+
+def make(opponent: Any = None, **options: Any) -> MetaEpisode:
+    return make_meta_env("KuhnPoker", opponent=opponent, **{"num_episodes": 2, **options})
+
+
+def answer(prompt: Prompt) -> str:
+    """A function of the sampling key and the prompt alone, illegal now and then."""
+    if prompt.phase == "reflect":
+        return f"<remark>plan {prompt.seed}</remark>"
+    number = sum((index + 3) * part for index, part in enumerate(prompt.seed))
+    action = "nonsense" if number % 7 == 0 else prompt.legal_actions[number % len(prompt.legal_actions)]
+    return f"<action>{action}</action>"
+
+
+def specs(count: int, opponent: str | None = None, seat: int | None = None) -> list[RolloutSpec]:
+    return [RolloutSpec(Task(ID, opponent, seat, 10 + i // 2), group=i // 2, member=i % 2) for i in range(count)]
+
+
+def frozen(trajectories: Sequence[Trajectory]) -> list[bytes]:
+    return [repr(trajectory).encode() for trajectory in trajectories]
+
+
+class Asked:
+    """Answers with `reply`, and keeps every batch that it was asked."""
+
+    def __init__(self, reply: Callable[[Prompt], Completion] = lambda prompt: Completion(answer(prompt))) -> None:
+        self.reply = reply
+        self.batches: list[list[Prompt]] = []
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        self.batches.append(list(prompts))
+        return [self.reply(prompt) for prompt in prompts]
+
+    @property
+    def prompts(self) -> list[Prompt]:
+        return [prompt for batch in self.batches for prompt in batch]
+
+
+class OneAtATime:
+    """A streaming backend that answers the newest prompt first, one per poll."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Prompt] = []
+        self.most = 0
+
+    def submit(self, prompt: Prompt) -> None:
+        assert all(prompt.slot != other.slot for other in self.waiting)
+        self.waiting.append(prompt)
+        self.most = max(self.most, len(self.waiting))
+
+    def poll(self) -> list[tuple[int, Completion]]:
+        if not self.waiting:
+            return []
+        prompt = self.waiting.pop()
+        return [(prompt.slot, Completion(answer(prompt)))]
+
+
+class Flaky:
+    """An opponent that raises at its first `failures` moves, then checks and folds."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+
+    def reset(self, rng: Any) -> None: ...
+
+    def act(self, turn: Any) -> str:
+        if self.failures > 0:
+            self.failures -= 1
+            raise ConnectionError("the server is away")
+        return str(turn.legal_actions[0])
+
+
+class Hanging:
+    """An opponent whose moves wait for an event."""
+
+    def __init__(self, event: threading.Event) -> None:
+        self.event = event
+
+    def reset(self, rng: Any) -> None: ...
+
+    def act(self, turn: Any) -> str:
+        self.event.wait(30)
+        return str(turn.legal_actions[0])
+
+
+class BrokenAt(gym.Wrapper[str, str, str, str]):
+    """Stands for an environment whose step raises; it breaks the MetaEpisode itself, which is what `collect` steps."""
+
+    def __init__(self, env: MetaEpisode, failures: int) -> None:
+        super().__init__(env)
+        step, left = env.step, [failures]
+
+        def broken(action: str) -> Any:
+            if left[0]:
+                left[0] -= 1
+                raise ZeroDivisionError("the simulator\nbroke")
+            return step(action)
+
+        env.step = broken  # type: ignore[method-assign]
+
+
+@pytest.fixture
+def release() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+# -- order, refill, independence ------------------------------------------------------------------------------
+
+
+def test_results_come_in_the_order_of_the_specs_whatever_ends_first() -> None:
+    wanted = specs(9)
+    done = collect([make() for _ in range(4)], ScriptedGenerator(answer), wanted)
+    assert [(t.task, t.group, t.member) for t in done] == [(s.task, s.group, s.member) for s in wanted]
+    assert len({len(t.steps) for t in done}) > 1
+    assert all(t.failure is None and t.retries == 0 and len(t.episodes) == t.num_episodes == 2 for t in done)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("options", [{}, {"memory": "both"}, {"context": "conversation", "memory": "history"}])
+def test_a_slot_that_is_used_again_changes_nothing(count: int, options: dict[str, Any]) -> None:
+    wanted = specs(8)
+    full = collect([make(**options) for _ in wanted], ScriptedGenerator(answer), wanted)
+    reused = collect([make(**options) for _ in range(count)], ScriptedGenerator(answer), wanted)
+    assert frozen(reused) == frozen(full)
+
+
+def test_a_fate_depends_on_the_own_spec_alone() -> None:
+    wanted = specs(8)
+    full = frozen(collect([make() for _ in wanted], ScriptedGenerator(answer), wanted))
+    alone = [frozen(collect([make()], ScriptedGenerator(answer), [spec]))[0] for spec in wanted]
+    backwards = frozen(collect([make() for _ in range(3)], ScriptedGenerator(answer), wanted[::-1]))
+    assert alone == full
+    assert backwards == full[::-1]
+
+
+def test_members_of_a_group_meet_the_same_task() -> None:
+    first, second = collect([make(), make()], ScriptedGenerator(answer), specs(2))
+    assert (first.opponent, first.steps[0].anchor) == (second.opponent, second.steps[0].anchor)
+    assert first.episodes[0].seats == second.episodes[0].seats
+
+
+def test_a_streaming_backend_gives_the_same_trajectories() -> None:
+    wanted = specs(8)
+    backend = OneAtATime()
+    assert isinstance(backend, StreamingGenerator)
+    lock_step = collect([make() for _ in range(3)], ScriptedGenerator(answer), wanted)
+    assert frozen(collect([make() for _ in range(3)], backend, wanted)) == frozen(lock_step)
+    assert backend.most == 3
+
+
+def test_threads_give_the_same_trajectories() -> None:
+    wanted = specs(6)
+    plain = collect([make() for _ in range(3)], ScriptedGenerator(answer), wanted)
+    with ThreadPoolExecutor(2) as executor:
+        threaded = collect([make() for _ in range(3)], ScriptedGenerator(answer), wanted, executor=executor)
+    assert frozen(threaded) == frozen(plain)
+
+
+def test_the_task_chooses_opponent_and_seat() -> None:
+    (done,) = collect([make()], ScriptedGenerator(answer), specs(1, "kuhn/nash", 1))
+    assert done.opponent == "kuhn/nash"
+    assert [episode.seats for episode in done.episodes] == [(1,), (0,)]
+
+
+def test_gymnasiums_wrappers_are_seen_through() -> None:
+    env = gym.make(ID, num_episodes=2)
+    assert frozen(collect([env], ScriptedGenerator(answer), specs(1))) == frozen(
+        collect([make()], ScriptedGenerator(answer), specs(1))
+    )
+    assert meta_episode(env) is meta_episode(meta_episode(env))
+
+
+# -- what the generator is asked ------------------------------------------------------------------------------
+
+
+def test_the_sampling_key_is_seed_member_call_and_retry() -> None:
+    backend = Asked()
+    wanted = specs(4)
+    done = collect([make() for _ in range(2)], backend, wanted)
+    keys = [prompt.seed for prompt in backend.prompts]
+    assert len(set(keys)) == len(keys)
+    assert sorted(keys) == sorted(
+        (spec.task.seed, spec.member, call, 0)
+        for spec, trajectory in zip(wanted, done, strict=True)
+        for call in range(len(trajectory.steps))
+    )
+
+
+def test_a_retry_enters_the_sampling_key() -> None:
+    backend = Asked()
+    (done,) = collect([make(Flaky(1))], backend, specs(1, seat=0))
+    keys = [prompt.seed for prompt in backend.prompts]
+    assert done.retries == 1
+    assert keys[0] == (10, 0, 0, 0)
+    assert keys[-len(done.steps) :] == [(10, 0, call, 1) for call in range(len(done.steps))]
+
+
+def test_a_prompt_carries_the_chat_the_phase_and_in_a_conversation_the_last_completion() -> None:
+    backend = Asked()
+    collect([make(context="conversation", memory="both")], backend, specs(1, "kuhn/aggressive"))
+    first, *later = backend.prompts
+    assert first.previous is None
+    assert all(prompt.previous is not None and len(prompt.messages) > 2 for prompt in later)
+    reflections = [prompt for prompt in later if prompt.phase == "reflect"]
+    assert [prompt.legal_actions for prompt in reflections] == [()]
+    rebuilt = Asked()
+    collect([make()], rebuilt, specs(1, "kuhn/aggressive"))
+    assert all(prompt.previous is None and len(prompt.messages) == 1 for prompt in rebuilt.prompts)
+
+
+def test_a_rank_without_work_keeps_generating_until_all_are_done() -> None:
+    left = [3]
+
+    def any_rank(mine: bool) -> bool:
+        if mine:
+            return True
+        left[0] -= 1
+        return left[0] >= 0
+
+    idle, busy = Asked(), Asked()
+    assert collect([], idle, [], any_rank_live=any_rank) == []
+    assert idle.batches == [[], [], []]
+    left[0] = 2
+    done = collect([make()], busy, specs(1), any_rank_live=any_rank)
+    assert busy.batches[-2:] == [[], []]
+    assert frozen(done) == frozen(collect([make()], Asked(), specs(1)))
+
+
+def test_the_length_of_a_reply_is_punished_by_the_limit() -> None:
+    def reply(prompt: Prompt) -> Completion:
+        return Completion(answer(prompt), prompt_ids=(1,), ids=(2,) * 6)
+
+    (done,) = collect([make(length_penalty=2.0, invalid_penalty=0.0)], Asked(reply), specs(1), reply_limit=8)
+    assert {step.penalty for step in done.steps} == {1.0}
+    (free,) = collect([make(length_penalty=2.0, invalid_penalty=0.0)], Asked(reply), specs(1))
+    assert {step.penalty for step in free.steps} == {0.0}
+
+
+# -- failures -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_an_opponent_that_fails_once_is_played_again(seat: int) -> None:
+    (done,) = collect([make(Flaky(1))], ScriptedGenerator(answer), specs(1, seat=seat))
+    assert (done.failure, done.retries, len(done.episodes)) == (None, 1, 2)
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_an_opponent_that_always_fails_is_a_typed_failure(seat: int) -> None:
+    wanted = specs(3, seat=seat)
+    done = collect([make(Flaky(10_000))], ScriptedGenerator(answer), wanted)
+    assert [(t.task, t.retries) for t in done] == [(spec.task, 1) for spec in wanted]
+    for trajectory in done:
+        assert trajectory.failure is not None
+        assert trajectory.failure.startswith("opponent: Opponent 'Flaky' failed in KuhnPoker: the server is away")
+        assert len(trajectory.episodes) < trajectory.num_episodes
+
+
+def test_one_that_fails_leaves_the_others_alone() -> None:
+    wanted = specs(4)
+    sound = frozen(collect([make() for _ in range(2)], ScriptedGenerator(answer), wanted))
+    done = frozen(collect([BrokenAt(make(), 1), make()], ScriptedGenerator(answer), wanted))
+    assert [new == old for new, old in zip(done, sound, strict=True)] == [False, True, True, True]
+
+
+@pytest.mark.parametrize("retries", [0, 1, 2])
+def test_a_broken_environment_is_a_typed_failure(retries: int) -> None:
+    wanted = specs(1)
+    (done,) = collect([BrokenAt(make(), retries + 1)], ScriptedGenerator(answer), wanted, retries=retries)
+    assert (done.failure, done.retries) == ("environment: ZeroDivisionError: the simulator\nbroke", retries)
+    (again,) = collect([BrokenAt(make(), retries)], ScriptedGenerator(answer), wanted, retries=retries)
+    assert (again.failure, again.retries) == (None, retries)
+
+
+def test_a_failed_call_is_a_typed_failure() -> None:
+    def reply(prompt: Prompt) -> Completion:
+        broken = prompt.seed[0] == 10 and prompt.seed[2] == 1
+        return Completion("", error="HTTP 503") if broken else Completion(answer(prompt))
+
+    done = collect([make() for _ in range(4)], Asked(reply), specs(4))
+    assert [t.failure for t in done] == ["generator: HTTP 503", "generator: HTTP 503", None, None]
+    assert [(len(t.steps), t.retries) for t in done[:2]] == [(1, 1), (1, 1)]
+
+
+def test_a_hung_environment_is_given_up_and_replaced(release: threading.Event) -> None:
+    made: list[MetaEpisode] = []
+
+    def replacement() -> MetaEpisode:
+        made.append(make("kuhn/aggressive"))
+        return made[-1]
+
+    envs = [make(Hanging(release)), make("kuhn/aggressive")]
+    wanted = specs(2, seat=0)
+    with ThreadPoolExecutor(3) as executor:
+        done = collect(
+            envs, ScriptedGenerator(lambda p: answer(p).replace("nonsense", "bet")), wanted,
+            executor=executor, step_timeout=0.3, make_env=replacement,
+        )  # fmt: skip
+        release.set()
+    assert [(t.failure, t.retries, len(t.episodes)) for t in done] == [(None, 1, 2), (None, 0, 2)]
+    assert len(made) == 1
+
+
+def test_one_that_hangs_again_is_filed_as_a_failure(release: threading.Event) -> None:
+    with ThreadPoolExecutor(3) as executor:
+        (done,) = collect(
+            [make(Hanging(release))], ScriptedGenerator(answer), specs(1, seat=0),
+            executor=executor, step_timeout=0.2, make_env=lambda: make(Hanging(release)),
+        )  # fmt: skip
+        release.set()
+    assert (done.failure, done.retries, done.steps) == ("environment: no answer within 0.2 s", 1, ())
+
+
+def test_a_hang_without_a_replacement_says_what_to_pass(release: threading.Event) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        with pytest.raises(RuntimeError, match="pass make_env to replace it"):
+            collect([make(Hanging(release))], Asked(), specs(1, seat=0), executor=executor, step_timeout=0.2)
+        release.set()
+
+
+def test_no_environment_and_no_meta_episode_are_errors() -> None:
+    with pytest.raises(ValueError, match="at least one environment"):
+        collect([], Asked(), specs(1))
+    with pytest.raises(TypeError, match="-Meta-v0"):
+        collect([gym.make("mage/KuhnPoker-v0")], Asked(), specs(1))
+
+
+# -- prompts that are too long --------------------------------------------------------------------------------
+
+
+def limited(limit: int) -> Asked:
+    """A backend that takes prompts of at most `limit` characters."""
+
+    def reply(prompt: Prompt) -> Completion:
+        length = sum(len(message.content) for message in prompt.messages)
+        return Completion("", overflow=True) if length > limit else Completion(answer(prompt))
+
+    return Asked(reply)
+
+
+@pytest.mark.parametrize("options", [{"memory": "history"}, {"memory": "history", "context": "conversation"}])
+def test_history_is_trimmed_until_the_prompt_fits(options: dict[str, Any]) -> None:
+    free = Asked()
+    collect([make(num_episodes=4, **options)], free, specs(1, "kuhn/aggressive", 0))
+    lengths = [sum(len(message.content) for message in prompt.messages) for prompt in free.prompts]
+    limit = max(lengths[0] + 400, 1000)
+    assert max(lengths) > limit
+    backend = limited(limit)
+    (done,) = collect([make(num_episodes=4, **options)], backend, specs(1, "kuhn/aggressive", 0))
+    assert len(backend.prompts) > len(done.steps)
+    assert "overflow" not in [step.invalid_reason for step in done.steps]
+    assert [episode.timeout for episode in done.episodes] == [False] * 4
+    assert [prompt.seed[2] for prompt in backend.prompts][-1] == len(done.steps) - 1
+
+
+def test_a_prompt_that_never_fits_times_the_episode_out() -> None:
+    backend = limited(0)
+    (done,) = collect([make(memory="history")], backend, specs(1, "kuhn/aggressive", 0))
+    assert [step.invalid_reason for step in done.steps] == ["overflow", "overflow"]
+    assert [step.penalty for step in done.steps] == [0.0, 0.0]
+    assert [(episode.timeout, episode.value) for episode in done.episodes] == [(True, -2.0)] * 2
+    assert done.failure is None
+
+
+# -- reports --------------------------------------------------------------------------------------------------
+
+
+def test_the_clock_tells_generation_from_environments() -> None:
+    def slow(prompts: Sequence[Prompt]) -> list[Completion]:
+        time.sleep(0.02)
+        return [Completion(answer(prompt)) for prompt in prompts]
+
+    backend = Asked()
+    backend.generate = slow  # type: ignore[method-assign]
+    clock, reports = RolloutClock(), []
+    done = collect(
+        [make(), make()], backend, specs(4), clock=clock, on_step=lambda finished, planned: reports.append(
+            (finished, planned)
+        ),
+    )  # fmt: skip
+    assert clock.calls == sum(len(t.steps) for t in done)
+    assert clock.generate >= 0.02 * len(reports)
+    assert 0 < clock.environment == clock.total - clock.generate
+    assert reports[-1] == (4, 4)
+    assert reports == sorted(reports)

@@ -7,8 +7,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -50,9 +48,7 @@ def evaluate(
         raise ValueError(f"evaluate() needs batch >= 1 and workers >= 0, got {batch} and {workers}.")
     envs = make_envs(panel[0].env_id, env_kwargs, min(batch, len(panel)), panel[0].opponent)
     generator = _Guarded(agent.generator(envs))
-    with ThreadPoolExecutor(workers) if workers else nullcontext() as executor:
-        specs = [RolloutSpec(task) for task in panel]
-        trajectories = collect(envs, generator, specs, executor=executor, on_step=on_step)
+    trajectories = collect(envs, generator, [RolloutSpec(task) for task in panel], workers=workers, on_step=on_step)
     failures = [t.failure for t in trajectories if t.failure is not None]
     if len(failures) == len(trajectories):
         raise RuntimeError(f"All {len(failures)} meta-episodes of {agent.name} broke; the first: {failures[0]}")

@@ -172,6 +172,10 @@ class TextGame(ABC):
         """All actions so far in games of perfect information, else empty."""
         return ()
 
+    def canonical(self, action: str) -> str:
+        """`action` as `legal_actions` spells it, where it is another spelling of a legal one."""
+        return action
+
     def actions(self) -> tuple[str, ...] | None:
         """The fixed set of all actions in a fixed order, None where the game has none (free text)."""
         return None

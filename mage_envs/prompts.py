@@ -62,6 +62,12 @@ class PlayView(NamedTuple):
     previous: EpisodeRecord | None = None
     """The episode before, where this prompt continues a conversation across it."""
     hand: int = 0
+    hands: int = 1
+    """Hands per episode."""
+    max_turns: int = 0
+    """Answers allowed per hand."""
+    may_stop_early: bool = False
+    """Whether a success ends the series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +113,19 @@ class PromptStyle(Protocol):
 
 def _answer(record: TurnRecord) -> str:
     if record.action is None:
-        return "no readable answer"
+        return "(no action inside the tags, nothing happened)"
     shown = record.action if len(record.action) <= 200 else record.action[:197] + "..."
     return shown if record.legal else f"{shown} (not a legal action, nothing happened)"
 
 
 def _outcome(record: EpisodeRecord) -> str:
-    verdict = "ran out of turns" if record.timeout else "a success" if record.success else "not a success"
-    return f"Result: {verdict}, total {record.value:+g} {record.unit}."
+    if record.timeout:
+        verdict = "out of turns, a failure"
+    elif record.success:
+        verdict = "a success"
+    else:
+        verdict = "a failure" if record.value < 0 else "neither a success nor a failure"
+    return f"Result: {verdict}; in total {record.value:+g} ({record.unit})."
 
 
 def _transcript(turns: Sequence[TurnRecord], skipped: int = 0) -> str:
@@ -131,8 +142,8 @@ class Prose:
     remark_tag: str | None = "remark"
 
     def play(self, view: PlayView) -> str:
-        opponents = "" if view.num_episodes == 1 else self._series(view)
-        parts = [f"# Task\n{view.rules}{opponents}"]
+        series = "" if view.num_episodes == 1 else self._series(view)
+        parts = [f"# Task\n{view.rules}{series}{self._limits(view)}"]
         if view.omitted or len(view.turns) > view.full_turns:
             parts.append(f"# How this episode began\n{view.first_observation}")
         if view.memory:
@@ -175,9 +186,18 @@ class Prose:
 
     @staticmethod
     def _series(view: PlayView) -> str:
+        most = "up to " if view.may_stop_early else ""
         return (
-            f" You play {view.num_episodes} episodes in the same setting: whoever plays against you, and how, stays "
-            f"the same throughout. This is episode {view.episode + 1} of {view.num_episodes}."
+            f" You play {most}{view.num_episodes} episodes in the same setting: whoever plays against you, and how, "
+            f"stays the same throughout. This is episode {view.episode + 1} of {view.num_episodes}."
+        )
+
+    @staticmethod
+    def _limits(view: PlayView) -> str:
+        what = "episode" if view.hands == 1 else "hand"
+        hands = "" if view.hands == 1 else f" An episode has {view.hands} hands; this is hand {view.hand + 1}."
+        return (
+            f"{hands} You may give at most {view.max_turns} answers per {what}; running out of them loses the episode."
         )
 
     @staticmethod
@@ -187,14 +207,16 @@ class Prose:
         for index, record in enumerate(view.turns):
             number = view.omitted + index + 1
             seen = f" You saw:\n{record.observation}\n" if index >= first_full else " "
-            lines.append(f"Turn {number}.{seen}You answered: {_answer(record)}")
+            ended = f" That hand ended: {record.result}" if record.result and index < first_full else ""
+            lines.append(f"Turn {number}.{seen}You answered: {_answer(record)}{ended}")
         return "\n".join(lines)
 
     @staticmethod
     def _now(view: PlayView) -> str:
         notice = ""
-        if view.last is not None and not view.last.legal:
-            notice = "Your last answer was not a legal action; nothing happened, but the turn is spent.\n"
+        if view.last is not None and not view.last.legal and not view.last.result:
+            fault = "held no action inside the tags" if view.last.action is None else "was not a legal action"
+            notice = f"Your last answer {fault}; nothing happened, but the turn is spent.\n\n"
         legal = f"\nLegal actions: {' | '.join(view.turn.legal_actions)}" if view.turn.legal_actions else ""
         return (
             f"# Now\n{notice}{view.observation}{legal}\n\n"

@@ -42,7 +42,9 @@ def _opponent_moves(state: str, seen: int, player: int) -> list[str]:
 def _result(record: TurnRecord) -> list[str]:
     """What the raw result of a hand says, in words."""
     text = record.result
-    if not text or " chip" not in text:
+    if "ran out of turns" in text:
+        return ["timeout"]
+    if " chip" not in text:
         return ["lose-2"] if text else []
     words = []
     story = text.split("The hand is over")[0].lower()
@@ -64,11 +66,11 @@ def _hand_start(view: PlayView) -> list[str]:
     return ["second" if player else "first", state[0], *_opponent_moves(state, 0, player)]
 
 
-def _record_words(record: TurnRecord, fresh: bool) -> list[str]:
-    words = []
+def _record_words(record: TurnRecord, before: TurnRecord | None) -> list[str]:
+    """One answer with what led to it since `before`, the answer before it in the same hand."""
     state, player = record.turn.information_state, record.turn.player
-    if fresh:
-        words += ["second" if player else "first", state[0], *_opponent_moves(state, 0, player)]
+    words = [] if before else ["second" if player else "first", state[0]]
+    words += _opponent_moves(state, len(before.turn.information_state) - 1 if before else 0, player)
     words.append(record.action if record.action in ("check", "bet", "call", "fold") else "?")
     if not record.legal:
         words.append("illegal")
@@ -77,10 +79,10 @@ def _record_words(record: TurnRecord, fresh: bool) -> list[str]:
 
 def _turns(turns: Sequence[TurnRecord]) -> list[str]:
     words: list[str] = []
-    hand = -1
+    before: TurnRecord | None = None
     for record in turns:
-        words += _record_words(record, fresh=record.hand != hand)
-        hand = record.hand
+        words += _record_words(record, before if before and before.hand == record.hand else None)
+        before = record
     return words
 
 

@@ -39,6 +39,7 @@ class LanguageModelPolicy:
         self._name = game.name
         self._rules = game.rules
         self._window = game.history_window
+        self._max_turns = game.max_turns
         self._full_turns = game.full_turns
         self._rng: np.random.Generator
         self._key = 0
@@ -92,6 +93,7 @@ class LanguageModelPolicy:
                 first_observation=records[0].observation if records else turn.observation, turn=turn,
                 observation=turn.observation, turns=shown, full_turns=self._full_turns,
                 omitted=len(records) - len(shown), memory="", last=records[-1] if records else None,
+                max_turns=self._max_turns,
             )
         )  # fmt: skip
 

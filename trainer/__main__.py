@@ -9,6 +9,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NoReturn
 
+import gymnasium as gym
+
 PRESETS = Path(__file__).parent / "presets"
 USAGE = """usage: mage-train [--preset NAME | --config FILE.yaml] [--model NAME_OR_PATH] [--dry-run] [--resume]
                   [--FIELD VALUE ...]
@@ -46,8 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f'mage-train: {error.name} is missing. Install it with: pip install -e ".[train]"', file=sys.stderr)
             return 2
         raise
-    except (UsageError, ValueError, KeyError, TypeError, OSError) as error:
-        print(f"mage-train: {error}", file=sys.stderr)
+    except (UsageError, ValueError, KeyError, TypeError, OSError, gym.error.Error) as error:
+        print(f"mage-train: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
 
 
@@ -91,11 +93,14 @@ def _own_flags(arguments: list[str]) -> tuple[list[str], list[str]]:
     values = iter(arguments)
     for argument in values:
         name, _, given = argument.partition("=")
-        if name in ("--preset", "--model"):
+        if name in ("--preset", "--config", "--model"):
             value = given or next(values, "")
             if not value:
                 raise UsageError(f"{name} needs a value.")
-            rest += ["--config", str(_preset(value))] if name == "--preset" else ["--model_name_or_path", value]
+            if name != "--model" and "--config" in rest:
+                raise UsageError("give one --preset or one --config; copy a preset's file to change it.")
+            path = str(_preset(value)) if name == "--preset" else value
+            rest += ["--model_name_or_path", value] if name == "--model" else ["--config", path]
         elif name in ("--dry-run", "--resume"):
             flags += [f"--{name[2:].replace('-', '_')}", "true"]
         else:
@@ -118,13 +123,13 @@ def _check_names(arguments: Sequence[str], kinds: Sequence[Any]) -> None:
 
     known = {item.name for kind in kinds for item in fields(kind)} | {"config", "env"}
     names = {a.split("=")[0][2:].replace("-", "_"): "flag" for a in arguments if a.startswith("--")}
-    if "--config" in arguments[:-1]:
+    if "--config" in arguments:
         path = Path(arguments[arguments.index("--config") + 1])
         if not path.exists():
             raise UsageError(f"config file {path} does not exist.")
         try:
             loaded = yaml.safe_load(path.read_text()) or {}
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise UsageError(f"config file {path} is not valid YAML: {' '.join(str(error).split())}.") from error
         if not isinstance(loaded, dict):
             raise UsageError(f"config file {path} must hold 'field: value' lines.")
@@ -184,9 +189,14 @@ def _train(config: Any, model: Any, resume: bool) -> int:
     if last is not None and not resume:
         raise UsageError(f"{config.output_dir} holds checkpoints; add --resume to go on, or choose another output_dir.")
     config.model_init_kwargs = config.model_init_kwargs or _init_kwargs(model)
-    trainer = MAGETrainer(
-        name, config, env_maker(config), pool_weights(config), peft_config=get_peft_config(model),
-    )  # fmt: skip
+    pool = pool_weights(config)
+    try:
+        trainer = MAGETrainer(name, config, env_maker(config), pool, peft_config=get_peft_config(model))
+    except OSError as error:
+        reason = " ".join(str(error).split())
+        raise UsageError(
+            f"model {name!r} could not be loaded; give a saved model's folder, or a name that the hub has. ({reason})"
+        ) from error
     try:
         trainer.train(resume_from_checkpoint=last)
         interrupted = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, cast
@@ -85,7 +84,6 @@ class MAGETrainer(GRPOTrainer):
         self._make_env = make_env
         self._on_rollout_end = on_rollout_end
         self._envs = [make_env()]
-        self._executor = ThreadPoolExecutor(args.env_workers) if args.env_workers else None
         self._updates: deque[Update] = deque()
         self._evaluated: list[Trajectory] = []
         env = meta_episode(self._envs[0])
@@ -174,9 +172,7 @@ class MAGETrainer(GRPOTrainer):
             trajectories, advantages, merge=self.args.merge_prefixes, mask_truncated=self.args.mask_truncated
         )
         if not rows:
-            raise RuntimeError(
-                f"Rollout {index} has no reply to train on; look at max_prompt_length and mask_truncated."
-            )
+            raise ValueError(f"Rollout {index} has no reply to train on; look at max_prompt_length and mask_truncated.")
         rng = np.random.default_rng(stream(self.args.seed, SHUFFLE, index))
         batches = split_updates(rows, self._updates_for(rows), rng)
         self._updates = deque(self._deal(batch) for batch in batches)
@@ -216,7 +212,7 @@ class MAGETrainer(GRPOTrainer):
         with trl_compat.generation_session(self):
             played = collect(
                 self._envs, self.generator, specs, reply_limit=0 if limit == 1 else limit,
-                executor=self._executor, step_timeout=self.args.env_timeout, make_env=self._make_env,
+                workers=self.args.env_workers, step_timeout=self.args.env_timeout, make_env=self._make_env,
                 any_rank_live=self._any_rank_live if together else bool, clock=clock,
             )  # fmt: skip
         if any(trajectory.failure is not None or trajectory.retries for trajectory in played):

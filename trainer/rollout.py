@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -18,6 +17,7 @@ from mage_envs.generation import Completion, Generator, Prompt
 from mage_envs.parser import Reply
 from trainer.generation import StreamingGenerator
 from trainer.trajectory import EpisodeResult, Step, Trajectory
+from trainer.workers import Workers
 from wrappers import MetaEpisode
 
 
@@ -88,13 +88,19 @@ class _Run:
         self._turn = 0
         self._episode = -1
         self._last: Completion | None = None
-        task = spec.task
-        options: dict[str, Any] = {}
+        self.began = False
+        self.misused: Exception | None = None
+        """The error of a task that cannot be played at all (an unknown opponent, a bad option)."""
+
+    def begin(self) -> None:
+        """Starts the meta-episode; the opponents may already move."""
+        task, options = self.spec.task, dict[str, Any]()
         if task.opponent is not None:
             options["opponent"] = task.opponent
         if task.seat is not None:
             options["seat"] = task.seat
-        env.reset(seed=task.seed, options=options)
+        self.env.reset(seed=task.seed, options=options)
+        self.began = True
 
     def prompt(self) -> Prompt:
         env = self.env
@@ -157,68 +163,96 @@ class _Rollout:
         self.live: dict[int, tuple[int, _Run]] = {}
         self._retries, self._limit = retries, reply_limit
 
-    def start(self, slot: int) -> _Run | None:
-        """Starts the next spec in a slot; one that cannot even start has failed."""
-        while self.waiting:
-            index, spec, retry = self.waiting.popleft()
-            try:
-                run = _Run(slot, self.envs[slot], spec, retry, self._limit)
-            except OpponentFailure as error:
-                self._fail(index, spec, retry, slot, f"opponent: {error}")
-                continue
-            self.live[slot] = (index, run)
-            return run
-        return None
+    def start(self, slot: int) -> list[Move]:
+        """The first move of the next spec, in a slot; nothing where none is left."""
+        if not self.waiting:
+            return []
+        index, spec, retry = self.waiting.popleft()
+        run = _Run(slot, self.envs[slot], spec, retry, self._limit)
+        self.live[slot] = (index, run)
+        return [(run, None)]
 
-    def _fail(self, index: int, spec: RolloutSpec, retry: int, slot: int, reason: str) -> None:
-        if retry < self._retries:
-            self.waiting.append((index, spec, retry + 1))
-        else:
-            planned = self.envs[slot].num_episodes
-            self.done[index] = Trajectory(
-                spec.task, spec.task.opponent or "", spec.group, spec.member, (), (), planned, reason, retry
-            )
-
-    def give_up(self, slot: int, env: MetaEpisode, reason: str) -> None:
-        """Abandons a hung run with its environment, which its thread may still touch; `env` takes the slot."""
-        index, run = self.live.pop(slot)
-        self.envs[slot] = env
-        self._fail(index, run.spec, run.retry, slot, reason)
-
-    def finish(self, slot: int) -> None:
+    def finish(self, run: _Run) -> None:
         """Files a finished run; a failed one goes back to the queue once."""
-        index, run = self.live.pop(slot)
+        index, _ = self.live.pop(run.slot)
         if run.failure is not None and run.retry < self._retries:
             self.waiting.append((index, run.spec, run.retry + 1))
-        else:
+        elif run.began:
             self.done[index] = run.trajectory()
+        else:
+            spec = run.spec
+            self.done[index] = Trajectory(
+                spec.task, spec.task.opponent or "", spec.group, spec.member, (), (), run.env.num_episodes,
+                run.failure, run.retry,
+            )  # fmt: skip
+
+    def give_up(self, run: _Run, env: MetaEpisode, reason: str) -> None:
+        """Abandons a hung run with its environment, which its thread may still touch; `env` takes the slot."""
+        index, _ = self.live[run.slot]
+        lost = _Run(run.slot, env, run.spec, run.retry, self._limit)
+        lost.fail("environment", reason)
+        self.live[run.slot] = (index, lost)
+        self.envs[run.slot] = env
+        self.finish(lost)
 
 
-def _advance(run: _Run, completion: Completion) -> None:
+Move = tuple[_Run, Completion | None]
+"""A run and the reply it is to play; None starts it."""
+
+
+def _play(run: _Run, completion: Completion | None) -> None:
     try:
-        run.take(completion)
+        if completion is None:
+            run.begin()
+        else:
+            run.take(completion)
     except OpponentFailure as error:
         run.fail("opponent", str(error))
     except Exception as error:  # a broken environment is data too: typed, counted, masked
         run.fail("environment", f"{type(error).__name__}: {error}")
+        if completion is None and isinstance(error, ValueError | TypeError | LookupError):
+            run.misused = error
 
 
-def _advance_all(
-    answers: list[tuple[_Run, Completion]], executor: Executor | None, step_timeout: float | None
-) -> list[_Run]:
-    """Plays the replies; returns the runs whose environment did not answer in time."""
-    if executor is None:
-        for run, completion in answers:
-            _advance(run, completion)
-        return []
-    futures: list[tuple[_Run, Future[None]]] = [(run, executor.submit(_advance, run, c)) for run, c in answers]
-    hung = []
-    for run, future in futures:
-        try:
-            future.result(timeout=step_timeout)
-        except FutureTimeout:
-            hung.append(run)
-    return hung
+@dataclass(frozen=True)
+class _Stage:
+    """Where moves are played: in this thread, or by workers that may be given up."""
+
+    workers: Workers | None
+    timeout: float | None
+    make_env: Callable[[], gym.Env[Any, Any]] | None
+
+    def play(self, rollout: _Rollout, moves: list[Move]) -> list[_Run]:
+        """Plays the moves, files what ended and starts what follows; returns the runs that wait for an answer."""
+        asking: list[_Run] = []
+        while moves:
+            hung = self._play_all(moves)
+            following: list[Move] = []
+            for index, (run, _) in enumerate(moves):
+                if index in hung:
+                    rollout.give_up(run, self._replacement(), f"no answer within {self.timeout} s")
+                elif run.over:
+                    if run.misused is not None:
+                        raise run.misused
+                    rollout.finish(run)
+                else:
+                    asking.append(run)
+                    continue
+                following += rollout.start(run.slot)
+            moves = following
+        return asking
+
+    def _play_all(self, moves: list[Move]) -> set[int]:
+        if self.workers is None:
+            for move in moves:
+                _play(*move)
+            return set()
+        return set(self.workers.run([partial(_play, *move) for move in moves], self.timeout))
+
+    def _replacement(self) -> MetaEpisode:
+        if self.make_env is None:
+            raise RuntimeError(f"An environment gave no answer in {self.timeout} s; pass make_env to replace it.")
+        return meta_episode(self.make_env())
 
 
 def collect(
@@ -228,7 +262,7 @@ def collect(
     *,
     retries: int = 1,
     reply_limit: int = 0,
-    executor: Executor | None = None,
+    workers: int = 0,
     step_timeout: float | None = None,
     make_env: Callable[[], gym.Env[Any, Any]] | None = None,
     any_rank_live: Callable[[bool], bool] = bool,
@@ -240,7 +274,7 @@ def collect(
     Meta-episodes advance together, one environment each; as one ends, the next spec starts in its environment.
     A reply's fate depends on its own spec alone, never on which others share the batch.
 
-    `reply_limit`: most tokens of a reply (for the length penalty; 0: unknown). `executor`: threads that play slow
+    `reply_limit`: most tokens of a reply (for the length penalty; 0: unknown). `workers`: threads that play slow
     environments and opponents; with `step_timeout` (seconds) one that hangs is given up and replaced by
     `make_env()`. `retries`: how often a broken meta-episode is played again (the retry's index enters the sampling
     key). `any_rank_live(mine)`: tells, when generation is collective, whether any rank still plays; idle ranks then
@@ -252,33 +286,23 @@ def collect(
     rollout = _Rollout([meta_episode(env) for env in envs], specs, retries, reply_limit)
     if not rollout.envs and specs:
         raise ValueError("collect() needs at least one environment.")
-    for slot in range(len(rollout.envs)):
-        run = rollout.start(slot)
-        if run is not None:
+    threads = Workers(workers) if workers else None
+    stage = _Stage(threads, step_timeout, make_env)
+    moves = [move for slot in range(len(rollout.envs)) for move in rollout.start(slot)]
+    while True:
+        for run in stage.play(rollout, moves):
             backend.submit(run.prompt())
-    while any_rank_live(bool(rollout.live)):
+        if on_step is not None and clock.calls:
+            on_step(sum(t is not None for t in rollout.done), len(specs))
+        if not any_rank_live(bool(rollout.live)):
+            break
         asked = time.perf_counter()
         answers = backend.poll()
         clock.generate += time.perf_counter() - asked
         clock.calls += len(answers)
-        played = [(rollout.live[slot][1], completion) for slot, completion in answers]
-        hung = _advance_all(played, executor, step_timeout)
-        for run, _ in played:
-            next_run: _Run | None = run
-            if run in hung:
-                if make_env is None:
-                    raise RuntimeError(
-                        f"An environment gave no answer in {step_timeout} s; pass make_env to replace it."
-                    )
-                rollout.give_up(run.slot, meta_episode(make_env()), f"environment: no answer within {step_timeout} s")
-                next_run = rollout.start(run.slot)
-            elif run.over:
-                rollout.finish(run.slot)
-                next_run = rollout.start(run.slot)
-            if next_run is not None:
-                backend.submit(next_run.prompt())
-        if on_step is not None:
-            on_step(sum(t is not None for t in rollout.done), len(specs))
+        moves = [(rollout.live[slot][1], completion) for slot, completion in answers]
+    if threads is not None:
+        threads.close()
     clock.total += time.perf_counter() - started
     finished = [trajectory for trajectory in rollout.done if trajectory is not None]
     if len(finished) != len(specs):

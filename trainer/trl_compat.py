@@ -45,7 +45,7 @@ def check_model(model: Any) -> None:
 
 def no_reward(**_: object) -> list[float | None]:
     """Satisfies `GRPOTrainer.__init__`; rewards come from the environment."""
-    raise NotImplementedError("MAGETrainer takes rewards from the environment.")
+    raise RuntimeError("MAGETrainer takes rewards from the environment.")
 
 
 def placeholder_dataset(rows: int = 1) -> Dataset:

@@ -156,6 +156,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         else:
             if reason is None:
                 action = parse_tag(reply, self.style.action_tag)
+            if action is not None:
+                action = env.game.canonical(action)
             failed = env.play(_NO_ACTION if action is None else action)
             reason = reason or failed
         ended = len(env.hands) > done
@@ -265,7 +267,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             rules=game.rules, episode=self.episode, num_episodes=self.num_episodes, first_observation=self._first,
             turn=env.turn(), observation=env.observation(), turns=turns, full_turns=game.full_turns,
             omitted=len(self._turns) - len(turns), memory="" if continuing else self.memory.render(self._view()),
-            last=last, previous=self._unseen_end(last), hand=len(env.hands),
+            last=last, previous=self._unseen_end(last), hand=len(env.hands), hands=env.hands_per_episode,
+            max_turns=env.max_turns, may_stop_early=self.protocol.early_stop,
         )  # fmt: skip
         self._put(self.style.continue_play(view) if continuing else self.style.play(view))
 

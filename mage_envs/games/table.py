@@ -137,13 +137,16 @@ class TableGame(TextGame):
             episode, self._history,
         )  # fmt: skip
 
+    def canonical(self, action: str) -> str:
+        accepted = self.node.accepted
+        found = accepted.get(action) or accepted.get(self.normalise(action))
+        return found[0] if found else action
+
     def apply(self, action: str) -> None:
         node = self.node
-        found = node.accepted.get(action)
+        found = node.accepted.get(action) or node.accepted.get(self.normalise(action))
         if found is None:
-            found = node.accepted.get(self.normalise(action))
-            if found is None:
-                raise IllegalAction(action, node.legal)
+            raise IllegalAction(action, node.legal)
         self.node = found[1]
         if self.perfect_information:
             self._history = (*self._history, found[0])

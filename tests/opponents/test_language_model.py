@@ -98,8 +98,8 @@ def test_after_three_bad_answers_the_action_is_drawn_and_counted(bad: Completion
     won_pots = int((result.returns[:, 0] == 1).sum())  # 1/2 bets, which passive folds to, plus 1/4 better cards
     assert 120 < won_pots < 180
     assert len({prompt.seed for prompt in model.prompts}) == len(model.prompts)
-    assert "not a legal action" not in model.prompts[0].messages[0].content
-    assert "not a legal action" in model.prompts[1].messages[0].content
+    assert "nothing happened, but the turn is spent" not in model.prompts[0].messages[0].content
+    assert "nothing happened, but the turn is spent" in model.prompts[1].messages[0].content
 
 
 def test_a_second_try_counts() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import gymnasium as gym
@@ -15,7 +14,7 @@ from mage_envs.core import Task
 from mage_envs.generation import Completion, Prompt
 from mage_envs.make import make_meta_env
 from trainer.generation import ScriptedGenerator, StreamingGenerator
-from trainer.rollout import RolloutClock, RolloutSpec, collect, meta_episode
+from trainer.rollout import RolloutClock, RolloutSpec, collect
 from trainer.trajectory import Trajectory
 from wrappers import MetaEpisode
 
@@ -106,20 +105,19 @@ class Hanging:
         return str(turn.legal_actions[0])
 
 
-class BrokenAt(gym.Wrapper[str, str, str, str]):
-    """Stands for an environment whose step raises; it breaks the MetaEpisode itself, which is what `collect` steps."""
+def broken(failures: int) -> MetaEpisode:
+    """An environment whose first `failures` plays raise."""
+    env, left = make(), [failures]
+    play = env.game_env.play
 
-    def __init__(self, env: MetaEpisode, failures: int) -> None:
-        super().__init__(env)
-        step, left = env.step, [failures]
+    def maybe(action: str) -> str | None:
+        if left[0] > 0:
+            left[0] -= 1
+            raise ZeroDivisionError("the simulator broke")
+        return play(action)
 
-        def broken(action: str) -> Any:
-            if left[0]:
-                left[0] -= 1
-                raise ZeroDivisionError("the simulator\nbroke")
-            return step(action)
-
-        env.step = broken  # type: ignore[method-assign]
+    env.game_env.play = maybe  # type: ignore[method-assign]
+    return env
 
 
 @pytest.fixture
@@ -158,12 +156,6 @@ def test_a_fate_depends_on_the_own_spec_alone() -> None:
     assert backwards == full[::-1]
 
 
-def test_members_of_a_group_meet_the_same_task() -> None:
-    first, second = collect([make(), make()], ScriptedGenerator(answer), specs(2))
-    assert (first.opponent, first.steps[0].anchor) == (second.opponent, second.steps[0].anchor)
-    assert first.episodes[0].seats == second.episodes[0].seats
-
-
 def test_a_streaming_backend_gives_the_same_trajectories() -> None:
     wanted = specs(8)
     backend = OneAtATime()
@@ -176,8 +168,7 @@ def test_a_streaming_backend_gives_the_same_trajectories() -> None:
 def test_threads_give_the_same_trajectories() -> None:
     wanted = specs(6)
     plain = collect([make() for _ in range(3)], ScriptedGenerator(answer), wanted)
-    with ThreadPoolExecutor(2) as executor:
-        threaded = collect([make() for _ in range(3)], ScriptedGenerator(answer), wanted, executor=executor)
+    threaded = collect([make() for _ in range(3)], ScriptedGenerator(answer), wanted, workers=2)
     assert frozen(threaded) == frozen(plain)
 
 
@@ -188,11 +179,8 @@ def test_the_task_chooses_opponent_and_seat() -> None:
 
 
 def test_gymnasiums_wrappers_are_seen_through() -> None:
-    env = gym.make(ID, num_episodes=2)
-    assert frozen(collect([env], ScriptedGenerator(answer), specs(1))) == frozen(
-        collect([make()], ScriptedGenerator(answer), specs(1))
-    )
-    assert meta_episode(env) is meta_episode(meta_episode(env))
+    done = collect([gym.make(ID, num_episodes=2)], ScriptedGenerator(answer), specs(1))
+    assert frozen(done) == frozen(collect([make()], ScriptedGenerator(answer), specs(1)))
 
 
 # -- what the generator is asked ------------------------------------------------------------------------------
@@ -224,8 +212,7 @@ def test_a_prompt_carries_the_chat_the_phase_and_in_a_conversation_the_last_comp
     backend = Asked()
     collect([make(context="conversation", memory="both")], backend, specs(1, "kuhn/aggressive"))
     first, *later = backend.prompts
-    assert first.previous is None
-    assert all(prompt.previous is not None and len(prompt.messages) > 2 for prompt in later)
+    assert all(first.previous is None and prompt.previous is not None and len(prompt.messages) > 2 for prompt in later)
     reflections = [prompt for prompt in later if prompt.phase == "reflect"]
     assert [prompt.legal_actions for prompt in reflections] == [()]
     rebuilt = Asked()
@@ -284,16 +271,16 @@ def test_an_opponent_that_always_fails_is_a_typed_failure(seat: int) -> None:
 def test_one_that_fails_leaves_the_others_alone() -> None:
     wanted = specs(4)
     sound = frozen(collect([make() for _ in range(2)], ScriptedGenerator(answer), wanted))
-    done = frozen(collect([BrokenAt(make(), 1), make()], ScriptedGenerator(answer), wanted))
+    done = frozen(collect([broken(1), make()], ScriptedGenerator(answer), wanted))
     assert [new == old for new, old in zip(done, sound, strict=True)] == [False, True, True, True]
 
 
 @pytest.mark.parametrize("retries", [0, 1, 2])
 def test_a_broken_environment_is_a_typed_failure(retries: int) -> None:
     wanted = specs(1)
-    (done,) = collect([BrokenAt(make(), retries + 1)], ScriptedGenerator(answer), wanted, retries=retries)
-    assert (done.failure, done.retries) == ("environment: ZeroDivisionError: the simulator\nbroke", retries)
-    (again,) = collect([BrokenAt(make(), retries)], ScriptedGenerator(answer), wanted, retries=retries)
+    (done,) = collect([broken(retries + 1)], ScriptedGenerator(answer), wanted, retries=retries)
+    assert (done.failure, done.retries) == ("environment: ZeroDivisionError: the simulator broke", retries)
+    (again,) = collect([broken(retries)], ScriptedGenerator(answer), wanted, retries=retries)
     assert (again.failure, again.retries) == (None, retries)
 
 
@@ -316,31 +303,49 @@ def test_a_hung_environment_is_given_up_and_replaced(release: threading.Event) -
 
     envs = [make(Hanging(release)), make("kuhn/aggressive")]
     wanted = specs(2, seat=0)
-    with ThreadPoolExecutor(3) as executor:
-        done = collect(
-            envs, ScriptedGenerator(lambda p: answer(p).replace("nonsense", "bet")), wanted,
-            executor=executor, step_timeout=0.3, make_env=replacement,
-        )  # fmt: skip
-        release.set()
+    done = collect(
+        envs, ScriptedGenerator(lambda p: answer(p).replace("nonsense", "bet")), wanted,
+        workers=3, step_timeout=0.3, make_env=replacement,
+    )  # fmt: skip
     assert [(t.failure, t.retries, len(t.episodes)) for t in done] == [(None, 1, 2), (None, 0, 2)]
     assert len(made) == 1
 
 
 def test_one_that_hangs_again_is_filed_as_a_failure(release: threading.Event) -> None:
-    with ThreadPoolExecutor(3) as executor:
-        (done,) = collect(
-            [make(Hanging(release))], ScriptedGenerator(answer), specs(1, seat=0),
-            executor=executor, step_timeout=0.2, make_env=lambda: make(Hanging(release)),
-        )  # fmt: skip
-        release.set()
+    (done,) = collect(
+        [make(Hanging(release))], ScriptedGenerator(answer), specs(1, seat=0),
+        workers=3, step_timeout=0.2, make_env=lambda: make(Hanging(release)),
+    )  # fmt: skip
     assert (done.failure, done.retries, done.steps) == ("environment: no answer within 0.2 s", 1, ())
 
 
 def test_a_hang_without_a_replacement_says_what_to_pass(release: threading.Event) -> None:
-    with ThreadPoolExecutor(1) as executor:
-        with pytest.raises(RuntimeError, match="pass make_env to replace it"):
-            collect([make(Hanging(release))], Asked(), specs(1, seat=0), executor=executor, step_timeout=0.2)
-        release.set()
+    with pytest.raises(RuntimeError, match="pass make_env to replace it"):
+        collect([make(Hanging(release))], Asked(), specs(1, seat=0), workers=1, step_timeout=0.2)
+
+
+def test_one_hang_costs_the_others_nothing(release: threading.Event) -> None:
+    """One worker, three environments: what waits in the queue has not hung."""
+    envs = [make(Hanging(release)), make("kuhn/aggressive"), make("kuhn/aggressive")]
+    done = collect(
+        envs, ScriptedGenerator(lambda p: answer(p).replace("nonsense", "bet")), specs(6, seat=0),
+        workers=1, step_timeout=0.5, make_env=lambda: make("kuhn/aggressive"),
+    )  # fmt: skip
+    assert [t.failure for t in done] == [None] * 6
+    assert sum(t.retries for t in done) == 1
+
+
+def test_a_reset_that_breaks_is_a_failure_and_a_bad_task_an_error() -> None:
+    env = make("kuhn/aggressive")
+
+    def broken_reset(*args: object) -> None:
+        raise OSError("no such level file")
+
+    env.game_env.begin = broken_reset  # type: ignore[method-assign]
+    (done,) = collect([env], ScriptedGenerator(answer), specs(1))
+    assert (done.failure, done.retries) == ("environment: OSError: no such level file", 1)
+    with pytest.raises(KeyError, match="Unknown opponent 'kuhn/nobody'"):
+        collect([make()], ScriptedGenerator(answer), specs(1, "kuhn/nobody"))
 
 
 def test_no_environment_and_no_meta_episode_are_errors() -> None:
@@ -375,14 +380,13 @@ def test_history_is_trimmed_until_the_prompt_fits(options: dict[str, Any]) -> No
     assert len(backend.prompts) > len(done.steps)
     assert "overflow" not in [step.invalid_reason for step in done.steps]
     assert [episode.timeout for episode in done.episodes] == [False] * 4
-    assert [prompt.seed[2] for prompt in backend.prompts][-1] == len(done.steps) - 1
+    assert backend.prompts[-1].seed[2] == len(done.steps) - 1
 
 
 def test_a_prompt_that_never_fits_times_the_episode_out() -> None:
     backend = limited(0)
     (done,) = collect([make(memory="history")], backend, specs(1, "kuhn/aggressive", 0))
-    assert [step.invalid_reason for step in done.steps] == ["overflow", "overflow"]
-    assert [step.penalty for step in done.steps] == [0.0, 0.0]
+    assert [(step.invalid_reason, step.penalty) for step in done.steps] == [("overflow", 0.0)] * 2
     assert [(episode.timeout, episode.value) for episode in done.episodes] == [(True, -2.0)] * 2
     assert done.failure is None
 

@@ -1,0 +1,224 @@
+"""The measuring scripts: token counts by hand, and every script at a toy size; no test looks at a clock."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from benchmarks import gpu, speed, tokens, vllm_check
+from benchmarks.speed import Effort, Figure
+from benchmarks.tokens import Call, TokenCounts
+from tests.trainer.tiny_runs import step, trajectory
+
+TOY = gpu.Size(vocab=300, hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64)
+ONE_OF_EACH = Effort(repeats=1, steps=40, games=1, meta_episodes=2, rollouts=1, groups=1)
+
+
+@pytest.fixture
+def rollout():
+    """Two calls that extend each other, one that does not, one without a reply, and a failed meta-episode."""
+    steps = [step([1, 2], [3]), step([1, 2, 3, 5], [6, 7]), step([9], [8]), step([9, 9, 9, 9, 9], [])]
+    return [trajectory(steps), trajectory([step([1] * 50, [2])], failure="opponent: x")]
+
+
+def test_the_measuring_scripts_load_no_torch():
+    names = "benchmarks.speed, benchmarks.tokens, benchmarks.gpu, benchmarks.vllm_check"
+    script = f"import sys, {names}; print({{'torch', 'trl', 'transformers'}} & set(sys.modules))"
+    assert (
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "set()\n"
+    )
+
+
+# -- tokens ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [(100, 4 * 8), (16, 2 * 8 + 2 * 6), (8, 8 + 7 + 6 + 6), (1, 8 + 7 + 6 + 6)],
+)
+def test_forwarded_tokens_are_rows_times_the_longest(budget, expected):
+    assert tokens.forwarded([6, 8, 6, 7], budget) == expected
+
+
+def test_a_much_shorter_row_is_not_padded_to_a_longer_one():
+    assert tokens.forwarded([8, 5], 100) == 8 + 5
+
+
+def test_trl_pads_prompts_and_replies_apart():
+    assert tokens.trl_forwarded([Call(2, 1), Call(4, 2), Call(1, 5)]) == 3 * (4 + 5)
+    assert tokens.trl_forwarded([]) == 0
+
+
+def test_counts_of_a_rollout_by_hand(rollout):
+    assert tokens.calls_of(rollout) == [Call(2, 1), Call(4, 2), Call(1, 1)]
+    assert tokens.row_lengths(rollout, merge=True) == [6, 2]
+    assert tokens.row_lengths(rollout, merge=False) == [3, 6, 2]
+    assert tokens.rollout_counts(rollout, 1, 100) == TokenCounts(1, 6 + 2, 6 + 2, 6 + 3 + 2, 3 * (4 + 2))
+
+
+def test_updates_share_the_rows_evenly():
+    parts = tokens.into_updates([1, 2, 3, 4, 5], 2)
+    assert [len(part) for part in parts] == [3, 2]
+    assert sorted(parts[0] + parts[1]) == [1, 2, 3, 4, 5]
+
+
+def test_fresh_prompts_are_not_merged():
+    counts = tokens.paper_counts([Call(2, 1), Call(4, 4), Call(1, 6)], per_update=2, max_tokens=1)
+    assert counts == TokenCounts(2, 3 + 8 + 7, 3 + 8 + 7, 3 + 8 + 7, 3 * (4 + 6))
+    assert counts.per_update(counts.trl) == 15
+
+
+def test_the_papers_spread_keeps_its_limits():
+    calls = tokens.paper_calls()
+    assert calls == tokens.paper_calls()
+    assert len(calls) == 1408
+    assert {min(c.prompt for c in calls) >= 300, max(c.prompt for c in calls) <= 4096} == {True}
+    assert {min(c.reply for c in calls) >= 1, max(c.reply for c in calls)} == {True, 4096}
+    counts = tokens.paper_counts(calls)
+    assert counts.updates == 22
+    assert counts.useful == sum(c.prompt + c.reply for c in calls)
+    assert counts.useful <= counts.merged == counts.unmerged < 1.1 * counts.useful
+    assert counts.trl == 1408 * (max(c.prompt for c in calls) + 4096)
+
+
+# -- speed -----------------------------------------------------------------------------------------------------
+
+
+def test_rates_take_turns():
+    turns = []
+
+    def work(name, units):
+        return lambda: turns.append(name) or units
+
+    found = speed.rates({"a": work("a", 1000), "b": work("b", 1)}, repeats=3)
+    assert turns == ["a", "b"] * 4
+    assert found.keys() == {"a", "b"}
+
+
+def test_shares_of_a_training_step():
+    metrics = {"time/environment": 1.0, "time/generate": 4.0, "time/score": 1.0, "time/update": 2.0}
+    figures = speed.training_figures(metrics | {"updates_per_rollout": 2.0})
+    assert [(figure.value, figure.ratio) for figure in figures] == [(1, 0.1), (4, 0.4), (1, 0.1), (4, 0.4)]
+
+
+def test_token_figures_are_means_per_update(rollout):
+    demo = [figure for figure in speed.token_figures([rollout, rollout]) if figure.name.startswith("demo")]
+    assert [figure.value for figure in demo] == [8 / 4, 11 / 4, 18 / 4]
+    assert [figure.ratio for figure in demo] == [1, 11 / 8, 18 / 8]
+
+
+def test_the_table_groups_by_section():
+    text = speed.table([Figure("one", "a", 1234567, "b", 2469134), Figure("two", "long name", 0.012345)])
+    assert [line.split() for line in text.splitlines()] == [
+        ["one", "beside", "ratio"], ["a", "1,234,567", "b", "2,469,134", "0.500"], [],
+        ["two", "beside", "ratio"], ["long", "name", "0.0123"],
+    ]  # fmt: skip
+
+
+def test_the_whole_script_runs(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(speed, "QUICK", ONE_OF_EACH)
+    assert speed.main(["--quick", "--json", str(tmp_path / "speed.json")]) == 0
+    written = json.loads((tmp_path / "speed.json").read_text())
+    sections = list(dict.fromkeys(figure["section"] for figure in written["figures"]))
+    assert sections == [speed.STEPS, speed.SEARCHES, speed.TRAINING, speed.TOKENS]
+    assert all(figure["value"] > 0 and figure["reference"] > 0 for figure in written["figures"])
+    printed = capsys.readouterr().out
+    assert all(figure["name"] in printed for figure in written["figures"])
+
+
+# -- gpu -------------------------------------------------------------------------------------------------------
+
+
+def test_the_gpu_model_has_the_size_of_qwen3_06b():
+    size = gpu.QWEN3_06B
+    attention = size.hidden * size.head_dim * 2 * (size.heads + size.kv_heads)
+    layer = attention + 3 * size.hidden * size.intermediate + 2 * size.hidden + 2 * size.head_dim
+    assert size.vocab * size.hidden + size.layers * layer + size.hidden == 596_049_920
+
+
+def test_random_models_are_reproducible_and_leave_torch_alone():
+    state = torch.get_rng_state()
+    one, two = (gpu.random_model(TOY).state_dict() for _ in range(2))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_precision_on_a_toy():
+    rows = gpu.random_rows(TOY.vocab, (10, 7))
+    assert [row.targets.tolist() for row in rows] == [[5, 6, 7, 8, 9], [3, 4, 5, 6]]
+    found = gpu.precision(TOY, torch.device("cpu"), (10, 7))
+    assert [part.tokens for part in found] == [9, 9]
+    assert all(0 < part.mean <= part.largest < 0.1 for part in found)
+
+
+def test_the_score_path_is_the_plain_softmax():
+    rows = gpu.random_rows(TOY.vocab, (10, 7))
+    model = gpu.random_model(TOY)
+    found = gpu.log_probabilities(model, rows, torch.device("cpu"))
+    expected = []
+    for row in rows:
+        ids = torch.from_numpy(row.ids)
+        with torch.no_grad():
+            logps = model(ids[None]).logits[0].log_softmax(-1)
+        expected += [float(logps[at - 1, ids[at]]) for at in row.targets]
+    torch.testing.assert_close(found, torch.tensor(expected))
+
+
+def test_three_updates_under_two_budgets_on_a_toy():
+    small, large = gpu.train_under((64, 65_536), TOY, torch.device("cpu"), gpu.Load(1, 2, 4))
+    assert (small.budget, large.budget) == (64, 65_536)
+    assert small.updates == large.updates == gpu.UPDATES == len(small.losses)
+    assert min(small.generation_rate, small.update_rate, large.generation_rate, large.update_rate) > 0
+    assert small.losses == pytest.approx(large.losses, rel=1e-4)
+    text = gpu.table("toy", gpu.precision(TOY, torch.device("cpu"), (6,)), [small, large])
+    assert "| 64 | 3 | 0.00 |" in text
+
+
+def test_without_cuda_one_line(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert gpu.main(["--out", str(tmp_path / "gpu.md")]) == 0
+    assert capsys.readouterr().out == "benchmarks.gpu: no CUDA device (or no trl) here, so nothing was measured.\n"
+    assert not (tmp_path / "gpu.md").exists()
+
+
+# -- vllm ------------------------------------------------------------------------------------------------------
+
+
+def test_without_vllm_one_line(monkeypatch, capsys):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "vllm" else find(name))
+    assert vllm_check.main([]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("\n") == 1
+    assert "vllm is not installed" in printed
+
+
+def test_the_vllm_run_without_vllm(tmp_path):
+    """All but the engine: the same model and settings with TRL's own generation."""
+    logs = vllm_check.train(vllm_check.make_config("trl", tmp_path, use_vllm=False), tmp_path)
+    assert len(logs) == 2
+    assert vllm_check.verdict(logs) == "vLLM gave no log-probabilities"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, None),
+        ({"sampling/correction": 1.2}, "mean ratio to vLLM's probabilities 1.200 in update 1"),
+        ({"failures": 2.0}, "2 meta-episodes failed in rollout 1"),
+    ],
+)
+def test_verdicts(change, expected):
+    good = {"failures": 0.0, "retries": 0.0, "sampling/correction": 1.01}
+    found = vllm_check.verdict([good | change, good])
+    assert found is None if expected is None else expected in found
+    assert vllm_check.verdict([good]) == "1 updates instead of 2"
+
+
+@pytest.mark.parametrize("backend", vllm_check.BACKENDS)
+def test_the_vllm_settings_are_valid(backend, tmp_path):
+    config = vllm_check.make_config(backend, tmp_path)
+    assert (config.backend, config.use_vllm, config.vllm_mode) == (backend, True, "colocate")

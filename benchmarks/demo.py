@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -177,7 +177,10 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> 
         (float(i + 1), float(np.mean([p[-1] for p in curve[max(0, i - CURVE_WINDOW + 1) : i + 1]])))
         for i in range(len(curve))
     ]
-    adaptation_figure(out / "adaptation.png", result.training, smoothed)
+    controls = [
+        replace(result.other_memory, opponent="another's memory"), replace(result.no_memory, opponent="no memory")
+    ]  # fmt: skip
+    adaptation_figure(out / "adaptation.png", result.training, smoothed, controls)
     shutil.rmtree(out / "training")
     log(f"trained in {trained:.0f} s, evaluated in {time.monotonic() - started - trained:.0f} s", True)
     return result

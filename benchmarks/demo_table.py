@@ -99,20 +99,21 @@ def table(result: DemoResult) -> str:
     lines += [_line(f"  another's memory in episode {count}", result.other_memory, shared=True)]
     lines += [_line("  no memory", result.no_memory, shared=True), "never trained against"]
     lines += [_line(f"  {row.opponent}", row) for row in result.held_out.rows]
-    cells = [line for line in lines if not isinstance(line, str)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(head))]
+    full = [line for line in lines if not isinstance(line, str)]
+    widths = [max(len(line[i]) for line in full) for i in range(len(head))]
     text = []
     for line in lines:
         if isinstance(line, str):
             text.append(line)
         else:
-            text.append("  ".join([line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:]))]))
+            cells = [cell.rjust(width) for cell, width in zip(line[1:], widths[1:])]
+            text.append("  ".join([line[0].ljust(widths[0]), *cells]).rstrip())
     text += [
         "",
-        "± is half a 95% interval, clustered by meta-episode (those with the same deals are one cluster); the gain is",
-        "paired within the meta-episode. 'best blind' is what the best policy without information earns (exact, for the",
-        "training pool), 'best response' the exact value of knowing the opponent, 'share' the way from the one to",
-        "the other that the last episode has come.",
+        "± is half a 95% interval, clustered by meta-episode (those with the same deals are one cluster); the gain",
+        "is paired within the meta-episode. 'best blind' is what the best policy without information earns (exact,",
+        "for the training pool), 'best response' the exact value of knowing the opponent, 'share' the way from the",
+        "one to the other that the last episode has come.",
     ]
     return "\n".join(text)
 

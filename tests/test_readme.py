@@ -1,0 +1,216 @@
+"""What README.md and docs/*.md show is true: Python blocks run, shell blocks name commands that exist.
+
+A page's Python blocks run in order in one namespace, as a reader would type them, in an empty folder.
+`<!-- not run: reason -->` right before a block leaves it out; `<!-- file: NAME -->` saves it as that file instead.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+SHELL = ("sh", "bash", "shell", "console")
+ELSEWHERE = ("pip", "git", "cd", "export", "source", "python", "python3", "mkdir", "cat", "ls", "apt-get", "sudo")
+"""Commands that are not ours to check."""
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, text, first line's number, and the comment right before it."""
+
+    language: str
+    text: str
+    line: int
+    comment: str
+
+
+def blocks(page: Path) -> list[Block]:
+    """All fenced blocks of a page; a fence that is never closed is an error."""
+    found, lines = [], page.read_text().splitlines()
+    number = 0
+    while number < len(lines):
+        opened = re.fullmatch(r"(\s*)```+\s*([\w-]*).*", lines[number])
+        if opened:
+            indent, before = opened[1], next((line for line in reversed(lines[:number]) if line.strip()), "")
+            end = next(index for index in range(number + 1, len(lines)) if re.fullmatch(r"\s*```+\s*", lines[index]))
+            text = "\n".join(line.removeprefix(indent) for line in lines[number + 1 : end])
+            found.append(Block(opened[2], text, number + 2, before.strip()))
+            number = end
+        number += 1
+    return found
+
+
+def marked(block: Block, mark: str) -> str | None:
+    """What the comment before a block says after `mark`."""
+    comment = re.fullmatch(rf"<!-- {mark}: (\S.*) -->", block.comment)
+    return comment[1] if comment else None
+
+
+def commands(page: Path) -> list[tuple[int, list[str]]]:
+    """(line, words) of every command in the page's shell blocks."""
+    found = []
+    for block in blocks(page):
+        if block.language not in SHELL or marked(block, "not run"):
+            continue
+        prompted = any(line.startswith("$ ") for line in block.text.splitlines())
+        line_number, pending = block.line, ""
+        for offset, line in enumerate(block.text.splitlines()):
+            if prompted and not pending and not line.startswith("$ "):
+                continue  # what the command printed
+            pending += line.removeprefix("$ ")
+            if pending.endswith("\\"):
+                pending = pending[:-1]
+                continue
+            found += [(line_number + offset, words) for words in split_commands(pending)]
+            pending = ""
+    return found
+
+
+def split_commands(line: str) -> list[list[str]]:
+    """The commands of a line, each as its words, without comments and without the variables set before it."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|")
+    lexer.whitespace_split = True
+    parts: list[list[str]] = [[]]
+    for word in lexer:
+        if set(word) <= set(";&|"):
+            parts.append([])
+        elif parts[-1] or not re.fullmatch(r"\w+=.*", word):
+            parts[-1].append(word)
+    return [words for words in parts if words]
+
+
+def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env=environment, cwd=folder, check=False,
+        timeout=300,
+    )  # fmt: skip
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_python_blocks_run(page: Path, tmp_path: Path) -> None:
+    script = []
+    for block in blocks(page):
+        if block.language != "python" or marked(block, "not run"):
+            continue
+        saved_as = marked(block, "file")
+        if saved_as:
+            (tmp_path / saved_as).write_text(block.text + "\n")
+        else:
+            padded = "\n" * (block.line - 1) + block.text
+            script.append(f"exec(compile({padded!r}, {name_of(page)!r}, 'exec'), names)")
+    if not script:
+        return
+    (tmp_path / "page.py").write_text("names = {'__name__': 'page'}\n" + "\n".join(script) + "\n")
+    done = run(["page.py"], tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def make_targets() -> set[str]:
+    """The targets that a person types."""
+    phony = re.findall(r"^\.PHONY:(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    return {target for line in phony for target in line.split()}
+
+
+def scripts() -> dict[str, str]:
+    """Console script to its module."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return {name: target.partition(":")[0] for name, target in project["scripts"].items()}
+
+
+def check_command(words: list[str], tmp_path: Path) -> str | None:
+    """Why a command of a page cannot be right, None if nothing is found."""
+    program, *rest = words
+    program = Path(program).name
+    if program == "make":
+        targets = [word for word in rest if not word.startswith("-") and "=" not in word]
+        unknown = [target for target in targets if target not in make_targets()]
+        return f"make has no target {unknown}" if unknown else None
+    if program.startswith("python") and rest[:1] == ["-m"]:
+        if rest[1] in ("venv", "pip", "pytest"):
+            return None
+        if importlib.util.find_spec(rest[1]) is None:
+            return f"there is no module {rest[1]}"
+        known = {module.removesuffix(".__main__"): script for script, module in scripts().items()}
+        return check_script(known[rest[1]], rest[2:], tmp_path) if rest[1] in known else None
+    if program in scripts():
+        return check_script(program, rest, tmp_path)
+    return None if program in ELSEWHERE else f"{program} is not a command of this project"
+
+
+def check_script(name: str, arguments: list[str], tmp_path: Path) -> str | None:
+    if name == "mage-train":
+        return check_training(arguments)
+    subcommand = [word for word in arguments[:1] if not word.startswith("-")]
+    shown = run(["-m", scripts()[name], *subcommand, "--help"], tmp_path)
+    if shown.returncode != 0:
+        return f"{name} has no subcommand {subcommand}: {shown.stderr.strip()}"
+    unknown = [flag for flag in flags(arguments) if not re.search(rf"{flag}\b", shown.stdout)]
+    return f"{name} {subcommand} has no {unknown}" if unknown else None
+
+
+def check_training(arguments: list[str]) -> str | None:
+    from dataclasses import fields
+
+    from trl.trainer.model_config import ModelConfig
+
+    from trainer import MAGEConfig
+    from trainer.__main__ import preset_names
+
+    known = {item.name for kind in (MAGEConfig, ModelConfig) for item in fields(kind)}
+    known |= {"preset", "model", "config", "dry_run", "resume", "help"}
+    unknown = [flag for flag in flags(arguments) if flag[2:].replace("-", "_") not in known]
+    if unknown:
+        return f"mage-train has no {unknown}"
+    named = [value for flag, value in pairwise(arguments) if flag == "--preset"]
+    missing = [value for value in named if value not in preset_names() and not value.isupper()]
+    return f"there is no preset {missing}" if missing else None
+
+
+def flags(arguments: list[str]) -> list[str]:
+    return [word.partition("=")[0] for word in arguments if word.startswith("--")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_shell_blocks_name_what_exists(page: Path, tmp_path: Path) -> None:
+    wrong = {}
+    for line, words in commands(page):
+        problem = check_command(words, tmp_path)
+        if problem:
+            wrong[f"{name_of(page)}:{line}"] = problem
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_to_files_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL))
+    missing = [t for t in targets if "://" not in t and not t.startswith("mailto:") and not (page.parent / t).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize(("command", "says"), [
+    ("make demo", None), ("make PYTHON=python3.11 test", None), ("make everything", "no target ['everything']"),
+    ("mage-envs play mage/KuhnPoker-v0 --opponent uniform", None), ("mage-envs fly", "no subcommand ['fly']"),
+    ("mage-bench eval policy:uniform --env x --rows 2", None), ("mage-bench eval x --row-count 2", "['--row-count']"),
+    ("mage-train --preset mage-kuhn --dry-run --max_rollouts 2", None), ("mage-train --gama_step 1", "--gama_step"),
+    ("mage-train --preset mage-chess", "no preset ['mage-chess']"), ("python -m benchmarks.nothing", "no module"),
+    ("python -m trainer --preset grpo-kuhn", None), ("mage-teach", "not a command"), ("pip install -e .", None),
+])  # fmt: skip
+def test_the_check_of_commands_finds_mistakes(command: str, says: str | None, tmp_path: Path) -> None:
+    found = check_command(shlex.split(command), tmp_path)
+    assert found is None if says is None else (found is not None and says in found), found

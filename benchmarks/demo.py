@@ -206,13 +206,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--reflect", action="store_true", help="train with reflections; a shorter run")
     parser.add_argument("--seed", type=int, default=0, help="seed of the run (0)")
     parser.add_argument("--rollouts", type=int, help="rollouts to train for (200, with --reflect 60)")
-    parser.add_argument("--rows", type=int, default=600, help="evaluation meta-episodes per opponent and seat (600)")
+    parser.add_argument("--rows", type=int, help="evaluation meta-episodes per opponent and seat (600, --reflect 200)")
     parser.add_argument("--out", type=Path, help="folder of the result (runs/demo, runs/demo-reflect)")
     chosen = parser.parse_args(arguments)
     rollouts = chosen.rollouts or (60 if chosen.reflect else 200)
-    if rollouts < 1 or chosen.rows < 3:
+    rows = chosen.rows or (200 if chosen.reflect else 600)
+    if rollouts < 1 or rows < 3:
         parser.error("--rollouts must be at least 1 and --rows at least 3.")
-    settings = DemoSettings(chosen.seed, rollouts, reflect=chosen.reflect, rows=chosen.rows)
+    settings = DemoSettings(chosen.seed, rollouts, reflect=chosen.reflect, rows=rows)
     out = chosen.out or Path("runs/demo-reflect" if chosen.reflect else "runs/demo")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

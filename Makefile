@@ -50,7 +50,7 @@ $(VENV)/.runtime: $(VENV)/.python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.develop: $(VENV)/.runtime
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,dev]"
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,dev,gym-sokoban]"
 	@touch $@
 
 clean:

@@ -143,13 +143,17 @@ def run(arguments: argparse.Namespace) -> None:
     agent = make_agent(arguments.agent)
     tasks, weights, name = _chosen(arguments, agent)
     settings = agent.settings.env_kwargs if isinstance(agent, SavedModelAgent) else {}
-    env_kwargs = {**settings, **_read_kwargs(arguments.env_kwargs)}
+    fixed = {} if arguments.panel is None else dict(named_panel(arguments.panel).env_kwargs)
+    given = _read_kwargs(arguments.env_kwargs)
+    if overruled := sorted(set(fixed) & set(given)):
+        raise ValueError(f"Panel {arguments.panel!r} fixes {', '.join(overruled)}; leave that out of --env-kwargs.")
+    env_kwargs = {**settings, **given, **fixed}
     progress = Progress(sys.stderr, agent.name)
     trajectories = evaluate(
         agent, tasks, env_kwargs, batch=arguments.batch, workers=arguments.workers, on_step=progress
     )  # fmt: skip
     game = game_of(tasks[0].env_id, env_kwargs)
-    hashed = f"{name}, {len(tasks)} meta-episodes, sha256 {fingerprint(tasks)[:12]}"
+    hashed = f"{name}, {len(tasks)} meta-episodes, sha256 {fingerprint(tasks, fixed)[:12]}"
     summary = summarise(trajectories, game, weights=weights, agent=agent.name, panel=hashed)
     sys.stdout.write(report.table(summary))
     if arguments.out is not None:
@@ -167,7 +171,7 @@ def _chosen(arguments: argparse.Namespace, agent: Agent) -> tuple[tuple[Task, ..
             raise ValueError("--panel fixes its rows and its seed; leave --rows and --seed out, or use --opponents.")
         if env_id not in (None, chosen.env_id):
             raise ValueError(f"Panel {arguments.panel!r} is played in {chosen.env_id}, not in {env_id}.")
-        return chosen.tasks(), dict(chosen.opponents), arguments.panel
+        return chosen.tasks(), dict(chosen.opponents) or None, arguments.panel
     if env_id is None:
         raise ValueError("Say what to play: --env mage/KuhnPoker-Meta-v0 (or another -Meta-v0 id), or --panel NAME.")
     seed = arguments.seed or 0

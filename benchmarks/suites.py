@@ -6,9 +6,10 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from hashlib import sha256
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -52,9 +53,11 @@ def players_of(env_id: str) -> int:
     return load_game(spec.kwargs["game"]).num_players
 
 
-def fingerprint(tasks: Sequence[Task]) -> str:
-    """SHA-256 over the tasks' JSON: equal exactly for equal panels."""
+def fingerprint(tasks: Sequence[Task], env_kwargs: Mapping[str, Any] | None = None) -> str:
+    """SHA-256 over the tasks' JSON, and over the environment's options where the panel fixes some."""
     text = json.dumps([asdict(task) for task in tasks], sort_keys=True, separators=(",", ":"))
+    if env_kwargs:
+        text += json.dumps(dict(env_kwargs), sort_keys=True, separators=(",", ":"))
     return sha256(text.encode()).hexdigest()
 
 
@@ -64,13 +67,18 @@ class Panel:
 
     env_id: str
     opponents: Mapping[str, float]
-    """Names with their weights in the mean over all; each is played equally often."""
+    """Names with their weights in the mean over all; each is played equally often. Empty for games of one player."""
     rows_per_cell: int
     seed: int
     about: str
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the environment that belong to the panel."""
 
     def tasks(self) -> tuple[Task, ...]:
-        return panel(self.env_id, tuple(self.opponents), self.rows_per_cell, self.seed)
+        return panel(self.env_id, tuple(self.opponents) or (None,), self.rows_per_cell, self.seed)
+
+    def fingerprint(self) -> str:
+        return fingerprint(self.tasks(), self.env_kwargs)
 
 
 def weights_of(pool: str) -> dict[str, float]:
@@ -81,6 +89,7 @@ def weights_of(pool: str) -> dict[str, float]:
 
 _KUHN = "mage/KuhnPoker-Meta-v0"
 _TICTACTOE = "mage/TicTacToe-Meta-v0"
+_SOKOBAN = "mage/Sokoban-Meta-v0"
 _HELD_OUT = ("kuhn/rock", "kuhn/maniac", "kuhn/caller", "kuhn/bluffer", "uniform", "cfr")
 
 PANELS: Mapping[str, Panel] = {
@@ -98,6 +107,10 @@ PANELS: Mapping[str, Panel] = {
         "the paper's balanced opponents, weighted as in training",
     ),
     "tictactoe-paper-unseen": Panel(_TICTACTOE, {"mcts:1000": 1.0}, 64, 6, "a search ten times as deep"),
+    "sokoban-train": Panel(_SOKOBAN, {}, 256, 7, "2 boxes, as in training", {"boxes": 2}),
+    "sokoban-eval-2box": Panel(_SOKOBAN, {}, 128, 8, "2 boxes: in distribution", {"boxes": 2}),
+    "sokoban-eval-1box": Panel(_SOKOBAN, {}, 128, 9, "1 box: out of distribution", {"boxes": 1}),
+    "sokoban-eval-3box": Panel(_SOKOBAN, {}, 128, 10, "3 boxes: out of distribution", {"boxes": 3}),
 }
 """The panels of the demo's and the paper's tables, by name."""
 
@@ -129,7 +142,7 @@ def run(arguments: argparse.Namespace) -> None:
     for name, one in PANELS.items():
         tasks = one.tasks()
         lines.append(
-            f"  {name:<{width}}  {one.env_id}, {len(tasks)} meta-episodes, {fingerprint(tasks)[:12]}: {one.about}"
+            f"  {name:<{width}}  {one.env_id}, {len(tasks)} meta-episodes, {one.fingerprint()[:12]}: {one.about}"
         )
     lines += ["", "Agents (mage-bench eval AGENT)"]
     width = max(map(len, FORMS))

@@ -64,4 +64,5 @@ __all__ = [
 
 register_game("TicTacToe", "mage_envs.games.tictactoe:TicTacToe")
 register_game("KuhnPoker", "mage_envs.games.kuhn_poker:KuhnPoker")
+register_game("Sokoban", "mage_envs.games.sokoban:Sokoban")
 load_plugins()

@@ -89,6 +89,8 @@ class HandResult(NamedTuple):
     """The learner's return in the game's own unit (chips; 1/0/-1)."""
     timeout: bool = False
     seat: int = 0
+    success: bool | None = None
+    """Whether the game itself calls the hand won (`TextGame.won`); None where the value says it, by its sign."""
 
 
 EpisodeReward = Callable[[Sequence[HandResult], int], float]
@@ -186,6 +188,18 @@ class TextGame(ABC):
             player, self.observe(player), self.legal_actions(), self.information_state(player), episode,
             self.history(),
         )  # fmt: skip
+
+    def won(self, player: int) -> bool | None:
+        """Whether the finished hand is a success for `player`; None where the sign of the return says it."""
+        return None
+
+    def return_if_stopped(self, player: int) -> float | None:
+        """The return of a hand that is stopped now for want of turns; None: whatever the protocol counts for one."""
+        return None
+
+    def metrics(self) -> Mapping[str, float]:
+        """What nobody at the table may know, by name, for logs and evaluation: `info["metrics"]`."""
+        return {}
 
     def is_success(self, hands: Sequence[HandResult]) -> bool:
         """Whether an episode of these hands succeeded; a timeout never does."""

@@ -65,7 +65,8 @@ class TextGameEnv(gym.Env[str, str]):
     the step, its result comes first. Reward: the game's own return of each hand that ended in the step (chips;
     1/0/-1), else 0. An illegal action pays 0 and spends a turn. Running out of `max_turns` answers in a hand
     terminates the episode as a timeout; the running and the unplayed hands then count `timeout_value`.
-    `info`: seat, legal_actions, invalid_reason; at the end also success, timeout and opponent.
+    `info`: seat, legal_actions, invalid_reason; at the end also success, timeout and opponent; `metrics` in games
+    that have some.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012  (Gymnasium's own annotation)
@@ -112,6 +113,8 @@ class TextGameEnv(gym.Env[str, str]):
         self._streams: Streams | None = None
         own_chance = isinstance(game, TableGame) and type(game).reset is TableGame.reset
         self._table_game = game if isinstance(game, TableGame) and own_chance else None
+        self.has_metrics = type(game).metrics is not TextGame.metrics
+        """Whether `info` holds `metrics`."""
         self._replies: Replies | None = None
         self._uniform: Callable[[], float] = _no_draw
 
@@ -196,7 +199,7 @@ class TextGameEnv(gym.Env[str, str]):
             player = game.current_player()
 
     def _end_hand(self, value: float, result: str) -> None:
-        self.hands.append(HandResult(value, False, self.seat))
+        self.hands.append(HandResult(value, False, self.seat, self.game.won(self.seat)))
         self.hand_result = result
         if len(self.hands) >= self.hands_per_episode:
             self.over = True
@@ -205,9 +208,14 @@ class TextGameEnv(gym.Env[str, str]):
             self._start_hand(len(self.hands))
 
     def time_out(self) -> None:
-        """Ends the episode as a timeout: the running and every unplayed hand count `timeout_value`."""
+        """Ends the episode as a timeout: the running and every unplayed hand count `timeout_value`.
+
+        The running hand counts what the game says of a hand that is stopped, where it says something.
+        """
+        value = self.game.return_if_stopped(self.seat)
         for hand in range(len(self.hands), self.hands_per_episode):
-            self.hands.append(HandResult(self.timeout_value, True, self.seat_of(hand)))
+            self.hands.append(HandResult(self.timeout_value if value is None else value, True, self.seat_of(hand)))
+            value = None
         self.hand_result = "You ran out of turns: the episode is over and not won."
         self.over = self.timed_out = True
 
@@ -265,7 +273,14 @@ class TextGameEnv(gym.Env[str, str]):
         if name is not None:
             seated = self.opponents.named(name)
         self.begin(seated, seat0 if seat is None else seat, SharedStream(rng))
-        return self.observation(), {"seat": self.seat, "legal_actions": self._legal(), "invalid_reason": None}
+        info = {"seat": self.seat, "legal_actions": self._legal(), "invalid_reason": None}
+        return self.observation(), self.with_metrics(info)
+
+    def with_metrics(self, info: dict[str, Any]) -> dict[str, Any]:
+        """`info`, to which the game's metrics were added where it has some."""
+        if self.has_metrics:
+            info["metrics"] = dict(self.game.metrics())
+        return info
 
     def _legal(self) -> tuple[str, ...]:
         return () if self.over else self.game.legal_actions()
@@ -280,8 +295,8 @@ class TextGameEnv(gym.Env[str, str]):
             reward = sum([hand.value for hand in self.hands[done:]])
         if not self._is_over():
             info = {"seat": self.seat, "legal_actions": self.game.legal_actions(), "invalid_reason": reason}
-            return self.observation(), reward, False, False, info
-        return self.observation(), reward, True, False, self._final_info(reason)
+            return self.observation(), reward, False, False, self.with_metrics(info)
+        return self.observation(), reward, True, False, self.with_metrics(self._final_info(reason))
 
     def _final_info(self, reason: str | None) -> dict[str, Any]:
         return {

@@ -83,7 +83,7 @@ def make_env(
         "seat": seat, "hands_per_episode": hands_per_episode, "max_turns": max_turns, "on_invalid": on_invalid,
         "render_mode": render_mode,
     }  # fmt: skip
-    if isinstance(rules, TableGame) and hands_per_episode == 1:
+    if isinstance(rules, TableGame) and hands_per_episode == 1 and type(rules).metrics is TextGame.metrics:
         return TableEnv(rules, opponents, **options)
     return TextGameEnv(rules, opponents, **options)
 

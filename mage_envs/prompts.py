@@ -68,6 +68,8 @@ class PlayView(NamedTuple):
     """Answers allowed per hand."""
     may_stop_early: bool = False
     """Whether a success ends the series."""
+    alone: bool = False
+    """Whether the game has one player, so that nobody plays against the learner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class ReflectView:
     """The episode to reflect on."""
     shown: Sequence[TurnRecord]
     """Its answers that the window shows."""
+    alone: bool = False
+    """Whether the game has one player."""
 
 
 class PromptStyle(Protocol):
@@ -135,6 +139,9 @@ def _transcript(turns: Sequence[TurnRecord], skipped: int = 0) -> str:
     return "\n".join(lines)
 
 
+_SAME_OPPONENT = "whoever plays against you, and how, stays the same throughout"
+
+
 class Prose:
     """The default style: full sentences, answers in `<action>` and `<remark>` tags."""
 
@@ -168,11 +175,11 @@ class Prose:
         return (
             f"# Task\n{view.rules}\n\n# How episode {record.index + 1} began\n{record.first_observation}\n\n"
             f"# Episode {record.index + 1} of {view.num_episodes}, which is over\n{_transcript(view.shown, skipped)}\n"
-            f"It ended with:\n{record.outcome}\n{_outcome(record)}\n\n{self._reflect_request()}"
+            f"It ended with:\n{record.outcome}\n{_outcome(record)}\n\n{self._reflect_request(view)}"
         )
 
     def continue_reflect(self, view: ReflectView) -> str:
-        return f"{view.record.outcome}\n{_outcome(view.record)}\n\n{self._reflect_request()}"
+        return f"{view.record.outcome}\n{_outcome(view.record)}\n\n{self._reflect_request(view)}"
 
     def remember_reflection(self, episode: int, text: str) -> str:
         return f"Your remark after episode {episode + 1}: {text}"
@@ -187,9 +194,10 @@ class Prose:
     @staticmethod
     def _series(view: PlayView) -> str:
         most = "up to " if view.may_stop_early else ""
+        same = "each starts from the same task" if view.alone else _SAME_OPPONENT
         return (
-            f" You play {most}{view.num_episodes} episodes in the same setting: whoever plays against you, and how, "
-            f"stays the same throughout. This is episode {view.episode + 1} of {view.num_episodes}."
+            f" You play {most}{view.num_episodes} episodes in the same setting: {same}. "
+            f"This is episode {view.episode + 1} of {view.num_episodes}."
         )
 
     @staticmethod
@@ -225,9 +233,10 @@ class Prose:
         )
 
     @staticmethod
-    def _reflect_request() -> str:
+    def _reflect_request(view: ReflectView) -> str:
+        about = "the setting" if view.alone else "the setting and about whoever you face"
         return (
-            "Another episode in the same setting follows. Say what this one shows about the setting and about whoever "
-            "you face, what went wrong or right, and how you will play next. End your reply with that plan inside "
+            f"Another episode in the same setting follows. Say what this one shows about {about}, what went wrong or "
+            "right, and how you will play next. End your reply with that plan inside "
             "tags, like this: <remark>your plan</remark>"
         )

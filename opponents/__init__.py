@@ -10,7 +10,7 @@
 Importing this registers the built-in ones and loads no search or solver. Exact game theory is `opponents.exact`.
 """
 
-from opponents import cfr, kuhn, mcts, minimax, patterns, switching, uniform  # noqa: F401  (they register)
+from opponents import cfr, kuhn, mcts, minimax, patterns, sokoban, switching, uniform  # noqa: F401  (they register)
 from opponents.language_model import LanguageModelPolicy
 from opponents.policies import DeclaresDeterminism
 from opponents.pools import Entry, OpponentPool, PoolSpec, as_pool, list_pools, register_pool

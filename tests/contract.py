@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils.env_checker import check_env
 
-from mage_envs import list_games
+from mage_envs import list_games, load_game
 from opponents import list_opponents
 
 GARBAGE = (
@@ -27,8 +27,8 @@ def opponents_of(game: str) -> list[str]:
 
 
 def pairs() -> list[tuple[str, str]]:
-    """(game, opponent) for everything registered."""
-    return [(game, name) for game in list_games() for name in opponents_of(game)]
+    """(game, opponent) for everything registered that has a seat for one."""
+    return [(game, name) for game in list_games() if load_game(game).num_players > 1 for name in opponents_of(game)]
 
 
 def scripted_reply(info: dict[str, Any], meta: bool, rng: np.random.Generator) -> str:

@@ -123,8 +123,12 @@ def _next_reply(plays: list[str], remarks: list[str], info: dict[str, Any], env:
 
 
 def playthrough(name: str) -> str:
+    """The whole exchange of a scene of this file, as text."""
+    return exchange(SCENES[name])
+
+
+def exchange(scene: Scene) -> str:
     """The whole exchange of a scene, as text."""
-    scene = SCENES[name]
     meta = "Meta" in scene.env_id
     env = gym.make(scene.env_id, disable_env_checker=True, **scene.options)
     options = " ".join(f"{key}={value!r}" for key, value in scene.options.items())

@@ -22,6 +22,8 @@ class MemoryView:
     """Whether the chat already shows the last episode, so that a request need not repeat it."""
     window: int
     """Most turns of an episode that a prompt shows."""
+    alone: bool = False
+    """Whether the game has one player."""
 
     def shown(self, record: EpisodeRecord) -> Sequence[TurnRecord]:
         """The newest turns of `record` that the window holds, cut from the turns really played."""
@@ -30,7 +32,7 @@ class MemoryView:
     def reflect_prompt(self) -> str:
         """The style's request to reflect on the last episode."""
         record = self.records[-1]
-        view = ReflectView(self.rules, self.num_episodes, record, self.shown(record))
+        view = ReflectView(self.rules, self.num_episodes, record, self.shown(record), self.alone)
         return self.style.continue_reflect(view) if self.continuing else self.style.reflect(view)
 
 

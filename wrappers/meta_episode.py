@@ -251,8 +251,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     def _view(self) -> MemoryView:
         game = self.game_env.game
         return MemoryView(
-            game.rules, self.num_episodes, self.records, self.style, bool(self._chat), game.reflect_window
-        )
+            game.rules, self.num_episodes, self.records, self.style, bool(self._chat), game.reflect_window,
+            alone=game.num_players == 1,
+        )  # fmt: skip
 
     def _ask_reflect(self, request: str) -> None:
         self.phase = "reflect"
@@ -269,6 +270,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             omitted=len(self._turns) - len(turns), memory="" if continuing else self.memory.render(self._view()),
             last=last, previous=self._unseen_end(last), hand=len(env.hands), hands=env.hands_per_episode,
             max_turns=env.max_turns, may_stop_early=self.protocol.early_stop,
+            alone=game.num_players == 1,
         )  # fmt: skip
         self._put(self.style.continue_play(view) if continuing else self.style.play(view))
 
@@ -335,7 +337,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             info |= {"success": record.success, "timeout": record.timeout}
         if self._reveals or self.over:
             info["opponent"] = self._seated.name
-        return info
+        return env.with_metrics(info)
 
     @property
     def opponent_name(self) -> str:

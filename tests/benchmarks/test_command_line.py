@@ -83,6 +83,7 @@ def test_named_panel_and_list():
     (["eval", "policy:cfr", *KUHN, "--rows", "0"], "at least one row"),
     (["eval", "policy:cfr", "--panel", "kuhn-trian"], "Did you mean 'kuhn-train'?"),
     (["eval", "policy:cfr", "--panel", "kuhn-train", "--rows", "3"], "--panel fixes its rows"),
+    (["eval", "scripted:first", "--panel", "sokoban-eval-1box", "--env-kwargs", '{"boxes": 2}'], "fixes boxes"),
     (["eval", "policy:cfr", "--panel", "kuhn-train", "--env", "mage/TicTacToe-Meta-v0"], "is played in mage/Kuhn"),
     (["eval", "model:nowhere"], "there is no such folder"),
     (["eval", ".", *KUHN], "holds no mage.json"),

@@ -17,6 +17,10 @@ GOLDEN = {
     "kuhn-paper-unseen": "e13c1bd3e233d6c985023fcc714e84ce59d18610c04db577a5544024ec1ccb96",
     "tictactoe-paper": "bcbf27c98927f56d86df656704c90fa53ffab8b1a62746c9e0051bfac9ebd360",
     "tictactoe-paper-unseen": "d8fa59dc4cc17e35e49fa71bc6a3affa59a4adef82da3013c92157abf819df04",
+    "sokoban-train": "3bef8ca60063b5510e2ab5024ae4f8e50fe05615d6e85e4df112e3e83ce74904",
+    "sokoban-eval-2box": "b1cd5f4698e194af7c421ae1fbae5ee9181db5a7a993bca3156472f090acfbbb",
+    "sokoban-eval-1box": "13c95bd6709c0124e877ed6e224da21e2415b200f1f65f82d64881308a68f859",
+    "sokoban-eval-3box": "427b8ca0f3188d7e32e134cc9bf4cb0bf022606706c22c626172a7f110397ca7",
 }
 
 
@@ -43,11 +47,12 @@ def test_fingerprints():
     # sha256 of [{"env_id":"mage/KuhnPoker-Meta-v0","opponent":"cfr","seat":0,"seed":1}]
     assert fingerprint(one) == "60e5bfe54fa352e3fe757e43dca15f4198119d68649c5863619fbcb02db539c2"
     assert fingerprint(one) != fingerprint((Task(KUHN, "cfr", 1, 1),))
+    assert fingerprint(one) == fingerprint(one, {}) != fingerprint(one, {"boxes": 1})
 
 
 @pytest.mark.parametrize("name", PANELS)
 def test_named_panels_never_change(name):
-    assert fingerprint(named_panel(name).tasks()) == GOLDEN[name]
+    assert named_panel(name).fingerprint() == GOLDEN[name]
 
 
 def test_held_out_opponents_are_held_out():

@@ -1,0 +1,214 @@
+"""Sokoban.
+
+Rules: the player walks up, down, left and right on floor, and pushes a box by walking against it where the cell
+behind the box is free. The level is solved when every box is on a target. A move against a wall, or against a box
+that cannot give way, is legal and changes nothing.
+Actions: one to three of `up`, `down`, `left`, `right`, comma separated, in any case. What follows the move that
+solves the level is not executed.
+Observation: the board, a numbered row a line: `#` wall, `_` floor, `O` target, `√` box on a target, `X` box,
+`P` player, `S` player on a target; at the end a line that says so.
+Returns: gym-sokoban's rewards, summed over the executed moves: -0.1 a move, +1 for a box pushed onto a target, -1
+for one pushed off, +10 when solved. A level that starts with boxes on targets pays nothing for those.
+Versions: v0.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+
+import numpy as np
+
+from mage_envs.core import EpisodeReward, HandResult, IllegalAction, TextGame
+from mage_envs.games.sokoban.boxoban import FileRooms
+from mage_envs.games.sokoban.gym_sokoban import GymSokobanRooms
+from mage_envs.games.sokoban.level import MOVES, Drawing, offsets, step
+from mage_envs.games.sokoban.rooms import RetrogradeRooms, Room, RoomSource
+
+MOVES_PER_TURN = 3
+SIZES = range(5, 21)
+BOXES = range(1, 5)
+DEFAULTS = {"boxes": 2, "size": 6, "min_moves": 5, "max_moves": 21}
+GENERATORS: Mapping[str, Callable[[int, int, tuple[int, int]], RoomSource]] = {
+    "retrograde": RetrogradeRooms,
+    "gym-sokoban": GymSokobanRooms,
+}
+_TURNS = {
+    ", ".join(MOVES[move] for move in moves): moves
+    for count in range(1, MOVES_PER_TURN + 1)
+    for moves in product(range(4), repeat=count)
+}
+"""The 84 action texts, canonically spelt, with the moves' indices."""
+_COMPACT = {text.replace(" ", ""): text for text in _TURNS}
+_EXPECTED = (*MOVES, "or up to three of these, separated by commas")
+
+
+class _Position:
+    """One position of the running level; made when first seen, then kept."""
+
+    __slots__ = ("after", "boxes", "placed", "player", "text")
+
+    def __init__(self, boxes: int, player: int, placed: int, text: str) -> None:
+        self.boxes = boxes
+        self.player = player
+        self.placed = placed
+        """Boxes on targets."""
+        self.text = text
+        self.after: list[_Position | None] = [None, None, None, None]
+        """Where each move leads, once it is known."""
+
+
+def solved_reward(hands: Sequence[HandResult], planned: int) -> float:
+    """+10 when every hand so far is solved, else -10."""
+    if not hands:
+        return 0.0
+    return 10.0 if all(hand.success for hand in hands) else -10.0
+
+
+def raw_reward(hands: Sequence[HandResult], planned: int) -> float:
+    """gym-sokoban's rewards, summed, as the released code pays."""
+    return sum(hand.value for hand in hands)
+
+
+class Sokoban(TextGame):
+    """Sokoban; see the module's text for rules, actions, observation and returns.
+
+    `generator`: `"retrograde"` (default), `"gym-sokoban"`, or the path of a level file in Boxoban's format or of a
+    folder of them. The generators make square rooms of `size` cells a side, walls included (6), with `boxes` boxes
+    (2), whose shortest solution has `min_moves` (5) to `max_moves` (21) moves; level files take none of these.
+    """
+
+    name = "Sokoban"
+    num_players = 1
+    rules = (
+        "Sokoban. Push every box onto a target. You walk up, down, left or right on the board; walking against a box "
+        "pushes it one cell further, if the cell behind it is free. You cannot pull a box, nor push two at once, nor "
+        "walk through walls; a move that is blocked changes nothing. The board is shown row by row: # is a wall, _ is "
+        "floor, O is a target, X is a box, √ is a box on a target, P is you, S is you on a target. An action is one "
+        "to three of the moves up, down, left, right, separated by commas, as in: up, up, left. They are carried out "
+        "in order, and the episode ends as soon as every box is on a target."
+    )
+    min_return = -2.1
+    max_return = 14.0
+    max_turns = 7
+    length_penalty = 1.0
+    rewards: Mapping[str, EpisodeReward] = {"task": solved_reward, "released": raw_reward}  # type: ignore[misc]
+
+    def __init__(
+        self,
+        generator: str | os.PathLike[str] = "retrograde",
+        *,
+        boxes: int | None = None,
+        size: int | None = None,
+        min_moves: int | None = None,
+        max_moves: int | None = None,
+    ) -> None:
+        given = {"boxes": boxes, "size": size, "min_moves": min_moves, "max_moves": max_moves}
+        self._rooms = _room_source(generator, {name: value for name, value in given.items() if value is not None})
+        self.executed = 0
+        """Moves executed in this hand."""
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self.room: Room = self._rooms.draw(rng)
+        level = self.room.level
+        self._all = level.targets.bit_count()
+        self._offsets = offsets(level.width)
+        self._drawing = Drawing(level)
+        self._positions: dict[tuple[int, int], _Position] = {}
+        self._position = self._place(level.boxes, level.player)
+        self._placed_first = self._position.placed
+        self.executed = 0
+
+    def _place(self, boxes: int, player: int) -> _Position:
+        position = self._positions.get((boxes, player))
+        if position is None:
+            placed = (boxes & self.room.level.targets).bit_count()
+            text = self._drawing.text(boxes, player)
+            if placed == self._all:
+                text += "\nThe level is solved: every box is on a target."
+            position = self._positions[boxes, player] = _Position(boxes, player, placed, text)
+        return position
+
+    def _follow(self, position: _Position, move: int) -> _Position:
+        after = self._place(*step(self.room.level.floor, position.boxes, position.player, self._offsets[move]))
+        position.after[move] = after
+        return after
+
+    def current_player(self) -> int | None:
+        return None if self._position.placed == self._all else 0
+
+    def legal_actions(self) -> tuple[str, ...]:
+        """The four single moves; up to three, comma separated, are legal too."""
+        return () if self._position.placed == self._all else MOVES
+
+    def observe(self, player: int) -> str:
+        return self._position.text
+
+    def canonical(self, action: str) -> str:
+        if action in _TURNS or len(action) > 100:
+            return action
+        return _COMPACT.get("".join(action.lower().split()) if _is_words(action) else "", action)
+
+    def apply(self, action: str) -> None:
+        moves = _TURNS.get(action) or _TURNS.get(self.canonical(action))
+        position = self._position
+        if moves is None or position.placed == self._all:
+            raise IllegalAction(action, _EXPECTED)
+        for move in moves:
+            position = position.after[move] or self._follow(position, move)
+            self.executed += 1
+            if position.placed == self._all:
+                break
+        self._position = position
+
+    def returns(self) -> tuple[float, ...]:
+        return (self.so_far() if self.current_player() is None else 0.0,)
+
+    def so_far(self) -> float:
+        """The rewards of the moves executed so far, summed."""
+        placed = self._position.placed
+        return (10 * (placed - self._placed_first) + 100 * (placed == self._all) - self.executed) / 10
+
+    def return_if_stopped(self, player: int) -> float:
+        return self.so_far()
+
+    def won(self, player: int) -> bool:
+        return self._position.placed == self._all
+
+    def is_success(self, hands: Sequence[HandResult]) -> bool:
+        return bool(hands) and all(hand.success for hand in hands)
+
+    def metrics(self) -> dict[str, float]:
+        """`distance_to_goal` in moves and `dead` (0 or 1); what a search of bounded size cannot tell is left out."""
+        position, search = self._position, self.room.search
+        distance = search.distance(position.boxes, position.player)
+        if distance is not None:
+            return {"distance_to_goal": float(distance), "dead": 0.0}
+        return {"dead": 1.0} if search.complete else {}
+
+
+def _is_words(action: str) -> bool:
+    """Whether blanks stand only beside words, so that leaving them out joins no letters."""
+    return all(" " not in part.strip() and len(part.split()) == 1 for part in action.split(","))
+
+
+def _room_source(generator: str | os.PathLike[str], given: Mapping[str, int]) -> RoomSource:
+    make = GENERATORS.get(generator) if isinstance(generator, str) else None
+    if make is None:
+        if not os.path.exists(generator):
+            raise ValueError(
+                f"generator={str(generator)!r} is unknown; choose one of: {', '.join(map(repr, GENERATORS))}, "
+                "or give the path of a level file."
+            )
+        if given:
+            raise ValueError(f"A level file fixes its levels: leave {', '.join(given)} out.")
+        return FileRooms(generator)
+    chosen = {**DEFAULTS, **given}
+    for name, allowed in (("boxes", BOXES), ("size", SIZES)):
+        if chosen[name] not in allowed:
+            raise ValueError(f"{name}={chosen[name]!r} must be a whole number from {allowed[0]} to {allowed[-1]}.")
+    low, high = chosen["min_moves"], chosen["max_moves"]
+    if not 1 <= low <= high:
+        raise ValueError(f"min_moves={low!r} and max_moves={high!r} must be whole numbers with 1 <= min <= max.")
+    return make(chosen["size"], chosen["boxes"], (low, high))

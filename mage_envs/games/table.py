@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -28,17 +28,6 @@ class GameNode(Protocol):
     def children(self) -> Mapping[str, GameNode]: ...
 
     def turn(self) -> Turn: ...
-
-
-class EnumerableGame(Protocol):
-    """A game whose whole tree is at hand: chance draws one root, then only players move."""
-
-    name: ClassVar[str]
-    num_players: ClassVar[int]
-
-    def roots(self) -> Sequence[tuple[float, GameNode]]:
-        """The roots with their probabilities."""
-        ...
 
 
 class TableNode:

@@ -27,17 +27,18 @@ def table(summary: Summary, controls: Sequence[Row] = ()) -> str:
     measure = "success rate" if wins else f"{summary.unit} per hand"
     head = f"{summary.agent} in {summary.env_id}" + (f" ({summary.panel})" if summary.panel else "")
     episodes = max(len(row.episodes) for row in rows)
-    columns = ["opponent", *(f"episode {k}" for k in range(1, episodes + 1))]
+    columns = [summary.rows_are, *(f"episode {k}" for k in range(1, episodes + 1))]
     columns += [f"gain 1 to {episodes}"] if episodes > 1 else []
     columns += ["no information", "ceiling", "share"]
     main = [_headline(row, summary, episodes) for row in rows]
     rates = [_rates(row, summary, episodes) for row in rows]
-    rate_columns = ["opponent", *(f"pass@{k}" for k in range(1, episodes + 1))]
+    rate_columns = [summary.rows_are, *(f"pass@{k}" for k in range(1, episodes + 1))]
     rate_columns += ["n"] if wins else [*(f"success {k}" for k in range(1, episodes + 1)), "n"]
     rate_columns += ["draws", "timeouts", "invalid", "failed"]
     title = f"{measure[0].upper()}{measure[1:]} with 95% intervals; exact values for episode {episodes}"
     further = "Success within the first k episodes (pass@k) and in each; shares of episodes, of answers, and failures"
     lines = [head, "", title, *_aligned(columns, main), "", further, *_aligned(rate_columns, rates)]
+    lines += _metrics(rows, summary, episodes)
     return "\n".join(lines) + "\n"
 
 
@@ -69,6 +70,19 @@ def _rates(row: Row, summary: Summary, episodes: int) -> list[str]:
     draws = sum(episode.draws for episode in row.episodes) / count
     timeouts = sum(episode.timeouts for episode in row.episodes) / count
     return [*cells, f"{draws:.1%}", f"{timeouts:.1%}", f"{row.invalid:.1%}", str(row.failures)]
+
+
+def _metrics(rows: Sequence[Row], summary: Summary, episodes: int) -> list[str]:
+    """The lines of the game's own metrics; none where it has none."""
+    names = sorted({name for row in rows for episode in row.episodes for name in episode.metrics})
+    if not names:
+        return []
+    columns = [summary.rows_are, *(f"{name} {k}" for name in names for k in range(1, episodes + 1))]
+    cells = []
+    for row in rows:
+        found = [row.episodes[k].metrics if k < len(row.episodes) else {} for k in range(episodes)]
+        cells.append([row.opponent or "all", *(_number(one.get(name)) for name in names for one in found)])
+    return ["", "The game's metrics at the end of each episode, means", *_aligned(columns, cells)]
 
 
 def _interval(estimate: Estimate | None, signed: bool = False) -> str:

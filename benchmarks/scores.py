@@ -7,8 +7,9 @@ meta-episode has a seed of its own, this is clustering by meta-episode.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,8 @@ class EpisodeScore:
     draws: float
     """Share of episodes with a total of 0."""
     timeouts: float
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """The game's own metrics at the episode's end, each the mean over the meta-episodes that have it."""
 
     def measure(self, objective: Objective) -> Measure:
         return self.returns if objective == "returns" else self.success
@@ -114,7 +117,7 @@ class EpisodeScore:
 
 @dataclass(frozen=True)
 class Row:
-    """One opponent, or the weighted mean over all of them."""
+    """One opponent, or category of task where nobody else plays, or the weighted mean over all of them."""
 
     opponent: str
     weight: float
@@ -144,6 +147,8 @@ class Summary:
     """The headline measure."""
     rows: tuple[Row, ...]
     overall: Row
+    rows_are: str = "opponent"
+    """What a row stands for: an `opponent`, or `tasks` of one category."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -164,7 +169,8 @@ def _read_row(data: Mapping[str, Any]) -> Row:
         return Measure(Estimate(**part["estimate"]), part["ceiling"], part["uninformed"])
 
     episodes = tuple(
-        EpisodeScore(measure(e["returns"]), measure(e["success"]), e["draws"], e["timeouts"]) for e in data["episodes"]
+        EpisodeScore(measure(e["returns"]), measure(e["success"]), e["draws"], e["timeouts"], e.get("metrics", {}))
+        for e in data["episodes"]
     )
     return Row(**{
         **data, "episodes": episodes, "gain": read(data["gain"]), "success_gain": read(data["success_gain"]),
@@ -173,8 +179,8 @@ def _read_row(data: Mapping[str, Any]) -> Row:
 
 
 def headline(game: TextGame) -> Objective:
-    """Success where the task is to win, the game's own unit where it is to win much."""
-    return "success" if game.rewards.get("task") is outcome_reward else "returns"
+    """Success where the task is to win or to solve, the game's own unit where it is to win much."""
+    return "success" if game.num_players == 1 or game.rewards.get("task") is outcome_reward else "returns"
 
 
 def summarise(
@@ -186,29 +192,32 @@ def summarise(
     agent: str = "",
     panel: str = "",
 ) -> Summary:
-    """Scores per opponent and over all of them by `weights` (default: equally).
+    """Scores per opponent and over all of them by `weights` (default: equally), in games of one player per category
+    of task and over all tasks.
 
     `pool`: the opponents among which the policy without information expects to be (default: those met, by weight).
     `game` must not be one that is played. Raises ValueError without trajectories or with a weight missing.
     """
-    names = list(dict.fromkeys(t.opponent for t in trajectories))
+    names = list(dict.fromkeys(label(t) for t in trajectories))
     if not names:
         raise ValueError("There is nothing to score: no meta-episode was played.")
     if weights is not None and set(weights) != set(names):
         raise ValueError(f"weights must name the opponents met, {', '.join(names)}; got {', '.join(weights)}.")
-    given = weights or dict.fromkeys(names, 1.0)
+    alone = game.num_players == 1
+    counts = Counter(label(t) for t in trajectories)
+    given = weights or {name: float(counts[name]) if alone else 1.0 for name in names}
     shares = {name: given[name] / sum(given.values()) for name in names}
     objective = headline(game)
     exact = _ExactValues(game, pool or shares)
     rows = []
     for name in names:
-        mine = [t for t in trajectories if t.opponent == name]
+        mine = [t for t in trajectories if label(t) == name]
         rows.append(_row(name, shares[name], mine, {name: 1.0}, objective, exact))
-    overall = _row(
-        "all, weighted" if len(set(given.values())) > 1 else "all", 1.0, trajectories, shares, objective, exact
-    )
+    title = "all, weighted" if weights and len(set(weights.values())) > 1 else "all"
+    overall = _row(title, 1.0, trajectories, shares, objective, exact)
     env_id = trajectories[0].task.env_id
-    return Summary(agent, env_id, panel, game.unit, objective, tuple(rows), overall)
+    rows_are = "tasks" if alone else "opponent"
+    return Summary(agent, env_id, panel, game.unit, objective, tuple(rows), overall, rows_are)
 
 
 def _row(
@@ -236,6 +245,11 @@ def _row(
     )  # fmt: skip
 
 
+def label(trajectory: Trajectory) -> str:
+    """What a trajectory is counted under: its opponent, or the category of its task."""
+    return trajectory.opponent or trajectory.category or ""
+
+
 def per_hand(episode: EpisodeResult) -> float:
     """The learner's mean return per hand, in the game's unit."""
     return episode.value / max(episode.hands, 1)
@@ -245,7 +259,7 @@ def _mean(
     trajectories: Sequence[Trajectory], values: Sequence[float], weights: Mapping[str, float], proportion: bool = False
 ) -> Estimate:
     seeds = [t.task.seed for t in trajectories]
-    return estimate(values, seeds, [t.opponent for t in trajectories], weights, proportion)
+    return estimate(values, seeds, [label(t) for t in trajectories], weights, proportion)
 
 
 def _episode_score(
@@ -275,6 +289,10 @@ def _episode_score(
         measure(_mean(played, [float(e.success) for e in results], weights, proportion=True), "success"),
         draws=_mean(played, [float(e.value == 0 and not e.timeout) for e in results], weights).mean,
         timeouts=_mean(played, [float(e.timeout) for e in results], weights).mean,
+        metrics={
+            name: float(np.mean([e.metrics[name] for e in results if name in e.metrics]))
+            for name in sorted({name for e in results for name in e.metrics})
+        },
     )
 
 

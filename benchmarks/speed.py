@@ -139,10 +139,10 @@ def spiel_steps(short_name: str, steps: int) -> Work:
 def pettingzoo_steps(steps: int) -> Work | None:
     """PettingZoo's own Tic-Tac-Toe, either player's moves; None where its extras are not installed."""
     try:
-        from pettingzoo.classic import tictactoe_v3
+        from pettingzoo.classic.tictactoe.tictactoe import env as make
     except (ImportError, gym.error.DependencyNotInstalled):
         return None
-    env = tictactoe_v3.env()
+    env = make()
 
     def work() -> int:
         env.reset()

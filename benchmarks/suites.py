@@ -55,7 +55,8 @@ def players_of(env_id: str) -> int:
 
 def fingerprint(tasks: Sequence[Task], env_kwargs: Mapping[str, Any] | None = None) -> str:
     """SHA-256 over the tasks' JSON, and over the environment's options where the panel fixes some."""
-    text = json.dumps([asdict(task) for task in tasks], sort_keys=True, separators=(",", ":"))
+    given = [{key: value for key, value in asdict(task).items() if (key, value) != ("task_id", None)} for task in tasks]
+    text = json.dumps(given, sort_keys=True, separators=(",", ":"))
     if env_kwargs:
         text += json.dumps(dict(env_kwargs), sort_keys=True, separators=(",", ":"))
     return sha256(text.encode()).hexdigest()

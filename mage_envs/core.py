@@ -123,6 +123,8 @@ class TextGame(ABC):
     max_return: ClassVar[float] = 1.0
     max_turns: ClassVar[int] = 20
     """Default limit of the learner's answers per hand."""
+    turn_limits: ClassVar[Mapping[str, int]] = {}
+    """Named limits for meta-episodes where they are not `max_turns`: `task` (protocol adaptive), `released` (paper)."""
     length_penalty: ClassVar[float] = 0.0
     """c_len of the length penalty."""
     invalid_penalty: ClassVar[float] = 0.5
@@ -201,6 +203,19 @@ class TextGame(ABC):
         """What nobody at the table may know, by name, for logs and evaluation: `info["metrics"]`."""
         return {}
 
+    def task_id(self) -> str | None:
+        """Id of the task that is played (a goal, a game file); None where the game has no such ids."""
+        return None
+
+    def choose(self, task_id: str | None) -> None:
+        """The following resets play this task; None: tasks are drawn again. Raises ValueError for an unknown id."""
+        if task_id is not None:
+            raise ValueError(f"{self.name} has no tasks to choose from; leave task={task_id!r} out.")
+
+    def category(self) -> str | None:
+        """Class of the running task, for tables and logs ("2 boxes"); None where there is one kind only."""
+        return None
+
     def is_success(self, hands: Sequence[HandResult]) -> bool:
         """Whether an episode of these hands succeeded; a timeout never does."""
         return sum(hand.value for hand in hands) > 0 and not any(hand.timeout for hand in hands)
@@ -216,3 +231,5 @@ class Task:
     seat: int | None = None
     """Seat of the first hand (seat0); None: from the seed."""
     seed: int = 0
+    task_id: str | None = None
+    """The game's own id of what is played (a goal, a game file); None: drawn by the seed."""

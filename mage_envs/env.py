@@ -65,12 +65,13 @@ class TextGameEnv(gym.Env[str, str]):
     the step, its result comes first. Reward: the game's own return of each hand that ended in the step (chips;
     1/0/-1), else 0. An illegal action pays 0 and spends a turn. Running out of `max_turns` answers in a hand
     terminates the episode as a timeout; the running and the unplayed hands then count `timeout_value`.
-    `info`: seat, legal_actions, invalid_reason; at the end also success, timeout and opponent; `metrics` in games
-    that have some.
+    `info`: seat, legal_actions, invalid_reason; at the end also success, timeout and opponent; in games that have
+    them, `metrics`, `task` (its id) and `category`.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012  (Gymnasium's own annotation)
-    observation_keys: ClassVar[tuple[str, ...]] = ("opponent", "seat")
+    option_keys: ClassVar[tuple[str, ...]] = ("opponent", "seat", "task")
+    """What `reset(options=...)` may hold."""
 
     def __init__(
         self,
@@ -113,8 +114,12 @@ class TextGameEnv(gym.Env[str, str]):
         self._streams: Streams | None = None
         own_chance = isinstance(game, TableGame) and type(game).reset is TableGame.reset
         self._table_game = game if isinstance(game, TableGame) and own_chance else None
-        self.has_metrics = type(game).metrics is not TextGame.metrics
-        """Whether `info` holds `metrics`."""
+        rules = type(game)
+        self._tells_metrics = rules.metrics is not TextGame.metrics
+        self._tells_task = rules.task_id is not TextGame.task_id
+        self._tells_category = rules.category is not TextGame.category
+        self._chosen: str | None = None
+        """The task that the last reset asked for."""
         self._replies: Replies | None = None
         self._uniform: Callable[[], float] = _no_draw
 
@@ -261,26 +266,42 @@ class TextGameEnv(gym.Env[str, str]):
     # -- Gymnasium ------------------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Starts an episode. `options`: `opponent` (registered name) and `seat` (of the first hand)."""
+        """Starts an episode. `options`: `opponent` (registered name), `seat` (of the first hand), `task` (its id)."""
         super().reset(seed=seed)
         rng = self.np_random
-        if options:
-            name, seat = read_options(options, self.observation_keys, self.game.num_players)
-        else:
-            name = seat = None
+        name, seat = self.read_options(options)
         seat0 = self.draw_seat(rng)
         seated = self.opponents.draw(rng)
         if name is not None:
             seated = self.opponents.named(name)
         self.begin(seated, seat0 if seat is None else seat, SharedStream(rng))
         info = {"seat": self.seat, "legal_actions": self._legal(), "invalid_reason": None}
-        return self.observation(), self.with_metrics(info)
+        return self.observation(), self.tell(info)
 
-    def with_metrics(self, info: dict[str, Any]) -> dict[str, Any]:
-        """`info`, to which the game's metrics were added where it has some."""
-        if self.has_metrics:
+    def tell(self, info: dict[str, Any]) -> dict[str, Any]:
+        """`info`, to which the game's metrics, task and category were added where it has some."""
+        if self._tells_metrics:
             info["metrics"] = dict(self.game.metrics())
+        if self._tells_task:
+            info["task"] = self.game.task_id()
+        if self._tells_category:
+            info["category"] = self.game.category()
         return info
+
+    def read_options(self, options: dict[str, Any] | None) -> tuple[str | None, int | None]:
+        """Reads the options of `reset`: tells the game the task; returns opponent and seat. Raises for unknown keys."""
+        given = options or {}
+        unknown = sorted(set(given) - set(self.option_keys))
+        if unknown:
+            raise ValueError(f"reset(options=...) has unknown keys {unknown}; known: {', '.join(self.option_keys)}.")
+        seat, players = given.get("seat"), self.game.num_players
+        if seat is not None and seat not in range(players):
+            raise ValueError(f"reset(options={{'seat': {seat!r}}}) must be a seat from 0 to {players - 1}.")
+        task = given.get("task")
+        if task != self._chosen:
+            self.game.choose(task)
+            self._chosen = task
+        return given.get("opponent"), seat
 
     def _legal(self) -> tuple[str, ...]:
         return () if self.over else self.game.legal_actions()
@@ -295,8 +316,8 @@ class TextGameEnv(gym.Env[str, str]):
             reward = sum([hand.value for hand in self.hands[done:]])
         if not self._is_over():
             info = {"seat": self.seat, "legal_actions": self.game.legal_actions(), "invalid_reason": reason}
-            return self.observation(), reward, False, False, self.with_metrics(info)
-        return self.observation(), reward, True, False, self.with_metrics(self._final_info(reason))
+            return self.observation(), reward, False, False, self.tell(info)
+        return self.observation(), reward, True, False, self.tell(self._final_info(reason))
 
     def _final_info(self, reason: str | None) -> dict[str, Any]:
         return {
@@ -323,14 +344,3 @@ def check_positive(name: str, value: int) -> None:
     """Raises ValueError unless `value` is a positive whole number."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name}={value!r} must be a whole number of at least 1.")
-
-
-def read_options(options: dict[str, Any], known: tuple[str, ...], players: int) -> tuple[str | None, int | None]:
-    """Reads `opponent` and `seat` from the options of `reset`; unknown keys are an error."""
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise ValueError(f"reset(options=...) has unknown keys {unknown}; known: {', '.join(known)}.")
-    seat = options.get("seat")
-    if seat is not None and seat not in range(players):
-        raise ValueError(f"reset(options={{'seat': {seat!r}}}) must be a seat from 0 to {players - 1}.")
-    return options.get("opponent"), seat

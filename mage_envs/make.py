@@ -83,7 +83,7 @@ def make_env(
         "seat": seat, "hands_per_episode": hands_per_episode, "max_turns": max_turns, "on_invalid": on_invalid,
         "render_mode": render_mode,
     }  # fmt: skip
-    if isinstance(rules, TableGame) and hands_per_episode == 1 and type(rules).metrics is TextGame.metrics:
+    if isinstance(rules, TableGame) and hands_per_episode == 1 and TableEnv.suits(rules):
         return TableEnv(rules, opponents, **options)
     return TextGameEnv(rules, opponents, **options)
 
@@ -115,7 +115,8 @@ def make_meta_env(
     terms = as_protocol(protocol)
     env = TextGameEnv(
         rules, opponents, seat=seat or terms.seat, hands_per_episode=hands_per_episode,
-        max_turns=max_turns, on_invalid=on_invalid, timeout_value=terms.timeout_value(rules), render_mode=render_mode,
+        max_turns=terms.max_turns(rules) if max_turns is None else max_turns, on_invalid=on_invalid,
+        timeout_value=terms.timeout_value(rules), render_mode=render_mode,
     )  # fmt: skip
     return MetaEpisode(
         env, num_episodes=num_episodes, protocol=protocol, memory=memory, context=context, style=style,

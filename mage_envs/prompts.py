@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from mage_envs.core import HandResult, Turn
@@ -38,6 +38,8 @@ class EpisodeRecord:
     timeout: bool
     unit: str
     hands: tuple[HandResult, ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """The game's metrics at the end; no prompt shows them."""
 
 
 class PlayView(NamedTuple):

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from mage_envs.core import HandResult
-from mage_envs.env import OpponentSource, TextGameEnv, read_options
+from mage_envs.core import HandResult, TextGame
+from mage_envs.env import OpponentSource, TextGameEnv
 from mage_envs.games.table import TableGame, TableNode
 from mage_envs.randomness import SharedStream, Uniforms
 
@@ -40,6 +40,14 @@ class TableEnv(TextGameEnv):
 
     game: TableGame
 
+    @staticmethod
+    def suits(game: TableGame) -> bool:
+        """Whether `info` holds nothing but what every game tells."""
+        rules = type(game)
+        return (rules.metrics, rules.task_id, rules.category) == (
+            TextGame.metrics, TextGame.task_id, TextGame.category,
+        )  # fmt: skip
+
     def __init__(self, game: TableGame, opponents: OpponentSource, **options: Any) -> None:
         super().__init__(game, opponents, **options)
         self._ends: tuple[dict[TableNode, End], ...] = ({}, {})
@@ -57,7 +65,7 @@ class TableEnv(TextGameEnv):
         seat = int(random() * 2) if self._always is None else self._always
         seated = self.opponents.draw(self._draws)
         if options:
-            name, chosen = read_options(options, self.observation_keys, 2)
+            name, chosen = self.read_options(options)
             seat = seat if chosen is None else chosen
             seated = seated if name is None else self.opponents.named(name)
         self.seated = seated

@@ -3,13 +3,17 @@
 import subprocess
 import sys
 import threading
+import warnings
 
 import gymnasium as gym
 import pytest
-from pettingzoo.test import api_test, seed_test
 
 import mage_envs
 from tests.contract import GARBAGE, check_id, pairs, transcript
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # with pygame installed, PettingZoo imports deprecated modules of its own
+    from pettingzoo.test import api_test, seed_test
 
 PAIRS = pairs()
 GAMES = mage_envs.list_games()

@@ -10,9 +10,11 @@ from trainer.trajectory import EpisodeResult, Trajectory
 
 
 def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Reward, chips (or the game's unit) per hand and success per episode, also per opponent; failures and lengths.
+    """Reward, chips (or the game's unit) per hand and success per episode, also per opponent and per category of task;
+    the game's own metrics; failures and lengths.
 
-    Keys: `reward`, `reward/episode_1`, `value/episode_1`, `success/episode_1`, `value/episode_1/<opponent>`, ...
+    Keys: `reward`, `reward/episode_1`, `value/episode_1`, `success/episode_1`, `value/episode_1/<opponent>`,
+    `success/episode_1/<category>`, `metrics/<name>/episode_1`, ...
     Episodes count from 1. Failed meta-episodes count in `failures` only.
     """
     sound = [trajectory for trajectory in trajectories if trajectory.failure is None]
@@ -24,7 +26,9 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     for trajectory in sound:
         for number, episode in enumerate(trajectory.episodes, start=1):
             played[f"episode_{number}"].append(episode)
-            played[f"episode_{number}/{trajectory.opponent}"].append(episode)
+            for part in (trajectory.opponent, trajectory.category):
+                if part:
+                    played[f"episode_{number}/{part}"].append(episode)
     for key, episodes in sorted(played.items()):
         metrics |= _episode_metrics(key, episodes)
     rewards = [sum(episode.reward for episode in trajectory.episodes) for trajectory in sound]
@@ -35,7 +39,12 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 def _episode_metrics(key: str, episodes: Sequence[EpisodeResult]) -> dict[str, float]:
     hands = sum(episode.hands for episode in episodes)
+    totals: dict[str, list[float]] = defaultdict(list)
+    for episode in episodes:
+        for name, value in episode.metrics.items():
+            totals[f"metrics/{name}/{key}"].append(value)
     return {
+        **{name: sum(values) / len(values) for name, values in totals.items()},
         f"reward/{key}": sum(episode.reward for episode in episodes) / len(episodes),
         f"value/{key}": sum(episode.value for episode in episodes) / max(hands, 1),
         f"success/{key}": sum(episode.success for episode in episodes) / len(episodes),

@@ -99,6 +99,8 @@ class _Run:
             options["opponent"] = task.opponent
         if task.seat is not None:
             options["seat"] = task.seat
+        if task.task_id is not None:
+            options["task"] = task.task_id
         self.env.reset(seed=task.seed, options=options)
         self.began = True
 
@@ -143,13 +145,13 @@ class _Run:
         episodes = tuple(
             EpisodeResult(
                 record.reward, record.value, len(record.hands), record.success, record.timeout,
-                tuple(hand.seat for hand in record.hands),
+                tuple(hand.seat for hand in record.hands), record.metrics,
             )
             for record in self.env.records
         )  # fmt: skip
         return Trajectory(
             self.spec.task, self.env.opponent_name, self.spec.group, self.spec.member, tuple(self.steps), episodes,
-            self.env.num_episodes, self.failure, self.retry,
+            self.env.num_episodes, self.failure, self.retry, self.env.game_env.game.category(),
         )  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mage_envs.core import Task
@@ -51,6 +52,8 @@ class EpisodeResult:
     timeout: bool
     seats: tuple[int, ...]
     """The learner's seat in each hand."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """The game's metrics at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +72,5 @@ class Trajectory:
     """Typed reason (`generator`, `opponent`, `environment`, with its text) when the meta-episode broke; such a
     trajectory is masked from the loss."""
     retries: int = 0
+    category: str | None = None
+    """Class of the task (number of boxes, task type), in games that have some."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from mage_envs.env import Seated, TextGameEnv, check_choice, check_positive, read_options
+from mage_envs.env import Seated, TextGameEnv, check_choice, check_positive
 from mage_envs.generation import Message
 from mage_envs.parser import INVALID, LENGTH, OVERFLOW, REMARK_LIMIT, Reply, parse_tag
 from mage_envs.prompts import EpisodeRecord, PlayView, PromptStyle, TurnRecord
@@ -106,13 +106,14 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Starts a meta-episode, a function of `seed` and `options` alone.
 
-        `options`: `opponent` (registered name) and `seat` (seat0); without a seed, one is drawn from `np_random`.
+        `options`: `opponent` (registered name), `seat` (seat0) and `task` (its id). Without a seed, one is drawn from
+        `np_random`.
         """
         env = self.game_env
         gym.Env.reset(env, seed=seed)
         if seed is None:
             seed = int(env.np_random.integers(2**62))
-        name, seat = read_options(options or {}, env.observation_keys, env.game.num_players)
+        name, seat = env.read_options(options)
         self._streams = KeyedStreams(seed)
         draws = Uniforms(self._streams.uniforms(POOL, 0, 0))
         drawn_seat = env.draw_seat(draws)
@@ -203,7 +204,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             index=self.episode, first_observation=self._first, turns=tuple(self._turns), outcome=env.observation(),
             reward=float(self._episode_reward(env.hands, env.hands_per_episode)),
             value=float(sum([hand.value for hand in env.hands])), success=env.succeeded(), timeout=env.timed_out,
-            unit=env.game.unit, hands=tuple(env.hands),
+            unit=env.game.unit, hands=tuple(env.hands), metrics=env.game.metrics(),
         )  # fmt: skip
         self.records.append(record)
         return record
@@ -337,7 +338,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             info |= {"success": record.success, "timeout": record.timeout}
         if self._reveals or self.over:
             info["opponent"] = self._seated.name
-        return env.with_metrics(info)
+        return env.tell(info)
 
     @property
     def opponent_name(self) -> str:

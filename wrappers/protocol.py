@@ -18,6 +18,8 @@ class Protocol:
     deal: str = "fresh"
     """`fresh`: every episode has its own deals; `replay`: the deals of episode 0 come again. Single-player tasks
     repeat their task under both."""
+    turn_limit: str = "task"
+    """Name in the game's `turn_limits`; its `max_turns` where it has none of that name."""
     seat: str = "alternate"
     """`alternate`: seat of hand j is (seat0 + j) mod players; `fixed`: seat0 throughout."""
     early_stop: bool = False
@@ -37,6 +39,10 @@ class Protocol:
             if value not in choices:
                 raise ValueError(f"Protocol({name}={value!r}) is unknown; choose one of: {', '.join(choices)}.")
 
+    def max_turns(self, game: TextGame) -> int:
+        """The learner's answers allowed per hand."""
+        return game.turn_limits.get(self.turn_limit, game.max_turns)
+
     def timeout_value(self, game: TextGame) -> float:
         """What a timed-out hand counts, in the game's unit."""
         return game.min_return if self.timeout_reward == "worst" else 0.0
@@ -54,6 +60,7 @@ ADAPTIVE = Protocol()
 PAPER = Protocol(
     reward="released",
     deal="replay",
+    turn_limit="released",
     seat="fixed",
     early_stop=True,
     timeout_reward="zero",

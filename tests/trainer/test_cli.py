@@ -38,7 +38,13 @@ GAMES = {
         "env_id": "mage/TicTacToe-Meta-v0", "max_completion_length": 3072,
         "env_kwargs": {"max_turns": 8, "invalid_penalty": 0.5},
     },
+    "sokoban": {
+        "env_id": "mage/Sokoban-Meta-v0", "max_completion_length": 4096, "max_rollouts": 300, "beta": 0.0,
+        "env_kwargs": {"max_turns": 7, "invalid_penalty": 0.5, "boxes": 2, "size": 6},
+    },
 }  # fmt: skip
+TITLES = {"kuhn": "Kuhn Poker", "tictactoe": "Tic-Tac-Toe", "sokoban": "Sokoban"}
+POOLS = {"kuhn": KUHN_POOL, "tictactoe": TICTACTOE_POOL}
 META = {"num_generations": 8, "per_device_train_batch_size": 128, "num_episodes": 3, "memory": "reflection"}
 SINGLE = {"num_generations": 24, "per_device_train_batch_size": 384, "num_episodes": 1, "memory": "none"}
 METHODS = {
@@ -47,7 +53,8 @@ METHODS = {
     "gigpo": {**SINGLE, "returns": "single_episode", "advantage": "gigpo"},
     "grpo": {**SINGLE, "returns": "single_episode", "advantage": "grpo"},
 }
-PRESETS = [f"{method}-{game}" for method in METHODS for game in GAMES]
+ALONE = tuple(game for game in GAMES if game not in POOLS)
+PRESETS = [f"{method}-{game}" for method in METHODS for game in POOLS] + [f"mage-{game}" for game in ALONE]
 SMALL = (
     "--model", "tiny", "--groups_per_rollout", "1", "--num_generations", "2", "--max_rollouts", "1",
     "--updates_per_rollout", "2", "--max_completion_length", "4", "--env_kwargs", '{"max_turns": 1}',
@@ -89,14 +96,13 @@ def test_dry_run_prints_the_papers_settings_and_a_prompt_of_each_kind(
     method, game = name.split("-")
     expected = {**COMMON, **GAMES[game], **METHODS[method]}
     assert {key: printed["settings"][key] for key in expected} == expected
-    assert printed["opponents"] == pytest.approx(KUHN_POOL if game == "kuhn" else TICTACTOE_POOL)
+    assert (printed["opponents"] or {}) == pytest.approx(POOLS.get(game, {}))
     kinds = ["first play", "reflect", "later play"] if expected["num_episodes"] == 3 else ["first play"]
     assert [prompt.split(" prompt ---")[0] for prompt in prompts] == kinds
-    title = "Kuhn Poker" if game == "kuhn" else "Tic-Tac-Toe"
     for kind, prompt in zip(kinds, prompts, strict=True):
-        assert f"# Task\n{title}" in prompt
+        assert f"# Task\n{TITLES[game]}" in prompt
         assert ("<remark>your plan</remark>" if kind == "reflect" else "<action>your action</action>") in prompt
-        assert not any(opponent in prompt for opponent in printed["opponents"])
+        assert not any(opponent in prompt for opponent in printed["opponents"] or {})
 
 
 @pytest.mark.parametrize("name", PRESETS)

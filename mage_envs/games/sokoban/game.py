@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -108,17 +109,29 @@ class Sokoban(TextGame):
         self._rooms = _room_source(generator, {name: value for name, value in given.items() if value is not None})
         self.executed = 0
         """Moves executed in this hand."""
+        self._before: Mapping[str, Any] = {}
+        """State of the generator that the room was made from; after that, in `_after`."""
+        self._after: Mapping[str, Any] = {}
 
     def reset(self, rng: np.random.Generator) -> None:
-        self.room: Room = self._rooms.draw(rng)
-        level = self.room.level
+        """A room by `rng`; from the very state that gave the last room, that one, without making it again."""
+        before = rng.bit_generator.state
+        if before == self._before:
+            rng.bit_generator.state = self._after
+        else:
+            self._open(self._rooms.draw(rng))
+            self._before, self._after = before, rng.bit_generator.state
+        self._position = self._start
+        self.executed = 0
+
+    def _open(self, room: Room) -> None:
+        self.room = room
+        level = room.level
         self._all = level.targets.bit_count()
         self._offsets = offsets(level.width)
         self._drawing = Drawing(level)
         self._positions: dict[tuple[int, int], _Position] = {}
-        self._position = self._place(level.boxes, level.player)
-        self._placed_first = self._position.placed
-        self.executed = 0
+        self._start = self._place(level.boxes, level.player)
 
     def _place(self, boxes: int, player: int) -> _Position:
         position = self._positions.get((boxes, player))
@@ -168,7 +181,7 @@ class Sokoban(TextGame):
     def so_far(self) -> float:
         """The rewards of the moves executed so far, summed."""
         placed = self._position.placed
-        return (10 * (placed - self._placed_first) + 100 * (placed == self._all) - self.executed) / 10
+        return (10 * (placed - self._start.placed) + 100 * (placed == self._all) - self.executed) / 10
 
     def return_if_stopped(self, player: int) -> float:
         return self.so_far()
@@ -180,12 +193,22 @@ class Sokoban(TextGame):
         return bool(hands) and all(hand.success for hand in hands)
 
     def metrics(self) -> dict[str, float]:
-        """`distance_to_goal` in moves and `dead` (0 or 1); what a search of bounded size cannot tell is left out."""
+        """`distance_to_goal` in moves, `dead` (0 or 1) and `regret`: the moves that were wasted so far, executed ones
+        plus those still needed less a shortest solution. What a search of bounded size cannot tell is left out, as is
+        the regret of a dead position."""
         position, search = self._position, self.room.search
         distance = search.distance(position.boxes, position.player)
-        if distance is not None:
-            return {"distance_to_goal": float(distance), "dead": 0.0}
-        return {"dead": 1.0} if search.complete else {}
+        if distance is None:
+            return {"dead": 1.0} if search.complete else {}
+        told = {"distance_to_goal": float(distance), "dead": 0.0}
+        shortest = search.distance(self._start.boxes, self._start.player)
+        if shortest is not None:
+            told["regret"] = float(self.executed + distance - shortest)
+        return told
+
+    def category(self) -> str:
+        """The number of boxes."""
+        return "1 box" if self._all == 1 else f"{self._all} boxes"
 
 
 def _is_words(action: str) -> bool:

@@ -138,10 +138,31 @@ def test_level_files_take_no_sizes(level_file):
 
 def test_metrics_and_dead_positions(level_file):
     game = started(level_file(TWO))
-    assert game.metrics() == {"distance_to_goal": 3.0, "dead": 0.0}
+    assert game.metrics() == {"distance_to_goal": 3.0, "dead": 0.0, "regret": 0.0}
+    game.apply("left, down")
+    assert game.metrics() == {"distance_to_goal": 3.0, "dead": 0.0, "regret": 2.0}
+    assert game.category() == "2 boxes"
+    assert started(level_file(CORRIDOR)).category() == "1 box"
     game = started(level_file("; 0\n######\n#    #\n#.$@ #\n#    #\n######\n"))
     game.apply("down, left, up")
     assert game.metrics() == {"dead": 1.0}
+
+
+def test_a_room_comes_again_from_the_same_state_and_leaves_the_generator_as_if_it_were_made_anew():
+    game, fresh = Sokoban(), Sokoban()
+    rng = np.random.default_rng(3)
+    game.reset(rng)
+    room, text = game.room, game.observe(0)
+    game.apply("up, left")
+    again = np.random.default_rng(3)
+    game.reset(again)
+    assert game.room is room
+    assert (game.observe(0), game.executed) == (text, 0)
+    assert again.bit_generator.state == rng.bit_generator.state
+    game.reset(again)
+    fresh.reset(rng)
+    assert game.room is not room
+    assert game.observe(0) == fresh.observe(0)
 
 
 def test_base_id_pays_the_moves_and_shows_metrics_in_info_alone():

@@ -1,0 +1,135 @@
+"""Games with tasks of their own: ids, categories, and the turn limits of the protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from benchmarks import summarise, table
+from mage_envs import IllegalAction, Task, TextGame, make_game, register_game
+from mage_envs.generation import Completion, Prompt
+from mage_envs.make import make_env, make_meta_env
+from trainer.metrics import rollout_metrics
+from trainer.rollout import RolloutSpec, collect
+
+WORDS = {"an-1": "apple", "an-2": "anvil", "b-1": "bread"}
+
+
+class Spell(TextGame):
+    """Say the word: a task is a word, its category the article it takes."""
+
+    name = "Spell"
+    num_players = 1
+    rules = "Say the word that is shown."
+    max_turns = 5
+    turn_limits: ClassVar[Mapping[str, int]] = {"task": 3, "released": 2}
+
+    def __init__(self) -> None:
+        self._chosen: str | None = None
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self._id = self._chosen or sorted(WORDS)[int(rng.integers(len(WORDS)))]
+        self._said = False
+
+    def current_player(self) -> int | None:
+        return None if self._said else 0
+
+    def legal_actions(self) -> tuple[str, ...]:
+        return () if self._said else (WORDS[self._id],)
+
+    def observe(self, player: int) -> str:
+        return WORDS[self._id]
+
+    def apply(self, action: str) -> None:
+        if action != WORDS[self._id]:
+            raise IllegalAction(action, self.legal_actions())
+        self._said = True
+
+    def returns(self) -> tuple[float, ...]:
+        return (float(self._said),)
+
+    def metrics(self) -> dict[str, float]:
+        return {"letters": float(len(WORDS[self._id]))}
+
+    def task_id(self) -> str:
+        return self._id
+
+    def choose(self, task_id: str | None) -> None:
+        if task_id is not None and task_id not in WORDS:
+            raise ValueError(f"Spell has no task {task_id!r}.")
+        self._chosen = task_id
+
+    def category(self) -> str:
+        return "an" if self._id.startswith("an") else "a"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registered():
+    register_game("Spell", Spell)
+
+
+class Echo:
+    """Answers with the first legal action."""
+
+    def generate(self, prompts: list[Prompt]) -> list[Completion]:
+        return [Completion(f"<action>{prompt.legal_actions[0]}</action>") for prompt in prompts]
+
+
+@pytest.mark.parametrize("kind", ["v0", "Meta-v0"])
+def test_a_task_is_chosen_by_its_id_for_one_reset(kind):
+    env = gym.make(f"mage/Spell-{kind}")
+    drawn = [env.reset(seed=seed)[1]["task"] for seed in range(12)]
+    assert set(drawn) == set(WORDS)
+    for task in WORDS:
+        observation, info = env.reset(seed=0, options={"task": task})
+        assert WORDS[task] in observation
+        assert (info["task"], info["category"]) == (task, "an" if task.startswith("an") else "a")
+        assert info["metrics"] == {"letters": 5.0}
+    assert [env.reset(seed=seed)[1]["task"] for seed in range(12)] == drawn
+    with pytest.raises(ValueError, match="Spell has no task 'c-1'"):
+        env.reset(seed=0, options={"task": "c-1"})
+
+
+def test_games_without_tasks_say_so():
+    with pytest.raises(ValueError, match="KuhnPoker has no tasks to choose from; leave task='x' out"):
+        gym.make("mage/KuhnPoker-v0").reset(options={"task": "x"})
+    assert "task" not in gym.make("mage/KuhnPoker-v0").reset(seed=0)[1]
+    assert make_game("KuhnPoker").task_id() is None
+
+
+@pytest.mark.parametrize(
+    ("made", "limit"),
+    [
+        (lambda: make_env("Spell"), 5),
+        (lambda: make_meta_env("Spell"), 3),
+        (lambda: make_meta_env("Spell", protocol="paper"), 2),
+        (lambda: make_meta_env("Spell", protocol="paper", max_turns=4), 4),
+        (lambda: make_meta_env("KuhnPoker", protocol="paper"), 6),
+    ],
+)
+def test_turn_limits(made, limit):
+    assert made().unwrapped.max_turns == limit
+
+
+def test_a_rollout_keeps_task_category_and_metrics():
+    env = gym.make("mage/Spell-Meta-v0", memory="none")
+    specs = [RolloutSpec(Task("mage/Spell-Meta-v0", seed=seed, task_id=task)) for seed, task in enumerate(WORDS)]
+    trajectories = collect([env], Echo(), specs)
+    assert [t.category for t in trajectories] == ["an", "an", "a"]
+    assert all(e.success and e.metrics == {"letters": 5.0} for t in trajectories for e in t.episodes)
+    metrics = rollout_metrics(trajectories)
+    assert metrics["success/episode_1/an"] == metrics["success/episode_3/a"] == 1.0
+    assert metrics["metrics/letters/episode_2"] == 5.0
+    summary = summarise(trajectories, make_game("Spell"))
+    assert [(row.opponent, row.meta_episodes, round(row.weight, 3)) for row in summary.rows] == [
+        ("an", 2, 0.667),
+        ("a", 1, 0.333),
+    ]
+    lines = table(summary).splitlines()
+    assert lines[3].startswith("tasks ")
+    assert lines[-5].split() == ["tasks", "letters", "1", "letters", "2", "letters", "3"]
+    assert lines[-1].split() == ["all", "5.000", "5.000", "5.000"]

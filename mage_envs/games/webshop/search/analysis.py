@@ -1,0 +1,159 @@
+"""Text to search terms, as the English analyser of Lucene 8.11 makes them: words, no possessive, lower case, stems.
+
+Words are those of Lucene's StandardTokenizer: the word boundaries of Unicode 9 (UAX#29), where underscores join, a
+colon, full stop or apostrophe joins letters, a comma, semicolon, full stop or apostrophe joins digits, every Chinese
+character and hiragana is a word of its own, and so is an emoji. A word is cut at 255 UTF-16 units. ASCII text is read
+directly; any other text is turned into one letter per character, its class in `word_break.txt`, and the words are found
+in those letters.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib.resources import files
+
+from mage_envs.games.webshop.search.stemmer import stem
+
+MAX_WORD = 255
+"""UTF-16 units in a word (StandardTokenizer's default)."""
+
+_STOP_WORDS = """
+a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to
+was will with
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+"""Lucene's for English."""
+
+_APOSTROPHES = ("'", "\u2019", "\uff07")
+
+_ASCII_RUN = "(?:[0-9]++(?:[,;.'](?=[0-9]))?|[A-Za-z]++(?:[:.'](?=[A-Za-z]))?)++"
+_ASCII_WORD = re.compile(f"_{{0,{MAX_WORD}}}+{_ASCII_RUN}(?:_++{_ASCII_RUN})*+_*+")
+
+# Classes of characters, as `word_break.txt` names them.
+_ATTACHED = "[xvkwjtzc]*+"
+_JOIN = f"U{_ATTACHED}"
+_DIGIT = f"N{_ATTACHED}(?:[,.q]{_ATTACHED}(?=N))?"
+_LETTER_NEXT = f"{_ATTACHED}(?:H{_ATTACHED}|(?=[LE]))"  # a Hebrew letter here counts as any other
+_BETWEEN = f"(?:[:.q]{_LETTER_NEXT})*+"
+_LETTER = f"[LE]{_ATTACHED}{_BETWEEN}"
+_HEBREW = f"H{_ATTACHED}(?:q{_ATTACHED}|d{_ATTACHED}H{_ATTACHED}|[:.]{_LETTER_NEXT}{_BETWEEN})?"
+_RUN = f"(?:(?:{_DIGIT}|{_LETTER}|{_HEBREW})++|(?:K{_ATTACHED})++)"
+_WORD = f"(?:{_JOIN}){{0,{MAX_WORD}}}+{_RUN}(?:(?:{_JOIN})++{_RUN})*+(?:{_JOIN})*+"
+
+_TAIL = "[xktzcj]*+"
+_JOINED = "wj(?:j*+(?=[BPE])|(?=m))"
+_TAGGED = "w(?:t++z)?"
+_FIRST_PICTURE = f"j{{0,{MAX_WORD}}}+(?:B{_TAIL}(?:m{_TAIL}|{_JOINED}|{_TAGGED})?|[PE]{_TAIL}(?:{_JOINED}|{_TAGGED})?)"
+_NEXT_PICTURE = f"(?<=j)(?:B{_TAIL}(?:m{_TAIL}|{_JOINED}|w)?|[PE]{_TAIL}(?:{_JOINED}|w)?|m{_TAIL})"
+_PICTURES = f"(?:{_FIRST_PICTURE}|m{_TAIL})(?:{_NEXT_PICTURE})*+"
+_FLAG = f"R{_ATTACHED}R{_ATTACHED}"
+_KEYCAP = f"b[xjtzc]*+(?:k{_TAIL}(?:wk{_TAIL})?|wk{_TAIL})"
+_UNSPACED = f"[Cc](?:C|{_ATTACHED[:-2]})*+"
+_SINGLE = f"S{_ATTACHED}"
+
+_TOKEN = re.compile("|".join((_WORD, _SINGLE, _UNSPACED, _PICTURES, _FLAG, _KEYCAP)))
+_EMOJI = re.compile(_PICTURES)
+_LETTER_THAT_IS_PICTURE = "E"
+
+
+class _Kinds(dict[int, str]):
+    """The class letter of each code point, for `str.translate`; filled from the table as code points are met."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        lines = files(__package__).joinpath("word_break.txt").read_text(encoding="ascii").splitlines()
+        ranges = []
+        for line in lines:
+            if line.startswith("#"):
+                continue
+            letter, *spans = line.split()
+            for span in spans:
+                first, _, last = span.partition("-")
+                ranges.append((int(first, 16), int(last or first, 16), letter))
+        ranges.sort()
+        self._firsts = [first for first, _, _ in ranges]
+        self._ranges = ranges
+
+    def __missing__(self, code: int) -> str:
+        place = bisect_right(self._firsts, code) - 1
+        letter = "o"
+        if place >= 0 and code <= self._ranges[place][1]:
+            letter = self._ranges[place][2]
+        self[code] = letter
+        return letter
+
+
+@lru_cache(maxsize=1)
+def _kinds() -> _Kinds:
+    return _Kinds()
+
+
+def words(text: str) -> list[str]:
+    """The words of a text as they stand, in order."""
+    if text.isascii():
+        found: list[str] = _ASCII_WORD.findall(text)
+        if max(map(len, found), default=0) <= MAX_WORD:
+            return found
+    return list(_read(text, text.translate(_kinds())))
+
+
+def _read(text: str, kinds: str) -> Iterator[str]:
+    here = 0
+    while found := _TOKEN.search(kinds, here):
+        here, end = found.span()
+        if end - here <= MAX_WORD // 2 and kinds[here] != _LETTER_THAT_IS_PICTURE:
+            yield text[here:end]
+            here = end
+            continue
+        while here < end:  # the slow way, which sees 255 units at a time and lets the longer of two readings win
+            window = _window(text, here)
+            readings = (_TOKEN.match(kinds, here, window), _EMOJI.match(kinds, here, window))
+            stop = max((reading.end() for reading in readings if reading), default=here)
+            if stop > here:
+                yield text[here:stop]
+            here = max(stop, here + 1)
+
+
+def _window(text: str, start: int) -> int:
+    """Where the whole characters within 255 UTF-16 units of `start` end."""
+    units = 0
+    for place in range(start, min(start + MAX_WORD, len(text))):
+        units += 2 if text[place] > "\uffff" else 1
+        if units > MAX_WORD:
+            return place
+    return min(start + MAX_WORD, len(text))
+
+
+def term(word: str) -> str | None:
+    """What a word is indexed and searched as; None for a stop word."""
+    if word[-1] in "sS" and word[-2:-1] in _APOSTROPHES:
+        word = word[:-2]
+    word = word.lower() if word.isascii() else "".join(map(_lower, word))
+    if word in STOP_WORDS:
+        return None
+    return stem(word) if word.isascii() or max(word) <= "\uffff" else _stem_in_units(word)
+
+
+def _lower(letter: str) -> str:
+    """Java's lower case of one character: it knows no letter that becomes two."""
+    return letter.lower()[0]
+
+
+def _stem_in_units(word: str) -> str:
+    """The stem where a character outside the basic plane counts as two letters, as it does in Java."""
+    units = "".join(
+        letter if letter <= "\uffff" else chr(0xD7C0 + (ord(letter) >> 10)) + chr(0xDC00 + (ord(letter) & 0x3FF))
+        for letter in word
+    )
+    return stem(units).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+
+
+def terms(text: str) -> list[str]:
+    """The search terms of a text, in order and with repeats."""
+    return [found for word in words(text) if (found := _term(word)) is not None]
+
+
+_term = lru_cache(maxsize=1 << 16)(term)

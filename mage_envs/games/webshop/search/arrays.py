@@ -1,0 +1,96 @@
+"""The arrays that a search index is made of, and the folder they are stored in: one `.npy` file each."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FORMAT = 1
+"""Of the stored index. It changes with the files, and with how text becomes terms."""
+_ABOUT = "index.json"
+
+Writer = Callable[[str, Any, tuple[int, ...], Iterable[NDArray[Any]]], NDArray[Any]]
+"""Makes the array of some name, dtype and shape out of parts that follow one another."""
+
+
+@dataclass(frozen=True)
+class IndexArrays:
+    """An index as arrays. A posting says that a term is in a document: postings lie by term, then by document."""
+
+    documents: NDArray[np.uint32]
+    """Of each posting: the number of its document."""
+    pairs: NDArray[Any]
+    """Of each posting: row of `pair_table`; 16 bits wide where they suffice, else 32."""
+    pair_table: NDArray[np.uint32]
+    """(count of the term in the document, code of the document's length), each pair that occurs once."""
+    starts: NDArray[np.int64]
+    """Where each term's postings begin, and the end of the last."""
+    best: NDArray[np.float32]
+    """Of each term: the largest divisor (`bm25.divisors`) among its postings."""
+    vocabulary: NDArray[np.uint8]
+    """The terms in UTF-8, sorted, one after the other."""
+    vocabulary_starts: NDArray[np.int64]
+    ranks: NDArray[np.uint32]
+    """Of each document: its place when documents are sorted by id."""
+    totals: NDArray[np.int64]
+    """Documents that have a term; terms of all documents together."""
+
+
+def in_memory(name: str, dtype: Any, shape: tuple[int, ...], parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    """A `Writer` in memory."""
+    made, at = np.zeros(shape, dtype), 0
+    for part in parts:
+        made[at : at + len(part)] = part
+        at += len(part)
+    return made
+
+
+def in_folder(folder: Path) -> Writer:
+    """A `Writer` of the files of a folder, which holds one part in memory."""
+
+    def write(name: str, dtype: Any, shape: tuple[int, ...], parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
+        path = folder / f"{name}.npy"
+        with path.open("wb") as file:
+            header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            for part in parts:
+                file.write(np.ascontiguousarray(part, dtype).data)
+        return _mapped(path)
+
+    return write
+
+
+def write_arrays(arrays: IndexArrays, folder: Path) -> None:
+    """Writes the arrays' files into a folder, and last what says that they are all there."""
+    for field in fields(arrays):
+        np.save(folder / f"{field.name}.npy", arrays.__dict__[field.name])
+    mark_complete(folder)
+
+
+def mark_complete(folder: Path) -> None:
+    """Says that a folder holds a whole index."""
+    partial = folder / f"{_ABOUT}.partial"
+    partial.write_text(json.dumps({"format": FORMAT}) + "\n", "utf-8")
+    os.replace(partial, folder / _ABOUT)
+
+
+def open_arrays(folder: Path) -> IndexArrays:
+    """The arrays in a folder, mapped read-only: processes share them, and nothing is read before it is used."""
+    about = folder / _ABOUT
+    if not about.is_file():
+        raise FileNotFoundError(f"{folder} holds no search index ({_ABOUT} is missing): build it again.")
+    found = json.loads(about.read_text("utf-8"))["format"]
+    if found != FORMAT:
+        raise ValueError(f"The search index in {folder} has format {found}, not {FORMAT}: build it again.")
+    return IndexArrays(**{field.name: _mapped(folder / f"{field.name}.npy") for field in fields(IndexArrays)})
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    return np.asarray(np.load(path, "r", allow_pickle=False))  # a plain array is faster to slice than a memmap

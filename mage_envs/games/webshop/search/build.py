@@ -1,0 +1,300 @@
+"""Builds the arrays of a search index: documents are inverted a shard at a time, then the shards are merged.
+
+`write_index` keeps shards and result on disk and reads and writes them a part at a time, so that memory holds one shard
+(about 120 MB), the vocabulary and the ids, however many documents there are. `build_arrays` keeps everything in memory.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import shutil
+from array import array
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mage_envs.games.webshop.search.analysis import term, words
+from mage_envs.games.webshop.search.arrays import IndexArrays, Writer, in_folder, in_memory, mark_complete
+from mage_envs.games.webshop.search.bm25 import divisors, length_codes, mean_length
+
+SHARD_TERMS = 2_000_000
+"""Terms of text in one shard."""
+_MERGED_AT_ONCE = 2_000_000
+"""Postings."""
+_KNOWN_WORDS = 250_000
+_TERMS_AT_ONCE = 4096
+NARROW = 1 << 16
+"""Different pairs that 16 bits can tell apart."""
+
+
+def build_arrays(documents: Iterable[tuple[str, str]], shard_terms: int = SHARD_TERMS) -> IndexArrays:
+    """The index of documents (id, text), in memory."""
+    return _build(documents, shard_terms, in_memory, None)
+
+
+def write_index(
+    documents: Iterable[tuple[str, str]], folder: str | os.PathLike[str], shard_terms: int = SHARD_TERMS
+) -> None:
+    """Writes the index of documents (id, text) into a folder, which is made if it is not there."""
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    shelf = target / "shards.partial"
+    try:
+        _build(documents, shard_terms, in_folder(target), shelf)
+    finally:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(shelf)
+    mark_complete(target)
+
+
+def _build(
+    documents: Iterable[tuple[str, str]], shard_terms: int, write: Writer, shelf: Path | None
+) -> IndexArrays:  # fmt: skip
+    inverter, shards = _Inverter(), list[_Shard]()
+    for identifier, text in documents:
+        inverter.add(identifier, text)
+        if inverter.size >= shard_terms:
+            shards.append(_shelved(inverter.shard(), shelf, len(shards)))
+    shards.append(_shelved(inverter.shard(), shelf, len(shards)))
+    totals = np.array([inverter.with_terms, inverter.terms], np.int64)
+    return _merged(shards, inverter.ranks(), totals, write)
+
+
+# -- shards ----------------------------------------------------------------------------------------------------
+
+
+class _Stored:
+    """An array in a file, of which memory holds what is asked for."""
+
+    def __init__(self, path: Path, values: NDArray[Any]) -> None:
+        self._path = path
+        np.save(path, values)
+
+    def __getitem__(self, some: slice) -> NDArray[Any]:
+        return np.array(np.load(self._path, "r")[some])  # a copy, since mapped pages count as memory
+
+
+_Sliced = NDArray[Any] | _Stored
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """The postings of consecutive documents. A key is a term's count in a document << 8 | code of its length."""
+
+    size: int
+    """The number of terms."""
+    distinct_keys: NDArray[np.int64]
+    documents: _Sliced
+    keys: _Sliced
+    starts: _Sliced
+    """Where each term's postings begin, and the end of the last."""
+    vocabulary: _Sliced
+    vocabulary_starts: _Sliced
+
+    def terms(self) -> Iterator[bytes]:
+        for first in range(0, self.size, _TERMS_AT_ONCE):
+            starts = self.vocabulary_starts[first : first + _TERMS_AT_ONCE + 1].tolist()
+            text = self.vocabulary[starts[0] : starts[-1]].tobytes()
+            for here, end in pairwise(starts):
+                yield text[here - starts[0] : end - starts[0]]
+
+
+class _Words(dict[str, int]):
+    """The number of the term of each word met, -1 for stop words; numbers are given out in order of appearance."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.terms: dict[str, int] = {}
+
+    def __missing__(self, word: str) -> int:
+        found = term(word)
+        number = self[word] = -1 if found is None else self.terms.setdefault(found, len(self.terms))
+        return number
+
+
+class _Inverter:
+    """Takes documents and gives them back as shards."""
+
+    def __init__(self) -> None:
+        self.documents = 0
+        self.with_terms = 0
+        self.terms = 0
+        self._words = _Words()
+        self._numbers = array("i")
+        self._lengths = array("q")
+        self._ids, self._id_ends = bytearray(), array("q")
+
+    def add(self, identifier: str, text: str) -> None:
+        self._ids += identifier.encode("utf-8", "surrogatepass")
+        self._id_ends.append(len(self._ids))
+        self.documents += 1
+        numbers = [number for number in map(self._words.__getitem__, words(text)) if number >= 0]
+        self._numbers.extend(numbers)
+        self._lengths.append(len(numbers))
+        self.with_terms += bool(numbers)
+        self.terms += len(numbers)
+
+    @property
+    def size(self) -> int:
+        """Terms of the documents added since the last shard."""
+        return len(self._numbers)
+
+    def shard(self) -> _Shard:
+        """The documents added since the last shard."""
+        known = [found.encode("utf-8") for found in self._words.terms]
+        numbers, lengths = np.frombuffer(self._numbers, np.int32), np.frombuffer(self._lengths, np.int64)
+        used = np.flatnonzero(np.bincount(numbers, minlength=len(known))).tolist()
+        order = sorted(used, key=known.__getitem__)
+        places = np.zeros(len(known), np.int64)
+        places[order] = np.arange(len(order), dtype=np.int64)
+        occurrences = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
+        occurrences |= places[numbers] << 32
+        postings, counts = np.unique(occurrences, return_counts=True)
+        inside = (postings & 0xFFFFFFFF).astype(np.uint32)
+        keys = counts.astype(np.int64) << 8 | length_codes(lengths)[inside]
+        sizes = np.bincount(postings >> 32, minlength=len(order))
+        first = np.uint32(self.documents - len(lengths))
+        self._numbers, self._lengths = array("i"), array("q")
+        if len(self._words) > _KNOWN_WORDS:
+            self._words = _Words()
+        text = _packed(known[place] for place in order)
+        return _Shard(len(order), np.unique(keys), inside + first, keys, _starts(sizes), *text)
+
+    def ranks(self) -> NDArray[np.uint32]:
+        """The place of each document when they are sorted by id."""
+        lengths = np.diff(np.array(self._id_ends, np.int64), prepend=0)
+        ids = np.zeros(self.documents, f"S{max(lengths, default=1) or 1}")
+        text, start = bytes(self._ids), 0
+        for number, end in enumerate(self._id_ends):
+            ids[number] = text[start:end]
+            start = end
+        ranks = np.empty(self.documents, np.uint32)
+        ranks[np.lexsort((lengths, ids))] = np.arange(self.documents, dtype=np.uint32)  # NumPy ignores zeros at ends
+        return ranks
+
+
+def _starts(sizes: NDArray[Any]) -> NDArray[np.int64]:
+    starts = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=starts[1:], dtype=np.int64)
+    return starts
+
+
+def _packed(terms: Iterable[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    text, ends = bytearray(), array("q", [0])
+    for found in terms:
+        text += found
+        ends.append(len(text))
+    return np.frombuffer(bytes(text), np.uint8), np.frombuffer(ends, np.int64)
+
+
+def _shelved(shard: _Shard, shelf: Path | None, number: int) -> _Shard:
+    """The shard, in files rather than memory if there is a shelf."""
+    if shelf is None:
+        return shard
+    place = shelf / str(number)
+    place.mkdir(parents=True)
+    names = ("documents", "keys", "starts", "vocabulary", "vocabulary_starts")
+    stored: dict[str, Any] = {name: _Stored(place / f"{name}.npy", shard.__dict__[name]) for name in names}
+    return replace(shard, **stored)
+
+
+# -- merging ---------------------------------------------------------------------------------------------------
+
+
+def _merged(
+    shards: list[_Shard], ranks: NDArray[np.uint32], totals: NDArray[np.int64], write: Writer
+) -> IndexArrays:  # fmt: skip
+    vocabulary, vocabulary_starts, numbers = _vocabulary(shards)
+    sizes = np.zeros(len(vocabulary_starts) - 1, np.int64)
+    for shard, own in zip(shards, numbers):
+        sizes[own] += np.diff(shard.starts[:])
+    starts = _starts(sizes)
+    keys = np.unique(np.concatenate([shard.distinct_keys for shard in shards]))
+    table = np.stack([keys >> 8, keys & 255], axis=1).astype(np.uint32)
+    divided = divisors(table[:, 0], table[:, 1], mean_length(int(totals[1]), int(totals[0])))
+    best = np.zeros(len(sizes), np.float32)
+
+    def documents() -> Iterator[NDArray[Any]]:
+        for _, found in _by_term(shards, numbers, starts, "documents"):
+            yield found
+
+    def pairs() -> Iterator[NDArray[Any]]:
+        for some, found in _by_term(shards, numbers, starts, "keys"):
+            places = np.searchsorted(keys, found)
+            best[some] = np.maximum.reduceat(divided[places], starts[some] - starts[some.start])
+            yield places
+
+    def whole(name: str, values: NDArray[Any]) -> NDArray[Any]:
+        return write(name, values.dtype, values.shape, [values])
+
+    size = (int(starts[-1]),)
+    return IndexArrays(
+        documents=write("documents", np.uint32, size, documents()),
+        pairs=write("pairs", np.uint16 if len(keys) <= NARROW else np.uint32, size, pairs()),
+        best=whole("best", best),
+        pair_table=whole("pair_table", table),
+        starts=whole("starts", starts),
+        vocabulary=whole("vocabulary", vocabulary),
+        vocabulary_starts=whole("vocabulary_starts", vocabulary_starts),
+        ranks=whole("ranks", ranks),
+        totals=whole("totals", totals),
+    )
+
+
+def _by_term(
+    shards: list[_Shard], numbers: list[NDArray[np.uint32]], starts: NDArray[np.int64], name: str
+) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Runs of terms, each with what its postings have in the array `name` of all shards."""
+    for some in _parts(starts):
+        begin = starts[some.start]
+        free = starts[some] - begin
+        found = np.zeros(int(starts[some.stop] - begin), np.int64)
+        for shard, own in zip(shards, numbers):
+            first, last = np.searchsorted(own, (some.start, some.stop)).tolist()
+            if first == last:
+                continue
+            mine = own[first:last] - np.uint32(some.start)
+            here = shard.starts[first : last + 1]
+            size = np.diff(here)
+            postings = slice(int(here[0]), int(here[-1]))
+            places = np.repeat(free[mine] - here[:-1], size) + np.arange(here[0], here[-1], dtype=np.int64)
+            found[places] = shard.__dict__[name][postings]
+            free[mine] += size
+        yield some, found
+
+
+def _parts(starts: NDArray[np.int64]) -> Iterator[slice]:
+    """Runs of terms with about `_MERGED_AT_ONCE` postings each."""
+    first, terms = 0, len(starts) - 1
+    while first < terms:
+        last = int(np.searchsorted(starts, starts[first] + _MERGED_AT_ONCE, "right")) - 1
+        last = min(max(last, first + 1), terms)
+        yield slice(first, last)
+        first = last
+
+
+def _vocabulary(shards: list[_Shard]) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[NDArray[np.uint32]]]:
+    """The terms of all shards, packed, and each shard's terms as numbers among them."""
+    numbers = [array("I") for _ in shards]
+
+    def labelled(shard: _Shard, place: int) -> Iterator[tuple[bytes, int]]:
+        for found in shard.terms():
+            yield found, place
+
+    def distinct() -> Iterator[bytes]:
+        last, count = None, 0
+        for found, place in heapq.merge(*(labelled(shard, place) for place, shard in enumerate(shards))):
+            if found != last:
+                yield found
+                last, count = found, count + 1
+            numbers[place].append(count - 1)
+
+    text, starts = _packed(distinct())
+    return text, starts, [np.frombuffer(own, np.uint32) for own in numbers]

@@ -1,0 +1,134 @@
+"""Porter's stemming algorithm (1980) with the two later rules that Lucene's PorterStemFilter has: bli->ble, logi->log.
+
+Written after Porter, "An algorithm for suffix stripping", Program 14(3), 1980. Any character that is not one of the
+vowels aeiou (digits and full stops too) is a consonant; y is one at the start of a word or after a vowel.
+"""
+
+from __future__ import annotations
+
+_SECOND = (
+    ("ational", "ate"),
+    ("tional", "tion"),
+    ("enci", "ence"),
+    ("anci", "ance"),
+    ("izer", "ize"),
+    ("bli", "ble"),
+    ("alli", "al"),
+    ("entli", "ent"),
+    ("eli", "e"),
+    ("ousli", "ous"),
+    ("ization", "ize"),
+    ("ation", "ate"),
+    ("ator", "ate"),
+    ("alism", "al"),
+    ("iveness", "ive"),
+    ("fulness", "ful"),
+    ("ousness", "ous"),
+    ("aliti", "al"),
+    ("iviti", "ive"),
+    ("biliti", "ble"),
+    ("logi", "log"),
+)
+_THIRD = (
+    ("icate", "ic"),
+    ("ative", ""),
+    ("alize", "al"),
+    ("iciti", "ic"),
+    ("ical", "ic"),
+    ("ful", ""),
+    ("ness", ""),
+)
+_FOURTH_TEXT = "al ance ence er ic able ible ant ement ment ent ion ou ism ate iti ous ive ize"
+_FOURTH = tuple(_FOURTH_TEXT.split())
+
+
+def stem(word: str) -> str:
+    """The stem of a lower-case word; a word of one or two letters is its own stem."""
+    if len(word) < 3:
+        return word
+    word = _past(_plural(word))
+    if word.endswith("y") and "v" in _form(word[:-1]):
+        word = word[:-1] + "i"
+    if len(word) > 1:
+        word = _replaced(_replaced(word, _SECOND), _THIRD)
+        word = _without_ending(word)
+    return _without_final_e(word)
+
+
+def _form(word: str) -> str:
+    """`c` or `v` for each letter: consonant or vowel."""
+    form = ""
+    for letter in word:
+        vowel = letter in "aeiou" or (letter == "y" and form.endswith("c"))
+        form += "v" if vowel else "c"
+    return form
+
+
+def _measure(word: str) -> int:
+    """Porter's m: how often a run of vowels is followed by a consonant."""
+    return _form(word).count("vc")
+
+
+def _ends_double(word: str) -> bool:
+    return word[-1:] == word[-2:-1] and _form(word).endswith("c")
+
+
+def _ends_short(word: str) -> bool:
+    """Porter's *o: consonant, vowel, consonant, and the last is not w, x or y."""
+    return _form(word).endswith("cvc") and word[-1] not in "wxy"
+
+
+def _plural(word: str) -> str:
+    if word.endswith(("sses", "ies")):
+        return word[:-2]
+    if word.endswith("s") and not word.endswith("ss"):
+        return word[:-1]
+    return word
+
+
+def _past(word: str) -> str:
+    if word.endswith("eed"):
+        return word[:-1] if _measure(word[:-3]) > 0 else word
+    for ending in ("ed", "ing"):
+        if word.endswith(ending):
+            rest = word[: -len(ending)]
+            return _mended(rest) if "v" in _form(rest) else word
+    return word
+
+
+def _mended(word: str) -> str:
+    """A word that lost -ed or -ing, with its -e put back or its doubled letter made single."""
+    if word.endswith(("at", "bl", "iz")):
+        return word + "e"
+    if _ends_double(word):
+        return word if word[-1] in "lsz" else word[:-1]
+    return word + "e" if _measure(word) == 1 and _ends_short(word) else word
+
+
+def _replaced(word: str, rules: tuple[tuple[str, str], ...]) -> str:
+    """The word after the first rule whose suffix it has, if what precedes the suffix has a measure above 0."""
+    for suffix, replacement in rules:
+        if word.endswith(suffix):
+            rest = word[: -len(suffix)]
+            return rest + replacement if _measure(rest) > 0 else word
+    return word
+
+
+def _without_ending(word: str) -> str:
+    for suffix in _FOURTH:
+        if word.endswith(suffix):
+            rest = word[: -len(suffix)]
+            if suffix == "ion" and not rest.endswith(("s", "t")):
+                continue
+            return rest if _measure(rest) > 1 else word
+    return word
+
+
+def _without_final_e(word: str) -> str:
+    whole = _measure(word)
+    if word.endswith("e"):
+        rest = word[:-1]
+        measure = _measure(rest)
+        if measure > 1 or (measure == 1 and not _ends_short(rest)):
+            word = rest
+    return word[:-1] if word.endswith("l") and _ends_double(word) and whole > 1 else word

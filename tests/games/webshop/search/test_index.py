@@ -1,0 +1,167 @@
+"""The index: pruning changes nothing, files, odd queries, ties, and agreement with the formula written out."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mage_envs.games.webshop.search import build
+from mage_envs.games.webshop.search.analysis import terms
+from mage_envs.games.webshop.search.bm25 import LENGTHS, length_codes
+from mage_envs.games.webshop.search.build import build_arrays, write_index
+from mage_envs.games.webshop.search.index import MAX_QUERY, Index
+
+WORDS = ["red", "blue", "shoe", "shirt", "size", "men", "lamp", "oil"]
+SHOES = [("b", "red shoes size 9"), ("a", "red shoes size 9"), ("c", "blue shirt for men"), ("d", "...")]
+
+
+def by_the_formula(documents: Sequence[tuple[str, str]], query: str, k: int) -> list[tuple[int, float]]:
+    """Every document scored in 64 bits, with lengths kept exactly as the one-byte code keeps them."""
+    bags = [Counter(terms(text)) for _, text in documents]
+    lengths = [sum(bag.values()) for bag in bags]
+    counted = sum(map(bool, lengths))
+    mean = sum(lengths) / max(counted, 1)
+    found = []
+    for number, bag in enumerate(bags):
+        score = 0.0
+        for term, count in Counter(terms(query)).items():
+            having = sum(term in other for other in bags)
+            if bag[term]:
+                idf = math.log(1 + (counted - having + 0.5) / (having + 0.5))
+                kept = int(LENGTHS[length_codes(np.array([lengths[number]]))[0]])
+                score += count * idf * bag[term] / (bag[term] + 0.9 * (0.6 + 0.4 * kept / mean))
+        if score:
+            found.append((number, score))
+    return sorted(found, key=lambda pair: (-pair[1], documents[pair[0]][0]))[:k]
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(st.lists(st.sampled_from(WORDS), max_size=40), max_size=60),
+    st.lists(st.sampled_from([*WORDS, "zebra"]), min_size=1, max_size=8),
+    st.integers(1, 12),
+)
+def test_the_best_are_those_of_the_formula(bags: list[list[str]], query: list[str], k: int) -> None:
+    documents = [(f"{number * 37 % 101:03d}", " ".join(bag)) for number, bag in enumerate(bags)]
+    hits = Index.build(documents).hits(" ".join(query), k)
+    expected = by_the_formula(documents, " ".join(query), k)
+    np.testing.assert_allclose([hit.score for hit in hits], [score for _, score in expected], rtol=1e-5)
+    everything = Index.build(documents).hits(" ".join(query), 1000)
+    assert hits == everything[:k]  # k decides what is pruned
+    assert everything == sorted(everything, key=lambda hit: (-hit.score, documents[hit.document][0]))
+
+
+def test_pruning_changes_nothing_in_a_large_index() -> None:
+    rng = np.random.default_rng(0)
+    names = np.array([f"w{number}" for number in range(400)])
+    ranks = np.minimum(rng.geometric(0.02, (3000, 40)) - 1, 399)
+    index = Index.build((f"{place:05d}", " ".join(names[row])) for place, row in enumerate(ranks))
+    for _ in range(100):
+        query = " ".join(names[np.minimum(rng.geometric(0.01, 8) - 1, 399)])
+        assert index.hits(query, 7) == index.hits(query, 3000)[:7]
+
+
+def test_lengths_are_kept_in_one_byte_as_lucene_keeps_them() -> None:
+    assert LENGTHS[:42].tolist() == [*range(40), 40, 42]
+    assert (np.diff(LENGTHS) > 0).all()
+    assert LENGTHS[255] == 24 + (15 << 27)
+    assert LENGTHS[length_codes(np.array([0, 23, 24, 41, 57, 1000]))].tolist() == [0, 23, 24, 40, 56, 984]
+
+
+def test_equal_scores_are_in_the_order_of_ids() -> None:
+    assert Index.build(SHOES).search("red shoe") == (1, 0)
+
+
+def test_repeated_words_count_each_time() -> None:
+    index = Index.build(SHOES)
+    once, twice = index.hits("red blue")[0], index.hits("red blue blue")[0]
+    assert (once.document, twice.document) == (2, 2)
+    assert twice.score == np.float32(2) * once.score
+
+
+@pytest.mark.parametrize("query", ["", "the of", "...", "zebra", "\ud800", "\x00"])
+def test_nothing_found(query: str) -> None:
+    assert Index.build(SHOES).search(query) == ()
+
+
+def test_counts_above_255_and_above_65535() -> None:
+    documents = [("x", "red " * 70_000), ("y", "red"), ("z", "red blue " + "green " * 300), ("w", "blue")]
+    index = Index.build(documents)
+    for query in ("red", "green", "red blue"):
+        expected = by_the_formula(documents, query, 4)
+        assert index.search(query) == tuple(number for number, _ in expected)
+        np.testing.assert_allclose(
+            [hit.score for hit in index.hits(query)], [score for _, score in expected], rtol=1e-5
+        )
+
+
+def test_no_documents() -> None:
+    assert Index.build([]).search("red") == ()
+    assert len(Index.build([])) == 0
+    assert Index.build([("a", "..."), ("b", "")]).search("...") == ()
+
+
+def test_huge_queries_are_read_up_to_a_bound() -> None:
+    index = Index.build(SHOES)
+    assert index.search("red shoe " + "zebra " * 2_000_000) == (1, 0)
+    assert index.search("x " * MAX_QUERY + "red") == ()
+    assert index.search("_" * 10_000_000) == ()
+
+
+def test_asking_for_no_document_is_an_error() -> None:
+    with pytest.raises(ValueError, match="k is 0; at least one"):
+        Index.build(SHOES).search("red", 0)
+
+
+def test_written_and_opened_again(tmp_path: Path) -> None:
+    built = Index.build(SHOES)
+    built.write(tmp_path / "new" / "index")
+    opened = Index.open(tmp_path / "new" / "index")
+    assert opened.hits("red shoes for men") == built.hits("red shoes for men")
+    assert len(opened) == 4
+    assert not any(values.flags.writeable for values in opened.arrays.__dict__.values() if values.size)
+    for name, documents in (("none", []), ("empty", [("a", "")])):
+        write_index(documents, tmp_path / name)
+        assert Index.open(tmp_path / name).search("red") == ()
+        assert sorted(path.suffix for path in (tmp_path / name).iterdir()) == [".json"] + [".npy"] * 9
+
+
+def test_the_same_bytes_each_time(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_index(SHOES, tmp_path / name)
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+def test_an_interrupted_build_is_no_index(tmp_path: Path) -> None:
+    def failing():  # type: ignore[no-untyped-def]
+        yield from SHOES
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        write_index(failing(), tmp_path, shard_terms=2)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FileNotFoundError, match="holds no search index"):
+        Index.open(tmp_path)
+
+
+def test_another_format_is_refused(tmp_path: Path) -> None:
+    write_index(SHOES, tmp_path)
+    (tmp_path / "index.json").write_text('{"format": 0}')
+    with pytest.raises(ValueError, match="has format 0, not 1: build it again"):
+        Index.open(tmp_path)
+
+
+def test_many_different_pairs_are_stored_wider(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = build_arrays(SHOES)
+    monkeypatch.setattr(build, "NARROW", 1)
+    wide = build_arrays(SHOES)
+    assert (narrow.pairs.dtype, wide.pairs.dtype) == (np.uint16, np.uint32)
+    assert Index(wide).hits("red shoes") == Index(narrow).hits("red shoes")

@@ -1,0 +1,14 @@
+"""The folder of everything that is built once and can be built again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+VARIABLE = "MAGE_ENVS_CACHE"
+
+
+def cache_root() -> Path:
+    """`$MAGE_ENVS_CACHE`, else `~/.cache/mage-envs`."""
+    named = os.environ.get(VARIABLE)
+    return Path(named).expanduser() if named else Path.home() / ".cache" / "mage-envs"

@@ -1,0 +1,21 @@
+"""WebShop: buy what an instruction asks for, on the pages of a simulated shop (Yao et al. 2022)."""
+
+from mage_envs.games.webshop.cache import DamagedCache
+from mage_envs.games.webshop.game import WebShop
+from mage_envs.games.webshop.goals import Goal
+from mage_envs.games.webshop.official import DataFileError, import_official
+from mage_envs.games.webshop.products import Product
+from mage_envs.games.webshop.session import Session
+from mage_envs.games.webshop.shop import Shop, open_shop
+
+__all__ = [
+    "DamagedCache",
+    "DataFileError",
+    "Goal",
+    "Product",
+    "Session",
+    "Shop",
+    "WebShop",
+    "import_official",
+    "open_shop",
+]

@@ -1,0 +1,202 @@
+"""Families: a seed product and near duplicates of it, each with exactly one thing changed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mage_envs.games.webshop.catalogue_maker.draws import Draws, Weighted
+from mage_envs.games.webshop.catalogue_maker.tables import Attribute, Axis, Type
+
+SMALLEST, LARGEST = 7, 13
+"""Members of a family: a seed and 6 to 12 near duplicates, so that five can miss what a goal wants."""
+NO_PRICE = 100.0
+"""What the shop asks where a product states no price."""
+_CONTESTED = 2
+_LONGEST_LIST = 60
+_HIGHEST = 900.0
+"""Above 980 dollars the shop could name no limit; the costly near duplicate needs room below that."""
+_KINDS = Weighted(
+    [(46, "attribute"), (14, "option"), (9, "axis"), (8, "price"), (13, "brand"), (10, "type")]
+)  # fmt: skip
+
+
+class Value(NamedTuple):
+    """An option value with the classes that it counts as in the shop."""
+
+    text: str
+    classes: tuple[str, ...]
+    plain: bool = True
+    """Whether a goal may ask for it: noise is only there to be looked through."""
+
+
+class Member(NamedTuple):
+    """One product before it is put in words."""
+
+    kind: Type
+    brand: str
+    attributes: tuple[Attribute, ...]
+    """One for each group of the type, in their order."""
+    options: tuple[tuple[Axis, tuple[Value, ...]], ...]
+    low: float
+    high: float
+    """Equal to `low` but for price ranges."""
+    priced: bool
+    change: tuple[str, str]
+    """What sets it apart from the seed: (kind of change, what)."""
+    offers: frozenset[str]
+    """Names of its attributes and classes of its option values."""
+    exposed: tuple[str, ...]
+    """Attributes and classes that the family disputes."""
+
+
+def family(draws: Draws, kind: Type, other: Type | None, count: int) -> list[Member]:
+    """`count` members in random order; one may be of the type `other` instead."""
+    seed, contested = _seed(draws, kind)
+    members = [seed]
+    for change in _plan(draws, seed, other, count - 1):
+        members.append(_changed(draws, seed, members, contested, other, change))
+    return draws.shuffled(members)
+
+
+def limit_above(price: float, place: int) -> float:
+    """The multiple of ten that is the `place`-th (from 1) strictly above the price."""
+    return 10.0 * (price // 10 + place)
+
+
+def _seed(draws: Draws, kind: Type) -> tuple[Member, list[int]]:
+    attributes = tuple(draws.choice(group.values) for group in kind.groups)
+    wide = [place for place, group in enumerate(kind.groups) if len(group.values) > 2]
+    contested = draws.sample(wide, _CONTESTED)
+    options = tuple((axis, _values(draws, axis)) for axis in kind.axes if draws.chance(0.88))
+    low, high, priced = _price(draws, kind.price)
+    exposed = [attributes[place].name for place in contested]
+    for _, values in options[:2]:
+        exposed.append(draws.choice(values).classes[0])
+    member = Member(
+        kind, draws.choice(kind.department.brands), attributes, options, low, high, priced, ("seed", ""), frozenset(),
+        tuple(exposed),
+    )  # fmt: skip
+    return _offering(member), contested
+
+
+def _offering(member: Member) -> Member:
+    offers = [attribute.name for attribute in member.attributes]
+    for _, values in member.options:
+        for value in values:
+            offers += value.classes
+    return member._replace(offers=frozenset(offers))
+
+
+def _price(draws: Draws, median: float) -> tuple[float, float, bool]:
+    """(low, high, whether the page states it)."""
+    low = _tag(draws, max(4.0, min(draws.log_normal(median, 0.38), _HIGHEST / 1.7)))
+    mode = draws.uniform()
+    if mode < 0.12:
+        return NO_PRICE, NO_PRICE, False
+    return (low, _tag(draws, low * (1.1 + 0.5 * draws.uniform())), True) if mode < 0.42 else (low, low, True)
+
+
+def _tag(draws: Draws, amount: float) -> float:
+    """A price as shops write it, never below the amount's whole dollars."""
+    return int(amount) + draws.choice((0.99, 0.99, 0.99, 0.95, 0.49, 0.5, 0.0))
+
+
+def _values(draws: Draws, axis: Axis) -> tuple[Value, ...]:
+    """A part of the pool: sizes as a run, other things as a random choice; with the noise of scraped lists."""
+    pool = axis.values
+    if axis.name in {"size", "item package quantity"}:
+        count = draws.between(min(3, len(pool)), len(pool))
+        start = draws.below(len(pool) - count + 1)
+        return tuple(Value(text, (known,)) for text, known in pool[start : start + count])
+    longest = min(len(pool), 12) if draws.chance(0.93) else len(pool)
+    values = [Value(text, (known,)) for text, known in draws.sample(pool, draws.between(min(4, longest), longest))]
+    noise = draws.uniform()
+    if noise < 0.06:
+        for _ in range(draws.between(1, 14)):
+            one, two = draws.choice(values), draws.choice(values)
+            if one.plain and two.plain and one.classes != two.classes:
+                values.append(Value(f"{one.text}/{two.text}", one.classes + two.classes, False))
+    elif noise < 0.09:
+        one = draws.choice(values)
+        values.append(Value(f"{one.text} [new]", one.classes, False))
+    elif noise < 0.13:
+        values.insert(draws.below(len(values)), draws.choice(values))
+    return tuple(values[:_LONGEST_LIST])
+
+
+def _plan(draws: Draws, seed: Member, other: Type | None, count: int) -> list[str]:
+    """Kinds of change: five that always tell the duplicate from the seed, then what chance brings."""
+    sure = ["attribute", "attribute", "price", "attribute", "option" if seed.options else "attribute"]
+    more: list[str] = []
+    while len(sure) + len(more) < count:
+        kind = draws.weighted(_KINDS)
+        if (kind in {"option", "axis"} and not seed.options) or (kind == "type" and other is None):
+            kind = "attribute"
+        if kind in {"brand", "type", "axis", "price"} and kind in more:
+            kind = "attribute"
+        more.append(kind)
+    return sure[:count] + more
+
+
+def _changed(
+    draws: Draws, seed: Member, members: list[Member], contested: list[int], other: Type | None, change: str
+) -> Member:  # fmt: skip
+    """The seed with one thing changed; an attribute where no new change of that kind is left."""
+    taken = {member.change for member in members}
+    if change == "option":
+        found = _without_value(draws, seed, taken)
+        if found is not None:
+            return found
+    if change == "axis":
+        axis, _ = draws.choice(seed.options)
+        if ("axis", axis.name) not in taken:
+            rest = tuple(option for option in seed.options if option[0] is not axis)
+            return _offering(seed._replace(options=rest, change=("axis", axis.name)))
+    if change == "price":
+        low = _tag(draws, limit_above(seed.high, 4) * (1.0 + 0.25 * draws.uniform() ** 2) + 1.0)
+        return seed._replace(low=low, high=low, priced=True, change=("price", f"{low}"))
+    if change == "brand":
+        brand = draws.choice([brand for brand in seed.kind.department.brands if brand != seed.brand])
+        return seed._replace(brand=brand, change=("brand", brand))
+    if change == "type" and other is not None:
+        return _other_type(draws, seed, other)
+    return _other_attribute(draws, seed, taken, contested)
+
+
+def _other_attribute(draws: Draws, seed: Member, taken: set[tuple[str, str]], contested: list[int]) -> Member:
+    places = draws.shuffled(contested) + draws.shuffled(range(len(seed.attributes)))
+    for place in places:
+        others = [
+            other for other in seed.kind.groups[place].values
+            if other is not seed.attributes[place] and ("attribute", other.name) not in taken
+        ]  # fmt: skip
+        if others:
+            other = draws.choice(others)
+            attributes = (*seed.attributes[:place], other, *seed.attributes[place + 1 :])
+            return _offering(seed._replace(attributes=attributes, change=("attribute", other.name)))
+    raise RuntimeError(f"the type {seed.kind.name!r} has too few attributes for a family of {LARGEST}")
+
+
+def _without_value(draws: Draws, seed: Member, taken: set[tuple[str, str]]) -> Member | None:
+    """The seed without one class of an option's values; disputed ones go first."""
+    classes = [known for known in seed.exposed if ":" in known]
+    for _, values in draws.shuffled(seed.options):
+        classes += [known for value in draws.sample(values, 2) for known in value.classes]
+    for gone in classes:
+        if ("option", gone) in taken:
+            continue
+        options = tuple(
+            (axis, tuple(value for value in values if gone not in value.classes)) for axis, values in seed.options
+        )
+        if all(values for _, values in options):
+            return _offering(seed._replace(options=options, change=("option", gone)))
+    return None
+
+
+def _other_type(draws: Draws, seed: Member, kind: Type) -> Member:
+    """A product of another type that says the same wherever it has the same attribute groups and axes."""
+    said = dict(zip(seed.kind.groups, seed.attributes, strict=True))
+    attributes = tuple(said[group] if group in said else draws.choice(group.values) for group in kind.groups)
+    chosen = dict(seed.options)
+    options = tuple((axis, chosen[axis] if axis in chosen else _values(draws, axis)) for axis in kind.axes)
+    return _offering(seed._replace(kind=kind, attributes=attributes, options=options, change=("type", kind.name)))

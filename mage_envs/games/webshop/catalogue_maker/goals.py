@@ -1,0 +1,161 @@
+"""Goals of a family's products: what is wanted, chosen so that the near duplicates miss it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mage_envs.games.webshop.catalogue_maker.draws import Draws, Weighted
+from mage_envs.games.webshop.catalogue_maker.family import Member, limit_above
+from mage_envs.games.webshop.catalogue_maker.instructions import HELD_OUT, USUAL, instruction
+from mage_envs.games.webshop.catalogue_maker.listing import FIRST, TITLE, Listing
+
+PER_PRODUCT = 2
+_NEAR_MISSES, _ALTERNATIVES = 5, 4
+"""Members of the family that a goal leaves just short of full reward, at least, and that have it too, at most."""
+_ATTRIBUTES = Weighted([(60, 1), (22, 2), (12, 3), (6, 4)])
+_OPTIONS = Weighted([(46, 0), (36, 1), (18, 2)])
+_PLACES = Weighted([(1, 2), (2, 3), (3, 4)])
+"""The shop takes the larger of two of the next four multiples of ten above the price."""
+_DISPUTED = 3.0
+_OWN = 0.8
+"""Chance that a goal asks for the attribute in which its product differs from the family's seed."""
+_TRIES = 6
+
+
+class CatalogueGoal(NamedTuple):
+    """A goal with its structure; `text` is what the shop shows."""
+
+    id: str
+    asin: str
+    family: int
+    split: str
+    query: str
+    instruction: str
+    """What the buyer says, without the price."""
+    attributes: tuple[str, ...]
+    options: tuple[tuple[str, str], ...]
+    """(axis, value) pairs."""
+    price_upper: float
+    places: tuple[str, ...]
+    """Where the product tells each wanted attribute."""
+    near_misses: int
+    """Products of the family that fail in what is wanted."""
+    alternatives: int
+    """Other products of the family that have all that is wanted."""
+
+    @property
+    def text(self) -> str:
+        """The instruction with the price clause in the official wording."""
+        return f"{self.instruction}, and price lower than {self.price_upper:.2f} dollars"
+
+
+class Wish(NamedTuple):
+    """What a goal asks for, before it has words."""
+
+    attributes: tuple[int, ...]
+    """Places among the product's attributes."""
+    options: tuple[tuple[str, str, str], ...]
+    """(axis, value, class)."""
+    limit: float
+    near_misses: int
+    alternatives: int
+
+
+def goals(
+    draws: Draws, number: int, split: str, members: list[Member], listings: list[Listing], typos: float
+) -> list[CatalogueGoal]:  # fmt: skip
+    """Two for each product of the family."""
+    made = []
+    manner = HELD_OUT if split == "ood_phrase" else USUAL
+    for member, shown in zip(members, listings, strict=True):
+        asin = str(shown.raw["asin"])
+        first: Wish | None = None
+        for order in range(PER_PRODUCT):
+            first = wish = _wish(draws, member, members, shown, first)
+            wanted = [member.attributes[place] for place in wish.attributes]
+            options = tuple((axis, value) for axis, value, _ in wish.options)
+            made.append(CatalogueGoal(
+                f"{asin}-m{order}", asin, number, split, member.kind.name,
+                instruction(draws, member.kind, wanted, options, manner, typos),
+                tuple(attribute.name for attribute in wanted), options, wish.limit,
+                tuple(shown.places[attribute.name] for attribute in wanted), wish.near_misses, wish.alternatives,
+            ))  # fmt: skip
+    return made
+
+
+def _wish(draws: Draws, member: Member, members: list[Member], shown: Listing, other: Wish | None) -> Wish:
+    """The first draw that is sharp enough, or the sharpest; never what `other` wants already."""
+    limit = limit_above(member.high, draws.weighted(_PLACES))
+    best: Wish | None = None
+    for _ in range(_TRIES):
+        wish = _judged(member, members, _wanted(draws, member, shown), _chosen(draws, member), limit)
+        wish = _sharpened(draws, member, members, wish)
+        if other is not None and set(wish.attributes) == set(other.attributes) and wish.options == other.options:
+            more = draws.choice([place for place in range(len(member.attributes)) if place not in wish.attributes])
+            wish = _judged(member, members, (*wish.attributes, more), wish.options, limit)
+        if best is None or wish.near_misses > best.near_misses:
+            best = wish
+        if _is_sharp(best):
+            break
+    assert best is not None
+    return best
+
+
+def _judged(
+    member: Member, members: list[Member], attributes: tuple[int, ...], options: tuple[tuple[str, str, str], ...],
+    limit: float,
+) -> Wish:  # fmt: skip
+    """What is wanted, with the count of members that have it all and of those that do not."""
+    needed = {member.attributes[place].name for place in attributes} | {known for _, _, known in options}
+    having = sum(rival.low <= limit and needed <= rival.offers for rival in members)
+    return Wish(attributes, options, limit, len(members) - having, having - 1)
+
+
+def _sharpened(draws: Draws, member: Member, members: list[Member], wish: Wish) -> Wish:
+    """The wish with disputed attributes in place of others, or besides, until enough members miss it."""
+    if _is_sharp(wish):
+        return wish
+    disputed = [place for place, attribute in enumerate(member.attributes) if _disputed(member, attribute.name)]
+    for place in draws.shuffled(disputed):
+        if place not in wish.attributes and not _is_sharp(wish):
+            kept = tuple(other for other in wish.attributes if other in disputed)
+            wish = _judged(member, members, (*kept, place), wish.options, wish.limit)
+    return wish
+
+
+def _is_sharp(wish: Wish) -> bool:
+    return wish.near_misses >= _NEAR_MISSES and wish.alternatives <= _ALTERNATIVES
+
+
+def _disputed(member: Member, attribute: str) -> bool:
+    return attribute in member.exposed or attribute == member.change[1]
+
+
+def _wanted(draws: Draws, member: Member, shown: Listing) -> tuple[int, ...]:
+    """Attributes, disputed ones more often; one at least of several can be found by searching."""
+    count = draws.weighted(_ATTRIBUTES)
+    ranked = sorted(
+        (draws.uniform() ** (1.0 / (_DISPUTED if _disputed(member, attribute.name) else 1.0)), place)
+        for place, attribute in enumerate(member.attributes)
+    )
+    chosen = [place for _, place in ranked[-count:]]
+    if member.change[0] == "attribute" and draws.chance(_OWN):
+        chosen[-1] = next(place for _, place in ranked if member.attributes[place].name == member.change[1])
+    searched = [
+        place for place, attribute in enumerate(member.attributes) if shown.places[attribute.name] in (TITLE, FIRST)
+    ]
+    if searched and not any(place in searched for place in chosen):
+        chosen[0] = chosen[0] if len(chosen) == 1 else draws.choice(searched)
+    return tuple(dict.fromkeys(chosen))
+
+
+def _chosen(draws: Draws, member: Member) -> tuple[tuple[str, str, str], ...]:
+    """Option values, at most one of an axis; disputed ones half of the time."""
+    chosen = []
+    for axis, values in draws.sample(member.options, draws.weighted(_OPTIONS)):
+        plain = [value for value in values if value.plain and value.text != "single"]
+        disputed = [value for value in plain if value.classes[0] in member.exposed]
+        if plain:
+            value = draws.choice(disputed if disputed and draws.chance(0.5) else plain)
+            chosen.append((axis.name, value.text, value.classes[0]))
+    return tuple(chosen)

@@ -1,0 +1,135 @@
+"""Puts a goal in the words of a buyer: structure first, text after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from mage_envs.games.webshop.catalogue_maker.data import phrases
+from mage_envs.games.webshop.catalogue_maker.draws import Draws, Weighted
+from mage_envs.games.webshop.catalogue_maker.tables import Attribute, Type, Wording
+
+Forms = Mapping[str, Weighted[str]]
+
+
+class Manner(NamedTuple):
+    """A set of ways to ask."""
+
+    openers: Weighted[str]
+    clauses: Forms
+    plural_clauses: Forms
+    sentences: Forms
+    choices: Forms
+    before: Mapping[str, float]
+    """Chance of each form that a short wording stands before the noun."""
+
+
+def _forms(table: Mapping[str, Sequence[tuple[float, str]]]) -> Forms:
+    return {name: Weighted(forms) for name, forms in table.items()}
+
+
+USUAL = Manner(
+    Weighted(phrases.OPENERS), _forms(phrases.CLAUSES), _forms(phrases.PLURAL_CLAUSES), _forms(phrases.SENTENCES),
+    _forms(phrases.CHOICES),
+    {"a": 0.9, "w": 0.55, "m": 0.7, "f": 0.0, "t": 0.0},
+)  # fmt: skip
+HELD_OUT = Manner(
+    Weighted(phrases.HELD_OUT_OPENERS), _forms(phrases.HELD_OUT_CLAUSES), _forms(phrases.HELD_OUT_CLAUSES),
+    _forms(phrases.HELD_OUT_SENTENCES), _forms(phrases.HELD_OUT_CHOICES),
+    dict.fromkeys("awmft", 0.0),
+)  # fmt: skip
+_SYNONYM = 0.5
+_SENTENCE = 0.06
+_FRUGAL = 0.004
+_BUYERS = {"women's ": " for women", "men's ": " for men", "girls' ": " for girls", "boys' ": " for boys"}
+
+
+def instruction(
+    draws: Draws, kind: Type, wanted: Sequence[Attribute], options: Sequence[tuple[str, str]], manner: Manner,
+    typos: float,
+) -> str:  # fmt: skip
+    """The text of a goal, lower case, without the price; `typos` is the chance of one slip."""
+    many = kind.number in {"plural", "pair"}
+    before: list[str] = []
+    clauses: list[str] = []
+    last = ""
+    for attribute in wanted:
+        wording = draws.choice(attribute.wordings) if draws.chance(_SYNONYM) else attribute.wordings[0]
+        if _leads(wording, attribute) and len(before) < 2 and draws.chance(manner.before[wording.form]):
+            before.append(wording.text)
+        elif not last and len(wanted) > 1 and draws.chance(_SENTENCE):
+            last = ". " + _said(draws, manner.sentences, wording, many)
+        else:
+            clauses.append(_said(draws, manner.plural_clauses if many else manner.clauses, wording, many))
+    noun = _noun(draws, kind.name)
+    for axis, value in options:
+        form = draws.weighted(manner.choices[axis])
+        held = draws.choice(phrases.PACKS[value]) if "{w}" in form else ""
+        if form.endswith("{n}"):
+            noun = form.format(v=value, w=held, n=noun)
+        else:
+            clauses.append(form.format(v=value, w=held))
+    phrase = _article(draws, kind.number, " ".join([*before, noun]))
+    text = draws.weighted(manner.openers).format(n=" ".join([phrase, *_joined(draws, draws.shuffled(clauses))])) + last
+    if draws.chance(_FRUGAL):
+        text = f"{text} {phrases.FRUGAL}"
+    slip, word, letter, how = (draws.uniform() for _ in range(4))  # drawn in any case: slips change nothing else
+    return _slipped(text, word, letter, how) if slip < typos else text
+
+
+def _said(draws: Draws, forms: Forms, wording: Wording, many: bool) -> str:
+    it, is_ = ("they", "are") if many else ("it", "is")
+    text = wording.plural if many else wording.text
+    return draws.weighted(forms[wording.form]).format(a=text, it=it, **{"is": is_})
+
+
+def _leads(wording: Wording, attribute: Attribute) -> bool:
+    """Whether it can stand before the noun: short adjectives, and names such as "long sleeve"."""
+    return wording.text.count(" ") < 2 and (wording.form == "a" or wording is attribute.wordings[0])
+
+
+def _noun(draws: Draws, name: str) -> str:
+    """The product's name; "women's blouse" is at times a "blouse for women"."""
+    for owner, after in _BUYERS.items():
+        if name.startswith(owner) and draws.chance(0.15):
+            return name[len(owner) :] + after
+    return name
+
+
+def _article(draws: Draws, number: str, noun: str) -> str:
+    if number == "pair":
+        return f"a pair of {noun}" if draws.chance(0.35) else noun
+    if number in {"plural", "mass"}:
+        return f"some {noun}" if draws.chance(0.2) else noun
+    vowel = noun.startswith(_VOWELS) and not noun.startswith(("us", "uni"))
+    return f"{'an' if vowel else 'a'} {noun}"
+
+
+_VOWELS = ("a", "e", "i", "o", "u", "8", "11 ", "18 ", "hdmi", "led ", "spf")
+
+
+def _joined(draws: Draws, clauses: list[str]) -> list[str]:
+    """The clauses with an "and" before the last, now and then with a comma instead."""
+    plain = [clause for clause in clauses if not clause.startswith("and ")]
+    ending = [clause for clause in clauses if clause.startswith("and ")]
+    if len(plain) > 1 and not ending and draws.chance(0.6):
+        plain[-1] = f"and {plain[-1]}"
+    return plain + ending
+
+
+def _slipped(text: str, word: float, letter: float, how: float) -> str:
+    """The text with one slip of the fingers in a longer word: a letter lost, doubled or swapped with the next."""
+    words = text.split(" ")
+    longer = [place for place, one in enumerate(words) if len(one) > 4 and one.isalpha()]
+    if not longer:
+        return text
+    place = longer[int(word * len(longer))]
+    right = words[place]
+    at = 1 + int(letter * (len(right) - 2))
+    wrong = (
+        right[:at] + right[at + 1 :],
+        right[:at] + right[at] + right[at:],
+        right[:at] + right[at + 1] + right[at] + right[at + 2 :],
+    )
+    words[place] = wrong[int(how * len(wrong))]
+    return " ".join(words)

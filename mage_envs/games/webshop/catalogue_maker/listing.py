@@ -1,0 +1,144 @@
+"""Puts a product in the words of its seller: title, bullets, description, as an entry of the official files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from mage_envs.games.webshop.catalogue_maker.data import phrases
+from mage_envs.games.webshop.catalogue_maker.draws import Draws, Weighted
+from mage_envs.games.webshop.catalogue_maker.family import Member
+from mage_envs.games.webshop.catalogue_maker.tables import Attribute
+
+TITLE, FIRST, LATER, DESCRIPTION = "title", "first bullet", "later bullet", "description"
+_PLACES = Weighted([(34, TITLE), (16, FIRST), (35, LATER), (15, DESCRIPTION)])
+_SHORTEST, _LONGEST = 8, 25
+_LONGEST_DESCRIPTION = 120
+_JOINTS = Weighted([(45, " "), (35, ", "), (8, " - "), (8, " | "), (4, " , ")])
+_ODD = ("!", "™", " ★", " (Pack)", " ✓", ".", " – NEW", "®")
+
+
+class Listing(NamedTuple):
+    """A product's entry and where it says what."""
+
+    raw: dict[str, Any]
+    places: dict[str, str]
+    """Attribute to `title`, `first bullet`, `later bullet` or `description`."""
+
+
+def listing(draws: Draws, member: Member, asin: str) -> Listing:
+    """The entry in the schema of items_shuffle.json; every attribute is told in exactly one place."""
+    described = not draws.chance(0.2)
+    spots: dict[str, list[Attribute]] = {TITLE: [], FIRST: [], LATER: [], DESCRIPTION: []}
+    for attribute in member.attributes:
+        place = draws.weighted(_PLACES)
+        if (place == DESCRIPTION and not described) or (place == TITLE and len(spots[TITLE]) == 5):
+            place = LATER
+        spots[place].append(attribute)
+    words = _words(member)
+    raw = {
+        "asin": asin,
+        "name": _title(draws, member, draws.shuffled(spots[TITLE])),
+        "category": member.kind.department.name,
+        "query": member.kind.name,
+        "product_category": member.kind.path,
+        "full_description": _description(draws, member, words, spots[DESCRIPTION]) if described else "",
+        "small_description": _bullets(draws, member, words, spots[FIRST], draws.shuffled(spots[LATER])),
+        "pricing": _pricing(member),
+        "customization_options": {
+            axis.name: [{"value": value.text, "image": None} for value in values] for axis, values in member.options
+        },
+        "images": [""],
+    }
+    return Listing(raw, {attribute.name: place for place, told in spots.items() for attribute in told})
+
+
+def _pricing(member: Member) -> str:
+    if not member.priced:
+        return ""
+    return f"${member.low:.2f}" if member.low == member.high else f"${member.low:.2f} - ${member.high:.2f}"
+
+
+def _words(member: Member) -> dict[str, str]:
+    """What the sentence forms share."""
+    kind = member.kind
+    many = kind.number in {"plural", "pair"}
+    return {
+        "n": kind.name, "N": kind.title, "brand": member.brand, "This": "These" if many else "This",
+        "is": "are" if many else "is", "come": "come" if many else "comes",
+    }  # fmt: skip
+
+
+def _title(draws: Draws, member: Member, told: list[Attribute]) -> str:
+    before = [attribute.shown for attribute in told if attribute.wordings[0].form == "a"][:2]
+    after = [attribute.shown for attribute in told if attribute.shown not in before]
+    head = [member.brand]
+    if draws.chance(0.25):
+        head.append(draws.choice(phrases.MODELS))
+    title = " ".join([*head, *before, member.kind.title])
+    if draws.chance(0.06):
+        title = f"{draws.choice(phrases.STUFFING)} {title}"
+    joint = draws.weighted(_JOINTS)
+    if after and draws.chance(0.3):
+        title = f"{title}{'' if after[0].startswith('for ') else ' with'} {after.pop(0)}"
+    title = joint.join([title, *after])
+    wanted = draws.between(_SHORTEST, 19)
+    for filler in draws.sample(member.kind.department.fillers, 12):
+        length = title.count(" ") + 1
+        if length >= wanted or length + filler.count(" ") + 2 > _LONGEST:
+            break
+        title += (" " if filler.startswith("for ") else joint) + filler
+    return title + draws.choice(_ODD) if draws.chance(0.06) else title
+
+
+def _sentence(draws: Draws, forms: Mapping[str, tuple[str, ...]], attribute: Attribute, words: dict[str, str]) -> str:
+    """One of the sentence forms about the attribute, in its canonical wording four times in five."""
+    wording = attribute.wordings[0]
+    if len(attribute.wordings) > 1 and draws.chance(0.2):
+        other = draws.choice(attribute.wordings[1:])
+        wording = other if other.form != "t" and " i " not in f" {other.text} " else wording
+    capital = wording.text[:1].upper() + wording.text[1:]
+    return draws.choice(forms[wording.form]).format(a=wording.text, A=capital, **words)
+
+
+def _bullets(
+    draws: Draws, member: Member, words: dict[str, str], first: list[Attribute], later: list[Attribute]
+) -> list[str]:  # fmt: skip
+    """Two to six; the first is searched, the others are only read."""
+    count = max(2, min(6, draws.between(2, 5) + (len(later) > 1)))
+    groups: list[list[Attribute]] = [[] for _ in range(count)]
+    groups[0] = first
+    for number, attribute in enumerate(later):
+        groups[1 + number % (count - 1)].append(attribute)
+    benefits = draws.sample(member.kind.department.benefits, count + 1)
+    bullets = []
+    for number, group in enumerate(groups):
+        benefit = benefits[number]
+        told = {**words, "b": benefit, "b2": benefits[-1], "B": benefit[:1].upper() + benefit[1:]}
+        if not group:
+            bullets.append(draws.choice(phrases.PLAIN_BULLETS).format(**told))
+            continue
+        bullet = _sentence(draws, phrases.BULLETS, group[0], told)
+        rest = [attribute.name for attribute in group[1:]]
+        bullets.append(f"{bullet}; also {' and '.join(rest)}" if rest else bullet)
+    shout = draws.uniform()
+    if shout < 0.12:
+        bullets = [
+            bullet.partition(":")[0].upper() + bullet[bullet.find(":") :] if ":" in bullet else bullet
+            for bullet in bullets
+        ]
+    elif shout < 0.16:
+        bullets.append(bullets[-1])
+    return bullets[:6]
+
+
+def _description(draws: Draws, member: Member, words: dict[str, str], told: list[Attribute]) -> str:
+    sentences = [_sentence(draws, phrases.DESCRIPTION_ATTRIBUTES, attribute, words) for attribute in told]
+    start = draws.choice(phrases.DESCRIPTION_STARTS).format(**words)
+    length = sum(sentence.count(" ") + 1 for sentence in sentences) + start.count(" ") + 1
+    for story in draws.sample(member.kind.department.stories, draws.between(1, 5)):
+        length += story.count(" ") + 1
+        if length > _LONGEST_DESCRIPTION:
+            break
+        sentences.append(story)
+    return " ".join([start, *draws.shuffled(sentences)])

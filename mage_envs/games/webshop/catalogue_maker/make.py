@@ -1,0 +1,148 @@
+"""Makes a catalogue: families one after the other, each a function of (seed, its number) alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from mage_envs.games.webshop.catalogue_maker.draws import Draws
+from mage_envs.games.webshop.catalogue_maker.family import LARGEST, SMALLEST, Member, family
+from mage_envs.games.webshop.catalogue_maker.goals import CatalogueGoal, goals
+from mage_envs.games.webshop.catalogue_maker.listing import Listing, listing
+from mage_envs.games.webshop.catalogue_maker.tables import Type, product_types, siblings
+
+VERSION = 1
+"""Grows with every change of a word list or a draw, because both change what a seed gives."""
+SIZES = {"tiny": 100, "small": 1_000, "medium": 10_000, "large": 100_000, "xl": 1_000_000}
+SPLITS = ("train", "val", "test", "ood_type", "ood_phrase", "ood_catalogue")
+TYPOS = 0.04
+_ROLES = ("train",) * 6 + ("val", "test", "ood_phrase", "ood_type")
+_SHELF = 3
+"""Families in a row that share two types, so that even a small shop has rivals outside the family."""
+_FAMILIES, _ORDER = 1, 2
+_LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_ASINS = 36**8
+_STRIDE = 1_822_837_805_971
+"""Shares no factor with `_ASINS`, so that different products get different ids."""
+
+
+class FamilyRecord(NamedTuple):
+    """One family: products that belong to the same split."""
+
+    number: int
+    split: str
+    members: list[Member]
+    listings: list[Listing]
+    goals: list[CatalogueGoal]
+
+
+class Made(NamedTuple):
+    """A whole catalogue in the form of the official files."""
+
+    products: list[dict[str, Any]]
+    """Entries of items_shuffle.json."""
+    attributes: dict[str, dict[str, Any]]
+    """The object of items_ins_v2.json: asin to attributes, instruction and its attributes."""
+    goals: list[CatalogueGoal]
+
+
+def make(size: str | int = "small", seed: int = 0, *, held_out: bool = False, typos: float = TYPOS) -> Made:
+    """The catalogue of a size (a name of `SIZES` or a number of products) and a seed.
+
+    `held_out` gives another catalogue, whose goals all belong to the split `ood_catalogue`.
+    """
+    made = Made([], {}, [])
+    for record in stream(size, seed, held_out=held_out, typos=typos):
+        for member, shown in zip(record.members, record.listings, strict=True):
+            made.products.append(shown.raw)
+            made.attributes[shown.raw["asin"]] = about(member)
+        made.goals.extend(record.goals)
+    return made
+
+
+def stream(
+    size: str | int = "small", seed: int = 0, *, held_out: bool = False, typos: float = TYPOS
+) -> Iterator[FamilyRecord]:  # fmt: skip
+    """The families of a catalogue, one at a time, so that any size fits in memory."""
+    left, number = _count(size), 0
+    while left:
+        draws = Draws(seed, _FAMILIES, held_out, number)
+        count = _fitting(draws.between(SMALLEST, LARGEST), left)
+        role, kind, other = _role(seed, held_out, number)
+        members = family(draws, kind, other, count)
+        listings = [
+            listing(draws, member, _asin(seed, held_out, number * (LARGEST + 3) + place))
+            for place, member in enumerate(members)
+        ]
+        split = "ood_catalogue" if held_out else role
+        yield FamilyRecord(number, split, members, listings, goals(draws, number, split, members, listings, typos))
+        left -= count
+        number += 1
+
+
+def _count(size: str | int) -> int:
+    if isinstance(size, str) and size not in SIZES:
+        raise ValueError(f"Unknown catalogue size {size!r}; choose one of: {', '.join(SIZES)}, or a number.")
+    count = SIZES[size] if isinstance(size, str) else size
+    if count < SMALLEST:
+        raise ValueError(f"A catalogue needs at least {SMALLEST} products, not {count}.")
+    return count
+
+
+def _fitting(count: int, left: int) -> int:
+    """The number of members, so that what is left over is nothing or enough for a family."""
+    if left <= LARGEST:
+        return left
+    return min(count, left - SMALLEST)
+
+
+def _role(seed: int, held_out: bool, number: int) -> tuple[str, Type, Type | None]:
+    """The split and type of a family, and the type that one of its products may have instead.
+
+    Of ten families in a row six are for training and one for each other split. Of a shelf, the first two families have
+    one type and the third has a sibling of it.
+    """
+    block, place = divmod(number, len(_ROLES))
+    roles = _order(seed, held_out, 0, block, len(_ROLES))
+    role = _ROLES[roles[place]]
+    apart = role == "ood_type"
+    kinds = _kinds(apart)
+    usual = sum(_ROLES[other] != "ood_type" for other in roles[:place])
+    turn = block if apart else block * (len(_ROLES) - 1) + usual
+    shelf, place = divmod(turn, _SHELF)
+    turn, rank = divmod(shelf, len(kinds))
+    kind = kinds[_order(seed, held_out, 1 + apart, turn, len(kinds))[rank]]
+    near = siblings()[kind.name]
+    if not near:
+        return role, kind, None
+    other = near[_order(seed, held_out, 3 + apart, shelf, len(near))[0]]
+    return (role, other, kind) if place == _SHELF - 1 else (role, kind, other)
+
+
+@lru_cache(maxsize=64)
+def _order(seed: int, held_out: bool, what: int, turn: int, count: int) -> tuple[int, ...]:
+    return tuple(Draws(seed, _ORDER, held_out, what, turn).shuffled(range(count)))
+
+
+@lru_cache(maxsize=2)
+def _kinds(apart: bool) -> tuple[Type, ...]:
+    return tuple(kind for kind in product_types() if kind.held_out == apart)
+
+
+def _asin(seed: int, held_out: bool, number: int) -> str:
+    """Ten characters that look drawn and never repeat within a catalogue."""
+    code = ((number + 1) * _STRIDE + (2 * seed + held_out) * 977_231_469_403) % _ASINS
+    letters = []
+    for _ in range(8):
+        code, letter = divmod(code, 36)
+        letters.append(_LETTERS[letter])
+    return "B0" + "".join(letters)
+
+
+def about(member: Member) -> dict[str, Any]:
+    """The entry of items_ins_v2.json; its instruction is the stem of the original's synthetic goals."""
+    names = [attribute.name for attribute in member.attributes]
+    wanted = [name for name in names if name in member.exposed][:2] or names[:2]
+    stem = f"i'm looking for {member.kind.name} with {' and '.join(wanted)}"
+    return {"attributes": names, "instruction": stem, "instruction_attributes": wanted}

@@ -1,0 +1,41 @@
+"""The built-in catalogue: generated on first use, then read from the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mage_envs.games.webshop.cache import cached
+from mage_envs.games.webshop.catalogue_maker import SIZES, VERSION, stream
+from mage_envs.games.webshop.products import MadeGoal, Product, normalise
+from mage_envs.games.webshop.store import FORMAT, write_catalogue
+
+HELD_OUT = "ood_catalogue"
+"""The split that has a catalogue of its own."""
+
+
+def embedded(size: str, split: str) -> Path:
+    """The built folder of a generated catalogue, made where there is none."""
+    if size not in SIZES:
+        raise ValueError(f"size={size!r} is unknown; choose one of: {', '.join(map(repr, SIZES))}.")
+    held_out = split == HELD_OUT
+    key = f"made-{size}-{VERSION}.{FORMAT}{'-held-out' if held_out else ''}"
+    return cached(key, lambda draft: _generate(draft, size, held_out))
+
+
+def _generate(draft: Path, size: str, held_out: bool) -> dict[str, Any]:
+    about = write_catalogue(draft, _products(size, held_out))
+    return about | {"source": {"kind": "generated", "size": size, "version": VERSION, "held_out": held_out}}
+
+
+def _products(size: str, held_out: bool) -> Iterator[Product]:
+    for family in stream(size, held_out=held_out):
+        goals: dict[str, list[MadeGoal]] = {}
+        for goal in family.goals:
+            options = tuple(value for _, value in goal.options)
+            made = MadeGoal(goal.split, goal.text, goal.attributes, options, goal.price_upper)
+            goals.setdefault(goal.asin, []).append(made)
+        for member, shown in zip(family.members, family.listings, strict=True):
+            attributes = [attribute.name for attribute in member.attributes]
+            yield normalise(shown.raw, {"attributes": attributes}, made=goals.get(shown.raw["asin"], ()))

@@ -1,0 +1,206 @@
+"""What a visitor sees: each page as a list of texts, and the original's observation modes made from it.
+
+A page is the sequence of text nodes that the original's HTML has, so that `text` and `text_rich` are equal to what it
+reads out of its HTML, byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from mage_envs.games.webshop.html import html_page
+from mage_envs.games.webshop.session import DONE, INDEX, ITEM, RESULTS, SUB, THANKS, Session
+
+SEPARATOR = " [SEP] "
+BASE_URL = "http://127.0.0.1:3000"
+TEXT, BUTTON, OPTION, LINK = "text", "button", "option", "link"
+_BLANKS = " \n\t\f\r"
+"""What the original's HTML reader takes for white space."""
+
+
+class Node(NamedTuple):
+    """One text of a page, as it stands in the HTML, with what it belongs to."""
+
+    kind: str
+    text: str
+
+
+def nodes(session: Session, shows_score: bool) -> list[Node]:
+    """The texts of the page that the visitor is on."""
+    found = _NODES[session.page](session) if session.page != DONE else _done(session, shows_score)
+    return [node for node in map(_collapsed, found) if node is not None]
+
+
+def _collapsed(node: Node) -> Node | None:
+    """A text of blanks alone vanishes if it is empty or has a line break, and is one blank if not."""
+    text = node.text
+    if text.strip(_BLANKS):
+        return node
+    return None if not text or "\n" in text else Node(node.kind, " ")
+
+
+def _index(session: Session) -> list[Node]:
+    return [
+        Node(TEXT, "WebShop"), Node(TEXT, "Instruction: "), Node(TEXT, session.goal.instruction),
+        Node(BUTTON, "Search"),
+    ]  # fmt: skip
+
+
+def _header(session: Session) -> list[Node]:
+    return [Node(TEXT, "Instruction:"), Node(TEXT, session.goal.instruction), Node(BUTTON, "Back to Search")]
+
+
+def _results(session: Session) -> list[Node]:
+    found = _header(session)
+    found.append(Node(TEXT, f"Page {session.number} (Total results: {len(session.results)})"))
+    if session.number > 1:
+        found.append(Node(BUTTON, "< Prev"))
+    found.append(Node(BUTTON, "Next >"))
+    for position in session.shown:
+        product = session.shop.catalogue.product(position)
+        found += (Node(LINK, product.asin), Node(TEXT, product.title), Node(TEXT, product.price_tag))
+    return found
+
+
+def _item(session: Session) -> list[Node]:
+    product = session.product
+    assert product is not None
+    found = _header(session)
+    found.append(Node(BUTTON, "< Prev"))
+    for axis, values in product.options.items():
+        found.append(Node(TEXT, axis))
+        found += [Node(OPTION, value) for value in values]
+    found += [Node(TEXT, product.title), Node(TEXT, f"Price: {product.price_tag}"), Node(TEXT, "Rating: N.A.")]
+    tabs = ("Description", "Features", "Reviews", "Attributes")[: 4 if session.shows_attributes else 3]
+    return found + [Node(BUTTON, name) for name in (*tabs, "Buy Now")]
+
+
+def _sub(session: Session) -> list[Node]:
+    return [*_header(session), Node(BUTTON, "< Prev"), *(Node(TEXT, text) for text in _body(session))]
+
+
+def _body(session: Session) -> list[str]:
+    """The texts that a sub page has of its own."""
+    product = session.product
+    assert product is not None
+    if session.sub == "description":
+        return [product.description]
+    if session.sub == "features":
+        return [f" {bullet}" for bullet in product.bullets]
+    if session.sub == "attributes":
+        shown = [f" {attribute}" for attribute in product.attributes]
+        return [*shown, product.category, product.query, product.product_category]
+    return []
+
+
+def _done(session: Session, shows_score: bool) -> list[Node]:
+    """The last page; the original's has the captions of hidden fields in it, and the score."""
+    assert session.product is not None
+    assert session.score is not None
+    texts = [THANKS]
+    if shows_score:
+        chosen = json.dumps(session.options, sort_keys=True)
+        for character in "<>&'":
+            chosen = chosen.replace(character, f"\\u{ord(character):04x}")
+        texts += (
+            "Your code: ", "None", " (Paste it in your MTurk interface.)", "Purchased", "asin", session.product.asin,
+            "options", chosen, "attrs", "None", "category", "None", "query", "None", "product category", "None",
+            "Target", "asin", "options", "attrs", "price upper", "instuction text", "category", "product category",
+            "query", "Goal ", "None", "Reward", "Your score (min 0.0, max 1.0)", str(session.score.total),
+            "Reward Details ", "None",
+        )  # fmt: skip
+    return [Node(TEXT, text) for text in texts]
+
+
+_NODES: Mapping[str, Callable[[Session], list[Node]]] = {INDEX: _index, RESULTS: _results, ITEM: _item, SUB: _sub}
+
+
+# -- the modes -------------------------------------------------------------------------------------------------
+
+
+def text(session: Session, shows_score: bool) -> str:
+    """All texts, stripped, joined by ` [SEP] `."""
+    return SEPARATOR.join([node.text.strip() for node in nodes(session, shows_score)])
+
+
+def text_rich(session: Session, shows_score: bool) -> str:
+    """A line per text; buttons and options are marked, visited products and chosen options as clicked.
+
+    As in the original, an option counts as chosen where its quoted value stands anywhere in the URL.
+    """
+    address = url(session, shows_score)
+    lines, chosen = [], []
+    for kind, shown in nodes(session, shows_score):
+        if kind == BUTTON:
+            lines.append(f"[button] {shown} [button_]")
+        elif kind == OPTION:
+            clicked = f'"{shown}"' in address
+            lines.append(f"  {_marked(shown, clicked)}")
+            if clicked:
+                chosen.append(f"You have clicked {shown}.")
+        elif kind == LINK:
+            lines.append(f"\n{_marked(shown, shown in session.visited)}")
+        else:
+            lines.append(shown)
+    return "".join(f"{line}\n" for line in (*reversed(chosen), *lines))
+
+
+def _marked(shown: str, clicked: bool) -> str:
+    return f"[clicked button] {shown} [clicked button_]" if clicked else f"[button] {shown} [button_]"
+
+
+def url(session: Session, shows_score: bool) -> str:
+    """The page's address in the original, with the session called `session`."""
+    asin = session.product.asin if session.product is not None else ""
+    query = "+".join(session.query.split(" "))
+    if session.page == INDEX:
+        return f"{BASE_URL}/session"
+    if session.page == RESULTS:
+        return f"{BASE_URL}/search_results/session/{query}/{session.number}"
+    if session.page == ITEM:
+        return f"{BASE_URL}/item_page/session/{asin}/{query}/{session.number}/{json.dumps(session.options)}"
+    if session.page == SUB:
+        place = f"{asin}/{query}/{session.number}/{session.sub.capitalize()}"
+        return f"{BASE_URL}/item_sub_page/session/{place}/{session.options}"
+    return f"{BASE_URL}/done/session/{asin}/{session.options}"
+
+
+def as_dict(session: Session, shows_score: bool) -> str:
+    """The page as a JSON object: what the text modes show, by name."""
+    page: dict[str, Any] = {"page": session.page}
+    if session.page != DONE:
+        page["instruction"] = session.goal.instruction
+    if session.page in (RESULTS, ITEM, SUB):
+        page |= {"query": session.query, "number": session.number}
+    product = session.product
+    if session.page == RESULTS:
+        shown = [session.shop.catalogue.product(position) for position in session.shown]
+        page["total"] = len(session.results)
+        page["products"] = [
+            {"asin": hit.asin, "title": hit.title, "price": hit.price_tag, "visited": hit.asin in session.visited}
+            for hit in shown
+        ]
+    elif product is not None:
+        page["asin"] = product.asin
+        page["chosen"] = session.options
+    if product is not None and session.page == ITEM:
+        page |= {"title": product.title, "price": product.price_tag, "options": product.options}
+    if product is not None and session.page == SUB:
+        page |= {"sub": session.sub, "texts": [line.strip() for line in _body(session) if line.strip()]}
+    if session.page == DONE:
+        page["message"] = THANKS
+        if shows_score and session.score is not None:
+            page["score"] = session.score.total
+    return json.dumps(page, ensure_ascii=False)
+
+
+MODES: Mapping[str, Callable[[Session, bool], str]] = {
+    "text": text,
+    "text_rich": text_rich,
+    "html": html_page,
+    "url": url,
+    "dict": as_dict,
+}
+"""Observation modes by name; each takes the session and whether the last page tells the score."""

@@ -1,0 +1,211 @@
+"""Products as the shop reads them: the original's normalisation of its raw entries, and their stored form."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, NamedTuple
+
+from mage_envs.games.webshop.chance import uniform
+
+NO_PRICE = 100.0
+"""What a product without a price costs."""
+NO_ATTRIBUTES = ("DUMMY_ATTR",)
+LONGEST_ASIN = 10
+_NOT_A_NUMBER = re.compile(r"[^\d.]")
+
+
+class MalformedProduct(ValueError):
+    """A raw entry that is no product; the message names the product and the field."""
+
+
+class Annotation(NamedTuple):
+    """One instruction that a person wrote for a product."""
+
+    instruction: str
+    attributes: tuple[str, ...]
+    options: tuple[Any, ...]
+    """Option values, or (axis, value) pairs where the file has an object."""
+
+
+class MadeGoal(NamedTuple):
+    """A goal that came with a generated product."""
+
+    split: str
+    instruction: str
+    attributes: tuple[str, ...]
+    options: tuple[Any, ...]
+    price_upper: float
+
+
+class Product(NamedTuple):
+    """A product after the original's normalisation, with the instructions that may ask for it."""
+
+    asin: str
+    title: str
+    description: str
+    bullets: tuple[str, ...]
+    price_tag: str
+    low: float
+    high: float
+    options: dict[str, tuple[str, ...]]
+    """Axis to its values, both lower case, in page order."""
+    attributes: tuple[str, ...]
+    """Hidden attributes, which the reward reads."""
+    query: str
+    category: str
+    product_category: str
+    image: str
+    option_images: dict[str, str]
+    instruction: str | None = None
+    """Start of the synthetic instructions, None where there are none."""
+    instruction_attributes: tuple[str, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
+    made: tuple[MadeGoal, ...] = ()
+
+    def price(self, seed: int) -> float:
+        """What it costs: its price, or a draw from its range by (`seed`, asin)."""
+        if self.low == self.high:
+            return self.low
+        return self.low + (self.high - self.low) * uniform(seed, self.asin, "price")
+
+    def indexed_text(self) -> str:
+        """What the search engine sees: title, description, first bullet and options, lower case."""
+        options = ", and ".join(f"{axis}: {', '.join(values)}" for axis, values in self.options.items())
+        first = self.bullets[0] if self.bullets else ""
+        return " ".join((self.title, self.description, first, options)).lower()
+
+    def to_record(self) -> bytes:
+        """The stored form: one JSON array."""
+        return json.dumps(self, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def from_record(record: bytes) -> Product:
+    """The product that `to_record` wrote."""
+    values = json.loads(record.decode("utf-8", "surrogatepass"))
+    values[3] = tuple(values[3])
+    values[7] = {axis: tuple(choices) for axis, choices in values[7].items()}
+    values[8] = tuple(values[8])
+    values[15] = tuple(values[15])
+    values[16] = tuple(Annotation(text, tuple(wanted), _options(chosen)) for text, wanted, chosen in values[16])
+    values[17] = tuple(
+        MadeGoal(split, text, tuple(wanted), _options(chosen), upper)
+        for split, text, wanted, chosen, upper in values[17]
+    )
+    return Product(*values)
+
+
+def _options(stored: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(tuple(option) if isinstance(option, list) else option for option in stored)
+
+
+def is_kept(raw: Mapping[str, Any]) -> bool:
+    """Whether the original loads this entry at all, repetitions aside."""
+    asin = raw.get("asin")
+    if not isinstance(asin, str) or not asin:
+        raise MalformedProduct(f"a product has no 'asin' but {asin!r}")
+    return asin != "nan" and len(asin) <= LONGEST_ASIN
+
+
+def normalise(
+    raw: Mapping[str, Any],
+    instructions: Mapping[str, Any] | None = None,
+    annotations: Sequence[Mapping[str, Any]] = (),
+    made: Sequence[MadeGoal] = (),
+) -> Product:
+    """A product from its raw entry, its entry in the file of attributes, and people's instructions for it.
+
+    Raises MalformedProduct where the original would fail on it.
+    """
+    asin = str(raw["asin"])
+    low, high, tag = _pricing(asin, raw.get("pricing"))
+    options, images = _axes(asin, raw.get("customization_options"))
+    about = instructions or {}
+    pictures = raw.get("images") or ()
+    return Product(
+        asin, _text(asin, raw, "name"), _text(asin, raw, "full_description"), _bullets(asin, raw), tag, low, high,
+        options, _strings(asin, "attributes", about.get("attributes", NO_ATTRIBUTES)),
+        _text(asin, raw, "query").lower().strip(), _text(asin, raw, "category"), _text(asin, raw, "product_category"),
+        str(pictures[0]) if pictures else "", images, about.get("instruction"),
+        _strings(asin, "instruction_attributes", about.get("instruction_attributes") or ()),
+        tuple(_annotation(asin, entry) for entry in annotations), tuple(made),
+    )  # fmt: skip
+
+
+def _text(asin: str, raw: Mapping[str, Any], field: str) -> str:
+    """A field of text; missing and null count as empty."""
+    value = raw.get(field)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise MalformedProduct(f"product {asin}: {field!r} must be a text, not {value!r:.60}")
+    return value
+
+
+def _strings(asin: str, field: str, values: object) -> tuple[str, ...]:
+    if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
+        raise MalformedProduct(f"product {asin}: {field!r} must be a list of texts, not {values!r:.60}")
+    return tuple(values)
+
+
+def _bullets(asin: str, raw: Mapping[str, Any]) -> tuple[str, ...]:
+    values = raw.get("small_description")
+    if values is None:
+        return ()
+    return _strings(asin, "small_description", values if isinstance(values, list) else [values])
+
+
+def _pricing(asin: str, pricing: object) -> tuple[float, float, str]:
+    """(lowest price, highest price, tag as shown)."""
+    if not pricing:
+        return NO_PRICE, NO_PRICE, f"${NO_PRICE}"
+    try:
+        prices = [float(Decimal(_NOT_A_NUMBER.sub("", part))) for part in str(pricing).split("$")[1:]]
+    except InvalidOperation:
+        prices = []
+    if not prices:
+        raise MalformedProduct(f"product {asin}: 'pricing' must look like '$24.50' or '$8 - $9', not {pricing!r:.60}")
+    if len(prices) == 1:
+        return prices[0], prices[0], f"${prices[0]}"
+    return prices[0], prices[1], f"${prices[0]} to ${prices[1]}"
+
+
+def _axes(asin: str, raw: object) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """The option axes with their values, and the image of each value."""
+    axes: dict[str, tuple[str, ...]] = {}
+    images: dict[str, str] = {}
+    if not raw:
+        return axes, images
+    if not isinstance(raw, Mapping):
+        raise MalformedProduct(f"product {asin}: 'customization_options' must be an object, not {raw!r:.60}")
+    for axis, choices in raw.items():
+        if choices is None:
+            continue
+        values = []
+        for choice in _choices(asin, axis, choices):
+            value = choice["value"].strip().replace("/", " | ").lower()
+            values.append(value)
+            images[value] = str(choice.get("image") or "")
+        axes[axis.lower()] = tuple(values)
+    return axes, {value: image for value, image in images.items() if image}
+
+
+def _choices(asin: str, axis: str, choices: object) -> Iterator[Mapping[str, Any]]:
+    if not isinstance(choices, list):
+        raise MalformedProduct(f"product {asin}: the options {axis!r} must be a list, not {choices!r:.60}")
+    for choice in choices:
+        if not isinstance(choice, Mapping) or not isinstance(choice.get("value"), str):
+            raise MalformedProduct(f"product {asin}: an option of {axis!r} has no text 'value': {choice!r:.60}")
+        yield choice
+
+
+def _annotation(asin: str, entry: Mapping[str, Any]) -> Annotation:
+    try:
+        chosen, text = entry["instruction_options"], entry["instruction"]
+        wanted = _strings(asin, "instruction_attributes", entry["instruction_attributes"])
+    except KeyError as error:
+        raise MalformedProduct(f"product {asin}: an instruction by a person has no {error}") from error
+    options = tuple(chosen.items()) if isinstance(chosen, Mapping) else _strings(asin, "instruction_options", chosen)
+    return Annotation(str(text), wanted, options)

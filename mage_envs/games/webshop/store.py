@@ -1,0 +1,254 @@
+"""Catalogues on disk: records that are mapped into memory, read by position or asin, shared by all processes.
+
+A built folder holds `products.bin` and `products.off.npy` (JSON records and where they end), `asins.npy` and
+`asins.rank.npy` (sorted asins and their positions), `queries.npy` and `categories.npy` with `names.json` (one code a
+product), per kind of goal `goals.<kind>.ends.npy` (goals of the products so far), `goals.<kind>.order.npy` (the
+original's shuffle) and `goals.<kind>.<split>.npy` (numbers of a split's goals), and the search engine's `index/`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import weakref
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mage_envs.games.webshop.cache import read_manifest
+from mage_envs.games.webshop.chance import shuffled
+from mage_envs.games.webshop.goals import KINDS
+from mage_envs.games.webshop.products import Product, from_record
+from mage_envs.games.webshop.search.arrays import FORMAT as INDEX_FORMAT
+from mage_envs.games.webshop.search.build import write_index
+
+FORMAT = f"1.{INDEX_FORMAT}"
+"""Version of the folder's format, with that of its index; part of every cache key."""
+_KEPT = 256
+"""Products that a process keeps parsed (about 1 MB)."""
+_IN_MEMORY = 1 << 16
+"""Numbers of a growing array that are not yet in its file."""
+
+
+class KeyedRecords:
+    """Records written one after the other, then read by position or key."""
+
+    def __init__(self, folder: Path, name: str, keys: str) -> None:
+        self._ends = np.load(folder / f"{name}.off.npy", mmap_mode="r", allow_pickle=False)
+        self._keys = np.load(folder / f"{keys}.npy", mmap_mode="r", allow_pickle=False)
+        self._ranks = np.load(folder / f"{keys}.rank.npy", mmap_mode="r", allow_pickle=False)
+        self._file = os.open(folder / f"{name}.bin", os.O_RDONLY)  # read, not mapped: mapped pages add up
+        weakref.finalize(self, os.close, self._file)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, position: int) -> bytes:
+        start = int(self._ends[position - 1]) if position else 0
+        return os.pread(self._file, int(self._ends[position]) - start, start)
+
+    def find(self, key: str) -> int | None:
+        """The position of the record with that key."""
+        wanted = key.encode("utf-8", "surrogatepass")
+        place = int(np.searchsorted(self._keys, np.bytes_(wanted)))
+        if place < len(self._keys) and bytes(self._keys[place]) == wanted:
+            return int(self._ranks[place])
+        return None
+
+
+class RecordWriter:
+    """Writes the files of `KeyedRecords`; a context, at whose end they are complete."""
+
+    def __init__(self, folder: Path, name: str, keys: str) -> None:
+        self._folder, self._name, self._key_name = folder, name, keys
+        self._file = (folder / f"{name}.bin").open("wb")
+        self._ends = array("Q")
+        self._key_bytes = bytearray()
+        self._key_ends = array("Q")
+        self._longest = 1
+        self._end = 0
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def add(self, key: str, record: bytes) -> None:
+        self._file.write(record)
+        self._end += len(record)
+        self._ends.append(self._end)
+        encoded = key.encode("utf-8", "surrogatepass")
+        self._longest = max(self._longest, len(encoded))
+        self._key_bytes += encoded
+        self._key_ends.append(len(self._key_bytes))
+
+    def __enter__(self) -> RecordWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._file.close()
+        if kind is None:
+            self._write_tables()
+
+    def _write_tables(self) -> None:
+        keys = np.zeros(len(self), f"S{self._longest}")
+        start = 0
+        for position, end in enumerate(self._key_ends):
+            keys[position] = bytes(self._key_bytes[start:end])
+            start = end
+        ranks = np.argsort(keys, kind="stable")
+        _save(self._folder / f"{self._name}.off.npy", np.frombuffer(self._ends, np.uint64))
+        _save(self._folder / f"{self._key_name}.npy", keys[ranks])
+        _save(self._folder / f"{self._key_name}.rank.npy", ranks.astype(np.uint32))
+
+
+def _save(path: Path, values: NDArray[Any]) -> None:
+    np.save(path, values, allow_pickle=False)
+
+
+class _Growing:
+    """An array that grows in a file, so that its length does not count in memory."""
+
+    def __init__(self, path: Path, code: str) -> None:
+        self._path = path
+        self._part = path.with_suffix(".part")
+        self._part.touch()
+        self._numbers = array(code)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count + len(self._numbers)
+
+    def append(self, number: int) -> None:
+        self._numbers.append(number)
+        if len(self._numbers) == _IN_MEMORY:
+            self._flush()
+
+    def _flush(self) -> None:
+        with self._part.open("ab") as file:
+            self._numbers.tofile(file)
+        self._count += len(self._numbers)
+        del self._numbers[:]
+
+    def finish(self) -> None:
+        """Writes the `.npy` file."""
+        self._flush()
+        kind = {"I": "<u4", "Q": "<u8"}[self._numbers.typecode]
+        with self._part.open("rb") as part, self._path.open("wb") as file:
+            header = {"descr": kind, "fortran_order": False, "shape": (self._count,)}
+            np.lib.format.write_array_header_1_0(file, header)
+            shutil.copyfileobj(part, file, 1 << 20)
+        self._part.unlink()
+
+
+class _Column:
+    """One text per product, kept as a code."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.names: dict[str, int] = {}
+        self.codes = _Growing(folder / f"{name}.npy", "I")
+
+    def add(self, name: str) -> None:
+        self.codes.append(self.names.setdefault(name, len(self.names)))
+
+
+class _GoalNumbers:
+    """The goals of one kind, numbered through all products."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self._folder, self._kind = folder, kind
+        self._ends = _Growing(folder / f"goals.{kind}.ends.npy", "Q")
+        self._splits: dict[str, _Growing] = {}
+        self._count = 0
+
+    def add(self, product: Product) -> None:
+        for split in KINDS[self._kind].splits(product):
+            if split not in self._splits:
+                self._splits[split] = _Growing(self._folder / f"goals.{self._kind}.{split}.npy", "I")
+            self._splits[split].append(self._count)
+            self._count += 1
+        self._ends.append(self._count)
+
+    def finish(self) -> dict[str, int]:
+        """Completes the files; returns the number of goals in each split."""
+        self._ends.finish()
+        for numbers in self._splits.values():
+            numbers.finish()
+        if self._count:
+            order = np.frombuffer(shuffled(self._count), np.uint32)
+            _save(self._folder / f"goals.{self._kind}.order.npy", order)
+        return {split: len(numbers) for split, numbers in sorted(self._splits.items())}
+
+
+def write_catalogue(folder: Path, products: Iterable[Product]) -> dict[str, Any]:
+    """Writes products, goals and the search index; returns what the manifest says of them.
+
+    Raises ValueError where there is no product.
+    """
+    columns = {name: _Column(folder, name) for name in ("queries", "categories")}
+    goals = {kind: _GoalNumbers(folder, kind) for kind in KINDS}
+
+    def documents(records: RecordWriter) -> Iterator[tuple[str, str]]:
+        for product in products:
+            records.add(product.asin, product.to_record())
+            columns["queries"].add(product.query)
+            columns["categories"].add(product.category)
+            for table in goals.values():
+                table.add(product)
+            yield product.asin, product.indexed_text()
+
+    with RecordWriter(folder, "products", "asins") as records:
+        write_index(documents(records), folder / "index")
+    if not len(records):
+        raise ValueError("a catalogue needs products, and there is none")
+    for column in columns.values():
+        column.codes.finish()
+    names = {name: list(column.names) for name, column in columns.items()}
+    (folder / "names.json").write_text(json.dumps(names), "utf-8")
+    return {
+        "format": FORMAT,
+        "products": len(records),
+        "goals": {kind: table.finish() for kind, table in goals.items()},
+    }
+
+
+class Catalogue:
+    """The products of a built folder, with the tables of their goals."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.about = read_manifest(folder)
+        if self.about.get("format") != FORMAT:
+            raise ValueError(f"{folder} has format {self.about.get('format')}, not {FORMAT}: import its data again.")
+        self._records = KeyedRecords(folder, "products", "asins")
+        self.product = lru_cache(_KEPT)(self._read)
+        """The product at a position."""
+        self._tables: dict[str, NDArray[Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def _read(self, position: int) -> Product:
+        return from_record(self._records[position])
+
+    def find(self, asin: str) -> int | None:
+        """The position of the product with that asin."""
+        return self._records.find(asin)
+
+    def table(self, name: str) -> NDArray[Any]:
+        """One of the folder's arrays, by the name of its file."""
+        if name not in self._tables:
+            self._tables[name] = np.load(self.folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        return self._tables[name]
+
+    def where(self, column: str, name: str) -> Sequence[int]:
+        """Positions of the products whose `queries` or `categories` entry is `name`."""
+        names = json.loads((self.folder / "names.json").read_text("utf-8"))[column]
+        if name not in names:
+            return ()
+        found: list[int] = np.flatnonzero(self.table(column) == names.index(name)).tolist()
+        return tuple(found)

@@ -1,0 +1,171 @@
+"""Catalogues: their sizes, splits and goals, and that a seed gives the same bytes everywhere.
+
+`python -m tests.games.webshop.maker.test_make` prints the golden hashes of the current version.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from hashlib import sha256
+from itertools import islice
+
+import pytest
+
+from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, VERSION, make, stream
+from mage_envs.games.webshop.catalogue_maker.tables import product_types
+from tests.games.webshop.maker.catalogues import catalogue
+
+GOLDEN = {
+    (1, "tiny", 0, False): "10608cd6b100cb5a",
+    (1, "tiny", 7, True): "f6016b577402a2a9",
+    (1, "small", 0, False): "51dee010c6ffd610",
+    (1, "medium", 0, False): "3d248932bfeeebab",
+}
+"""(version, size, seed, held out) to the hash of everything that is made."""
+
+
+def digest(size, seed, held_out=False):
+    made = make(size, seed, held_out=held_out)
+    told = [made.products, made.attributes, [goal._asdict() for goal in made.goals]]
+    return sha256(json.dumps(told, sort_keys=True, ensure_ascii=True).encode()).hexdigest()[:16]
+
+
+@pytest.fixture(scope="module")
+def small():
+    return catalogue()
+
+
+@pytest.mark.parametrize("key", [key for key in GOLDEN if key[1] != "medium"])
+def test_what_is_made_never_changes(key):
+    assert digest(*key[1:]) == GOLDEN[key], "a new word or draw needs a new VERSION and new hashes"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [key for key in GOLDEN if key[1] == "medium"])
+def test_a_medium_catalogue_never_changes(key):
+    assert digest(*key[1:]) == GOLDEN[key]
+
+
+def test_golden_hashes_are_of_this_version():
+    assert {key[0] for key in GOLDEN} == {VERSION}
+    assert {key[1] for key in GOLDEN} == {"tiny", "small", "medium"}
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "77"])
+def test_another_process_makes_the_same(hash_seed):
+    script = "from tests.games.webshop.maker.test_make import digest; print(digest('tiny', 9))"
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+    )
+    assert found.stdout.strip() == digest("tiny", 9)
+
+
+@pytest.mark.parametrize(("size", "products"), [("tiny", 100), ("small", 1000), (7, 7), (14, 14), (15, 15), (333, 333)])
+def test_sizes_are_exact(size, products):
+    made = make(size, 4)
+    assert len(made.products) == len(made.attributes) == products
+    assert len(made.goals) == 2 * products
+
+
+def test_sizes_are_those_of_the_docs():
+    assert SIZES == {"tiny": 100, "small": 1_000, "medium": 10_000, "large": 100_000, "xl": 1_000_000}
+
+
+@pytest.mark.parametrize("size", ["huge", "Small", 6, 0, -1])
+def test_unknown_sizes_are_refused(size):
+    with pytest.raises(ValueError, match=r"Unknown catalogue size|needs at least 7 products"):
+        make(size)
+
+
+def test_any_size_is_made_as_it_is_read():
+    first = list(islice(stream("xl", 0), 40))
+    assert sum(len(family.members) for family in first) > 280
+    again = list(islice(stream("small", 0), 40))
+    assert [family.goals for family in first] == [family.goals for family in again], "small is a start of xl"
+
+
+def test_asins_are_unique_and_look_like_asins(small):
+    asins = [raw["asin"] for raw in small.products]
+    assert len(set(asins)) == len(asins)
+    assert all(len(asin) == 10 and asin.isalnum() and asin.isupper() for asin in asins)
+    other = {raw["asin"] for raw in make("small", held_out=True).products}
+    assert not other & set(asins)
+
+
+def test_seeds_and_the_held_out_catalogue_differ(small):
+    titles = {raw["name"] for raw in small.products}
+    assert len(titles & {raw["name"] for raw in make("small", 1).products}) < 10
+    assert len(titles & {raw["name"] for raw in make("small", held_out=True).products}) < 10
+
+
+def test_two_goals_of_a_product_differ(small):
+    wanted = {}
+    for goal in small.goals:
+        wanted.setdefault(goal.asin, []).append((sorted(goal.attributes), goal.options))
+    assert all(len(pair) == 2 and pair[0] != pair[1] for pair in wanted.values())
+    assert len({goal.id for goal in small.goals}) == len(small.goals)
+
+
+@pytest.mark.parametrize("size", ["tiny", "small"])
+def test_every_split_has_goals(size):
+    counts = Counter(goal.split for goal in make(size).goals)
+    assert set(counts) == set(SPLITS) - {"ood_catalogue"}
+    total = sum(counts.values())
+    assert 0.5 < counts["train"] / total < 0.7
+    assert all(counts[split] / total > 0.04 for split in counts)
+
+
+def test_splits_are_disjoint_by_family(small):
+    families = {}
+    for goal in small.goals:
+        families.setdefault(goal.family, set()).add(goal.split)
+    assert all(len(splits) == 1 for splits in families.values())
+
+
+def test_held_out_types_stay_out_of_the_other_splits():
+    held_out = {kind.name for kind in product_types() if kind.held_out}
+    for goal in catalogue("medium", 1).goals:
+        assert (goal.query in held_out) == (goal.split == "ood_type")
+
+
+def test_the_held_out_catalogue_has_one_split():
+    assert {goal.split for goal in make("tiny", held_out=True).goals} == {"ood_catalogue"}
+
+
+def test_all_types_are_sold():
+    sold = {raw["query"] for raw in catalogue("medium", 1).products}
+    assert sold == {kind.name for kind in product_types()}
+
+
+def test_goals_want_what_their_product_has(small):
+    products = {raw["asin"]: raw for raw in small.products}
+    for goal in small.goals:
+        raw = products[goal.asin]
+        assert set(goal.attributes) <= set(small.attributes[goal.asin]["attributes"])
+        for axis, value in goal.options:
+            assert value in [choice["value"] for choice in raw["customization_options"][axis]]
+        prices = [float(part) for part in raw["pricing"].replace("$", "").split(" - ") if part] or [100.0]
+        assert max(prices) < goal.price_upper <= max(prices) + 40
+
+
+def test_the_family_misses_what_a_goal_wants(small):
+    enough = sum(goal.near_misses >= 5 for goal in small.goals)
+    assert enough > 0.97 * len(small.goals)
+    assert sum(goal.alternatives == 0 for goal in small.goals) > 0.3 * len(small.goals)
+
+
+def test_synthetic_stems_ask_for_what_the_product_has(small):
+    for about in small.attributes.values():
+        assert 1 <= len(about["instruction_attributes"]) <= 2
+        assert set(about["instruction_attributes"]) <= set(about["attributes"])
+
+
+if __name__ == "__main__":
+    for name, number, apart in (("tiny", 0, False), ("tiny", 7, True), ("small", 0, False), ("medium", 0, False)):
+        sys.stdout.write(f'    ({VERSION}, "{name}", {number}, {apart}): "{digest(name, number, apart)}",\n')

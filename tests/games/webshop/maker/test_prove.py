@@ -1,0 +1,116 @@
+"""Proofs against the shop's own search and reward: every goal is reachable and worth full reward."""
+
+from itertools import islice
+
+import pytest
+
+from mage_envs.games.webshop.catalogue_maker import SPLITS
+from mage_envs.games.webshop.catalogue_maker.__main__ import main
+from mage_envs.games.webshop.catalogue_maker.prove import Proof, best_reward, prove, summary
+from mage_envs.games.webshop.session import Session
+from mage_envs.games.webshop.sources import shop_for
+from tests.games.webshop.maker.catalogues import catalogue
+
+
+@pytest.fixture(scope="module")
+def shop():
+    return shop_for("train", "small", None, None, 0)
+
+
+@pytest.fixture(scope="module")
+def proofs(shop):
+    """A proof for every seventh goal of each split of the default catalogue."""
+    return [
+        proof for split in SPLITS if split != "ood_catalogue"
+        for proof in prove(shop, islice(shop.goals(split), 0, None, 7))
+    ]  # fmt: skip
+
+
+def test_all_goals_of_the_tiny_catalogue_are_proven():
+    tiny = shop_for("train", "tiny", None, None, 0)
+    for split in SPLITS[:-1]:
+        assert all(proof.holds for proof in prove(tiny, tiny.goals(split)))
+
+
+def test_goals_are_reachable_with_full_reward(proofs):
+    assert len(proofs) > 280
+    assert [proof for proof in proofs if not proof.holds] == []
+
+
+def test_words_of_the_goal_lead_to_full_reward(proofs):
+    assert summary(proofs).by_words > 0.99
+
+
+def test_near_misses_surround_the_target(proofs):
+    assert summary(proofs).near_missed > 0.96
+
+
+def test_the_first_page_is_often_not_enough(proofs):
+    assert 0.2 < summary(proofs).beyond_first_page < 0.5
+
+
+def test_the_held_out_catalogue_is_proven_too():
+    shop = shop_for("ood_catalogue", "tiny", None, None, 0)
+    assert all(proof.holds for proof in prove(shop, shop.goals("ood_catalogue")))
+
+
+def test_the_shop_asks_what_was_made(shop):
+    made = {goal.id: goal for goal in catalogue("small", 0).goals}
+    for split in ("train", "ood_phrase"):
+        for goal in islice(shop.goals(split), 50):
+            own = made[goal.id]
+            assert (goal.instruction, goal.attributes) == (own.text, own.attributes)
+            assert (goal.price_upper, goal.split) == (own.price_upper, own.split)
+
+
+def test_a_scripted_buyer_earns_what_is_proven(shop, proofs):
+    """The same purchase by search and clicks alone."""
+    played = 0
+    for proof in proofs[::10]:
+        goal = shop.goal(proof.goal_id)
+        session = Session(shop, goal)
+        session.play(f"search[{proof.query}]")
+        position = shop.search(proof.query).index(shop.catalogue.find(goal.asin))
+        for _ in range(position // 10):
+            session.play("click[next >]")
+        session.play(f"click[{goal.asin}]")
+        for option in goal.options:
+            session.play(f"click[{option}]")
+        session.play("click[buy now]")
+        assert session.score is not None
+        assert session.score.total == 1.0
+        played += 1
+    assert played > 20
+
+
+def test_a_family_misses_as_counted(shop):
+    """The counts that goals carry agree with the shop's reward."""
+    made = catalogue("small", 0)
+    families = {}
+    for goal in made.goals:
+        families.setdefault(goal.family, {}).setdefault(goal.asin, []).append(goal)
+    checked = agreed = 0
+    for family in list(families.values())[::9]:
+        products = [shop.catalogue.product(shop.catalogue.find(asin)) for asin in family]
+        for goal in (goal for goals in family.values() for goal in goals):
+            rewards = [best_reward(shop, product, shop.goal(goal.id)) for product in products]
+            checked += 1
+            agreed += sum(reward == 1.0 for reward in rewards) == goal.alternatives + 1
+    assert agreed > 0.97 * checked > 100
+
+
+def test_a_summary_needs_proofs():
+    with pytest.raises(ValueError, match="no proofs"):
+        summary([])
+
+
+def test_a_goal_that_nobody_finds_does_not_hold():
+    assert not Proof("x", "train", 1.0, 0, "", False, 9, 0).holds
+    assert not Proof("x", "train", 0.75, 1, "shoes", True, 9, 0).holds
+
+
+def test_the_command_tells_of_each_split(capsys):
+    assert main(["--size", "tiny", "--goals", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == list(SPLITS)
+    assert all("100.0%" in line for line in lines[1:])

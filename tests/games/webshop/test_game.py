@@ -1,0 +1,314 @@
+"""WebShop as a text game, and its place in the environments."""
+
+import contextlib
+import json
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from mage_envs import HandResult, IllegalAction, register_game
+from mage_envs.games.webshop import WebShop
+from mage_envs.games.webshop.game import EXAMPLE
+from mage_envs.games.webshop.pages import MODES
+from tests.contract import GARBAGE, check_id, transcript
+from tests.games.webshop.test_pages import Reader
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # with pygame installed, PettingZoo imports deprecated modules of its own
+    from pettingzoo.test import api_test, seed_test
+
+register_game("WebShop", "mage_envs.games.webshop:WebShop")
+BUY = ("search[alba canvas ballet flats]", "click[b000000001]", "click[royal blue]", "click[6]", "click[buy now]")
+GOAL = "B000000001-s0"
+
+
+@pytest.fixture
+def play(data, rng):
+    """A game of the hand-written catalogue after some actions."""
+
+    def start(*actions, goal=GOAL, **options):
+        game = WebShop(**({"data": data} | options))
+        game.choose(goal)
+        game.reset(rng)
+        for action in actions:
+            game.apply(action)
+        return game
+
+    return start
+
+
+def test_a_purchase(play):
+    game = play(*BUY[:-1])
+    assert (game.current_player(), game.returns(), game.won(0), game.metrics()) == (0, (0.0,), False, {"task_score": 0})
+    game.apply(BUY[-1])
+    assert (game.current_player(), game.returns(), game.won(0), game.legal_actions()) == (None, (1.0,), True, ())
+    assert game.observe(0) == "Thank you for shopping with us!"
+    assert game.metrics() == {"task_score": 1.0, "r_type": 1.0, "r_att": 1.0, "r_option": 1.0, "r_price": 1.0}
+    with pytest.raises(IllegalAction):
+        game.apply("search[x]")
+
+
+def test_a_poor_purchase_is_no_success(play):
+    game = play(*BUY[:2], "click[red]", "click[buy now]")
+    assert game.returns() == (pytest.approx(3 / 5),)
+    assert not game.won(0)
+    assert not game.is_success([HandResult(0.6, success=False)])
+    assert not game.is_success([HandResult(0.0, True)])
+    assert not game.is_success([])
+
+
+def test_rewards():
+    good, bad, late = HandResult(1.0, success=True), HandResult(0.9, success=False), HandResult(0.0, True)
+    task, released = WebShop.rewards["task"], WebShop.rewards["released"]
+    assert [task(hands, 1) for hands in ([], [good], [bad], [late], [good, bad])] == [0, 10, -10, -10, -10]
+    assert [released(hands, 1) for hands in ([], [good], [bad], [late], [good, bad])] == [0, 10, 0, 0, 0]
+
+
+def test_legal_actions(play):
+    game = play()
+    assert game.legal_actions() == (EXAMPLE,)
+    for action in BUY:
+        assert game.legal_actions()[0] == EXAMPLE
+        game.apply(action)
+    assert play(EXAMPLE).session.page == "results"
+    assert WebShop.actions(game) is None
+
+
+@pytest.mark.parametrize(("text", "canonical"), [
+    (" Click[ Buy Now ] ", "click[buy now]"), ("search[Red SHOES] please", "search[red shoes]"), ("buy", "buy"),
+    ("click[[2 Pack] x]", "click[[2 pack] x]"), ("", ""),
+])  # fmt: skip
+def test_spellings(play, text, canonical):
+    assert play().canonical(text) == canonical
+
+
+def test_illegal_actions_change_nothing(play):
+    game = play(*BUY[:3])
+    before = (game.observe(0), game.legal_actions(), game.information_state(0))
+    for text in ("", "buy", "click[nothing]", "click[search]", "search[]", "click[green]", *GARBAGE):
+        with pytest.raises(IllegalAction, match=r"choose one of: search\[<your query>\], or a click"):
+            game.apply(text)
+    assert (game.observe(0), game.legal_actions(), game.information_state(0)) == before
+
+
+def test_options_in_the_text_only_where_asked_for(play):
+    page = play(*BUY[:2]).observe(0)
+    chosen = play(*BUY[:4])
+    assert chosen.observe(0) == page
+    assert chosen.information_state(0) != play(*BUY[:2]).information_state(0)
+    game = play(*BUY[:4], option_state=True)
+    assert game.observe(0) == f"{page} [SEP] Chosen: color: royal blue, size: 6"
+    game.apply("click[features]")
+    assert game.observe(0).endswith("Non slip [SEP] Chosen: color: royal blue, size: 6")
+    game.apply("click[back to search]")
+    assert "Chosen" not in game.observe(0)
+
+
+def test_score_on_the_last_page_only_where_asked_for(play):
+    assert "score" not in play(*BUY).observe(0)
+    assert play(*BUY, show_score=True).observe(0).endswith("max 1.0) [SEP] 1.0 [SEP] Reward Details [SEP] None")
+    assert "Your score" in play(*BUY, compat=True, split="val").observe(0)
+
+
+def test_compat_reads_actions_as_the_original(play):
+    game = play("search[heath slippers]", "click[b000000008]", compat=True, split="val")
+    for text in ("click[x [2]]", "Click[buy now]", "click[ buy now]"):
+        with pytest.raises(IllegalAction):
+            game.apply(text)
+    game.apply("click[BUY NOW] thanks")
+    assert game.session.page == "done"
+
+
+def test_compat_draws_by_the_originals_numbers(data):
+    game = WebShop("val", data=data, compat=True)
+    drawn = {game.task_id() for seed in range(300) if game.reset(np.random.default_rng(seed)) is None}
+    assert len(drawn) > 40  # all 47 goals lie in the first 500
+    assert game.category() == "val"
+    with pytest.raises(ValueError, match="split='train' has no synthetic goals"):
+        WebShop(data=data, compat=True)
+
+
+def test_tasks(data, rng):
+    game = WebShop(data=data)
+    drawn = set()
+    for _ in range(800):
+        game.reset(rng)
+        assert game.category() == "train"
+        drawn.add(game.task_id())
+    assert drawn == {goal.id for goal in game.shop.goals("train")}
+    held_out = next(iter(game.shop.goals("test"))).id
+    for goal in (GOAL, held_out, GOAL):
+        game.choose(goal)
+        game.reset(rng)
+        assert game.task_id() == goal
+        assert game.category() == ("test" if goal == held_out else "train")
+    game.choose(None)
+    assert len({game.task_id() for _ in range(50) if game.reset(rng) is None}) > 1
+    with pytest.raises(ValueError, match="There is no synthetic goal 'B0-s1'"):
+        game.choose("B0-s1")
+
+
+def test_the_goal_is_a_function_of_the_generators_state(data):
+    game, other = WebShop(data=data), WebShop(data=data)
+    for seed in range(20):
+        game.reset(np.random.default_rng(seed))
+        other.reset(np.random.default_rng(seed))
+        assert game.task_id() == other.task_id()
+        assert game.observe(0) == other.observe(0)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"mode": "txt"}, "mode='txt' is unknown; choose one of: 'text', 'text_rich', 'html', 'url', 'dict'"),
+    ({"mode": "html", "option_state": True}, "option_state=True belongs to mode='text'"),
+    ({"split": "dev"}, "split='dev' has no synthetic goals"), ({"goals": "made"}, "goals='made' is unknown"),
+    ({"size": "tiny"}, "size='tiny' is unknown for the original's data"), ({"price_seed": 1.5}, "price_seed=1.5 must"),
+    ({"data": None, "goals": "human"}, "The built-in catalogue has its own goals"),
+    ({"data": None, "size": "huge"}, "size='huge' is unknown; choose one of: 'tiny', 'small'"),
+])  # fmt: skip
+def test_bad_options(data, options, message):
+    with pytest.raises(ValueError, match=message):
+        WebShop(**({"data": data} | options))
+
+
+def test_price_seeds_draw_other_limits(data):
+    limits = {WebShop(data=data, price_seed=seed).shop.goal(GOAL).price_upper for seed in range(12)}
+    assert limits == {40.0, 50.0, 60.0}
+
+
+def test_a_converted_folder_is_as_good_as_the_files(data):
+    folder = WebShop(data=data).shop.catalogue.folder
+    assert WebShop(data=str(folder)).shop is WebShop(data=data).shop
+
+
+# -- the built-in catalogue ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("split", ["train", "val", "test", "ood_type", "ood_phrase", "ood_catalogue"])
+def test_the_built_in_catalogue_has_every_split(split):
+    game = WebShop(split, size="tiny")
+    assert len(game.shop.catalogue) == 100
+    goals = list(game.shop.goals(split))
+    assert goals
+    for goal in goals:
+        assert goal.split == split
+        product = game.shop.catalogue.product(game.shop.catalogue.find(goal.asin))
+        assert product.price(0) <= goal.price_upper
+    game.choose(goals[0].id)
+    game.reset(np.random.default_rng(0))
+    assert (game.task_id(), game.category()) == (goals[0].id, split)
+
+
+def test_splits_share_no_product():
+    shop = WebShop(size="tiny").shop
+    owners = {}
+    for split in ("train", "val", "test", "ood_type", "ood_phrase"):
+        for goal in shop.goals(split):
+            assert owners.setdefault(goal.asin, split) == split
+
+
+@pytest.mark.parametrize("compat", [False, True])
+def test_everything_legal_is_accepted_and_all_modes_say_the_same(compat):
+    rng, seen = np.random.default_rng(3), set()
+    game = WebShop(size="tiny", compat=compat, show_attributes=True)
+    for _ in range(60):
+        game.reset(rng)
+        for _ in range(25):
+            legal = game.legal_actions()
+            if not legal:
+                break
+            words = [f"search[{game.session.goal.instruction}]", "search[gift]", *legal]
+            game.apply(words[int(rng.integers(len(words)))])
+            seen.add(game.session.page)
+            pages = {mode: render(game.session, False) for mode, render in MODES.items()}
+            texts = pages["text"].split(" [SEP] ")
+            reader = Reader()
+            reader.feed(pages["html"])
+            reader.close()
+            assert reader.texts == texts
+            assert all(text in pages["text_rich"] for text in texts)
+            assert json.loads(pages["dict"])["page"] == game.session.page
+    assert seen == {"index", "results", "item", "sub", "done"}
+
+
+# -- the environments ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["v0", "Meta-v0"])
+@pytest.mark.parametrize("options", [{}, {"mode": "dict"}, {"mode": "html", "compat": True}, {"option_state": True}])
+def test_contract(kind, options):
+    check_id(f"mage/WebShop-{kind}", size="tiny", **options)
+
+
+@pytest.mark.parametrize("options", [{"protocol": "paper"}, {"memory": "both"}, {"context": "conversation"},
+                                     {"hands_per_episode": 2, "on_invalid": "forfeit"}, {"max_turns": 1}])  # fmt: skip
+def test_contract_of_meta_options(options):
+    check_id("mage/WebShop-Meta-v0", size="tiny", **options)
+
+
+def test_base_id(data):
+    env = gym.make("mage/WebShop-v0", data=str(data))
+    observation, info = env.reset(seed=0, options={"task": GOAL})
+    assert observation.startswith("WebShop [SEP] Instruction: [SEP] Find me women's flats with color: royal blue")
+    assert (info["task"], info["category"], info["metrics"]) == (GOAL, "train", {"task_score": 0.0})
+    for action in BUY:
+        _, reward, terminated, _, info = env.step(action)
+    assert (reward, terminated, info["success"], info["metrics"]["task_score"]) == (1.0, True, True, 1.0)
+
+
+def test_running_out_of_turns_is_no_success(data):
+    env = gym.make("mage/WebShop-v0", data=str(data))
+    env.reset(seed=0)
+    for _ in range(12):
+        _, reward, terminated, _, info = env.step("search[shoes]")
+    assert (reward, terminated, info["success"], info["timeout"]) == (0.0, True, False, True)
+
+
+@pytest.mark.parametrize(("protocol", "expected"), [("adaptive", [-10.0, 10.0, -10.0]), ("paper", [0.0, 10.0])])
+def test_every_episode_has_the_same_goal(data, protocol, expected):
+    env = gym.make("mage/WebShop-Meta-v0", data=str(data), protocol=protocol, memory="none", max_turns=5)
+    prompt, info = env.reset(seed=1, options={"task": GOAL})
+    first, paid, done = info["anchor"], [], False
+    assert "Legal actions: search[<your query>]\n" in prompt
+    while not done:
+        assert info["task"] == GOAL
+        for action in BUY if info["episode"] == 1 else ("search[shoes]",) * 5:
+            _, reward, done, _, info = env.step(f"<action>{action}</action>")
+        paid.append(reward)
+        assert info["anchor"] == first or done
+    assert paid == expected
+
+
+def test_same_goal_for_equal_seeds_of_a_group():
+    envs = [gym.make("mage/WebShop-Meta-v0", size="tiny") for _ in range(2)]
+    for seed in range(5):
+        tasks = {env.reset(seed=seed)[1]["task"] for env in envs}
+        assert len(tasks) == 1
+    assert transcript(envs[0], 3) == transcript(envs[1], 3)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_pettingzoo():
+    from mage_envs.zoo import webshop_v0
+
+    api_test(webshop_v0.env(size="tiny"), num_cycles=50)
+    seed_test(lambda: webshop_v0.env(size="tiny"), num_cycles=20)
+    env = webshop_v0.env(size="tiny")
+    env.reset(seed=0)
+    observation, _, _, _, info = env.last()
+    assert set(observation) == {"text"}
+    assert info["legal_actions"] == (EXAMPLE,)
+    env.step("click[nowhere]")
+    assert env.rewards == {"player_0": 0.0}
+
+
+def test_garbage_of_any_kind_never_raises(data):
+    for options in ({}, {"compat": True, "split": "val"}, {"mode": "text_rich"}, {"mode": "html"}):
+        game = WebShop(data=data, **({"split": "train"} | options))
+        game.reset(np.random.default_rng(0))
+        for text in GARBAGE:
+            for action in (text, f"search[{text}]", f"click[{text}]", f"search[{text[:900]}]"):
+                with contextlib.suppress(IllegalAction):
+                    game.apply(action)
+                assert isinstance(game.observe(0), str)

@@ -1,0 +1,177 @@
+"""The original's files: read as streams, checked, converted once."""
+
+import json
+import subprocess
+import sys
+import tracemalloc
+
+import pytest
+
+from mage_envs.games.webshop import DataFileError, import_official, official, open_shop
+from mage_envs.games.webshop.cache import MANIFEST
+from mage_envs.games.webshop.command import main
+from mage_envs.games.webshop.official import read_array, read_object
+from tests.games.webshop.raw import ATTRIBUTES, PRODUCTS, raw, write_official
+
+
+def write(path, text):
+    path.write_text(text, "utf-8")
+    return path
+
+
+VALUES = [{"a": [1, "é\U0001f600", None]}, 'text with ] and " and \\', 12345678, -1.5e10, [], {}, True, None, "x" * 300]
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 7, 64, 1 << 20])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_streams_equal_json_whatever_the_window(tmp_path, monkeypatch, chunk, indent):
+    monkeypatch.setattr(official, "CHUNK", chunk)
+    for ascii_only in (True, False):
+        path = write(tmp_path / "array.json", json.dumps(VALUES, indent=indent, ensure_ascii=ascii_only))
+        assert list(read_array(path)) == VALUES
+        members = {f"key {number}": value for number, value in enumerate(VALUES)}
+        path = write(tmp_path / "object.json", json.dumps(members, indent=indent, ensure_ascii=ascii_only))
+        assert dict(read_object(path)) == members
+
+
+def test_empty_and_marked_files(tmp_path):
+    assert list(read_array(write(tmp_path / "a", " [ ] "))) == []
+    assert dict(read_object(write(tmp_path / "b", "{}\n"))) == {}
+    assert list(read_array(write(tmp_path / "c", "\ufeff[1]"))) == [1]
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("", r"character 0: the file ends before '\['"), ("{}", r"character 0: there is '\{' where '\[' belongs"),
+    ("[1, 2", "character 5: the file ends before ',' or ']'"), ("[1 2]", "character 3: there is '2' where"),
+    ('[{"a": 1}, {"b" 2}]', r"character 11: this is no JSON \(Expecting ':' delimiter\)"), ("[1,]", "no JSON"),
+    ('["open', "no JSON"), ("[nul]", "no JSON"),
+])  # fmt: skip
+def test_malformed_text_is_placed(tmp_path, text, message):
+    with pytest.raises(DataFileError, match=message):
+        list(read_array(write(tmp_path / "items.json", text)))
+
+
+def test_what_is_no_text(tmp_path):
+    (tmp_path / "items.json").write_bytes(b"[1, \xff]")
+    with pytest.raises(DataFileError, match=r"items.json, character \d+: this is no text in UTF-8"):
+        list(read_array(tmp_path / "items.json"))
+
+
+def test_an_endless_entry_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(official, "CHUNK", 16)
+    monkeypatch.setattr(official, "LARGEST", 1000)
+    path = write(tmp_path / "items.json", '["' + "x" * 100_000)
+    with pytest.raises(DataFileError, match="character 1: this is no JSON"):
+        list(read_array(path))
+
+
+def test_a_large_file_never_lies_in_memory(tmp_path):
+    path = tmp_path / "items.json"
+    with path.open("w") as file:
+        file.write("[" + ", ".join(json.dumps({"n": number, "text": "x" * 2000}) for number in range(20_000)) + "]")
+    size = path.stat().st_size
+    tracemalloc.start()
+    assert sum(1 for _ in read_array(path)) == 20_000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert size > 40_000_000
+    assert peak < 10_000_000
+
+
+def test_conversion_happens_once(data, tmp_path):
+    folder = import_official(data, cache=tmp_path)
+    mark = (folder / MANIFEST).stat().st_mtime_ns
+    assert import_official(data, cache=tmp_path) == folder
+    assert (folder / MANIFEST).stat().st_mtime_ns == mark
+    assert not list(folder.glob("instruct*"))
+
+
+def test_changed_files_are_another_catalogue(tmp_path):
+    (tmp_path / "in").mkdir()
+    source = write_official(tmp_path / "in", human=False)
+    first = import_official(source, cache=tmp_path)
+    with pytest.raises(ValueError, match="has no human goals; it has: synthetic"):
+        open_shop(first, "human", 0)
+    write_official(source)
+    second = import_official(source, cache=tmp_path)
+    assert first != second
+    assert len(open_shop(second, "human", 0)) == 4
+
+
+def test_the_full_size_has_files_of_its_own(tmp_path):
+    write_official(tmp_path, size="")
+    with pytest.raises(DataFileError, match="no items_shuffle_1000.json and no items_ins_v2_1000.json"):
+        import_official(tmp_path, cache=tmp_path)
+    assert import_official(tmp_path, "full", cache=tmp_path).name.startswith("official-full-")
+    with pytest.raises(ValueError, match="size='tiny' is unknown for the original's data; choose one of: 'small'"):
+        import_official(tmp_path, "tiny")
+
+
+def test_the_first_entries_alone(data, tmp_path):
+    folder = import_official(data, cache=tmp_path, products=9)
+    shop = open_shop(folder, "synthetic", 0)
+    assert len(shop.catalogue) == 9
+    assert shop.goal("B000000001-s3") == open_shop(import_official(data), "synthetic", 0).goal("B000000001-s3")
+    assert shop.fingerprint != open_shop(import_official(data), "synthetic", 0).fingerprint
+    with pytest.raises(ValueError, match="products=0 must be at least 1"):
+        import_official(data, products=0)
+
+
+def _spoil(folder, **files):
+    for name, content in files.items():
+        path = folder / f"{name}.json"
+        path.unlink() if content is None else path.write_text(content)
+    return folder
+
+
+@pytest.mark.parametrize(("files", "message"), [
+    ({"items_shuffle_1000": None}, "has no items_shuffle_1000.json"),
+    ({"items_ins_v2_1000": None}, "has no items_ins_v2_1000.json"),
+    ({"items_shuffle_1000": "[1]"}, "items_shuffle_1000.json: entry 0 must be an object, not 1"),
+    ({"items_shuffle_1000": "[]"}, "items_shuffle_1000.json: a catalogue needs products"),
+    ({"items_shuffle_1000": json.dumps([raw("B1", "x"), raw("B2", "y", pricing="?")])},
+     "items_shuffle_1000.json, entry 1: product B2: 'pricing' must look like"),
+    ({"items_shuffle_1000": "[{}]"}, "entry 0: a product has no 'asin'"),
+    ({"items_ins_v2_1000": "[]"}, r"items_ins_v2_1000.json, character 0: there is '\[' where '\{' belongs"),
+    ({"items_ins_v2_1000": '{"B1": 3}'}, "the entry of B1 must be an object, not 3"),
+    ({"items_ins_v2_1000": "{}"}, "items_ins_v2_1000.json holds no entry"),
+    ({"items_ins_v2_1000": '{"B000000001": {"attributes": "x"}}'}, "'attributes' must be a list of texts, not 'x'"),
+    ({"items_human_ins": '{"B1": {}}'}, "items_human_ins.json: the entry of B1 must be a list of objects"),
+    ({"items_human_ins": '{"B000000001": [{}]}'}, "product B000000001: an instruction by a person has no"),
+])  # fmt: skip
+def test_each_bad_file_is_named(tmp_path, files, message):
+    (tmp_path / "in").mkdir()
+    source = _spoil(write_official(tmp_path / "in"), **files)
+    with pytest.raises(DataFileError, match=message):
+        import_official(source, cache=tmp_path)
+    assert not list((tmp_path / "webshop").glob("official-small-*/")) if (tmp_path / "webshop").exists() else True
+
+
+def test_no_such_folder(tmp_path):
+    with pytest.raises(DataFileError, match=r"There is no folder .*; give the one that holds items_shuffle_1000.json"):
+        import_official(tmp_path / "nowhere")
+
+
+def test_synthetic_goals_without_an_entry_for_every_product(tmp_path):
+    """The original fails on a product that the file of attributes does not have."""
+    (tmp_path / "in").mkdir()
+    source = write_official(tmp_path / "in")
+    assert {entry["asin"] for entry in PRODUCTS} - set(ATTRIBUTES)
+    assert len(open_shop(import_official(source, cache=tmp_path), "synthetic", 0)) == 47
+
+
+def test_the_module_is_the_command():
+    command = [sys.executable, "-m", "mage_envs.games.webshop", "verify", "nowhere"]
+    failed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (failed.returncode, failed.stdout) == (2, "")
+    assert failed.stderr.startswith("webshop: ")
+
+
+def test_the_command(data, tmp_path, capsys):
+    assert main(["import", str(data), "--cache", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert told.endswith("23 products; goals: 4 human, 47 synthetic.\n")
+    folder = told.partition(": 23")[0]
+    assert main(["verify", folder]) == 0
+    assert main(["import", str(tmp_path / "nowhere")]) == 2
+    assert capsys.readouterr().err.startswith("webshop: There is no folder")

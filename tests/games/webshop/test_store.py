@@ -1,0 +1,128 @@
+"""Building once, sharing, and noticing damage."""
+
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+
+import pytest
+
+from mage_envs.games.webshop import DamagedCache, import_official
+from mage_envs.games.webshop.cache import MANIFEST, cache_root, cached, read_manifest, verify
+from mage_envs.games.webshop.products import from_record
+from mage_envs.games.webshop.store import Catalogue, KeyedRecords, RecordWriter, write_catalogue
+
+
+def test_records_by_position_and_key(tmp_path):
+    things = {"b": b"two", "a": b"", "é": b"\x00\xff", "abc": b"x" * 5000}
+    with RecordWriter(tmp_path, "things", "names") as writer:
+        for key, record in things.items():
+            writer.add(key, record)
+    records = KeyedRecords(tmp_path, "things", "names")
+    assert [records[position] for position in range(len(records))] == list(things.values())
+    assert [records.find(key) for key in things] == [0, 1, 2, 3]
+    assert [records.find(key) for key in ("", "ab", "c", "zz", "éé")] == [None] * 5
+
+
+def test_products_come_back_as_they_went_in(shop):
+    catalogue = shop.catalogue
+    assert len(catalogue) == 23
+    for position in range(len(catalogue)):
+        product = catalogue.product(position)
+        assert from_record(product.to_record()) == product
+        assert catalogue.find(product.asin) == position
+    assert catalogue.find("B0NOTHERE0") is None
+    assert catalogue.product(0).title == "Alba Canvas Ballet Flats Shoes for Women"  # the first of two
+
+
+def test_a_catalogue_needs_products(tmp_path):
+    with pytest.raises(ValueError, match="needs products"):
+        write_catalogue(tmp_path, [])
+
+
+def test_the_cache_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
+    assert cache_root() == tmp_path
+    monkeypatch.delenv("MAGE_ENVS_CACHE")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_root() == tmp_path / ".cache" / "mage-envs"
+
+
+def test_a_failed_build_leaves_nothing(tmp_path):
+    def fails(draft):
+        (draft / "half").write_text("x")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cached("key", fails, tmp_path)
+    assert [path.name for path in (tmp_path / "webshop").iterdir()] == ["key.lock"]
+    (tmp_path / "webshop" / "key.draft-of-a-killed-process").mkdir()
+    assert cached("key", lambda draft: {}, tmp_path).name == "key"
+    assert sorted(path.name for path in (tmp_path / "webshop").iterdir()) == ["key", "key.lock"]
+
+
+def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "mkdir", refuse)  # root may write anywhere, so that a mode does not do it
+    with pytest.raises(PermissionError, match=r"cannot write to .* \(Permission denied\); name a folder .* MAGE_ENVS_"):
+        cached("key", lambda draft: {}, tmp_path)
+
+
+def _build_counting(root, counts):
+    def build(draft):
+        with counts.get_lock():
+            counts.value += 1
+        (draft / "file").write_text("content")
+        return {"format": 1}
+
+    cached("key", build, root)
+
+
+def test_processes_that_start_together_build_once(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    counts = context.Value("i", 0)
+    workers = [context.Process(target=_build_counting, args=(tmp_path, counts)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * 4
+    assert counts.value == 1
+    assert read_manifest(tmp_path / "webshop" / "key")["format"] == 1
+
+
+def test_damage_is_noticed(data, tmp_path):
+    folder = import_official(data, cache=tmp_path)
+    verify(folder)
+    target = folder / "products.bin"
+    content = target.read_bytes()
+    target.write_bytes(content.replace(b"Canvas", b"Canvaz"))
+    Catalogue(folder)
+    with pytest.raises(DamagedCache, match=r"products.bin is not what was written\. Delete that folder"):
+        verify(folder)
+    target.write_bytes(content[:-1])
+    with pytest.raises(DamagedCache, match="products.bin is missing or does not have"):
+        Catalogue(folder)
+    (folder / MANIFEST).write_text("{")
+    with pytest.raises(DamagedCache, match="manifest.json cannot be read"):
+        Catalogue(folder)
+
+
+def test_a_folder_of_another_format(data, tmp_path):
+    folder = import_official(data, cache=tmp_path)
+    about = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps(about | {"format": 0}))
+    with pytest.raises(ValueError, match=r"has format 0, not 1\.\d"):
+        Catalogue(folder)
+
+
+def test_the_same_bytes_in_every_process(data, tmp_path):
+    script = "import sys; from mage_envs.games.webshop import official; official.import_official(*sys.argv[1:])"
+    for seed in ("0", "1"):
+        command = [sys.executable, "-c", script, str(data), "small", str(tmp_path / seed)]
+        subprocess.run(command, check=True, env=os.environ | {"PYTHONHASHSEED": seed})
+    one, other = (next((tmp_path / seed / "webshop").glob(f"official*/{MANIFEST}")) for seed in ("0", "1"))
+    assert one.read_bytes() == other.read_bytes()

@@ -1,0 +1,21 @@
+"""ALFWorld: rules and text (`game`), where games come from (`data`, `maker`, `plan`), and the engine (`engine`)."""
+
+from mage_envs.games.alfworld.data import GameFiles, MadeGames, NoGames, write_dataset
+from mage_envs.games.alfworld.errors import GameFileError
+from mage_envs.games.alfworld.game import ALFWorld
+from mage_envs.games.alfworld.maker import MadeGame, make_game, task_ids
+from mage_envs.games.alfworld.plan import NoPlan, shortest_plan
+
+__all__ = [
+    "ALFWorld",
+    "GameFileError",
+    "GameFiles",
+    "MadeGame",
+    "MadeGames",
+    "NoGames",
+    "NoPlan",
+    "make_game",
+    "shortest_plan",
+    "task_ids",
+    "write_dataset",
+]

@@ -1,0 +1,102 @@
+"""From the texts of a game to a `CompiledGame`: one run of the real translator and of the real grammar parsers."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from mage_envs.games.alfworld import packages
+from mage_envs.games.alfworld.compiled import CompiledGame, atom
+from mage_envs.games.alfworld.errors import GameFileError, described
+from mage_envs.games.alfworld.facts import Facts, signature
+from mage_envs.games.alfworld.gamefile import GameText
+from mage_envs.games.alfworld.grammar import GrammarError
+from mage_envs.games.alfworld.library import LONGEST_NAME, LibraryPool
+from mage_envs.games.alfworld.parsing import GrammarParser
+
+FORMAT = 1
+"""Of the content; part of every key, so that an older cache is not read."""
+
+
+def game_key(game: GameText) -> str:
+    """Digest of all that the compiled game depends on."""
+    return sha256(json.dumps([FORMAT, packages.versions(), *game[:3]]).encode()).hexdigest()
+
+
+def compile_game(key: str, game: GameText, pool: LibraryPool) -> tuple[CompiledGame, dict[str, Any]]:
+    """The game and its content as JSON. Raises GameFileError, whatever is wrong with the texts."""
+    try:
+        task, sas = packages.translate(game.domain, game.problem)
+    except (Exception, SystemExit) as error:
+        raise GameFileError(game.source, f"the planner cannot read its PDDL ({described(error)})") from error
+    if max(map(len, sas.split("\n"))) >= LONGEST_NAME:
+        raise GameFileError(game.source, f"its PDDL makes names of {LONGEST_NAME} characters or more")
+    types = {one.name: one.type_name for one in task.objects}
+    compressed = zlib.compress(sas.encode())
+    facts = _stated(game, task, types)
+    library = pool.take(key)
+    try:
+        library.start(key, compressed)
+        atoms, starts_won = library.state(), library.won()
+    finally:
+        pool.give_back(library)
+    _derived(game, atoms, types, facts)
+    content = {
+        "starts_won": starts_won,
+        "types": types,
+        "parameters": {
+            action.name: [[one.name.strip("?"), one.type_name] for one in action.parameters] for action in task.actions
+        },
+        "facts": {one: sorted(rows) for one, rows in sorted(facts.items())},
+        "changing": sorted({effect.literal.predicate for action in task.actions for effect in action.effects}),
+        "grammar": _grammar(game, task),
+    }
+    try:
+        return CompiledGame(key, content, compressed), content
+    except GrammarError as error:
+        raise GameFileError(game.source, str(error)) from error
+    except RecursionError as error:
+        raise GameFileError(game.source, "a rule of its grammar needs itself") from error
+
+
+def _stated(game: GameText, task: Any, types: Mapping[str, str]) -> Facts:
+    """The facts that the problem lists."""
+    facts: Facts = {}
+    atoms = packages.import_engine("fast_downward.translate.pddl.conditions").Atom
+    for fact in task.init:
+        if isinstance(fact, atoms) and fact.predicate != "=":
+            for one in fact.args:
+                if one not in types:
+                    raise GameFileError(game.source, f"its object {one!r} is not declared")
+            _add(facts, types, fact.predicate, tuple(fact.args))
+    return facts
+
+
+def _derived(game: GameText, atoms: Sequence[str], types: Mapping[str, str], facts: Facts) -> None:
+    """Adds what the planner finds true in the first state."""
+    for name in atoms:
+        try:
+            affirmed, named, row = atom(name)
+            if affirmed:
+                _add(facts, types, named, row)
+        except (ValueError, KeyError) as error:
+            raise GameFileError(game.source, "its goal can never be reached, or asks for nothing") from error
+
+
+def _add(facts: Facts, types: Mapping[str, str], named: str, row: tuple[str, ...]) -> None:
+    facts.setdefault(signature(named, [types[one] for one in row]), set()).add(row)
+
+
+def _grammar(game: GameText, task: Any) -> dict[str, Any]:
+    kinds = [(kind.name, list(kind.supertype_names)) for kind in task.types]
+    try:
+        grammar = GrammarParser(kinds).parse(game.grammar)
+    except Exception as error:
+        raise GameFileError(game.source, f"its grammar cannot be read ({described(error)})") from error
+    for action in task.actions:
+        if action.name not in grammar["actions"]:
+            raise GameFileError(game.source, f"its grammar has no action {action.name!r}")
+    return grammar

@@ -1,0 +1,50 @@
+"""The content of one game file (`game.tw-pddl`), read and checked for form."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from mage_envs.games.alfworld.errors import GameFileError, described
+
+GameLike = Mapping[str, object] | str | os.PathLike[str]
+"""What a game file holds, or its path."""
+
+
+class GameText(NamedTuple):
+    """The three texts that make a game."""
+
+    domain: str
+    problem: str
+    grammar: str
+    source: str
+    """Where they come from, for error messages."""
+
+
+def read_game(game: GameLike) -> GameText:
+    """The texts of `game`. Raises GameFileError."""
+    if isinstance(game, Mapping):
+        return _texts(game, "The given mapping")
+    path = Path(game)
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise GameFileError(str(path), f"it cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        raise GameFileError(str(path), f"it holds no JSON ({described(error)})") from error
+    if not isinstance(content, Mapping):
+        raise GameFileError(str(path), f"it holds a JSON {type(content).__name__}, not an object")
+    return _texts(content, str(path))
+
+
+def _texts(content: Mapping[str, object], source: str) -> GameText:
+    def text(key: str) -> str:
+        found = content.get(key)
+        if not isinstance(found, str) or not found.strip():
+            raise GameFileError(source, f"the key {key!r} is missing or holds no text")
+        return found
+
+    return GameText(text("pddl_domain"), text("pddl_problem"), text("grammar"), source)

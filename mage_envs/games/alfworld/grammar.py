@@ -1,0 +1,230 @@
+"""The text grammar of a game, evaluated without parsing anything while the game runs.
+
+textworld's grammar lets a game file name any Python expression; here the expressions are those of the official
+grammars: attributes of an object (`o.name`), texts, `+` and `or`. So a game file is not a program.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from mage_envs.games.alfworld.facts import Condition, Facts, Query, matches
+
+ATTRIBUTES = ("id", "name", "type", "definite", "indefinite")
+
+
+class Entity(NamedTuple):
+    """An object of the game as expressions see it."""
+
+    id: str
+    name: str
+    type: str
+    definite: str = "the"
+    indefinite: str = "a"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Context(NamedTuple):
+    """What the names in a text stand for."""
+
+    bound: Mapping[str, str]
+    """Placeholder to object id."""
+    scope: Mapping[str, Entity]
+    """Name of a placeholder to its object."""
+
+
+class GrammarError(ValueError):
+    """A grammar with an expression that is not run here, or without a text where one is needed."""
+
+
+class Symbol(Protocol):
+    """A part of a text."""
+
+    def text(self, grammar: Grammar, facts: Facts, context: Context) -> str: ...
+
+    def queries(self, grammar: Grammar, seen: set[str]) -> list[Query]:
+        """The queries that the text depends on; `seen` names the rules that need no second visit."""
+        ...
+
+
+class Rule(NamedTuple):
+    """One way to write a named part."""
+
+    condition: Query | None
+    symbols: Sequence[Symbol]
+
+
+class Literal(NamedTuple):
+    """Plain text."""
+
+    words: str
+
+    def text(self, grammar: Grammar, facts: Facts, context: Context) -> str:
+        return self.words
+
+    def queries(self, grammar: Grammar, seen: set[str]) -> list[Query]:
+        return []
+
+
+class Named(NamedTuple):
+    """`#name#`: the first rule of that name whose condition holds."""
+
+    name: str
+
+    def text(self, grammar: Grammar, facts: Facts, context: Context) -> str:
+        for condition, symbols in grammar.rules.get(self.name, ()):
+            if not condition or any(True for _ in matches(condition, facts, context.bound)):
+                return grammar.text(symbols, facts, context)
+        raise GrammarError(f"the grammar has no rule {self.name!r} that fits here")
+
+    def queries(self, grammar: Grammar, seen: set[str]) -> list[Query]:
+        if self.name in seen:
+            return []
+        seen.add(self.name)
+        rules = grammar.rules.get(self.name)
+        if not rules:
+            raise GrammarError(f"the grammar has no rule {self.name!r}")
+        found = [rule.condition for rule in rules if rule.condition]
+        for rule in rules:
+            found += grammar.queries(rule.symbols, seen)
+        return found
+
+
+class Expression(NamedTuple):
+    """`o.indefinite + ' ' + o.name`."""
+
+    source: str
+    value: Callable[[Mapping[str, Entity]], object]
+
+    def text(self, grammar: Grammar, facts: Facts, context: Context) -> str:
+        try:
+            return str(self.value(context.scope))
+        except (KeyError, TypeError) as error:
+            raise GrammarError(f"the expression {self.source!r} has no value here ({error})") from error
+
+    def queries(self, grammar: Grammar, seen: set[str]) -> list[Query]:
+        return []
+
+
+class Each(NamedTuple):
+    """`{body | query}`: the body once for each match of the query; in `[...]` separated as a list."""
+
+    body: Named | Expression
+    query: Query | None
+    listed: bool
+
+    def text(self, grammar: Grammar, facts: Facts, context: Context) -> str:
+        contexts = [context]
+        if self.query:
+            contexts = [grammar.extended(context, bound) for bound in matches(self.query, facts, context.bound)]
+        texts = [self.body.text(grammar, facts, inner) for inner in contexts]
+        if not self.listed:
+            return "".join(texts)
+        if not texts:
+            return Named("list_empty").text(grammar, facts, context)
+        if len(texts) == 1:
+            return texts[0]
+        between = Named("list_separator").text(grammar, facts, context)
+        return between.join(texts[:-1]) + Named("list_last_separator").text(grammar, facts, context) + texts[-1]
+
+    def queries(self, grammar: Grammar, seen: set[str]) -> list[Query]:
+        found = [self.query] if self.query else []
+        for part in (self.body, *map(Named, ("list_empty", "list_separator", "list_last_separator") * self.listed)):
+            found += part.queries(grammar, seen)
+        return found
+
+
+class Grammar:
+    """The rules of one game's texts, and the objects that they speak of."""
+
+    def __init__(self, rules: Mapping[str, Sequence[Any]], entities: Mapping[str, Entity]) -> None:
+        """`rules` as `parsing.parse_grammar` writes them."""
+        self.rules = {
+            name: [Rule(_query(condition), read_symbols(symbols)) for condition, symbols in ways]
+            for name, ways in rules.items()
+        }
+        self.entities = entities
+
+    def text(self, symbols: Sequence[Symbol], facts: Facts, context: Context) -> str:
+        """The text that `symbols` make in a state. Raises GrammarError."""
+        return "".join([symbol.text(self, facts, context) for symbol in symbols])
+
+    def queries(self, symbols: Sequence[Symbol], seen: set[str]) -> list[Query]:
+        """The queries that `symbols` may ask, those of the rules that they name included."""
+        return [query for symbol in symbols for query in symbol.queries(self, seen)]
+
+    def extended(self, context: Context, bound: Mapping[str, str]) -> Context:
+        """`context` after a match of a query."""
+        new = {name.partition(":")[0]: self.entities[one] for name, one in bound.items() if name not in context.bound}
+        return Context(bound, {**context.scope, **new})
+
+
+def read_symbols(symbols: Sequence[Sequence[Any]]) -> list[Symbol]:
+    """Symbols from their JSON form. Raises GrammarError for an expression that is not run here."""
+    return [_KINDS[kind](*rest) for kind, *rest in symbols]
+
+
+def _query(conditions: Sequence[Any] | None) -> Query | None:
+    if conditions is None:
+        return None
+    return [Condition(tuple(signatures), tuple(placeholders)) for signatures, placeholders in conditions]
+
+
+def _each(body: Sequence[Any], conditions: Sequence[Any] | None, listed: bool) -> Each:
+    (symbol,) = read_symbols([body])
+    if not isinstance(symbol, Named | Expression):
+        raise GrammarError("only a rule or an expression can be repeated")
+    return Each(symbol, _query(conditions), listed)
+
+
+def _expression(source: str) -> Expression:
+    try:
+        tree = ast.parse(source.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise GrammarError(f"the expression {source[:80]!r} cannot be read") from error
+    return Expression(source, _value(tree, source))
+
+
+def _value(tree: ast.expr, source: str) -> Callable[[Mapping[str, Entity]], Any]:
+    """A function of the names in scope for one of the few kinds of expression that are run."""
+    match tree:
+        case ast.Name(id=name):
+            return lambda scope: scope[name]
+        case ast.Attribute(value=ast.Name(id=name), attr=attribute) if attribute in ATTRIBUTES:
+            index = Entity._fields.index(attribute)
+            return lambda scope: scope[name][index]
+        case ast.Constant(value=str() as words):
+            return lambda scope: words
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            first, second = _value(left, source), _value(right, source)
+            return lambda scope: first(scope) + second(scope)
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return _first_true([_value(option, source) for option in values])
+    raise GrammarError(
+        f"the expression {source[:80]!r} is not run here; expressions may use "
+        f"{', '.join('x.' + attribute for attribute in ATTRIBUTES)}, texts, + and or"
+    )
+
+
+def _first_true(
+    options: Sequence[Callable[[Mapping[str, Entity]], Any]],
+) -> Callable[[Mapping[str, Entity]], Any]:
+    def value(scope: Mapping[str, Entity]) -> Any:
+        for option in options:
+            if found := option(scope):
+                break
+        return found
+
+    return value
+
+
+_KINDS: Mapping[str, Callable[..., Symbol]] = {
+    "text": Literal,
+    "rule": Named,
+    "value": _expression,
+    "each": _each,
+}

@@ -1,0 +1,131 @@
+"""Which games a folder of game files holds, and which of them can be played; remembered between processes.
+
+Reading every file of the official training split takes seconds, so what was found is kept in the cache folder and
+read again only for the trials whose folder or files have changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mage_envs.cache import cache_root
+from mage_envs.games.alfworld.scenes import TASK_TYPES
+
+GAME_FILE = "game.tw-pddl"
+TRAJECTORY_FILE = "traj_data.json"
+_VERSION = 1
+
+
+class Entry(NamedTuple):
+    """One trial's folder."""
+
+    id: str
+    """Path below the split's folder, with slashes."""
+    task_type: str
+    problem: str | None
+    """Why the game is not for playing; None where it is."""
+
+    @property
+    def playable(self) -> bool:
+        return self.problem is None
+
+
+def read_index(folder: Path) -> tuple[Entry, ...]:
+    """Every trial below `folder`, sorted by path.
+
+    Environments of one process share it, so that a change below the folder is seen by the next process (one of the
+    folder itself at once).
+    """
+    return _entries(folder, folder.stat().st_mtime_ns)
+
+
+def _trials(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Trial to the time stamps and sizes of its folder and files."""
+    found = {}
+    for parent, _, files in os.walk(folder):
+        if GAME_FILE in files:
+            stats = [os.stat(parent), *(os.stat(os.path.join(parent, name)) for name in _files(files))]
+            found[Path(parent).relative_to(folder).as_posix()] = tuple(
+                number for stat in stats for number in (stat.st_mtime_ns, stat.st_size)
+            )
+    return found
+
+
+def _files(names: list[str]) -> list[str]:
+    return [name for name in (GAME_FILE, TRAJECTORY_FILE) if name in names]
+
+
+@lru_cache(maxsize=32)
+def _entries(folder: Path, changed_at: int) -> tuple[Entry, ...]:
+    """The entries of the folder as it was at the time stamp `changed_at`."""
+    kept = cache_root() / "alfworld" / f"index-{sha256(str(folder).encode()).hexdigest()[:16]}.json"
+    before = _load(kept)
+    trials = _trials(folder)
+    lines: dict[str, Any] = {}
+    for trial in sorted(trials):
+        line = before.get(trial)
+        if line is None or line[0] != list(trials[trial]):
+            task_type, problem = _examined(folder, trial)
+            line = [list(trials[trial]), task_type, problem]
+        lines[trial] = line
+    if lines != before:
+        _save(kept, {"version": _VERSION, "folder": str(folder), "trials": lines})
+    return tuple(Entry(trial, line[1], line[2]) for trial, line in lines.items())
+
+
+def _examined(folder: Path, trial: str) -> tuple[str, str | None]:
+    """(task type, why it is not for playing): the rules of alfworld's own environment, for the path below `folder`."""
+    try:
+        task_type = str(_mapping(folder / trial / TRAJECTORY_FILE).get("task_type", ""))
+        game = _mapping(folder / trial / GAME_FILE)
+    except FileNotFoundError:
+        return "", f"without {TRAJECTORY_FILE}"
+    except (OSError, ValueError):
+        return "", "unreadable"
+    if "movable" in trial or task_type not in TASK_TYPES:
+        return task_type, "of an unsupported task type"
+    if "Sliced" in trial:
+        return task_type, "with sliced objects"
+    if not game.get("solvable"):
+        return task_type, "unsolvable or not known to be solvable"
+    return task_type, None
+
+
+def _mapping(path: Path) -> Mapping[str, Any]:
+    read = json.loads(path.read_text("utf-8"))
+    if not isinstance(read, dict):
+        raise ValueError(f"{path} holds no JSON object")
+    return read
+
+
+def _load(path: Path) -> dict[str, Any]:
+    """The trials of an index file; none where it is missing, damaged or of another version."""
+    try:
+        read = _mapping(path)
+    except (OSError, ValueError):
+        return {}
+    trials = read.get("trials")
+    if read.get("version") != _VERSION or not isinstance(trials, dict):
+        return {}
+    return {
+        trial: line
+        for trial, line in trials.items()
+        if isinstance(line, list) and len(line) == 3 and isinstance(line[1], str)
+    }
+
+
+def _save(path: Path, content: Mapping[str, Any]) -> None:
+    """Keeps the index; a folder that cannot be written costs only the time of the next scan."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f"{path.name}.{os.getpid()}")
+        temporary.write_text(json.dumps(content), "utf-8")
+        os.replace(temporary, path)
+    except OSError:
+        return

@@ -1,0 +1,318 @@
+"""Games without the official data: the package's own floor plans, with objects drawn at random and a known plan.
+
+A game is a function of its split, size, task type and number. The out-of-distribution games are set in the official
+split's four floor plans, all others elsewhere; which pairs of object and destination a floor plan gives to training
+and which to in-distribution evaluation is settled by a hash, so that no goal of one is a goal of the other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from mage_envs.games.alfworld.plan import shortest_plan
+from mage_envs.games.alfworld.scenes import (
+    TASK_TYPES,
+    Affordances,
+    Place,
+    Scene,
+    affordances,
+    domain_text,
+    grammar_text,
+    location,
+    scene,
+    scenes_for,
+    wording,
+)  # fmt: skip
+
+T = TypeVar("T")
+SPLITS = ("train", "eval_in_distribution", "eval_out_of_distribution")
+GAMES_PER_TASK: Mapping[str, int] = {"train": 600, "eval_in_distribution": 24, "eval_out_of_distribution": 24}
+"""About as many as the official splits have: 3,553, 140 and 134 over all six task types."""
+_ENTROPY = 20260
+_TRIES = 1000
+_EVALUATED = 32
+"""Of 256 values of the hash, those that belong to in-distribution evaluation."""
+_APPLIANCES = {
+    "pick_clean_then_place_in_recep": ("Cleanable", "SinkBasin"),
+    "pick_heat_then_place_in_recep": ("Heatable", "Microwave"),
+    "pick_cool_then_place_in_recep": ("Coolable", "Fridge"),
+}
+_LAMP = "DeskLamp"
+"""Floor lamps stand in no receptacle, and so cannot be used."""
+_STANDS = ("CoffeeTable", "Desk", "DiningTable", "Dresser", "Shelf", "SideTable")
+_COPIES = 3
+"""Most objects of one type."""
+_BURNERS = 4
+
+
+class Size(NamedTuple):
+    """How much there is in a room."""
+
+    receptacles: int
+    """At most."""
+    objects: tuple[int, int]
+    """Movable ones, at least and at most (fewer where the room has not so many kinds)."""
+    spare_targets: int
+    """More objects of the wanted kind than needed, at most."""
+
+
+SIZES: Mapping[str, Size] = {
+    "official-like": Size(54, (19, 57), 2),
+    "small": Size(12, (10, 18), 2),
+    "tiny": Size(6, (5, 8), 0),
+}
+
+
+@dataclass(frozen=True)
+class MadeGame:
+    """A generated game."""
+
+    id: str
+    split: str
+    task_type: str
+    index: int
+    scene: int
+    object_type: str
+    parent_type: str
+    """Destination; empty where the object is looked at under a lamp."""
+    problem: str
+    """PDDL."""
+    grammar: str
+    walkthrough: tuple[str, ...]
+    """A shortest plan."""
+
+    def data(self) -> dict[str, object]:
+        """What a `game.tw-pddl` file holds."""
+        return {
+            "pddl_domain": domain_text(), "grammar": self.grammar, "pddl_problem": self.problem, "solvable": True,
+            "walkthrough": list(self.walkthrough),
+        }  # fmt: skip
+
+    @property
+    def folder(self) -> str:
+        """The two folders of the game's files below its split, named as the official ones."""
+        target = f"{self.object_type}-None-{self.parent_type or _LAMP}-{self.scene}"
+        return f"{self.task_type}-{target}/trial_G{self.index:05d}"
+
+    def trajectory(self) -> dict[str, object]:
+        """What a `traj_data.json` file holds, as far as games in text read it."""
+        lamp = "" if self.parent_type else _LAMP
+        return {
+            "task_type": self.task_type,
+            "task_id": self.folder.rpartition("/")[2],
+            "pddl_params": {
+                "object_target": self.object_type, "parent_target": self.parent_type, "toggle_target": lamp,
+                "mrecep_target": "", "object_sliced": False,
+            },
+            "scene": {"scene_num": self.scene, "floor_plan": f"FloorPlan{self.scene}"},
+            "turk_annotations": {"anns": []},
+        }  # fmt: skip
+
+
+def task_id(split: str, size: str, task_type: str, index: int) -> str:
+    """The id of a generated game."""
+    return f"{split}/{size}/{task_type}/{index}"
+
+
+@lru_cache(maxsize=64)
+def task_ids(split: str, size: str, task_types: tuple[str, ...] = TASK_TYPES) -> tuple[str, ...]:
+    """The ids of all generated games of a split, the task types by turns."""
+    return tuple(task_id(split, size, kind, index) for index in range(GAMES_PER_TASK[split]) for kind in task_types)
+
+
+def make_game(split: str, size: str, task_type: str, index: int) -> MadeGame:
+    """The game of that number. Raises ValueError for arguments that are none of the known."""
+    for name, value, known in (
+        ("split", split, SPLITS), ("size", size, tuple(SIZES)), ("task_type", task_type, TASK_TYPES),
+    ):  # fmt: skip
+        if value not in known:
+            raise ValueError(f"{name}={value!r} is unknown; choose one of: {', '.join(known)}.")
+    if index not in range(GAMES_PER_TASK[split]):
+        raise ValueError(f"{split} has the games 0 to {GAMES_PER_TASK[split] - 1} of each task type, not {index}.")
+    key = (SPLITS.index(split), list(SIZES).index(size), TASK_TYPES.index(task_type), index)
+    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(_ENTROPY, spawn_key=key)))
+    numbers = scenes_for(task_type, unseen=split == "eval_out_of_distribution")
+    for _ in range(_TRIES):
+        room = _furnished(scene(_one(rng, numbers)), rng)
+        target = _target(room, split, task_type, rng)
+        if target is not None:
+            contents = _Contents(room, SIZES[size], target, rng)
+            return _made(contents, split, size, task_type, index, rng)
+    raise ValueError(f"No game {task_id(split, size, task_type, index)} was found in {_TRIES} tries.")
+
+
+def _one(rng: np.random.Generator, items: Sequence[T]) -> T:
+    return items[int(rng.integers(len(items)))]
+
+
+def _furnished(plain: Scene, rng: np.random.Generator) -> Scene:
+    """The scene with a receptacle of each type that it has, but whose position the package does not know."""
+    known = {place.type for place in plain.places}
+    added = []
+    for kind in plain.types:
+        if kind in affordances().holds and kind not in known:
+            for number in range(_BURNERS if kind == "StoveBurner" else 1):
+                if number % 2 == 0:  # burners share their standing points by twos
+                    x, z = _one(rng, plain.points)
+                    stand = location(x * 0.25, z * 0.25, 90 * int(rng.integers(4)), 30)
+                prefix = "Sink_bar_" if kind == "SinkBasin" else ""
+                added.append(Place(f"{prefix}{kind}_bar_added_{number}", kind, stand))
+    return Scene(plain.number, (*plain.places, *added), plain.types, plain.points)
+
+
+@dataclass(frozen=True)
+class _Target:
+    task_type: str
+    object_type: str
+    parent_type: str
+    appliance: str
+    """Receptacle type that the task needs on the way; empty where none."""
+
+    @property
+    def needed(self) -> int:
+        return 2 if self.task_type == "pick_two_obj_and_place" else 1
+
+
+def _target(room: Scene, split: str, task_type: str, rng: np.random.Generator) -> _Target | None:
+    """A goal that the room can serve and that belongs to the split; None where it has none."""
+    tables = affordances()
+    verb, appliance = _APPLIANCES.get(task_type, ("", ""))
+    there = sorted({place.type for place in room.places})
+    if appliance and appliance not in there:
+        return None
+    lamp = task_type == "look_at_obj_in_light"
+    if lamp and (_LAMP not in room.types or not any(kind in _STANDS for kind in there)):
+        return None
+    found = [
+        (thing, parent)
+        for thing in _movable(room, tables)
+        if not verb or thing in tables.actions[verb]
+        for parent in (("",) if lamp else there)
+        if lamp or (parent != appliance and thing in tables.holds[parent])
+        if any(kind != parent and thing in tables.holds[kind] for kind in there)
+        if _belongs(split, f"{task_type}/{thing}/{parent}/{room.number}")
+    ]
+    return _Target(task_type, *_one(rng, found), appliance) if found else None
+
+
+def _movable(room: Scene, tables: Affordances) -> list[str]:
+    """The types of objects in the room that some receptacle of it may hold, sorted."""
+    held = {thing for place in room.places for thing in tables.holds[place.type]}
+    return sorted(held & set(room.types))
+
+
+def _belongs(split: str, goal: str) -> bool:
+    if split == "eval_out_of_distribution":
+        return True
+    return (sha256(goal.encode()).digest()[0] < _EVALUATED) == (split == "eval_in_distribution")
+
+
+class _Contents:
+    """The receptacles that a game has of its room, and what is in them."""
+
+    def __init__(self, room: Scene, size: Size, target: _Target, rng: np.random.Generator) -> None:
+        self.room = room
+        self.target = target
+        self._rng = rng
+        self._holds = affordances().holds
+        count = target.needed + int(rng.integers(size.spare_targets + 1))
+        sources = [_one(rng, self._sources()) for _ in range(count)]
+        chosen = {*sources, *([self._place(target.parent_type)] if target.parent_type else [])}
+        chosen |= {self._place(target.appliance)} if target.appliance else set()
+        self.lamp_stand = self._stand(sorted(chosen)) if not target.parent_type else None
+        chosen |= {self.lamp_stand} if self.lamp_stand else set()
+        others = [place for place in room.places if place not in chosen]
+        more = rng.permutation(len(others))[: max(size.receptacles - len(chosen), 0)]
+        self.places = sorted({*chosen, *(others[int(each)] for each in more)})
+        self.things: list[tuple[str, Place]] = [(target.object_type, source) for source in sources]
+        """(type, where) of every movable object."""
+        self._fill(int(rng.integers(size.objects[0], size.objects[1] + 1)))
+
+    def _place(self, kind: str) -> Place:
+        return _one(self._rng, [place for place in self.room.places if place.type == kind])
+
+    def _sources(self) -> list[Place]:
+        """Where the wanted object may be at the start: not where it has to go."""
+        thing, parent = self.target.object_type, self.target.parent_type
+        return [place for place in self.room.places if place.type != parent and thing in self._holds[place.type]]
+
+    def _stand(self, chosen: Sequence[Place]) -> Place:
+        """Where the lamp is; one of the chosen receptacles where one fits."""
+        here = [place for place in chosen if place.type in _STANDS]
+        return _one(self._rng, here or [place for place in self.room.places if place.type in _STANDS])
+
+    def _fill(self, wanted: int) -> None:
+        """Adds other objects until there are `wanted`, or no more kinds."""
+        wheres = {
+            kind: [place for place in self.places if kind in self._holds[place.type]]
+            for kind in _movable(self.room, affordances())
+            if kind != self.target.object_type
+        }
+        pool = [kind for kind, places in wheres.items() if places for _ in range(_COPIES)]
+        for each in self._rng.permutation(len(pool))[: max(wanted - len(self.things), 0)]:
+            kind = pool[int(each)]
+            self.things.append((kind, _one(self._rng, wheres[kind])))
+
+    def start(self) -> str:
+        """Where the agent stands: before no receptacle."""
+        taken = {place.location for place in self.places}
+        while True:
+            x, z = _one(self._rng, self.room.points)
+            stand = location(x * 0.25, z * 0.25, 90 * int(self._rng.integers(4)), 0)
+            if stand not in taken:
+                return stand
+
+
+def _made(contents: _Contents, split: str, size: str, task_type: str, index: int, rng: np.random.Generator) -> MadeGame:
+    target, words = contents.target, wording(task_type)
+    names = {"obj": target.object_type, "recep": target.parent_type, "toggle": _LAMP, "mrecep": ""}
+    sentence = _one(rng, words.sentences).format(**{field: name.lower() for field, name in names.items()})
+    grammar = grammar_text().replace("UNKNOWN GOAL", sentence)
+    problem = _problem_text(contents, words.goal.format(**names).replace("#", "-"))
+    return MadeGame(
+        task_id(split, size, task_type, index), split, task_type, index, contents.room.number,
+        target.object_type, target.parent_type, problem, grammar, shortest_plan(problem, grammar),
+    )  # fmt: skip
+
+
+_MARKS = {
+    "Cleanable": "cleanable", "Heatable": "heatable", "Coolable": "coolable", "Sliceable": "sliceable",
+    "Toggleable": "toggleable",
+}  # fmt: skip
+
+
+def _problem_text(contents: _Contents, goal: str) -> str:
+    tables, places = affordances(), contents.places
+    start = contents.start()
+    counts: Counter[str] = Counter()
+    things = []
+    for kind, place in [*contents.things, *([(_LAMP, contents.lamp_stand)] if contents.lamp_stand else [])]:
+        things.append((f"{kind}_bar_{counts[kind]}", kind, place))
+        counts[kind] += 1
+    objects = [("agent1", "agent"), *((f"{kind}Type", "otype") for kind in sorted(counts))]
+    objects += [(f"{kind}Type", "rtype") for kind in sorted({place.type for place in places})]
+    objects += [(name, "object") for name, _, _ in things]
+    objects += [(place.id, "receptacle") for place in places]
+    objects += [(name, "location") for name in sorted({start, *(place.location for place in places)})]
+    facts = [f"atLocation agent1 {start}"]
+    for place in places:
+        facts += [f"receptacleType {place.id} {place.type}Type", f"receptacleAtLocation {place.id} {place.location}"]
+        facts += [f"openable {place.id}"] if place.type in tables.openable else []
+    for kind in sorted({place.type for place in places}):
+        facts += [f"canContain {kind}Type {held}Type" for held in tables.holds[kind] if held in counts]
+    for name, kind, place in things:
+        facts += [f"objectType {name} {kind}Type", f"inReceptacle {name} {place.id}"]
+        facts += [f"objectAtLocation {name} {place.location}"]
+        facts += [f"pickupable {name}"] if kind != _LAMP else []
+        facts += [f"isReceptacleObject {name}"] if kind in tables.containers else []
+        facts += [f"{mark} {name}" for verb, mark in _MARKS.items() if kind in tables.actions[verb]]
+    listed = "\n".join(f"        {name} - {kind}" for name, kind in objects)
+    init = "\n".join(f"        ({fact})" for fact in facts)
+    return f"(define (problem generated)\n    (:domain alfred)\n    (:objects\n{listed})\n    (:init\n{init})\n{goal}"

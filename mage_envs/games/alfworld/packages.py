@@ -1,0 +1,162 @@
+"""The installed engine, imported without its side effects on the process.
+
+`import alfworld` makes a folder and sets ALFWORLD_DATA, the planner's translator sets `sys.argv` and prints; neither
+is left behind here.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mage_envs.games.alfworld.errors import engine_missing
+
+lock = threading.RLock()
+"""Held while anything that belongs to the whole process is changed; the translator keeps its options in one module.
+
+A fork waits for it: a child made in the middle of an import or a translation could do neither again.
+"""
+os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+_VARIABLE = "ALFWORLD_DATA"
+
+
+@cache
+def versions() -> tuple[str, ...]:
+    """The installed engine, as `name version`. Raises ImportError naming the extra."""
+    found = []
+    for package in ("textworld", "fast-downward-textworld"):
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError as error:
+            raise engine_missing(package) from error
+    return tuple(found)
+
+
+@cache
+def library_path() -> Path:
+    """The planner's shared library. Raises ImportError naming the extra."""
+    spec = find_spec("fast_downward")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        path = Path(folder) / "libdownward.so"
+        if path.is_file():
+            return path
+    raise engine_missing("fast-downward-textworld")
+
+
+def import_engine(name: str) -> ModuleType:
+    """A module of textworld, fast_downward or alfworld. Raises ImportError naming the extra."""
+    with lock:
+        try:
+            if sys.modules.get(name) is not None:
+                return import_module(name)
+            with _own_arguments(), _own_data_folder():
+                return import_module(name)
+        except ImportError as error:
+            raise engine_missing(name.partition(".")[0]) from error
+
+
+@contextmanager
+def _own_arguments() -> Iterator[None]:
+    """`sys.argv` as the translator wants it, the user's again afterwards."""
+    arguments = sys.argv
+    sys.argv = ["translate.py", "domain", "task"]
+    try:
+        yield
+    finally:
+        sys.argv = arguments
+
+
+@contextmanager
+def _own_data_folder() -> Iterator[None]:
+    """ALFWORLD_DATA as alfworld wants it (a folder that it may make), the user's value again afterwards."""
+    named = os.environ.get(_VARIABLE)
+    with tempfile.TemporaryDirectory() as folder:
+        if not named or not os.path.isdir(named):
+            os.environ[_VARIABLE] = folder
+        try:
+            yield
+        finally:
+            if named is None:
+                os.environ.pop(_VARIABLE, None)
+            else:
+                os.environ[_VARIABLE] = named
+
+
+@contextmanager
+def process_kept() -> Iterator[None]:
+    """Runs the stock engine's own calls of the translator: alone, and with `sys.argv` and `sys.stdout` restored."""
+    with lock:
+        output = sys.stdout
+        try:
+            with _own_arguments():
+                yield
+        finally:
+            sys.stdout = output
+
+
+def translate(domain: str, problem: str) -> tuple[Any, str]:
+    """(the task, its SAS text), as `fast_downward.pddl2sas` makes them without `optimize`.
+
+    Raises whatever the translator does: its own ParseError, KeyError, AssertionError, SystemExit and more.
+    """
+    with lock:
+        modules = {name: import_engine(f"fast_downward.translate.{name}") for name in _MODULES}
+        for option, value in _OPTIONS.items():
+            setattr(modules["options"], option, value)
+        with _silent():
+            parse = modules["pddl_parser.lisp_parser"].parse_nested_list
+            task = modules["pddl_parser.parsing_functions"].parse_task(
+                parse(domain.split("\n")), parse(problem.split("\n"))
+            )
+            modules["normalize"].normalize(task)
+            lines = _Lines()
+            modules["translate"].pddl_to_sas(task).output(lines)
+    return task, "".join(lines.written)
+
+
+_MODULES = ("options", "normalize", "translate", "pddl_parser.lisp_parser", "pddl_parser.parsing_functions")
+_OPTIONS = {
+    "filter_unimportant_vars": False, "filter_unreachable_facts": False, "use_partial_encoding": False,
+    "skip_variable_reordering": True, "add_implied_preconditions": False, "invariant_generation_max_candidates": 0,
+}  # fmt: skip
+"""What `pddl2sas` sets, so that no operator or fact is pruned."""
+
+
+class _Lines:
+    """A file that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+
+    def write(self, text: str) -> None:
+        self.written.append(text)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """The translator's modules do not print to the standard output; `sys.stdout` itself stays, other threads use it."""
+
+    def quiet(*words: object, file: Any = None, **options: Any) -> None:
+        if file is not None:
+            builtins.print(*words, file=file, **options)
+
+    found = [vars(module) for name, module in sys.modules.items() if name.startswith("fast_downward.translate")]
+    for names in found:
+        names["print"] = quiet
+    try:
+        yield
+    finally:
+        for names in found:
+            names.pop("print", None)

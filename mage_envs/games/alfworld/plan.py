@@ -1,0 +1,252 @@
+"""Plans by construction: reads a game's PDDL problem and says which commands win it, in the fewest steps of their kind.
+
+It needs no planner, because every task has one shape: fetch an object, do something to it, put it down.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import permutations, product
+
+from mage_envs.games.alfworld.compiled import visible_names
+
+Expression = list["str | Expression"]
+_VERBS = {"isclean": ("CleanObject", "sinkbasintype"), "ishot": ("HeatObject", "microwavetype"),
+          "iscool": ("CoolObject", "fridgetype")}  # fmt: skip
+"""What the goal asks of the object, to the action that brings it about and the kind of receptacle that it needs."""
+
+
+class NoPlan(ValueError):
+    """A problem that cannot be read, or has no plan of the known shapes; the message says which part."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a problem asks for; all names in lower case, as in `appletype`."""
+
+    object_type: str
+    parent_type: str | None
+    """Kind of receptacle to put it in; None: hold it at a lamp that was used."""
+    state: str | None = None
+    """`isclean`, `ishot` or `iscool`."""
+    lamp_type: str | None = None
+    count: int = 1
+
+
+@dataclass
+class Problem:
+    """The facts of a problem's start, by id; all in lower case."""
+
+    start: str = ""
+    receptacle_type: dict[str, str] = field(default_factory=dict)
+    location: dict[str, str] = field(default_factory=dict)
+    """Receptacle to where one stands before it."""
+    object_type: dict[str, str] = field(default_factory=dict)
+    inside: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Object to the receptacles that hold it."""
+    fits: set[tuple[str, str]] = field(default_factory=set)
+    """(receptacle type, object type)."""
+    marks: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """One-place facts: `openable`, `pickupable`, `cleanable`, ..., to ids."""
+    goal: Goal = field(default_factory=lambda: Goal("", None))
+    names: dict[str, str] = field(default_factory=dict)
+    """Id to the name in the game's text."""
+
+
+def read_problem(text: str) -> Problem:
+    """Reads a PDDL problem. Raises NoPlan where it is none of ALFWorld's."""
+    parts = {part[0]: part for part in _expression(text.lower()) if isinstance(part, list) and part}
+    if ":init" not in parts or ":goal" not in parts:
+        raise NoPlan("the problem has no (:init ...) or no (:goal ...)")
+    problem = Problem()
+    seen: set[str] = set()
+    for fact in parts[":init"][1:]:
+        words = [word for word in fact if isinstance(word, str)]
+        seen.update(words[1:])
+        _note(problem, words)
+    problem.goal = _goal(parts[":goal"])
+    problem.names = visible_names(seen)
+    return problem
+
+
+def _note(problem: Problem, words: list[str]) -> None:
+    match words:
+        case ["atlocation", _, place]:
+            problem.start = place
+        case ["receptacletype", receptacle, kind]:
+            problem.receptacle_type[receptacle] = kind
+        case ["receptacleatlocation", receptacle, place]:
+            problem.location[receptacle] = place
+        case ["objecttype", thing, kind]:
+            problem.object_type[thing] = kind
+        case ["inreceptacle", thing, receptacle]:
+            problem.inside[thing].append(receptacle)
+        case ["cancontain", receptacle_type, object_type]:
+            problem.fits.add((receptacle_type, object_type))
+        case [mark, thing]:
+            problem.marks[mark].add(thing)
+
+
+def _expression(text: str) -> Expression:
+    """The outermost bracket of a text in brackets. Comments run from `;` to the line's end."""
+    stack: list[Expression] = [[]]
+    for token in re.findall(r"[()]|[^\s()]+", re.sub(r";[^\n]*", "", text)):
+        if token == "(":
+            stack.append([])
+        elif token == ")":
+            if len(stack) == 1:
+                raise NoPlan("the problem has a bracket too many")
+            closed = stack.pop()
+            stack[-1].append(closed)
+        else:
+            stack[-1].append(token)
+    if len(stack) != 1 or not stack[0] or not isinstance(stack[0][0], list):
+        raise NoPlan("the problem's brackets do not match")
+    return stack[0][0]
+
+
+def _atoms(expression: Expression) -> Iterator[list[str]]:
+    words = [word for word in expression if isinstance(word, str)]
+    if len(words) == len(expression):
+        yield words
+    for part in expression:
+        if isinstance(part, list):
+            yield from _atoms(part)
+
+
+def _goal(expression: Expression) -> Goal:
+    atoms = list(_atoms(expression))
+    kinds = {words[1]: words[2] for words in atoms if words[:1] == ["objecttype"] and len(words) == 3}
+    parents = [words[2] for words in atoms if words[:1] == ["receptacletype"] and len(words) == 3]
+    states = [words[0] for words in atoms if words and words[0] in _VERBS]
+    lamps = [kinds[words[1]] for words in atoms if words[:1] == ["istoggled"] and words[1] in kinds]
+    held = [words[2] for words in atoms if words[:1] == ["holds"] and len(words) == 3]
+    if lamps and held and held[0] in kinds:
+        return Goal(kinds[held[0]], None, lamp_type=lamps[0])
+    if parents and kinds and len(set(kinds.values())) == 1 and len(states) <= 1:
+        return Goal(next(iter(kinds.values())), parents[0], states[0] if states else None, count=len(kinds))
+    raise NoPlan("the goal is none of the six kinds of task")
+
+
+class Dialect:
+    """How a game's grammar spells the commands: releases of the data say `put X in/on Y` or `move X to Y`."""
+
+    def __init__(self, grammar: str) -> None:
+        self._templates = {
+            action: re.sub(r"\[\{(\w+)\.name[^\]]*\]", r"{\1}", template)
+            for action, template in re.findall(r'action (\w+) \{\s*template :: "([^"]*)"', grammar)
+        }
+
+    def command(self, action: str, receptacle: str = "", thing: str = "") -> str:
+        template = self._templates.get(action)
+        if template is None:
+            raise NoPlan(f"the grammar has no action {action}")
+        return template.replace("{r}", receptacle).replace("{o}", thing)
+
+
+class _Walk:
+    """Commands from the start on, with what they change."""
+
+    def __init__(self, problem: Problem, dialect: Dialect) -> None:
+        self._problem = problem
+        self._dialect = dialect
+        self._at = problem.start
+        self._open = set(problem.marks["opened"])
+        self.commands: list[str] = []
+
+    def _say(self, action: str, receptacle: str, thing: str = "") -> None:
+        names = self._problem.names
+        self.commands.append(self._dialect.command(action, names[receptacle], names.get(thing, "")))
+
+    def reach(self, receptacle: str, inside: bool) -> None:
+        """Goes to the receptacle unless there; opens it where its inside is needed."""
+        place = self._problem.location[receptacle]
+        if place != self._at:
+            self._say("GotoLocation", receptacle)
+            self._at = place
+        if inside and receptacle in self._problem.marks["openable"] and receptacle not in self._open:
+            self._say("OpenObject", receptacle)
+            self._open.add(receptacle)
+
+    def take(self, thing: str, receptacle: str) -> None:
+        self.reach(receptacle, inside=True)
+        self._say("PickupObject", receptacle, thing)
+
+    def put(self, thing: str, receptacle: str) -> None:
+        self.reach(receptacle, inside=True)
+        self._say("PutObject", receptacle, thing)
+
+    def treat(self, action: str, thing: str, receptacle: str) -> None:
+        self.reach(receptacle, inside=False)
+        self._say(action, receptacle, thing)
+
+
+def shortest_plan(problem_text: str, grammar: str) -> tuple[str, ...]:
+    """The commands that win the game of that PDDL problem and text grammar. Raises NoPlan saying what is missing.
+
+    The shortest among all choices of objects, appliances and destinations, for one trip after the other.
+    """
+    problem, dialect = read_problem(problem_text), Dialect(grammar)
+    walks = _lamp_walks(problem, dialect) if problem.goal.lamp_type else _placing_walks(problem, dialect)
+    best = min(walks, key=len, default=None)
+    if best is None:
+        raise NoPlan(f"nothing in the problem fits its goal {problem.goal}")
+    return tuple(best)
+
+
+def _sources(problem: Problem) -> list[tuple[str, str]]:
+    """(object, receptacle that holds it) of all that can be fetched for the goal."""
+    return [
+        (thing, receptacle)
+        for thing, kind in problem.object_type.items()
+        if kind == problem.goal.object_type and thing in problem.marks["pickupable"]
+        for receptacle in problem.inside.get(thing, ())
+        if receptacle in problem.location
+    ]
+
+
+def _lamp_walks(problem: Problem, dialect: Dialect) -> Iterator[list[str]]:
+    lamps = [
+        (lamp, receptacle)
+        for lamp, kind in problem.object_type.items()
+        if kind == problem.goal.lamp_type and lamp in problem.marks["toggleable"]
+        for receptacle in problem.inside.get(lamp, ())
+        if receptacle in problem.location
+    ]
+    for (thing, source), (lamp, stand) in product(_sources(problem), lamps):
+        walk = _Walk(problem, dialect)
+        walk.take(thing, source)
+        walk.treat("ToggleObject", lamp, stand)
+        yield walk.commands
+
+
+def _placing_walks(problem: Problem, dialect: Dialect) -> Iterator[list[str]]:
+    goal, sources = problem.goal, _sources(problem)
+    action, appliance_type = _VERBS.get(goal.state or "", ("", ""))
+    able = {"CleanObject": "cleanable", "HeatObject": "heatable", "CoolObject": "coolable"}.get(action)
+    appliances: list[str] = _receptacles(problem, appliance_type) if action else [""]
+    if able is not None:
+        sources = [(thing, source) for thing, source in sources if thing in problem.marks[able]]
+    if (goal.parent_type, goal.object_type) not in problem.fits:
+        return
+    for parent in _receptacles(problem, goal.parent_type):
+        there = {thing for thing, source in sources if source == parent} if not action else set()
+        fetched = [(thing, source) for thing, source in sources if thing not in there]
+        for trips in permutations(fetched, max(goal.count - len(there), 0)):
+            if len({thing for thing, _ in trips}) < len(trips):
+                continue
+            for appliance in appliances:
+                walk = _Walk(problem, dialect)
+                for thing, source in trips:
+                    walk.take(thing, source)
+                    if action:
+                        walk.treat(action, thing, appliance)
+                    walk.put(thing, parent)
+                yield walk.commands
+
+
+def _receptacles(problem: Problem, kind: str | None) -> list[str]:
+    return [one for one, type_ in problem.receptacle_type.items() if type_ == kind and one in problem.location]

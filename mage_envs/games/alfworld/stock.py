@@ -1,0 +1,70 @@
+"""textworld's own `PddlEnv` behind alfworld's own wrapper, for comparison with the fast engine.
+
+About a hundred times slower. Each copy of the planner that it makes keeps 34 MB of the temporary folder until the
+process ends, so the environments are pooled; and its grammar runs any Python that a game file contains, so give it
+only game files that you trust.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mage_envs.games.alfworld import packages
+from mage_envs.games.alfworld.engine import State
+from mage_envs.games.alfworld.errors import GameFileError, described
+from mage_envs.games.alfworld.gamefile import GameLike, read_game
+
+_free: list[Any] = []
+"""Stock environments that no engine uses now."""
+
+
+class StockEngine:
+    """The stock engine, with the fast engine's interface."""
+
+    def __init__(self) -> None:
+        self._env: Any = None
+        self._state: Any = None
+
+    def load(self, game: GameLike) -> None:
+        packages.library_path()
+        text = read_game(game)
+        content = {"pddl_domain": text.domain, "pddl_problem": text.problem, "grammar": text.grammar}
+        if self._env is None:
+            self._env = _free.pop() if _free else _new_env()
+        self._state = None
+        try:
+            with packages.process_kept():
+                self._env.load(content)
+        except (Exception, SystemExit) as error:
+            raise GameFileError(text.source, described(error)) from error
+
+    def reset(self) -> State:
+        if self._env is None:
+            raise RuntimeError("No game is loaded; call load first.")
+        with packages.process_kept():
+            self._state = self._env.reset()
+        return self._said(True)
+
+    def step(self, command: str) -> State:
+        if not isinstance(command, str):
+            raise TypeError(f"A command must be text, not {type(command).__name__}.")
+        if self._state is None:
+            raise RuntimeError("The game has not started; call reset first.")
+        self._state, _, _ = self._env.step(command)
+        return self._said(self._state["_last_action"] is not None)
+
+    def close(self) -> None:
+        if self._env is not None:
+            _free.append(self._env)
+        self._env = self._state = None
+
+    def _said(self, accepted: bool) -> State:
+        state = self._state
+        return State(state["feedback"], tuple(state["admissible_commands"]), bool(state["won"]), accepted)
+
+
+def _new_env() -> Any:
+    wrapper = packages.import_engine("alfworld.agents.environment.alfred_tw_env").AlfredDemangler
+    env = packages.import_engine("textworld.envs.pddl").PddlEnv
+    infos = packages.import_engine("textworld.core").EnvInfos
+    return wrapper(env(infos(admissible_commands=True)))

@@ -1,0 +1,109 @@
+"""Compiled games, kept in memory and on disk, so that each is translated once."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import warnings
+import zlib
+from collections import OrderedDict
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from mage_envs.cache import cache_root
+from mage_envs.games.alfworld import packages
+from mage_envs.games.alfworld.compiled import CompiledGame
+from mage_envs.games.alfworld.compiler import compile_game, game_key
+from mage_envs.games.alfworld.gamefile import GameLike, read_game
+from mage_envs.games.alfworld.library import LibraryPool
+
+_MAGIC = b"mage-envs alfworld game 1"
+_KEPT = 64
+"""Compiled games kept in memory beside those that engines hold."""
+
+
+class GameStore:
+    """The compiled games of this process."""
+
+    def __init__(self, pool: LibraryPool) -> None:
+        self.pool = pool
+        self._games: OrderedDict[str, CompiledGame] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def compiled(self, game: GameLike) -> CompiledGame:
+        """The game, compiled unless memory or the cache folder has it. Raises GameFileError, ImportError."""
+        packages.library_path()
+        text = read_game(game)
+        key = game_key(text)
+        with self._lock:
+            if key in self._games:
+                self._games.move_to_end(key)
+                return self._games[key]
+        with packages.lock:
+            found = self._games.get(key)
+            if found is None:
+                path = cache_root() / "alfworld" / f"{key}.game"
+                found = _read(path, key)
+            if found is None:
+                found, content = compile_game(key, text, self.pool)
+                _write(path, content, found.sas)
+        with self._lock:
+            self._games[key] = found
+            while len(self._games) > _KEPT:
+                self._games.popitem(last=False)
+        return found
+
+    def forked(self) -> None:
+        """Makes the store usable in a child process, whatever another thread of the parent was doing."""
+        self._lock = threading.Lock()
+
+
+def _read(path: Path, key: str) -> CompiledGame | None:
+    """The game of a cache file; None where there is none, or not a sound one of that key.
+
+    A damaged planning task would end the process, so nothing is used that does not fit its checksum.
+    """
+    try:
+        stored = path.read_bytes()
+    except OSError:
+        return None
+    head, _, body = stored.partition(b"\n")
+    words = head.rsplit(b" ", 2)
+    if len(words) != 3 or words[:2] != [_MAGIC, _digest(key, words[2], body)] or not words[2].isdigit():
+        return None
+    size = int(words[2])
+    return CompiledGame(key, json.loads(zlib.decompress(body[:size])), body[size:])
+
+
+def _write(path: Path, content: dict[str, Any], sas: bytes) -> None:
+    """Keeps a compiled game. Where this fails the game is translated again by the next process; a warning says so."""
+    packed = zlib.compress(json.dumps(content).encode())
+    size = str(len(packed)).encode()
+    body = packed + sas
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(b" ".join((_MAGIC, _digest(str(path.stem), size, body), size)) + b"\n" + body)
+        os.replace(temporary, path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        warnings.warn(
+            f"Compiled games cannot be kept in {path.parent} ({error}); set MAGE_ENVS_CACHE to a folder that can be "
+            "written, or each process translates each game again.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+
+def _digest(key: str, size: bytes, body: bytes) -> bytes:
+    return sha256(b"\n".join((key.encode(), size, body))).hexdigest().encode()
+
+
+POOL = LibraryPool()
+STORE = GameStore(POOL)
+os.register_at_fork(after_in_child=POOL.forked)
+os.register_at_fork(after_in_child=STORE.forked)

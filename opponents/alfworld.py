@@ -1,0 +1,260 @@
+"""The expert of ALFWorld: plays from the text alone, as a learner would. It takes the learner's own seat.
+
+It looks for the object where such objects may be, what costs least first, then does to it what the task says. In the
+later episodes of a meta-episode it remembers where things were.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from mage_envs.core import Turn
+from mage_envs.games.alfworld.scenes import affordances
+from opponents.registry import register_opponent
+
+_TASKS = (
+    (re.compile(r"put an? (clean|hot|cool) (\w+) in (\w+)"), ("verb", "thing", "parent")),
+    (re.compile(r"(clean|heat|cool) some (\w+) and put it in (\w+)"), ("verb", "thing", "parent")),
+    (re.compile(r"(?:put|find) (two) (\w+) (?:and put them )?in (\w+)"), ("count", "thing", "parent")),
+    (re.compile(r"(?:look at|examine the) (\w+) (?:under|with) the (\w+)"), ("thing", "lamp")),
+    (re.compile(r"put (?:an?|some) (\w+) (?:in|on) (\w+)"), ("thing", "parent")),
+)
+"""The sentences of the six task types, with what their words say; the first that fits counts."""
+_VERBS = {"clean": "clean", "hot": "heat", "heat": "heat", "cool": "cool"}
+_APPLIANCES = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
+_NAMED = re.compile(r"\ba ([a-z]+ \d+)")
+
+
+class Assignment(NamedTuple):
+    """What a task's sentence asks for; kinds are names without a number."""
+
+    thing: str
+    parent: str = ""
+    """Kind of receptacle to put it in; empty where the lamp is meant."""
+    verb: str = ""
+    """`clean`, `heat`, `cool`, or nothing."""
+    lamp: str = ""
+    number: int = 1
+    """How many of them."""
+
+
+def read_task(text: str) -> Assignment | None:
+    """The assignment in a game's first text; None where there is none of the known form."""
+    _, found, sentence = text.partition("Your task is to: ")
+    if not found:
+        return None
+    for pattern, fields in _TASKS:
+        match = pattern.search(sentence)
+        if match:
+            said = dict(zip(fields, match.groups(), strict=True))
+            verb = _VERBS.get(said.get("verb", ""), "")
+            return Assignment(
+                said["thing"], said.get("parent", ""), verb, said.get("lamp", ""), 2 if "count" in said else 1
+            )
+    return None
+
+
+def kind_of(name: str) -> str:
+    """`cabinet` of `cabinet 3`."""
+    return name.partition(" ")[0]
+
+
+class _Room:
+    """What was seen of a room."""
+
+    def __init__(self, receptacles: Iterable[str]) -> None:
+        self.receptacles = tuple(receptacles)
+        self.contents: dict[str, set[str]] = {}
+        """Receptacle to what is in it, once looked into."""
+        self.closed: set[str] = set()
+        self.lamps: dict[str, str] = {}
+        """Lamp to a receptacle from which it can be used."""
+
+    def of(self, kind: str) -> list[str]:
+        return [one for one in self.receptacles if kind_of(one) == kind]
+
+    def where(self, kind: str) -> list[tuple[str, str]]:
+        """(thing, receptacle) of everything of that kind that was seen."""
+        return [
+            (thing, one)
+            for one in self.receptacles
+            for thing in sorted(self.contents.get(one, ()))
+            if kind_of(thing) == kind
+        ]
+
+
+@register_opponent("alfworld/expert", games=("ALFWorld",))
+class ALFWorldExpert:
+    """Searches and acts by the text; a game may be too large to be searched within the turns that are left.
+
+    It needs the admissible commands (`show_commands=True`), to which it owes the spelling of its own.
+    """
+
+    deterministic = True
+
+    def __init__(self) -> None:
+        self._remembered: _Room | None = None
+        """The room as the episode before began, as far as it was seen."""
+        self._begins = True
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Starts an episode."""
+        self._begins = True
+
+    def act(self, turn: Turn) -> str:
+        if self._begins:
+            self._begin(turn)
+        legal = turn.legal_actions
+        if not legal:
+            return "look"
+        task = self._task
+        if task is None:
+            return legal[0]
+        self._look(turn)
+        choice = self._fetch(task, legal) if self._held is None else self._deliver(task, legal)
+        if choice is None or choice not in legal:
+            choice = legal[0]
+        self._note(choice)
+        return choice
+
+    def _begin(self, turn: Turn) -> None:
+        self._begins = False
+        self._task = read_task(turn.observation)
+        listed = _NAMED.findall(turn.observation.partition("Your task is to: ")[0])
+        before = self._remembered if turn.episode > 0 else None
+        if before is None or before.receptacles != tuple(listed):
+            before = _Room(listed)
+        self._remembered = before
+        self._room = _Room(listed)
+        self._room.contents = {one: set(things) for one, things in before.contents.items()}
+        self._room.lamps = before.lamps
+        self._held: str | None = None
+        self._treated = False
+        self._here = ""
+        self._home = ""
+        """Where the first of two objects was put."""
+        self._put: set[str] = set()
+
+    # -- seeing ---------------------------------------------------------------------------------------------
+
+    def _look(self, turn: Turn) -> None:
+        """Learns what the text and the admissible commands tell."""
+        room, text = self._room, turn.observation
+        if f"The {self._here} is closed" in text:
+            room.closed.add(self._here)
+        elif self._here and "you see" in text and (f"the {self._here}" in text or f"The {self._here}" in text):
+            self._see(self._here, _NAMED.findall(text.partition("you see")[2]))
+        in_reach: dict[str, set[str]] = {}
+        for command in turn.legal_actions:
+            thing, found, place = command.removeprefix("take ").partition(" from ")
+            if found and command.startswith("take "):
+                in_reach.setdefault(place, set()).add(thing)
+        if self._held is None:  # then everything here that can be taken is listed
+            for place in room.receptacles:
+                if f"examine {place}" in turn.legal_actions and f"open {place}" not in turn.legal_actions:
+                    self._see(place, in_reach.get(place, set()))
+        for command in turn.legal_actions:
+            if command.startswith("use ") and self._here:
+                room.lamps.setdefault(command.removeprefix("use "), self._here)
+
+    def _see(self, place: str, things: Iterable[str]) -> None:
+        self._room.contents[place] = set(things)
+        self._room.closed.discard(place)
+        if self._remembered is not None and place not in self._remembered.contents:
+            self._remembered.contents[place] = {thing for thing in things if thing not in self._put}
+
+    def _note(self, command: str) -> None:
+        """Keeps what the chosen command will change."""
+        words = command.split(" ")
+        if command.startswith(("go to ", "open ", "examine ")):
+            self._here = " ".join(words[-2:])
+        elif words[0] == "take":
+            self._held = " ".join(words[1:3])
+            self._room.contents.get(" ".join(words[-2:]), set()).discard(self._held)
+            self._treated = False
+        elif words[0] in ("put", "move") and self._held is not None:
+            self._home = " ".join(words[-2:])
+            self._put.add(self._held)
+            self._held = None
+        elif words[0] in _APPLIANCES:
+            self._treated = True
+
+    # -- acting ---------------------------------------------------------------------------------------------
+
+    def _fetch(self, task: Assignment, legal: tuple[str, ...]) -> str | None:
+        """Towards having the object in hand."""
+        wanted = [
+            (thing, place)
+            for thing, place in self._room.where(task.thing)
+            if thing not in self._put and (task.verb or kind_of(place) != task.parent)
+        ]
+        for thing, place in wanted:
+            if f"take {thing} from {place}" in legal:
+                return f"take {thing} from {place}"
+        if wanted:
+            return self._approach([wanted[0][1]], legal)
+        return self._search(task.thing, legal, avoid="" if task.verb else task.parent)
+
+    def _deliver(self, task: Assignment, legal: tuple[str, ...]) -> str | None:
+        """Towards the end, with the object in hand."""
+        if task.lamp:
+            for command in legal:
+                if command.startswith(f"use {task.lamp} "):
+                    return command
+            places = [place for lamp, place in self._room.lamps.items() if kind_of(lamp) == task.lamp]
+            return self._approach(places, legal) if places else self._search(task.lamp, legal)
+        if task.verb and not self._treated:
+            for command in legal:
+                if command.startswith(f"{task.verb} {self._held} "):
+                    return command
+            return self._approach(self._room.of(_APPLIANCES[task.verb]), legal, inside=False)
+        goals = [self._home] if self._home else self._room.of(task.parent)
+        for command in legal:
+            if command.startswith((f"move {self._held} ", f"put {self._held} ")) and command.endswith(
+                tuple(f" {goal}" for goal in goals)
+            ):
+                return command
+        return self._approach(goals, legal)
+
+    def _approach(self, places: list[str], legal: tuple[str, ...], inside: bool = True) -> str | None:
+        """Opens one of the places here, else goes to the first; prefers one that is known to be open."""
+        if inside:
+            for place in places:
+                if f"open {place}" in legal:
+                    return f"open {place}"
+        ordered = sorted(places, key=lambda place: (place not in self._room.contents, place in self._room.closed))
+        for place in ordered:
+            for command in (f"go to {place}", f"examine {place}"):  # what is here cannot be gone to
+                if command in legal:
+                    return command
+        return None
+
+    def _search(self, kind: str, legal: tuple[str, ...], avoid: str = "") -> str | None:
+        """Looks into what was not seen yet: what is closed here, then what takes one step, then the rest."""
+        room, likely = self._room, _keepers(kind)
+        unseen = [one for one in room.receptacles if one not in room.contents and kind_of(one) != avoid]
+        for one in unseen:
+            if f"open {one}" in legal and kind_of(one) in likely:
+                return f"open {one}"
+        unseen.sort(key=lambda one: (kind_of(one) not in likely, kind_of(one) in _openable()))
+        if not unseen:
+            unseen = [one for one in room.of(avoid) if one not in room.contents] if avoid else []
+        return self._approach(unseen[:1], legal)
+
+
+@cache
+def _openable() -> frozenset[str]:
+    return frozenset(map(str.lower, affordances().openable))
+
+
+@cache
+def _keepers(kind: str) -> frozenset[str]:
+    """Kinds of receptacles that may hold such an object; for lamps, those that have no door."""
+    holds = {place.lower(): tuple(map(str.lower, things)) for place, things in affordances().holds.items()}
+    found = frozenset(place for place, things in holds.items() if kind in things)
+    return found or frozenset(holds) - _openable()

@@ -9,7 +9,12 @@ from importlib import import_module
 
 import gymnasium as gym
 
-COMMANDS: Mapping[str, str] = {"eval": "benchmarks.evaluate", "list": "benchmarks.suites"}
+COMMANDS: Mapping[str, str] = {
+    "eval": "benchmarks.evaluate",
+    "ceilings": "benchmarks.ceilings",
+    "exploit": "benchmarks.exploit",
+    "list": "benchmarks.suites",
+}
 """Subcommand to its module."""
 
 

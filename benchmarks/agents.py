@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from mage_envs.core import Policy, RemembersMetaEpisode, TextGame, Turn
+from mage_envs.core import Policy, RemembersMetaEpisode, SeesResults, TextGame, Turn
 from mage_envs.generation import Completion, Generator, Prompt
 from opponents import make_opponent
 from trainer.saved import PlaySettings, load_generator
@@ -80,7 +80,10 @@ class PolicyAgent:
         self._make_policy = make_policy
 
     def generator(self, envs: Sequence[MetaEpisode]) -> Generator:
-        return _PolicyGenerator([self._make_policy(copy(env.game_env.game)) for env in envs], envs)
+        policies = [self._make_policy(copy(env.game_env.game)) for env in envs]
+        for env, policy in zip(envs, policies, strict=True):
+            env.game_env.on_result = policy.see_result if isinstance(policy, SeesResults) else None
+        return _PolicyGenerator(policies, envs)
 
 
 class _PolicyGenerator:

@@ -185,7 +185,7 @@ def _chosen(arguments: argparse.Namespace, agent: Agent) -> tuple[tuple[Task, ..
 def _opponents(text: str | None, env_id: str) -> dict[str, float]:
     """Names and weights; the game's default opponents where none are named."""
     if text is None:
-        pool = as_pool(load_game(gym.spec(env_id).kwargs["game"]).default_opponent)
+        pool = as_pool(load_game(gym.spec(env_id).kwargs["game_name"]).default_opponent)
         return {str(entry): weight for entry, weight in zip(pool.entries, pool.weights, strict=True)}
     names = [name.strip() for name in text.split(";" if ";" in text else ",") if name.strip()]
     if len(names) == 1 and names[0].startswith("pool:"):

@@ -37,7 +37,7 @@ def table(summary: Summary, controls: Sequence[Row] = ()) -> str:
     rate_columns += ["draws", "timeouts", "invalid", "failed"]
     title = f"{measure[0].upper()}{measure[1:]} with 95% intervals; exact values for episode {episodes}"
     further = "Success within the first k episodes (pass@k) and in each; shares of episodes, of answers, and failures"
-    lines = [head, "", title, *_aligned(columns, main), "", further, *_aligned(rate_columns, rates)]
+    lines = [head, "", title, *aligned(columns, main), "", further, *aligned(rate_columns, rates)]
     lines += _metrics(rows, summary, episodes)
     return "\n".join(lines) + "\n"
 
@@ -52,8 +52,8 @@ def _headline(row: Row, summary: Summary, episodes: int) -> list[str]:
     share = None if last is None else last.share
     return [
         *cells,
-        _number(last.uninformed if last else None),
-        _number(last.ceiling if last else None),
+        number(last.uninformed if last else None),
+        number(last.ceiling if last else None),
         NOT_KNOWN if share is None else f"{share:.0%}" if share >= 0 else "< 0%",
     ]
 
@@ -81,20 +81,20 @@ def _metrics(rows: Sequence[Row], summary: Summary, episodes: int) -> list[str]:
     cells = []
     for row in rows:
         found = [row.episodes[k].metrics if k < len(row.episodes) else {} for k in range(episodes)]
-        cells.append([row.opponent or "all", *(_number(one.get(name)) for name in names for one in found)])
-    return ["", "The game's metrics at the end of each episode, means", *_aligned(columns, cells)]
+        cells.append([row.opponent or "all", *(number(one.get(name)) for name in names for one in found)])
+    return ["", "The game's metrics at the end of each episode, means", *aligned(columns, cells)]
 
 
 def _interval(estimate: Estimate | None, signed: bool = False) -> str:
     if estimate is None:
         return NOT_KNOWN
-    mean = f"{round(estimate.mean, 3) + 0.0:+.3f}" if signed else _number(estimate.mean)
+    mean = f"{round(estimate.mean, 3) + 0.0:+.3f}" if signed else number(estimate.mean)
     if estimate.low is None or estimate.high is None:
         return mean
-    return f"{mean} [{_number(estimate.low)}, {_number(estimate.high)}]"
+    return f"{mean} [{number(estimate.low)}, {number(estimate.high)}]"
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
     return NOT_KNOWN if value is None else f"{round(value, 3) + 0.0:.3f}"
 
 
@@ -102,7 +102,7 @@ def _percent(estimate: Estimate) -> str:
     return f"{estimate.mean:.1%}"
 
 
-def _aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines with the first column to the left and all others to the right."""
     lines = [columns, *rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]

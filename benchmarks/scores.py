@@ -369,7 +369,7 @@ class _ExactValues:
         if (seat, objective) not in self._responses:
             try:
                 best = best_nonadaptive(self._game, self._pool, seat, objective)
-            except (NotExact, UnknownOpponent):
+            except (NotExact, UnknownOpponent, TypeError):
                 self._responses[seat, objective] = None
             else:
                 self._responses[seat, objective] = best.policy if isinstance(best.policy, TabularPolicy) else best.value

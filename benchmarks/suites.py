@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from hashlib import sha256
 from typing import Any
@@ -15,6 +15,7 @@ import gymnasium as gym
 import numpy as np
 
 from mage_envs.core import Task
+from mage_envs.games.alfworld import task_ids
 from mage_envs.registry import load_game
 from opponents import as_pool
 
@@ -50,7 +51,7 @@ def players_of(env_id: str) -> int:
         raise ValueError(f"Unknown environment {env_id!r}: {error}") from error
     if spec.entry_point != "mage_envs.make:make_meta_env":
         raise ValueError(f"Environment {env_id!r} is no meta-episode; choose an id that ends with -Meta-v0.")
-    return load_game(spec.kwargs["game"]).num_players
+    return load_game(spec.kwargs["game_name"]).num_players
 
 
 def fingerprint(tasks: Sequence[Task], env_kwargs: Mapping[str, Any] | None = None) -> str:
@@ -74,9 +75,14 @@ class Panel:
     about: str
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     """Options of the environment that belong to the panel."""
+    task_ids: tuple[str, ...] = ()
+    """The game's own ids, one a row; empty where the seeds draw what is played."""
 
     def tasks(self) -> tuple[Task, ...]:
-        return panel(self.env_id, tuple(self.opponents) or (None,), self.rows_per_cell, self.seed)
+        rows = panel(self.env_id, tuple(self.opponents) or (None,), self.rows_per_cell, self.seed)
+        if not self.task_ids:
+            return rows
+        return tuple(replace(row, task_id=one) for row, one in zip(rows, self.task_ids, strict=True))
 
     def fingerprint(self) -> str:
         return fingerprint(self.tasks(), self.env_kwargs)
@@ -91,6 +97,7 @@ def weights_of(pool: str) -> dict[str, float]:
 _KUHN = "mage/KuhnPoker-Meta-v0"
 _TICTACTOE = "mage/TicTacToe-Meta-v0"
 _SOKOBAN = "mage/Sokoban-Meta-v0"
+_ALFWORLD = "mage/ALFWorld-Meta-v0"
 _HELD_OUT = ("kuhn/rock", "kuhn/maniac", "kuhn/caller", "kuhn/bluffer", "uniform", "cfr")
 
 PANELS: Mapping[str, Panel] = {
@@ -112,7 +119,17 @@ PANELS: Mapping[str, Panel] = {
     "sokoban-eval-2box": Panel(_SOKOBAN, {}, 128, 8, "2 boxes: in distribution", {"boxes": 2}),
     "sokoban-eval-1box": Panel(_SOKOBAN, {}, 128, 9, "1 box: out of distribution", {"boxes": 1}),
     "sokoban-eval-3box": Panel(_SOKOBAN, {}, 128, 10, "3 boxes: out of distribution", {"boxes": 3}),
-}
+    "alfworld-eval-in": Panel(
+        _ALFWORLD, {}, 144, 11,
+        "every generated in-distribution game; 0 of 144 have a known plan longer than 10 commands",
+        {"split": "eval_in_distribution"}, task_ids("eval_in_distribution", "official-like"),
+    ),
+    "alfworld-eval-out": Panel(
+        _ALFWORLD, {}, 144, 12,
+        "every generated out-of-distribution game; 0 of 144 have a known plan longer than 10 commands",
+        {"split": "eval_out_of_distribution"}, task_ids("eval_out_of_distribution", "official-like"),
+    ),
+}  # fmt: skip
 """The panels of the demo's and the paper's tables, by name."""
 
 

@@ -15,6 +15,7 @@ from mage_envs.core import (  # noqa: E402
     IllegalAction,
     Policy,
     RemembersMetaEpisode,
+    SeesResults,
     Task,
     TextGame,
     Turn,
@@ -48,6 +49,7 @@ __all__ = [
     "ReflectView",
     "RemembersMetaEpisode",
     "Reply",
+    "SeesResults",
     "Task",
     "TextGame",
     "TextGameEnv",
@@ -65,4 +67,8 @@ __all__ = [
 register_game("TicTacToe", "mage_envs.games.tictactoe:TicTacToe")
 register_game("KuhnPoker", "mage_envs.games.kuhn_poker:KuhnPoker")
 register_game("Sokoban", "mage_envs.games.sokoban:Sokoban")
+register_game("WebShop", "mage_envs.games.webshop:WebShop")
+register_game("ALFWorld", "mage_envs.games.alfworld:ALFWorld")
+for _name in ("LeducPoker", "ConnectFour", "LiarsDice", "Negotiation", "Breakthrough", "OpenSpiel"):
+    register_game(_name, f"mage_envs.games.openspiel:{_name}")
 load_plugins()

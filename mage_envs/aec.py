@@ -10,8 +10,8 @@ from pettingzoo import AECEnv
 from pettingzoo.utils import wrappers
 
 from mage_envs.core import IllegalAction
-from mage_envs.env import check_choice
 from mage_envs.registry import make_game
+from mage_envs.rendering import FPS, Screen
 from mage_envs.spaces import FreeText
 
 ObservationDict = dict[str, Any]
@@ -25,13 +25,14 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
     gets the game's worst return, the others 0.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"], "is_parallelizable": False}  # noqa: RUF012
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "is_parallelizable": False, "render_fps": FPS}  # noqa: RUF012
+    """The class's; an instance has its game's modes."""
 
-    def __init__(self, game: str, render_mode: str | None = None, **game_options: Any) -> None:
+    def __init__(self, game_name: str, render_mode: str | None = None, **game_options: Any) -> None:
         super().__init__()
-        check_choice("render_mode", render_mode, (None, "ansi"))
-        self.game = make_game(game, **game_options)
-        self.metadata = {**self.metadata, "name": f"{game}_v0"}
+        self.game = make_game(game_name, **game_options)
+        self._screen = Screen(self.game, render_mode)
+        self.metadata = {**self.metadata, **self._screen.metadata, "name": f"{game_name}_v0"}
         self.render_mode = render_mode
         self.possible_agents = [f"player_{seat}" for seat in range(self.game.num_players)]
         self.action_names = self.game.actions()
@@ -65,6 +66,7 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
         self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
         self.game.reset(self._rng)
         self._select()
+        self._screen.show(self._seat())
 
     def _select(self) -> None:
         player = self.game.current_player()
@@ -102,18 +104,29 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
                 self.terminations = dict.fromkeys(self.agents, True)
         self._select()
         self._accumulate_rewards()
+        self._screen.show(self._seat())
 
-    def render(self) -> str | None:
-        """The mover's observation, in mode `ansi`."""
+    def _seat(self) -> int:
+        """The mover's; after the end, that of the last agent to step."""
+        return self.possible_agents.index(self.agent_selection)
+
+    def render(self) -> Any:
+        """What the mover may see. Mode `ansi`: the text; `rgb_array`: an image; `human`: shows that in a window."""
         if self.render_mode is None:
             gym.logger.warn("render() was called without a render mode; make the environment with render_mode='ansi'.")
             return None
-        return self.game.observe(self.possible_agents.index(self.agent_selection))
+        if self.render_mode == "ansi":
+            return self.game.observe(self._seat())
+        if self.render_mode == "rgb_array":
+            return self._screen.image(self._seat())
+        self._screen.show(self._seat())
+        return None
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Closes the window, if one is open."""
+        self._screen.close()
 
 
-def env(game: str, render_mode: str | None = None, **game_options: Any) -> AECEnv[Any, Any, Any]:
+def env(game_name: str, render_mode: str | None = None, **game_options: Any) -> AECEnv[Any, Any, Any]:
     """The environment as PettingZoo's own are given: with its order-enforcing wrapper."""
-    return wrappers.OrderEnforcingWrapper(TextGameAEC(game, render_mode, **game_options))
+    return wrappers.OrderEnforcingWrapper(TextGameAEC(game_name, render_mode, **game_options))

@@ -13,6 +13,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from mage_envs.drawing.picture import Picture
+
 
 class IllegalAction(ValueError):
     """An action text that the rules do not allow now; the game's state is unchanged."""
@@ -53,6 +55,14 @@ class RemembersMetaEpisode(Protocol):
 
     def begin_meta_episode(self) -> None:
         """Forgets everything; called once before episode 0."""
+
+
+@runtime_checkable
+class SeesResults(Protocol):
+    """A policy that is told how each hand ended, as its seat sees it."""
+
+    def see_result(self, turn: Turn) -> None:
+        """A hand was played to its end; `turn` has no legal actions and holds the last observation of the seat."""
 
 
 @runtime_checkable
@@ -202,6 +212,10 @@ class TextGame(ABC):
     def metrics(self) -> Mapping[str, float]:
         """What nobody at the table may know, by name, for logs and evaluation: `info["metrics"]`."""
         return {}
+
+    def picture(self, player: int) -> Picture:
+        """What `player` may see now, as a picture; a game that defines this has `rgb_array` and `human` rendering."""
+        raise TypeError(f"{self.name} has no picture; it is shown as text alone.")
 
     def task_id(self) -> str | None:
         """Id of the task that is played (a goal, a game file); None where the game has no such ids."""

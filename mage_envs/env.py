@@ -8,10 +8,11 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import gymnasium as gym
 import numpy as np
 
-from mage_envs.core import HandResult, IllegalAction, Policy, RemembersMetaEpisode, TextGame, Turn
+from mage_envs.core import HandResult, IllegalAction, Policy, RemembersMetaEpisode, SeesResults, TextGame, Turn
 from mage_envs.games.table import TableGame
 from mage_envs.parser import INVALID
 from mage_envs.randomness import FURTHER_OPPONENTS, GAME, OPPONENT, SharedStream, Streams, Uniforms
+from mage_envs.rendering import FPS, Screen
 from mage_envs.replies import Replies
 from mage_envs.spaces import FreeText
 
@@ -32,6 +33,8 @@ class Seated(NamedTuple):
     policies: tuple[Policy, ...]
     draws: bool = True
     """False where every policy is deterministic, so that nobody needs a random stream."""
+    watching: tuple[tuple[int, SeesResults], ...] = ()
+    """Those of `policies` that are told how hands end, with their places."""
     remembering: tuple[RemembersMetaEpisode, ...] = ()
     """Those of `policies` that keep something between the hands of a meta-episode."""
     replies: Replies | None = None
@@ -69,7 +72,8 @@ class TextGameEnv(gym.Env[str, str]):
     them, `metrics`, `task` (its id) and `category`.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012  (Gymnasium's own annotation)
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": FPS}  # noqa: RUF012  (Gymnasium's annotation)
+    """The class's; an instance has its game's modes."""
     option_keys: ClassVar[tuple[str, ...]] = ("opponent", "seat", "task")
     """What `reset(options=...)` may hold."""
 
@@ -87,7 +91,6 @@ class TextGameEnv(gym.Env[str, str]):
     ) -> None:
         check_choice("seat", seat, SEATS)
         check_choice("on_invalid", on_invalid, ON_INVALID)
-        check_choice("render_mode", render_mode, (None, "ansi"))
         check_positive("hands_per_episode", hands_per_episode)
         self.game = game
         self.opponents = opponents
@@ -98,6 +101,8 @@ class TextGameEnv(gym.Env[str, str]):
         self.forfeits = on_invalid == "forfeit"
         self.timeout_value = timeout_value
         self.render_mode = render_mode
+        self._screen = Screen(game, render_mode)
+        self.metadata = self._screen.metadata
         self.observation_space = FreeText()
         self.action_space = FreeText()
         self.over: bool = True
@@ -118,6 +123,8 @@ class TextGameEnv(gym.Env[str, str]):
         self._tells_metrics = rules.metrics is not TextGame.metrics
         self._tells_task = rules.task_id is not TextGame.task_id
         self._tells_category = rules.category is not TextGame.category
+        self.on_result: Callable[[Turn], None] | None = None
+        """Called with the learner's view of each hand that was played to its end, where a policy learns from it."""
         self._chosen: str | None = None
         """The task that the last reset asked for."""
         self._replies: Replies | None = None
@@ -204,8 +211,14 @@ class TextGameEnv(gym.Env[str, str]):
             player = game.current_player()
 
     def _end_hand(self, value: float, result: str) -> None:
-        self.hands.append(HandResult(value, False, self.seat, self.game.won(self.seat)))
+        game = self.game
+        self.hands.append(HandResult(value, False, self.seat, game.won(self.seat)))
         self.hand_result = result
+        if (self.seated.watching or self.on_result is not None) and game.current_player() is None:
+            for place, policy in self.seated.watching:
+                policy.see_result(game.turn((self.seat + 1 + place) % game.num_players, self._episode))
+            if self.on_result is not None:
+                self.on_result(game.turn(self.seat, self._episode))
         if len(self.hands) >= self.hands_per_episode:
             self.over = True
         else:
@@ -274,7 +287,10 @@ class TextGameEnv(gym.Env[str, str]):
         seated = self.opponents.draw(rng)
         if name is not None:
             seated = self.opponents.named(name)
+        for policy in seated.remembering:
+            policy.begin_meta_episode()
         self.begin(seated, seat0 if seat is None else seat, SharedStream(rng))
+        self.refresh()
         info = {"seat": self.seat, "legal_actions": self._legal(), "invalid_reason": None}
         return self.observation(), self.tell(info)
 
@@ -314,6 +330,8 @@ class TextGameEnv(gym.Env[str, str]):
         reward = 0.0
         if len(self.hands) > done:
             reward = sum([hand.value for hand in self.hands[done:]])
+        if self.render_mode == "human":
+            self.refresh()
         if not self._is_over():
             info = {"seat": self.seat, "legal_actions": self.game.legal_actions(), "invalid_reason": reason}
             return self.observation(), reward, False, False, self.tell(info)
@@ -329,9 +347,25 @@ class TextGameEnv(gym.Env[str, str]):
             "opponent": self.seated.name,
         }
 
-    def render(self) -> str | None:
-        """The observation, in mode `ansi`."""
-        return self.observation() if self.render_mode == "ansi" else None
+    def render(self) -> Any:
+        """Mode `ansi`: the observation; `rgb_array`: an image; `human`: shows that in a window, as each step does."""
+        if self.render_mode == "ansi":
+            return self.observation()
+        if self.render_mode == "rgb_array":
+            if self.over and not self.hands:
+                raise gym.error.ResetNeeded("There is nothing to draw before the first episode: call reset() first.")
+            return self._screen.image(self.seat)
+        self.refresh()
+        return None
+
+    def refresh(self) -> None:
+        """Shows the game in the window, in mode `human`, once there is one to show."""
+        if self.render_mode == "human" and not (self.over and not self.hands):
+            self._screen.show(self.seat)
+
+    def close(self) -> None:
+        """Closes the window, if one is open; it opens again with the next reset or step."""
+        self._screen.close()
 
 
 def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:

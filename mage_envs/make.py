@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
-from mage_envs.core import RemembersMetaEpisode, StatePolicy, TextGame
+from mage_envs.core import RemembersMetaEpisode, SeesResults, StatePolicy, TextGame
 from mage_envs.env import Seated, TextGameEnv
 from mage_envs.games.table import TableGame
 from mage_envs.prompts import PromptStyle
@@ -50,6 +50,7 @@ class SeatedOpponents:
             policies,
             draws=not all(isinstance(policy, DeclaresDeterminism) and policy.deterministic for policy in policies),
             replies=Replies(policies[0]) if others == 1 and isinstance(policies[0], StatePolicy) else None,
+            watching=tuple((place, policy) for place, policy in enumerate(policies) if isinstance(policy, SeesResults)),
             remembering=tuple(policy for policy in policies if isinstance(policy, RemembersMetaEpisode)),
         )
         self._by_name[seated.name] = seated
@@ -64,9 +65,13 @@ class SeatedOpponents:
         assert self._pool is not None
         return self._entries[id(self._pool.draw(rng))]
 
+    def mixture(self) -> tuple[Seated, ...]:
+        """All that `draw` may return, in the order in which a rising draw meets them."""
+        return tuple(self._entries[id(entry)] for entry in self._pool.entries) if self._pool else ()
+
 
 def make_env(
-    game: str,
+    game_name: str,
     *,
     opponent: PoolSpec | None = None,
     seat: str = "alternate",
@@ -78,18 +83,19 @@ def make_env(
 ) -> TextGameEnv:
     """`mage/<game>-v0`: one episode. `opponent` is a registered name, a Policy, a pool, or `"module:Class"`;
     None seats the game's default. Further keyword arguments are the game's own options."""
-    rules, opponents = make_game(game, **game_options), SeatedOpponents(opponent, make_game(game, **game_options))
+    rules = make_game(game_name, **game_options)
+    opponents = SeatedOpponents(opponent, make_game(game_name, **game_options))
     options: dict[str, Any] = {
         "seat": seat, "hands_per_episode": hands_per_episode, "max_turns": max_turns, "on_invalid": on_invalid,
         "render_mode": render_mode,
     }  # fmt: skip
-    if isinstance(rules, TableGame) and hands_per_episode == 1 and TableEnv.suits(rules):
+    if isinstance(rules, TableGame) and hands_per_episode == 1 and TableEnv.suits(rules) and render_mode != "human":
         return TableEnv(rules, opponents, **options)
     return TextGameEnv(rules, opponents, **options)
 
 
 def make_meta_env(
-    game: str,
+    game_name: str,
     *,
     opponent: PoolSpec | None = None,
     num_episodes: int = 3,
@@ -110,8 +116,8 @@ def make_meta_env(
     **game_options: Any,
 ) -> MetaEpisode:
     """`mage/<game>-Meta-v0`: a meta-episode. `seat`, `deal` and `reward` default to the protocol's."""
-    rules = make_game(game, **game_options)
-    opponents = SeatedOpponents(opponent, make_game(game, **game_options))
+    rules = make_game(game_name, **game_options)
+    opponents = SeatedOpponents(opponent, make_game(game_name, **game_options))
     terms = as_protocol(protocol)
     env = TextGameEnv(
         rules, opponents, seat=seat or terms.seat, hands_per_episode=hands_per_episode,
@@ -134,7 +140,7 @@ def checkpoint(game: TextGame, folder: str, *more: str) -> LanguageModelPolicy:
     if not path.is_dir():
         raise FileNotFoundError(f"Opponent 'checkpoint:{path}': there is no such folder; give a saved model's.")
     generator, settings = _saved_model(path.resolve(), max(file.stat().st_mtime_ns for file in (path, *path.iterdir())))
-    trained_on = gym.spec(settings.env_id).kwargs["game"]
+    trained_on = gym.spec(settings.env_id).kwargs["game_name"]
     if trained_on != game.name:
         raise ValueError(f"Opponent 'checkpoint:{path}' was trained on {trained_on} and does not play {game.name}.")
     style = as_style(settings.env_kwargs.get("style", "prose"))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mage_envs.core import Policy, RemembersMetaEpisode, TextGame
+from mage_envs.core import Policy, RemembersMetaEpisode, SeesResults, TextGame
 
 
 class MatchResult(NamedTuple):
@@ -45,4 +45,7 @@ def play_match(game: TextGame, policies: Sequence[Policy], rng: np.random.Genera
         while (player := game.current_player()) is not None:
             game.apply(policies[player].act(game.turn(player)))
         returns[hand] = game.returns()
+        for seat, policy in enumerate(policies):
+            if isinstance(policy, SeesResults):
+                policy.see_result(game.turn(seat))
     return MatchResult(returns)

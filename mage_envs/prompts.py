@@ -40,6 +40,8 @@ class EpisodeRecord:
     hands: tuple[HandResult, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
     """The game's metrics at the end; no prompt shows them."""
+    alone: bool = False
+    """Whether the game has one player: then there is nothing between success and failure, and no score is shown."""
 
 
 class PlayView(NamedTuple):
@@ -130,7 +132,10 @@ def _outcome(record: EpisodeRecord) -> str:
     elif record.success:
         verdict = "a success"
     else:
-        verdict = "a failure" if record.value < 0 else "neither a success nor a failure"
+        failed = record.value < 0 or record.alone
+        verdict = "a failure" if failed else "neither a success nor a failure"
+    if record.alone:
+        return f"Result: {verdict}."
     return f"Result: {verdict}; in total {record.value:+g} ({record.unit})."
 
 

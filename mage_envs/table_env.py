@@ -71,6 +71,8 @@ class TableEnv(TextGameEnv):
         self.seated = seated
         self._replies = replies = seated.replies
         if replies is None:
+            for policy in seated.remembering:
+                policy.begin_meta_episode()
             self.begin(seated, seat, SharedStream(self.np_random))
             return self.observation(), {"seat": seat, "legal_actions": self._legal(), "invalid_reason": None}
         self.seat = seat

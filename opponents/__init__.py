@@ -10,10 +10,27 @@
 Importing this registers the built-in ones and loads no search or solver. Exact game theory is `opponents.exact`.
 """
 
-from opponents import cfr, kuhn, mcts, minimax, patterns, sokoban, switching, uniform  # noqa: F401  (they register)
+from opponents import (  # noqa: F401  (they register)
+    alfworld,
+    bayes,
+    best_response,
+    cfr,
+    counting,
+    ismcts,
+    kuhn,
+    mcts,
+    minimax,
+    patterns,
+    placed,
+    sokoban,
+    switching,
+    uniform,
+    webshop,
+)
 from opponents.language_model import LanguageModelPolicy
 from opponents.policies import DeclaresDeterminism
 from opponents.pools import Entry, OpponentPool, PoolSpec, as_pool, list_pools, register_pool
+from opponents.populations import CURVES, FixedPool, League, Population, PrioritisedPool
 from opponents.registry import (
     OpponentInfo,
     UnknownOpponent,
@@ -26,12 +43,17 @@ from opponents.registry import (
 from opponents.tabular import RulePolicy, TabularPolicy
 
 __all__ = [
+    "CURVES",
     "DeclaresDeterminism",
     "Entry",
+    "FixedPool",
     "LanguageModelPolicy",
+    "League",
     "OpponentInfo",
     "OpponentPool",
     "PoolSpec",
+    "Population",
+    "PrioritisedPool",
     "RulePolicy",
     "TabularPolicy",
     "UnknownOpponent",

@@ -1,77 +1,59 @@
-"""Counterfactual regret minimisation by OpenSpiel's C++ solver, for small games of imperfect information."""
+"""Counterfactual regret minimisation by OpenSpiel's C++ solvers, for any game small enough to be solved.
+
+Kuhn Poker is solved by plain CFR, as the MAGE paper's code does it; other two-player zero-sum games by CFR+, which
+gets much closer in as many iterations (Leduc after 1,000: 0.0003 chips per hand exploitable, against 0.0118).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
+from typing import Any
 
 from mage_envs.core import TextGame, Turn
-from mage_envs.games.kuhn_poker import CARDS
+from opponents.openspiel import SpielForm, form_of
 from opponents.registry import register_opponent
+from opponents.solved import average_policy
 from opponents.tabular import RulePolicy
 
-
-@dataclass(frozen=True)
-class SolveForm:
-    """How a text game is solved in OpenSpiel.
-
-    The order of `Turn.legal_actions` must be the order of OpenSpiel's actions.
-    """
-
-    short_name: str
-    """What `pyspiel.load_game` takes."""
-    state_of: Callable[[Turn], str]
-    """A turn's information state string in OpenSpiel. A module-level function keeps the policies picklable."""
+GAMES = ("KuhnPoker", "LeducPoker", "LiarsDice", "OpenSpiel")
 
 
-def _kuhn_state(turn: Turn) -> str:
-    return f"{CARDS.index(turn.information_state[0])}{turn.information_state[1:]}"
+def average(form: SpielForm, iterations: int, solver: str, turn: Turn) -> dict[str, float]:
+    """The rule of the average policy."""
+    row = average_policy(form.game, iterations, solver)[form.state_of(turn)]
+    return dict(zip(turn.legal_actions, row, strict=True))
 
 
-SOLVABLE: dict[str, SolveForm] = {"KuhnPoker": SolveForm("kuhn_poker", _kuhn_state)}
-"""`TextGame.name` to its form. A new entry is all that a further game needs."""
-
-
-@cache
-def average_policy(short_name: str, iterations: int) -> dict[str, tuple[float, ...]]:
-    """OpenSpiel's information state strings to action probabilities (Kuhn, 1,000 iterations: 30 ms)."""
-    import pyspiel
-
-    solver = pyspiel.CFRSolver(pyspiel.load_game(short_name))
-    for _ in range(iterations):
-        solver.evaluate_and_update_policy()
-    table = solver.tabular_average_policy().policy_table()
-    return {state: tuple(probability for _, probability in sorted(row)) for state, row in table.items()}
-
-
-def average(form: SolveForm, iterations: int, turn: Turn) -> dict[str, float]:
-    """The rule of the average policy, normalised against rounding."""
-    row = average_policy(form.short_name, iterations)[form.state_of(turn)]
-    return {action: probability / sum(row) for action, probability in zip(turn.legal_actions, row, strict=True)}
-
-
-def argmax(form: SolveForm, iterations: int, turn: Turn) -> dict[str, float]:
+def argmax(form: SpielForm, iterations: int, solver: str, turn: Turn) -> dict[str, float]:
     """The rule of the likeliest action, the first of equals."""
-    row = average(form, iterations, turn)
+    row = average(form, iterations, solver, turn)
     return {max(row, key=lambda action: row[action]): 1.0}
 
 
-def _form(game: TextGame, iterations: int) -> SolveForm:
-    if game.name not in SOLVABLE:
-        raise ValueError(f"Opponent 'cfr' cannot solve {game.name}; add its form to opponents.cfr.SOLVABLE.")
+def _solution(game: TextGame, opponent: str, iterations: int) -> tuple[SpielForm, int, str]:
+    """Form, iterations and solver; the game is solved now, so that what cannot be solved is said at once."""
+    form = form_of(game, opponent)
     if iterations < 1:
-        raise ValueError(f"Opponent 'cfr': iterations must be at least 1, got {iterations}.")
-    return SOLVABLE[game.name]
+        raise ValueError(f"Opponent {opponent!r}: iterations must be at least 1, got {iterations}.")
+    solver = "CFRSolver" if game.name == "KuhnPoker" or not _is_zero_sum(form.load()) else "CFRPlusSolver"
+    average_policy(form.game, iterations, solver)
+    return form, iterations, solver
 
 
-@register_opponent("cfr", games=SOLVABLE, needs_game=True)
+def _is_zero_sum(game: Any) -> bool:
+    import pyspiel
+
+    utility = pyspiel.GameType.Utility
+    return game.num_players() == 2 and game.get_type().utility in (utility.ZERO_SUM, utility.CONSTANT_SUM)
+
+
+@register_opponent("cfr", games=GAMES, needs_game=True)
 def cfr(game: TextGame, iterations: int = 1000) -> RulePolicy:
-    """The average policy of CFR, sampled."""
-    return RulePolicy(partial(average, _form(game, iterations), iterations))
+    """The average policy of CFR or CFR+, sampled."""
+    return RulePolicy(partial(average, *_solution(game, "cfr", iterations)))
 
 
-@register_opponent("cfr-argmax", games=SOLVABLE, needs_game=True)
+@register_opponent("cfr-argmax", games=GAMES, needs_game=True)
 def cfr_argmax(game: TextGame, iterations: int = 1000) -> RulePolicy:
     """The likeliest action of CFR's average policy, as the MAGE paper's code plays it; no equilibrium any more."""
-    return RulePolicy(partial(argmax, _form(game, iterations), iterations), deterministic=True)
+    return RulePolicy(partial(argmax, *_solution(game, "cfr-argmax", iterations)), deterministic=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mage_envs.core import TextGame, Turn
@@ -56,7 +58,7 @@ class LanguageModelPolicy:
     def act(self, turn: Turn) -> str:
         self.turns += 1
         for _ in range(TRIES):
-            answer = self._read(self._ask(turn))
+            answer = self.read(self._ask(turn))
             action = legal_form(answer, turn.legal_actions)
             self._records.append(TurnRecord(turn.observation, answer, turn, action is not None))
             if action is not None:
@@ -75,8 +77,8 @@ class LanguageModelPolicy:
         """One call; the oldest turns are left out of a prompt that is too long for the model."""
         for window in range(min(self._window, len(self._records)), -1, -1):
             seed = (self._key, self._calls)
-            prompt = Prompt((Message("user", self._prompt(turn, window)),), seed=seed, legal_actions=turn.legal_actions)
-            [completion] = self.generator.generate([prompt])
+            shown = self._records[len(self._records) - window :]
+            [completion] = self.generator.generate([self.prompt(turn, self._records, shown, seed)])
             if completion.error is not None:
                 raise RuntimeError(f"The language model could not be asked: {completion.error}")
             if not completion.overflow:
@@ -84,10 +86,16 @@ class LanguageModelPolicy:
                 return completion
         raise RuntimeError(f"The prompt for one turn of {self._name} is longer than the language model's limit.")
 
-    def _prompt(self, turn: Turn, window: int) -> str:
-        records = self._records
-        shown = records[len(records) - window :]
-        return self.style.play(
+    def prompt(
+        self,
+        turn: Turn,
+        records: Sequence[TurnRecord],
+        shown: Sequence[TurnRecord],
+        seed: tuple[int, ...],
+        slot: int = 0,
+    ) -> Prompt:
+        """The prompt of a turn after this hand's `records`, of which the last ones are `shown`."""
+        text = self.style.play(
             PlayView(
                 rules=self._rules, episode=0, num_episodes=self.num_episodes,
                 first_observation=records[0].observation if records else turn.observation, turn=turn,
@@ -96,8 +104,10 @@ class LanguageModelPolicy:
                 max_turns=self._max_turns,
             )
         )  # fmt: skip
+        return Prompt((Message("user", text),), slot, seed, turn.legal_actions)
 
-    def _read(self, completion: Completion) -> str | None:
+    def read(self, completion: Completion) -> str | None:
+        """The action's text in an answer, None where it holds none."""
         if completion.truncated and self.style.action_tag is not None:
             return None
         return parse_tag(completion.text, self.style.action_tag)

@@ -2,67 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mage_envs.core import TextGame, Turn
-from mage_envs.games.tictactoe import ACTIONS
+from opponents.openspiel import DoesNotSuit, form_of
 from opponents.registry import register_opponent
 
 UCT = 1.4
+"""For returns between -1 and 1; scaled with the returns of the game."""
 ROLLOUTS = 1
 MEMORY_MB = 256
 _SEEDS = 2**31
+GAMES = ("TicTacToe", "ConnectFour", "Breakthrough", "OpenSpiel")
 
 
-@dataclass(frozen=True)
-class SearchForm:
-    """How a text game is played in OpenSpiel.
-
-    The order of `Turn.legal_actions` must be the order of the OpenSpiel state's `legal_actions()`, and
-    `Turn.history` must hold all moves since the start.
-    """
-
-    short_name: str
-    """What `pyspiel.load_game` takes."""
-    action_of: Callable[[Any, str], int]
-    """(OpenSpiel state, action text) to OpenSpiel action. A module-level function keeps the bot picklable."""
-
-
-_CELLS = {action: cell for cell, action in enumerate(ACTIONS)}
-
-
-def _cell(state: Any, text: str) -> int:
-    return _CELLS[text]
-
-
-SEARCHABLE: dict[str, SearchForm] = {"TicTacToe": SearchForm("tic_tac_toe", _cell)}
-"""`TextGame.name` to its form. A new entry is all that a further game needs."""
-
-
-@register_opponent("mcts", games=SEARCHABLE, needs_game=True)
+@register_opponent("mcts", games=GAMES, needs_game=True)
 class MCTS:
     """Search with `simulations` simulations per move, one random rollout each, UCT constant 1.4, solver on.
 
     `reset` draws the seeds of bot and rollouts, so that equal generators play equal hands. It follows the game
-    through `Turn.history` in a state of its own. Loads pyspiel when made.
+    through `Turn.history` in a state of its own. Loads pyspiel when made. Raises DoesNotSuit for a game that hides
+    something.
     """
 
     deterministic = False
 
     def __init__(self, game: TextGame, simulations: int = 100) -> None:
-        if game.name not in SEARCHABLE:
-            raise ValueError(f"Opponent 'mcts' cannot play {game.name}; add its form to opponents.mcts.SEARCHABLE.")
+        if not game.perfect_information:
+            raise DoesNotSuit(f"Opponent 'mcts' cannot play {game.name}, which hides something: take 'ismcts'.")
         if simulations < 1:
             raise ValueError(f"Opponent 'mcts': simulations must be at least 1, got {simulations}.")
-        import pyspiel
-
         self.simulations = simulations
-        self._form = SEARCHABLE[game.name]
-        self._spiel = pyspiel.load_game(self._form.short_name)
+        self._form = form_of(game, "mcts")
+        self._spiel = self._form.load()
+        self._uct = UCT * max(abs(self._spiel.min_utility()), abs(self._spiel.max_utility()))
         self._state = self._spiel.new_initial_state()
         self._played: tuple[str, ...] = ()
         self._bot: Any = None
@@ -72,7 +47,7 @@ class MCTS:
 
         evaluator = pyspiel.RandomRolloutEvaluator(ROLLOUTS, int(rng.integers(_SEEDS)))
         self._bot = pyspiel.MCTSBot(
-            self._spiel, evaluator, UCT, self.simulations, MEMORY_MB, True, int(rng.integers(_SEEDS)), False
+            self._spiel, evaluator, self._uct, self.simulations, MEMORY_MB, True, int(rng.integers(_SEEDS)), False
         )
         self._state = self._spiel.new_initial_state()
         self._played = ()

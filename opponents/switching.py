@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, Policy, RemembersMetaEpisode, TextGame, Turn
+from mage_envs.core import ExactPolicy, Policy, RemembersMetaEpisode, SeesResults, TextGame, Turn
 from opponents.policies import DeclaresDeterminism
 from opponents.registry import make_opponent, register_opponent
 
@@ -36,6 +36,12 @@ class Switching:
             policy.reset(self._rng)
             self._started = policy
         return policy.act(turn)
+
+    def see_result(self, turn: Turn) -> None:
+        """Passed on to the one that played the hand, where it looks at results."""
+        policy = self.first if turn.episode < self.episode else self.then
+        if isinstance(policy, SeesResults):
+            policy.see_result(turn)
 
     def begin_meta_episode(self) -> None:
         """Passed on to those that remember."""

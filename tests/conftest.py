@@ -1,7 +1,14 @@
-"""Settings of all tests: offline, and one torch thread per process, since threads contend in parallel tests."""
+"""Settings of all tests: offline, a cache of their own, and one torch thread per process: threads contend in tests."""
 
+import atexit
 import os
+import shutil
+import tempfile
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+if "MAGE_ENVS_CACHE" not in os.environ:
+    os.environ["MAGE_ENVS_CACHE"] = tempfile.mkdtemp(prefix="mage-envs-tests-")
+    atexit.register(shutil.rmtree, os.environ["MAGE_ENVS_CACHE"], ignore_errors=True)

@@ -9,20 +9,33 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils.env_checker import check_env
 
-from mage_envs import list_games, load_game
-from opponents import list_opponents
+from mage_envs import list_games, load_game, make_game
+from opponents import list_opponents, make_opponent
+from opponents.openspiel import DoesNotSuit
 
 GARBAGE = (
     "", " ", "\n\t\r", "\x00\x01\x7f", "<action>", "</action>", "<action></action>", "</think>", "<think>",
     "<action>\u202e\U0001f600</action>", "\ud800", "İıſ<ACTION>K</AcTiOn>", "action", "{}", "%s%n", "a" * 100_000,
     "<action>" * 20_000, "</think>" * 20_000, "<action>bet</action>" * 5_000, "1" * 5000, "(0, 0)", "(9, 9)",
 )  # fmt: skip
-HEAVY = ("mcts:1000",)
+OPTIONS: dict[str, dict[str, Any]] = {"ALFWorld": {"size": "tiny"}, "WebShop": {"size": "tiny"}}
+"""Options with which a game is quick to check."""
+HEAVY = {"mcts": "mcts:20", "ismcts": "ismcts:5", "cfr": "cfr:3", "cfr-argmax": "cfr-argmax:3"}
+"""Opponents whose work is their argument, with a small one."""
+
+
+def suits(name: str, game: str) -> bool:
+    """Whether an opponent of a game whose form its options decide plays the form without options."""
+    try:
+        make_opponent(name, make_game(game))
+    except DoesNotSuit:
+        return False
+    return True
 
 
 def opponents_of(game: str) -> list[str]:
     """Every registered opponent that fits, searches with a small budget; one that is exchanged for another."""
-    names = [f"{name}:20" if name == "mcts" else name for name in list_opponents(game)]
+    names = [name for name in (HEAVY.get(name, name) for name in list_opponents(game)) if suits(name, game)]
     return [*names, f"switch:{names[0]},{names[-1]},1"]
 
 
@@ -61,6 +74,7 @@ def transcript(env: gym.Env[str, str], seed: int, episodes: int = 2) -> list[Any
 
 def check_id(env_id: str, **kwargs: Any) -> None:
     """The whole contract of one id."""
+    kwargs = OPTIONS.get(env_id.split("/")[1].split("-")[0], {}) | kwargs
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         # check_env warns of everything that is not a Box; a text environment is not one.

@@ -176,7 +176,7 @@ def _train(config: Any, model: Any, resume: bool) -> int:
 
     from trainer.mage_trainer import MAGETrainer
     from trainer.saved import save_model
-    from trainer.setup import env_maker, play_settings, pool_weights
+    from trainer.setup import env_maker, make_population, play_settings
     from trainer.tiny import general_tiny
 
     name = model.model_name_or_path
@@ -189,9 +189,9 @@ def _train(config: Any, model: Any, resume: bool) -> int:
     if last is not None and not resume:
         raise UsageError(f"{config.output_dir} holds checkpoints; add --resume to go on, or choose another output_dir.")
     config.model_init_kwargs = config.model_init_kwargs or _init_kwargs(model)
-    pool = pool_weights(config)
+    population = make_population(config)
     try:
-        trainer = MAGETrainer(name, config, env_maker(config), pool, peft_config=get_peft_config(model))
+        trainer = MAGETrainer(name, config, env_maker(config), population, peft_config=get_peft_config(model))
     except OSError as error:
         reason = " ".join(str(error).split())
         raise UsageError(

@@ -22,10 +22,12 @@ class RolloutProgress(TrainerCallback, ExportableState):
         """Rollouts started so far; the next one's index."""
         self.updates_left = 0
         """Optimiser steps that the current rollout still feeds, after the one under way."""
+        self.population: dict[str, Any] | None = None
+        """State of the opponents' population after the last rollout."""
         self._deferred = False
 
     def state(self) -> dict[str, Any]:
-        return {"args": {}, "attributes": {"rollouts": self.rollouts}}
+        return {"args": {}, "attributes": {"rollouts": self.rollouts, "population": self.population}}
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -33,6 +35,7 @@ class RolloutProgress(TrainerCallback, ExportableState):
         kept: Any = state.stateful_callbacks or {}
         held = kept.get(type(self).__name__) if state.global_step else None
         self.rollouts = held["attributes"]["rollouts"] if held else 0
+        self.population = held["attributes"].get("population") if held else None
         self.updates_left = 0
         self._deferred = False
 

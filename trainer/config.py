@@ -11,12 +11,14 @@ from typing import Any
 import torch
 from trl.trainer.grpo_config import GRPOConfig
 
+from opponents import CURVES
 from trainer.advantages import CreditConfig
 from wrappers import Protocol
 
 FOREVER = 2**31
 """`max_steps` where the number of optimiser steps is not known before the run."""
 
+POPULATIONS = ("fixed", "prioritised", "league")
 BACKEND_NAMES = ("trl", "cached", "vllm_stream")
 
 
@@ -46,12 +48,22 @@ class MAGEConfig(GRPOConfig):
     opponents: dict | str | None = field(  # type: ignore[type-arg]
         default=None, metadata=_help("Pool name, opponent, or JSON mapping of names to weights; None: the default.")
     )
+    population: str = field(
+        default="fixed", metadata=_help("fixed, prioritised (PFSP, by results), league (with past selves).")
+    )
+    pfsp_curve: str = field(default="hard", metadata=_help("hard, linear, variance, even."))
+    league_every: int = field(default=50, metadata=_help("Updates between two snapshots of the learner."))
+    league_share: float = field(default=0.5, metadata=_help("Share of the draws that past selves have."))
     seat: str | None = field(default=None, metadata=_help("alternate, fixed, ...; None: the protocol's."))
     env_kwargs: dict | str | None = field(  # type: ignore[type-arg]
         default=None, metadata=_help("More keyword arguments of the environment (JSON).")
     )
     env_workers: int = field(default=0, metadata=_help("Threads for slow environments and opponents; 0: none."))
     env_timeout: float | None = field(default=None, metadata=_help("Seconds until a hung step is given up."))
+    exploitability_every: int = field(
+        default=0, metadata=_help("Rollouts between two queries of the model's NashConv (enumerable games); 0: never.")
+    )
+    exploitability_samples: int = field(default=32, metadata=_help("Answers per information set of such a query."))
     failure_threshold: float = field(default=0.25, metadata=_help("Share of failed meta-episodes that stops the run."))
 
     # -- credit ---------------------------------------------------------------------------------------------
@@ -183,6 +195,15 @@ def _method_rules(c: MAGEConfig) -> Rules:
     return [
         (c.grouping not in ("stationary", "non_stationary"),
          f"grouping={c.grouping!r} is unknown; choose one of: stationary, non_stationary."),
+        (c.exploitability_every < 0 or c.exploitability_samples < 2,
+         f"exploitability_every={c.exploitability_every}, exploitability_samples={c.exploitability_samples}: use at "
+         "least 0, and at least 2."),
+        (c.population not in POPULATIONS,
+         f"population={c.population!r} is unknown; choose one of: {', '.join(POPULATIONS)}."),
+        (c.pfsp_curve not in CURVES,
+         f"pfsp_curve={c.pfsp_curve!r} is unknown; choose one of: {', '.join(CURVES)}."),
+        (c.league_every < 1 or not 0 < c.league_share < 1,
+         f"league_every={c.league_every}, league_share={c.league_share}: use at least 1, and a share from 0 to 1."),
         (c.context not in ("rebuilt", "conversation"),
          f"context={c.context!r} is unknown; choose one of: rebuilt, conversation."),
         (c.num_episodes < 1, f"num_episodes={c.num_episodes} leaves nothing to play; use at least 1."),

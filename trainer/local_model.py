@@ -235,6 +235,37 @@ class HFGenerator:
         self.max_prompt_length = max_prompt_length
         self.batch_size = batch_size
 
+    def score(self, prompts: Sequence[Prompt], replies: Sequence[Sequence[str]]) -> list[list[float]]:
+        """Per prompt, the log-probability of each of its replies as the whole answer, end token included.
+
+        At temperature 1, whatever the sampling is. Where replies are one token by design the end token is left out.
+        """
+        pairs = [(prompt, reply) for prompt, some in zip(prompts, replies, strict=True) for reply in some]
+        known: list[float] = []
+        with evaluating(self.model):
+            for start in range(0, len(pairs), self.batch_size):
+                known += self._score(pairs[start : start + self.batch_size])
+        scores = iter(known)
+        return [[next(scores) for _ in some] for some in replies]
+
+    def _score(self, pairs: Sequence[tuple[Prompt, str]]) -> list[float]:
+        whole = self.sampling.max_new_tokens == 1
+        ends = [self.tokens.encode_reply(reply) for _, reply in pairs]
+        ends = [ids[:1] if whole else ids for ids in ends]
+        rows = [(*self.tokens.encode(prompt), *ids) for (prompt, _), ids in zip(pairs, ends, strict=True)]
+        width, most = max(map(len, rows)), max(map(len, ends))
+        ids = torch.zeros((len(rows), width), dtype=torch.long, device=self.model.device)
+        mask = torch.zeros_like(ids)
+        for row, held in enumerate(rows):
+            ids[row, width - len(held) :] = torch.tensor(held)
+            mask[row, width - len(held) :] = 1
+        positions = (mask.cumsum(1) - 1).clamp(min=0)
+        logits = self.model(
+            input_ids=ids, attention_mask=mask, position_ids=positions, logits_to_keep=most + 1, use_cache=False
+        ).logits
+        logps = logits[:, :-1].float().log_softmax(2).gather(2, ids[:, width - most :, None])[:, :, 0]
+        return [float(logps[row, most - len(end) :].sum()) for row, end in enumerate(ends)]
+
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         encoded = [self.tokens.encode(prompt) for prompt in prompts]
         results = [Completion("", overflow=True)] * len(prompts)

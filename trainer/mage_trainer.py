@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, cast
@@ -18,16 +19,21 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProgressCallb
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from mage_envs.core import Task
+from opponents import FixedPool, Population
 from trainer import trl_compat
 from trainer.advantages import weigh
 from trainer.backends import BACKENDS, AnyGenerator
 from trainer.batch import MicroBatch, Row, build_rows, collate, deal, filler, micro_batches, split_rows, split_updates
 from trainer.callbacks import RolloutProgress, RolloutProgressBar
 from trainer.config import FOREVER, MAGEConfig
+from trainer.exploitability import exploitability
 from trainer.generation import LockStepGenerator, StreamingGenerator
 from trainer.loss import LossTerms, Scores, policy_loss, score_logits
 from trainer.metrics import failure_message, rollout_metrics
+from trainer.population import restore_population, update_population
 from trainer.rollout import RolloutClock, RolloutSpec, collect, meta_episode
+from trainer.saved import save_model
+from trainer.setup import play_settings
 from trainer.specs import SHUFFLE, rollout_specs, stream
 from trainer.trajectory import Trajectory
 
@@ -52,9 +58,10 @@ class MAGETrainer(GRPOTrainer):
     """Trains a language model on meta-episodes.
 
     `make_env` makes one environment (a `MetaEpisode`, possibly wrapped). `opponents` are names with weights, drawn per
-    group; None leaves the draw to the environment. `generator` makes the rollout backend from this trainer, instead of
-    `args.backend`. `eval_tasks` are played at every evaluation, once each.
-    `on_rollout_end(trainer, trajectories)` runs on every rank after each rollout; it may replace `opponents`.
+    group, or a `Population` that changes them with the results; None leaves the draw to the environment. `generator`
+    makes the rollout backend from this trainer, instead of `args.backend`. `eval_tasks` are played at every
+    evaluation, once each.
+    `on_rollout_end(trainer, trajectories)` runs on every rank after each rollout; it may replace `population`.
     """
 
     args: MAGEConfig
@@ -64,7 +71,7 @@ class MAGETrainer(GRPOTrainer):
         model: str | PreTrainedModel,
         args: MAGEConfig,
         make_env: MakeEnv,
-        opponents: Mapping[str, float] | None = None,
+        opponents: Mapping[str, float] | Population | None = None,
         *,
         processing_class: PreTrainedTokenizerBase | None = None,
         generator: Callable[[MAGETrainer], AnyGenerator] | None = None,
@@ -79,7 +86,7 @@ class MAGETrainer(GRPOTrainer):
         trl_compat.check_reference(model, args.beta, adapted=peft_config is not None)
         if args.grouping == "non_stationary" and opponents is None:
             raise ValueError('grouping="non_stationary" mixes the opponents of a pool; give opponents with weights.')
-        self.opponents = opponents
+        self.population = FixedPool(opponents) if isinstance(opponents, Mapping) else opponents
         self.eval_tasks = tuple(eval_tasks)
         self._make_env = make_env
         self._on_rollout_end = on_rollout_end
@@ -162,6 +169,7 @@ class MAGETrainer(GRPOTrainer):
     def _start_rollout(self, model: torch.nn.Module) -> None:
         """Plays the next rollout and queues its mini-batches."""
         index = self.progress.rollouts
+        restore_population(self)
         trajectories, clock = self._play(self._my_specs(index))
         trajectories.sort(key=lambda trajectory: (trajectory.group, trajectory.member))
         message = failure_message(trajectories, index, self.args.failure_threshold)
@@ -186,8 +194,32 @@ class MAGETrainer(GRPOTrainer):
         }  # fmt: skip
         trl_compat.record(self, "train", metrics)
         self.progress.rollouts = index + 1
+        if self.args.exploitability_every and (index + 1) % self.args.exploitability_every == 0:
+            trl_compat.record(self, "train", self._exploitability(index))
+        update_population(self, trajectories)
         if self._on_rollout_end is not None:
             self._on_rollout_end(self, trajectories)
+
+    def _exploitability(self, index: int) -> dict[str, float]:
+        """The model's NashConv as it is now, in the game that it trains on."""
+        env = meta_episode(self._envs[0])
+        game = copy(env.game_env.game)
+        with trl_compat.generation_session(self):
+            found = exploitability(
+                self.generator, game, env.style, samples=self.args.exploitability_samples,
+                num_episodes=env.num_episodes, seed=self.args.seed + index, resamples=50,
+            )  # fmt: skip
+        return found.metrics()
+
+    def save_snapshot(self, folder: str) -> None:
+        """Saves the model as it is now, playable as `checkpoint:<folder>`; all ranks call it."""
+        if self.accelerator.num_processes == 1:
+            save_model(self.save_model, play_settings(self.args), folder)
+            return
+        self.save_model(folder)
+        if self.accelerator.is_main_process:
+            play_settings(self.args).save(folder)
+        self.accelerator.wait_for_everyone()
 
     def _my_specs(self, index: int) -> list[RolloutSpec]:
         """This rank's share of the rollout's meta-episodes; a group may span ranks."""
@@ -197,7 +229,13 @@ class MAGETrainer(GRPOTrainer):
         members = cast(int, args.num_generations)
         groups = share * self.accelerator.num_processes // members
         specs = rollout_specs(
-            args.env_id, args.seed, index, groups, members, self.opponents, args.grouping == "stationary"
+            args.env_id,
+            args.seed,
+            index,
+            groups,
+            members,
+            None if self.population is None else self.population.weights(),
+            args.grouping == "stationary",
         )
         first = self.accelerator.process_index * share
         return specs[first : first + share]

@@ -8,7 +8,7 @@ from typing import Any, cast
 import gymnasium as gym
 
 import mage_envs  # noqa: F401  (registers the ids)
-from opponents import as_pool
+from opponents import FixedPool, League, Population, PrioritisedPool, as_pool
 from trainer.config import MAGEConfig
 from trainer.rollout import meta_episode
 from trainer.saved import PlaySettings
@@ -38,6 +38,18 @@ def pool_weights(config: MAGEConfig) -> Mapping[str, float] | None:
         return None
     pool = as_pool(game.default_opponent if config.opponents is None else config.opponents)
     return {str(entry): weight for entry, weight in zip(pool.entries, pool.weights, strict=True)}
+
+
+def make_population(config: MAGEConfig) -> Population | None:
+    """The training opponents as `config.population` treats them; None for tasks without opponents."""
+    pool = pool_weights(config)
+    if pool is None:
+        return None
+    if config.population == "prioritised":
+        return PrioritisedPool(pool, config.pfsp_curve)
+    if config.population == "league":
+        return League(pool, config.league_every, share=config.league_share, curve=config.pfsp_curve)
+    return FixedPool(pool)
 
 
 def play_settings(config: MAGEConfig) -> PlaySettings:

@@ -126,16 +126,18 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.over = False
         self._chat: list[Message] = []
         self._before_episode(0)
+        env.refresh()
         return self._observation(), self._info(Outcome(None))
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         outcome = self.answer(action)
+        self.game_env.refresh()
         reward = 0.0 if outcome.record is None else outcome.record.reward
         return self._observation(), reward, self.over, False, self._info(outcome)
 
     def render(self) -> Any:
-        """The prompt, in mode `ansi`."""
-        return self._observation() if self.game_env.render_mode == "ansi" else None
+        """Mode `ansi`: the prompt; else the board of the running episode, or of the one that is reflected on."""
+        return self._observation() if self.game_env.render_mode == "ansi" else self.game_env.render()
 
     # -- one answer -----------------------------------------------------------------------------------------
 
@@ -205,6 +207,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             reward=float(self._episode_reward(env.hands, env.hands_per_episode)),
             value=float(sum([hand.value for hand in env.hands])), success=env.succeeded(), timeout=env.timed_out,
             unit=env.game.unit, hands=tuple(env.hands), metrics=env.game.metrics(),
+            alone=env.game.num_players == 1,
         )  # fmt: skip
         self.records.append(record)
         return record

@@ -13,11 +13,13 @@ Versions: v0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import permutations
 
 from mage_envs.core import EpisodeReward, HandResult, outcome_reward
+from mage_envs.drawing import Picture
+from mage_envs.drawing import kuhn as drawing
 from mage_envs.games.table import TableGame, TableNode
 
 CARDS = ("J", "Q", "K")
@@ -36,12 +38,24 @@ _VERBS = {"check": "checks", "bet": "bets", "call": "calls", "fold": "folds"}
 _YOU = {0: "first", 1: "second"}
 
 
-def _story(betting: str, player: int) -> str:
-    said = []
+def _moves(betting: str, player: int) -> Iterator[tuple[bool, str]]:
+    """Every move so far: whether it was `player`'s, and its word."""
     for index, letter in enumerate(betting):
         before = betting[:index]
-        move = MOVES[before]["pb".index(letter)]
-        said.append(f"you {move}" if TO_ACT[before] == player else f"the opponent {_VERBS[move]}")
+        yield TO_ACT[before] == player, MOVES[before]["pb".index(letter)]
+
+
+def _is_shown(betting: str, reveal: bool) -> bool:
+    """Whether a hand that is over shows the opponent's card."""
+    return reveal or betting not in FOLDED
+
+
+def _chips(won: int) -> str:
+    return f"{'win' if won > 0 else 'lose'} {abs(won)} chip{'s' * (abs(won) != 1)}"
+
+
+def _story(betting: str, player: int) -> str:
+    said = [f"you {move}" if mine else f"the opponent {_VERBS[move]}" for mine, move in _moves(betting, player)]
     text = ", then ".join(said)
     return f"{text[0].upper()}{text[1:]}." if text else "No action yet."
 
@@ -49,11 +63,8 @@ def _story(betting: str, player: int) -> str:
 def _observation(deal: tuple[int, int], betting: str, player: int, returns: tuple[float, float], reveal: bool) -> str:
     text = f"Your card: {CARDS[deal[player]]}. You act {_YOU[player]}. {_story(betting, player)}"
     if betting in POT:
-        chips = returns[player]
-        text += (
-            f" The hand is over: you {'win' if chips > 0 else 'lose'} {abs(int(chips))} chip{'s' * (abs(chips) != 1)}."
-        )
-        if reveal or betting not in FOLDED:
+        text += f" The hand is over: you {_chips(int(returns[player]))}."
+        if _is_shown(betting, reveal):
             text += f" The opponent had {CARDS[deal[1 - player]]}."
     return text
 
@@ -126,7 +137,8 @@ class KuhnPoker(TableGame):
     def __init__(self, reveal: str = "showdown") -> None:
         if reveal not in ("showdown", "always"):
             raise ValueError(f"reveal={reveal!r} is unknown; choose 'showdown' or 'always'.")
-        self._roots = tuple((1 / len(DEALS), node) for node in deals(reveal == "always"))
+        self._reveals = reveal == "always"
+        self._roots = tuple((1 / len(DEALS), node) for node in deals(self._reveals))
 
     def roots(self) -> Sequence[tuple[float, TableNode]]:
         return self._roots
@@ -136,3 +148,15 @@ class KuhnPoker(TableGame):
 
     def actions(self) -> tuple[str, ...]:
         return ("check", "bet", "call", "fold")
+
+    def picture(self, player: int) -> Picture:
+        node = self.node
+        own, betting, over = node.keys[player][0], node.keys[player][1:], node.player is None
+        other = node.keys[1 - player][0] if over and _is_shown(betting, self._reveals) else None
+        chips = int(node.returns[player])
+        if over:
+            caption = f"You {_chips(chips)}"
+        else:
+            caption = f"Your turn: {' or '.join(node.legal)}" if node.player == player else "The opponent's turn"
+        moves = list(_moves(betting, player))
+        return drawing.hand(own, other, moves, chips > 0 if over else None, caption, first=player == 0)

@@ -29,6 +29,10 @@ class GameNode(Protocol):
 
     def turn(self) -> Turn: ...
 
+    def view(self, player: int) -> str:
+        """What `player` sees here; at the end of a hand, all it ever learns of it beyond its own turns."""
+        ...
+
 
 class TableNode:
     """One position. `observations` and `keys` have one text per player."""
@@ -65,6 +69,10 @@ class TableNode:
         if self.player is None:
             raise ValueError("The hand is over: nobody is to move.")
         return Turn(self.player, self.observations[self.player], self.legal, self.keys[self.player])
+
+    def view(self, player: int) -> str:
+        """The observation of `player`."""
+        return self.observations[player]
 
 
 class TableGame(TextGame):

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+from mage_envs.drawing import Picture
+from mage_envs.drawing import tictactoe as drawing
 from mage_envs.games.table import TableGame, TableNode
 
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
@@ -24,12 +26,19 @@ _SPELLINGS = {
 _MARKS = "XO"
 
 
+def winning_line(board: str) -> tuple[int, int, int] | None:
+    """The cells of a line of equal marks on a board of nine characters, None without one."""
+    for line in LINES:
+        a, b, c = line
+        if board[a] != "." and board[a] == board[b] == board[c]:
+            return line
+    return None
+
+
 def winner(board: str) -> int | None:
     """The player (0 for X, 1 for O) with a line on a board of nine characters, None without one."""
-    for a, b, c in LINES:
-        if board[a] != "." and board[a] == board[b] == board[c]:
-            return _MARKS.index(board[a])
-    return None
+    line = winning_line(board)
+    return None if line is None else _MARKS.index(board[line[0]])
 
 
 def _node(board: str) -> TableNode:
@@ -88,3 +97,11 @@ class TicTacToe(TableGame):
 
     def actions(self) -> tuple[str, ...]:
         return ACTIONS
+
+    def picture(self, player: int) -> Picture:
+        node, board = self.node, self.node.keys[player]
+        if node.player is None:
+            verdict = {1.0: "You won", 0.0: "A draw", -1.0: "You lost"}[node.returns[player]]
+        else:
+            verdict = "Your move" if node.player == player else "Opponent's move"
+        return drawing.board(board, winning_line(board) or (), f"You are {_MARKS[player]}. {verdict}")

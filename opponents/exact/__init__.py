@@ -5,14 +5,20 @@
 Opponents are names or policies with `distribution`, which must follow from the turn without its history.
 """
 
+from opponents.exact.bayes import BayesSolution, BayesValue, bayes_value
 from opponents.exact.best_response import BestResponse, best_nonadaptive, best_response, best_response_value
+from opponents.exact.hands import TooManyStates
 from opponents.exact.tree import NotExact, Objective
 from opponents.exact.values import ceiling, nash_conv, policy_value
 
 __all__ = [
+    "BayesSolution",
+    "BayesValue",
     "BestResponse",
     "NotExact",
     "Objective",
+    "TooManyStates",
+    "bayes_value",
     "best_nonadaptive",
     "best_response",
     "best_response_value",

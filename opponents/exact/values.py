@@ -51,7 +51,7 @@ def ceiling(game: TextGame, opponent: str | Policy, seat: int, objective: Object
         return None
     try:
         return best_response_value(game, opponent, seat, objective)
-    except NotExact:
+    except (NotExact, TypeError):  # no exact policy, or no tree of this size
         return None
 
 

@@ -11,6 +11,8 @@ from mage_envs.core import Task
 
 KUHN = "mage/KuhnPoker-Meta-v0"
 GOLDEN = {
+    "alfworld-eval-in": "bc5d201e4123ad703458b347d1f78cd429930c0d147556147e6a8148dca12543",
+    "alfworld-eval-out": "3b8e7483dc213c019cb017fec5fe276614a1eaed0074b6590d75fbebbbc87ff5",
     "kuhn-train": "bce82d269723e4d3e88aaade57f80f4073e29308f6fb89c8fe0e81030c471f3f",
     "kuhn-heldout": "35d4b002aebfc9f8e107e8e62af0b45a1cb4df87330153169b7a876949aa5c1b",
     "kuhn-paper": "d68fb431fef597e1a1baeb9cfb857d7417e865eedda99a0244114ca2bb19fbbe",

@@ -178,7 +178,7 @@ def test_mcts_strength() -> None:
 def test_mcts_errors() -> None:
     with pytest.raises(ValueError, match=r"^Opponent 'mcts': simulations must be at least 1, got 0\.$"):
         make_opponent("mcts:0", TTT)
-    with pytest.raises(ValueError, match=r"^Opponent 'mcts' cannot play KuhnPoker; add its form"):
+    with pytest.raises(ValueError, match=r"^Opponent 'mcts' cannot play KuhnPoker, which hides something"):
         MCTS(KUHN)
     policy = make_opponent("mcts:10", TTT)
     policy.reset(np.random.default_rng(0))

@@ -42,11 +42,25 @@ GAMES = {
         "env_id": "mage/Sokoban-Meta-v0", "max_completion_length": 4096, "max_rollouts": 300, "beta": 0.0,
         "env_kwargs": {"max_turns": 7, "invalid_penalty": 0.5, "boxes": 2, "size": 6},
     },
+    "webshop": {
+        "env_id": "mage/WebShop-Meta-v0", "groups_per_rollout": 8, "max_completion_length": 1024, "beta": 0.0,
+        "max_prompt_length": 8192, "env_kwargs": {"max_turns": 12, "invalid_penalty": 0.5, "split": "train"},
+    },
+    "alfworld": {
+        "env_id": "mage/ALFWorld-Meta-v0", "groups_per_rollout": 8, "max_completion_length": 1024, "beta": 0.0,
+        "env_kwargs": {"max_turns": 10, "invalid_penalty": 0.5, "split": "train"},
+    },
 }  # fmt: skip
-TITLES = {"kuhn": "Kuhn Poker", "tictactoe": "Tic-Tac-Toe", "sokoban": "Sokoban"}
+TITLES = {
+    "kuhn": "Kuhn Poker",
+    "tictactoe": "Tic-Tac-Toe",
+    "sokoban": "Sokoban",
+    "webshop": "WebShop",
+    "alfworld": "You are in a room of a house",
+}
 POOLS = {"kuhn": KUHN_POOL, "tictactoe": TICTACTOE_POOL}
-META = {"num_generations": 8, "per_device_train_batch_size": 128, "num_episodes": 3, "memory": "reflection"}
-SINGLE = {"num_generations": 24, "per_device_train_batch_size": 384, "num_episodes": 1, "memory": "none"}
+META = {"num_generations": 8, "num_episodes": 3, "memory": "reflection"}
+SINGLE = {"num_generations": 24, "num_episodes": 1, "memory": "none"}
 METHODS = {
     "mage": {**META, "returns": "differential", "advantage": "gigpo"},
     "lamer": {**META, "returns": "cumulative", "advantage": "gigpo"},
@@ -95,6 +109,7 @@ def test_dry_run_prints_the_papers_settings_and_a_prompt_of_each_kind(
     printed: dict[str, Any] = yaml.safe_load(head)
     method, game = name.split("-")
     expected = {**COMMON, **GAMES[game], **METHODS[method]}
+    expected["per_device_train_batch_size"] = expected["groups_per_rollout"] * expected["num_generations"]
     assert {key: printed["settings"][key] for key in expected} == expected
     assert (printed["opponents"] or {}) == pytest.approx(POOLS.get(game, {}))
     kinds = ["first play", "reflect", "later play"] if expected["num_episodes"] == 3 else ["first play"]

@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 
 from mage_envs.core import EpisodeReward, HandResult, IllegalAction, TextGame
+from mage_envs.drawing import Picture
+from mage_envs.drawing import sokoban as drawing
 from mage_envs.games.sokoban.boxoban import FileRooms
 from mage_envs.games.sokoban.gym_sokoban import GymSokobanRooms
 from mage_envs.games.sokoban.level import MOVES, Drawing, offsets, step
@@ -157,6 +159,9 @@ class Sokoban(TextGame):
 
     def observe(self, player: int) -> str:
         return self._position.text
+
+    def picture(self, player: int) -> Picture:
+        return drawing.board(self.room.level, self._position.boxes, self._position.player)
 
     def canonical(self, action: str) -> str:
         if action in _TURNS or len(action) > 100:

@@ -1,0 +1,45 @@
+"""Breakthrough as it is told: a board with letters and numbers; a move names the two fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mage_envs.games.openspiel.texts import Texts
+
+_COLOURS = ("black (b)", "white (w)")
+
+
+class BreakthroughTexts(Texts):
+    """Any size of the board."""
+
+    def __init__(self, game: Any) -> None:
+        super().__init__(game)
+        given = game.get_parameters()
+        self._rows, self._columns = int(given["rows"]), int(given["columns"])
+        letters = [chr(ord("a") + column) for column in range(self._columns)]
+        self._actions = tuple(
+            f"{letters[column]}{row}{letters[column + side]}{row + step}"
+            for row in range(1, self._rows + 1) for column in range(self._columns)
+            for step in (-1, 1) if 1 <= row + step <= self._rows
+            for side in (-1, 0, 1) if 0 <= column + side < self._columns
+        )  # fmt: skip
+
+    def rules(self) -> str:
+        return (
+            f"Breakthrough on a board of {self._rows} rows and {self._columns} columns. Player 0 has the black pieces "
+            "(b), which start at the top and move down; player 1 has the white ones (w), which move up. Black moves "
+            "first, then the players take turns. A piece moves one field straight or diagonally forward onto a free "
+            "field, or diagonally forward onto a field with an opposing piece, which is taken; it never takes straight "
+            "ahead. Whoever first brings a piece to the far row, or takes all opposing pieces, wins. A move is written "
+            "as the field left and the field entered, a letter for the column and a number for the row each, as "
+            "in a7a6."
+        )
+
+    def actions(self) -> tuple[str, ...]:
+        return self._actions
+
+    def action(self, state: Any, player: int, action: int) -> str:
+        return str(state.action_to_string(player, action)).rstrip("*")
+
+    def place(self, player: int) -> str:
+        return f"You are {_COLOURS[player]}."

@@ -1,0 +1,44 @@
+"""Connect Four as it is told: a board with numbered columns; a move is a column's number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mage_envs.games.openspiel.texts import Texts
+
+_MARKS = "xo"
+
+
+class ConnectFourTexts(Texts):
+    """Any size of the board."""
+
+    def __init__(self, game: Any) -> None:
+        super().__init__(game)
+        given = game.get_parameters()
+        self._columns, self._rows, self._line = int(given["columns"]), int(given["rows"]), int(given["x_in_row"])
+        self._actions = tuple(str(column + 1) for column in range(self._columns))
+        self._heading = "".join(str((column + 1) % 10) for column in range(self._columns))
+
+    def rules(self) -> str:
+        return (
+            f"Connect Four on a board of {self._rows} rows and {self._columns} columns. The players drop a piece into "
+            f"a column in turn, x first; it falls on the lowest free cell. Whoever first has {self._line} pieces in a "
+            "row, horizontal, vertical or diagonal, wins; a full board without such a row is a draw. The board is "
+            "shown from the top row down, '.' is a free cell, and the columns are numbered below it. A move is the "
+            f"number of a column that is not full, from 1 (left) to {self._columns} (right)."
+        )
+
+    def actions(self) -> tuple[str, ...]:
+        return self._actions
+
+    def action(self, state: Any, player: int, action: int) -> str:
+        return self._actions[action]
+
+    def key(self, state: Any, player: int) -> str:
+        return str(state)  # the board says who is to move
+
+    def view(self, state: Any, player: int) -> str:
+        return f"{str(state).rstrip()}\n{self._heading}"
+
+    def place(self, player: int) -> str:
+        return f"You are {_MARKS[player]}."

@@ -1,0 +1,98 @@
+"""Leduc Poker as it is told (Southey et al. 2005, "Bayes' bluff"): cards by rank, the betting in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mage_envs.games.openspiel.texts import Texts
+
+RANKS = "JQK"
+RULES = (
+    "Leduc Poker. The deck has six cards: two each of J, Q and K, and K beats Q beats J. Both players put 1 chip into "
+    "the pot and get one card each. There are two rounds of betting, which player 0 opens; between them one card is "
+    "laid open on the table. In his turn a player checks or raises, or, facing a raise, folds, calls or raises again; "
+    "a raise is 2 chips in the first round and 4 in the second, with at most two raises a round. At the end a player "
+    "whose card has the rank of the open card wins; if nobody has such a pair, the higher card wins, and equal cards "
+    "split the pot. Whoever folds loses what he put in. Win as many chips as you can. The actions are fold, check, "
+    "call, raise, as they are listed."
+)
+_VERBS = {"fold": "folds", "check": "checks", "call": "calls", "raise": "raises"}
+
+
+def _field(text: str, name: str) -> str:
+    """The content of `[name: ...]` in OpenSpiel's information state."""
+    return text.partition(f"[{name}: ")[2].partition("]")[0]
+
+
+def _betting(text: str) -> Iterator[tuple[int, tuple[int, str]]]:
+    """(round, (player, word)) of every move in an information state."""
+    for number in (1, 2):
+        raised = False
+        for index, move in enumerate(_field(text, f"Round{number}").split()):
+            word = {"0": "fold", "1": "call" if raised else "check", "2": "raise"}[move]
+            raised = raised or move == "2"
+            yield number, (index % 2, word)
+
+
+class LeducTexts(Texts):
+    """Two players with three ranks; with other numbers the generic texts do."""
+
+    unit = "chips"
+
+    def __init__(self, game: Any) -> None:
+        super().__init__(game)
+        self._plain = game.num_players() != 2
+        self._by_rank = bool(game.get_parameters()["suit_isomorphism"])
+
+    def rules(self) -> str:
+        return super().rules() if self._plain else RULES
+
+    def actions(self) -> tuple[str, ...] | None:
+        return None if self._plain else ("fold", "check", "call", "raise")
+
+    def action(self, state: Any, player: int, action: int) -> str:
+        if player < 0 or self._plain:
+            return super().action(state, player, action)
+        return "fold" if action == 0 else "raise" if action == 2 else "call" if 0 in state.legal_actions() else "check"
+
+    def _rank(self, card: str) -> str:
+        return RANKS[int(card) if self._by_rank else int(card) // 2]
+
+    def view(self, state: Any, player: int) -> str:
+        if self._plain:
+            return super().view(state, player)
+        text = state.information_state_string(player)
+        public = _field(text, "Public")
+        lines = [f"Your card: {self._rank(_field(text, 'Private'))}. "
+                 f"The open card: {self._rank(public) if public else 'not shown yet'}."]  # fmt: skip
+        moves = list(_betting(text))
+        for number in (1, 2):
+            said = [word if who == player else _VERBS[word] for round_, (who, word) in moves if round_ == number]
+            whose = [who for round_, (who, _) in moves if round_ == number]
+            story = ", ".join(
+                f"{'you' if who == player else 'the opponent'} {word}" for who, word in zip(whose, said, strict=True)
+            )
+            if story:
+                lines.append(f"Round {number}: {story}.")
+        if not state.is_terminal():
+            money = _field(text, "Money").split()
+            chips = [100 - int(float(left)) for left in money]
+            lines.append(f"In the pot: {chips[player]} from you, {chips[1 - player]} from the opponent.")
+        elif moves[-1][1][1] != "fold":
+            lines.append(
+                f"The opponent had {self._rank(_field(state.information_state_string(1 - player), 'Private'))}."
+            )
+        return "\n".join(lines)
+
+    def place(self, player: int) -> str:
+        return super().place(player) if self._plain else f"You act {('first', 'second')[player]}."
+
+    def result(self, state: Any, player: int) -> str:
+        if self._plain:
+            return super().result(state, player)
+        won = state.returns()[player]
+        chips = int(abs(won))
+        if not chips:
+            return "the pot is split"
+        return f"you {'win' if won > 0 else 'lose'} {chips} chip{'s' * (chips != 1)}"

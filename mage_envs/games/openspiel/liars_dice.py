@@ -1,0 +1,72 @@
+"""Liar's Dice as it is told: bids in words, the hidden dice shown at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mage_envs.games.openspiel.texts import Texts
+
+_FACES = ("one", "two", "three", "four", "five", "six")
+
+
+def _faces(sides: int) -> tuple[tuple[str, str], ...]:
+    """(singular, plural) of every face."""
+    words = [(word, f"{word}es" if word.endswith("x") else f"{word}s") for word in _FACES]
+    return tuple(words[face] if face < len(words) else (f"{face + 1}", f"{face + 1}s") for face in range(sides))
+
+
+class LiarsDiceTexts(Texts):
+    """Two players, any number of dice and faces, the bidding rule `reset-face`; else the generic texts do."""
+
+    def __init__(self, game: Any) -> None:
+        super().__init__(game)
+        given = game.get_parameters()
+        self._dice, self._sides = int(given["numdice"]), int(given["dice_sides"])
+        self._plain = given["bidding_rule"] != "reset-face" or game.num_players() != 2
+        faces = _faces(self._sides)
+        bids = [faces[face][count > 1].join((f"{count} ", "")) for count in range(1, 2 * self._dice + 1)
+                for face in range(self._sides)]  # fmt: skip
+        self._actions = (*bids, "liar")
+
+    def rules(self) -> str:
+        if self._plain:
+            return super().rules()
+        dice = "one die" if self._dice == 1 else f"{self._dice} dice"
+        return (
+            f"Liar's Dice. Each of two players rolls {dice} with the faces 1 to {self._sides} and sees only his own. "
+            "Player 0 begins, then they take turns. A player makes a bid on all the dice together, such as "
+            f"'2 {_faces(self._sides)[1][1]}': at least two dice show that face. A face of {self._sides} is wild and "
+            "counts as every face. Each bid must be higher than the last: more dice, or as many with a higher face. "
+            "Instead of bidding, a player may say 'liar' to the last bid: then the dice are shown, the bidder wins if "
+            "the bid was true, and the other player if it was not. A bid is written as it is listed."
+        )
+
+    def actions(self) -> tuple[str, ...] | None:
+        return None if self._plain else self._actions
+
+    def action(self, state: Any, player: int, action: int) -> str:
+        return super().action(state, player, action) if player < 0 or self._plain else self._actions[action]
+
+    def _said(self, state: Any) -> list[str]:
+        """The bids so far, and `liar`."""
+        return [self._actions[action] for action in state.history()[2 * self._dice :]]
+
+    def view(self, state: Any, player: int) -> str:
+        if self._plain:
+            return super().view(state, player)
+        dice = [" ".join(part) for part in str(state).split()[:2]] if self._sides < 10 else str(state).split()[:2]
+        own = "Your die" if self._dice == 1 else "Your dice"
+        story = [
+            f"{'you' if turn % 2 == player else 'the opponent'}: {bid}" for turn, bid in enumerate(self._said(state))
+        ]
+        lines = [f"{own}: {dice[player]}.", f"Bids: {', '.join(story) if story else 'none yet'}."]
+        if state.is_terminal():
+            lines.append(f"The opponent had {dice[1 - player]}.")
+        return "\n".join(lines)
+
+    def place(self, player: int) -> str:
+        return super().place(player) if self._plain else f"You act {('first', 'second')[player]}."
+
+    def result(self, state: Any, player: int) -> str:
+        won = state.returns()[player] > 0
+        return super().result(state, player) if self._plain else "you won" if won else "you lost"

@@ -1,0 +1,76 @@
+"""Negotiation as it is told: OpenSpiel's bargaining (Lewis et al. 2017, "Deal or no deal?"), offers in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mage_envs.games.openspiel.texts import Texts
+
+ITEMS = (("book", "books"), ("hat", "hats"), ("ball", "balls"))
+
+
+def _counted(numbers: Sequence[int]) -> str:
+    return ", ".join(f"{count} {ITEMS[item][count != 1]}" for item, count in enumerate(numbers))
+
+
+def _numbers(text: str) -> list[int]:
+    """The three numbers of OpenSpiel's `Book: 1, Hat: 3, Basketball: 1`."""
+    return [int(part.rpartition(":")[2]) for part in text.split(",")]
+
+
+class NegotiationTexts(Texts):
+    """Books, hats and balls."""
+
+    def __init__(self, game: Any) -> None:
+        super().__init__(game)
+        self._agree = game.num_distinct_actions() - 1
+        offers = [game.action_to_string(0, action) for action in range(self._agree)]
+        self._actions = (*(f"keep {_counted(_numbers(offer.partition(':')[2]))}" for offer in offers), "agree")
+        self._turns = int(game.get_parameters()["max_turns"])
+        """Offers that there may be."""
+
+    def rules(self) -> str:
+        given = self.game.get_parameters()
+        fading = f" Each further turn after the second shrinks the points by the factor {given['discount']:g}." if (
+            given["discount"] != 1
+        ) else ""  # fmt: skip
+        breaking = f" After each turn the talks break off with probability {given['prob_end']:g}." if (
+            given["prob_end"]
+        ) else ""  # fmt: skip
+        return (
+            "Negotiation. Two players share out a pool of books, hats and balls. Each player values the items in his "
+            "own way and does not know the other's values; the whole pool is worth 10 points to either. Player 0 "
+            "begins, then they take turns. In his turn a player agrees to the other's last offer, or makes one of his "
+            "own: he says what he keeps himself, and the other player would get the rest. An agreement ends the hand, "
+            f"and each player scores the value of what he gets. After {self._turns} turns without an agreement both "
+            f"get nothing.{fading}{breaking} Score as many points as you can. An offer is written as in "
+            "'keep 1 book, 0 hats, 2 balls', with all three items; the other action is 'agree'."
+        )
+
+    def actions(self) -> tuple[str, ...]:
+        return self._actions
+
+    def action(self, state: Any, player: int, action: int) -> str:
+        return super().action(state, player, action) if player < 0 else self._actions[action]
+
+    def view(self, state: Any, player: int) -> str:
+        lines = state.information_state_string(player).splitlines()
+        pool, values = _numbers(lines[0].partition(":")[2]), _numbers(lines[1].partition(":")[2])
+        worth = ", ".join(f"{ITEMS[item][0]} {value}" for item, value in enumerate(values))
+        shown = [f"The pool: {_counted(pool)}.", f"Your values: {worth}."]
+        offers = [line.partition("Offer:")[2] for line in lines[3:]]
+        for turn, offer in enumerate(offers):
+            who = "You keep" if turn % 2 == player else "The opponent keeps"
+            shown.append(f"Offer {turn + 1}: {who} {_counted(_numbers(offer))}.")
+        if not offers:
+            shown.append("No offer yet.")
+        return "\n".join(shown)
+
+    def place(self, player: int) -> str:
+        return f"You act {('first', 'second')[player]}."
+
+    def result(self, state: Any, player: int) -> str:
+        if state.information_state_string(player).splitlines()[2].endswith("0"):
+            return "there is no agreement, and nobody scores"
+        return f"there is an agreement, and you score {state.returns()[player]:g}"

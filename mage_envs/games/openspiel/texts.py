@@ -1,0 +1,122 @@
+"""How a game of OpenSpiel is told: rules, actions, observation, keys. The generic texts, which a game may replace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from mage_envs.games.openspiel.loading import sight
+from mage_envs.games.openspiel.prose import PROSE
+
+CHANCE = -1
+"""OpenSpiel's player id of chance."""
+_UNSPOKEN = frozenset({
+    "egocentric", "egocentric_obs_tensor", "instances_file", "obs_type", "obstype", "observation_type",
+    "plain_obs_tensor", "players", "rng_seed", "string_rep",
+})  # fmt: skip
+"""Parameters of OpenSpiel that are none of the rules, or are told in words."""
+
+
+class Texts:
+    """The texts of one game, from what OpenSpiel itself says; `game` is a `pyspiel.Game`, a state one of its states."""
+
+    unit = "points"
+
+    def __init__(self, game: Any) -> None:
+        import pyspiel
+
+        self.game = game
+        kind = game.get_type()
+        self.hidden: bool = kind.information != pyspiel.GameType.Information.PERFECT_INFORMATION
+        self.zero_sum: bool = kind.utility in (pyspiel.GameType.Utility.ZERO_SUM, pyspiel.GameType.Utility.CONSTANT_SUM)
+        self._has_state_string: bool = kind.provides_information_state_string
+
+    @cached_property
+    def short_name(self) -> str:
+        """OpenSpiel's short name, that of the simultaneous game where one was turned into turns."""
+        inner = self.game.get_parameters().get("game")
+        return str(inner["name"]) if isinstance(inner, dict) else str(self.game.get_type().short_name)
+
+    def rules(self) -> str:
+        """Prose for the prompt."""
+        kind, players = self.game.get_type(), self.game.num_players()
+        together = kind.long_name.startswith("Turn-based ")
+        parts = [f"{kind.long_name.removeprefix('Turn-based ')}."]
+        if self.short_name in PROSE:
+            parts.append(PROSE[self.short_name])
+        if parameters := self._parameters():
+            parts.append(f"Settings: {parameters}.")
+        if players > 1:
+            parts.append(f"There are {players} players, numbered from 0.")
+        if together:
+            parts.append("All players choose at the same time: nobody sees another's choice before making his own.")
+        elif self.hidden:
+            parts.append("Not everything is shown to everybody: you see what your player knows.")
+        low, high = self.game.min_utility(), self.game.max_utility()
+        goal = "a win counts 1, a draw 0, a loss -1" if (low, high) == (-1, 1) and self.zero_sum else (
+            f"the points of a hand lie between {low:g} and {high:g}"
+        )  # fmt: skip
+        parts.append(f"Make your own result as high as you can; {goal}. An action is written exactly as it is listed.")
+        return " ".join(parts)
+
+    def _parameters(self) -> str:
+        given = self.game.get_parameters()
+        inner = given.get("game")
+        shown = {k: v for k, v in (inner if isinstance(inner, dict) else given).items() if k != "name"}
+        return ", ".join(
+            f"{key}={value}" for key, value in sorted(shown.items()) if key not in _UNSPOKEN and value not in ("", None)
+        )
+
+    def action(self, state: Any, player: int, action: int) -> str:
+        """One action's text; `unique` makes those of one decision differ."""
+        text = str(state.action_to_string(player, action))
+        return text.removeprefix(f"[P{player}]").removeprefix(f"player={player} move=").strip(", ")
+
+    def unique(self, state: Any, player: int, actions: Sequence[int]) -> tuple[str, ...]:
+        """The texts of the actions of one decision; where two would be equal, or empty, OpenSpiel's number follows."""
+        texts = [self.action(state, player, action) for action in actions]
+        if len(set(texts)) == len(texts) and all(texts):
+            return tuple(texts)
+        repeated = {text for text in texts if not text or texts.count(text) > 1}
+        return tuple(f"{t} [{a}]".strip() if t in repeated else t for t, a in zip(texts, actions, strict=True))
+
+    def actions(self) -> tuple[str, ...] | None:
+        """All actions of the game in a fixed order, None where that is not known."""
+        return None
+
+    def key(self, state: Any, player: int) -> str:
+        """What `player` knows, as a key."""
+        if self._has_state_string:
+            return str(state.information_state_string(player))
+        return f"{sight(self.game, state, player)}|{state.current_player()}"
+
+    def observe(self, state: Any, player: int) -> str:
+        """What `player` sees, and who is to move or how it ended."""
+        return f"{self.view(state, player).rstrip()}\n{self.place(player)} {self.status(state, player)}"
+
+    def view(self, state: Any, player: int) -> str:
+        """The position as `player` may see it, without OpenSpiel's line on the mover, whom `status` tells."""
+        return sight(self.game, state, player).removeprefix(f"Current player: {int(state.current_player())}\n")
+
+    def place(self, player: int) -> str:
+        """Who `player` is."""
+        return f"You are player {player}."
+
+    def status(self, state: Any, player: int) -> str:
+        """Whose move it is, or the result."""
+        if state.is_terminal():
+            return f"The game is over: {self.result(state, player)}."
+        mover = state.current_player()
+        if mover == player:
+            return "Your move."
+        return "The opponent is to move." if self.game.num_players() == 2 else f"Player {mover} is to move."
+
+    def result(self, state: Any, player: int) -> str:
+        """The result for `player`, in words."""
+        returns = state.returns()
+        if self.game.num_players() == 2 and sorted(returns) in ([-1, 1], [0, 0]) and self.zero_sum:
+            return "a draw" if returns[player] == 0 else "you won" if returns[player] > 0 else "you lost"
+        own = f"your result is {returns[player]:g}"
+        others = [f"player {index}'s {value:g}" for index, value in enumerate(returns) if index != player]
+        return f"{own}, {', '.join(others)}" if others else own

@@ -1,0 +1,273 @@
+"""Gymnasium's vector interface for text environments: seeds, autoreset modes, reset masks, batched infos."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from mage_envs.env import check_positive
+from mage_envs.spaces import FreeText
+
+Infos = dict[str, Any]
+Texts = Sequence[str]
+Batch = tuple[Texts, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]
+"""What a step of n environments gives: observations, rewards, terminated, truncated, infos."""
+
+
+class Row(NamedTuple):
+    """What one environment gives for one step."""
+
+    observation: str
+    reward: float
+    terminated: bool
+    truncated: bool
+    infos: tuple[dict[str, Any], ...]
+    """What goes into the batch's infos, in this order."""
+
+
+class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], np.ndarray], ABC):
+    """`num_envs` environments of one id; text in, text out.
+
+    Observations are a tuple of `str`, actions any sequence of `str`, infos as Gymnasium's `SyncVectorEnv` gives them.
+    A subclass says how rows begin and advance; this class keeps who ended and what the caller may do.
+    """
+
+    def __init__(self, num_envs: int, autoreset_mode: str | AutoresetMode) -> None:
+        check_positive("num_envs", num_envs)
+        self.num_envs = num_envs
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {"autoreset_mode": self.autoreset_mode}
+        self.single_observation_space = FreeText()
+        self.single_action_space = FreeText()
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._texts: tuple[str, ...] = ()
+        """The last observations; none before the first reset."""
+        self._ended = np.zeros(num_envs, dtype=np.bool_)
+        """Rows whose episode is over and that wait for a reset."""
+
+    def _describe(self, metadata: dict[str, Any], render_mode: str | None) -> None:
+        """Takes over what a single environment says of itself."""
+        self.metadata = {**metadata, "autoreset_mode": self.autoreset_mode}
+        self.render_mode = render_mode
+
+    @abstractmethod
+    def _begin(
+        self, rows: Sequence[int], seeds: Sequence[int | None], options: dict[str, Any] | None
+    ) -> tuple[Texts, Infos]:
+        """Starts an episode in each of `rows`; returns their observations and the batch's infos."""
+
+    @abstractmethod
+    def _advance(self, answers: list[str]) -> Batch:
+        """One step of all rows. In mode NEXT_STEP, the rows in `_ended` begin an episode instead."""
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[tuple[str, ...], Infos]:
+        """Starts episodes in all rows, or in those of `options["reset_mask"]`, a bool array of shape (num_envs,).
+
+        `seed`: one per row; an int s stands for s, s + 1, ...; None goes on with the rows' own randomness. Other
+        options reach every row.
+        """
+        self._check_open()
+        seeds = _seeds(seed, self.num_envs)
+        if options is None or "reset_mask" not in options:
+            texts, infos = self._begin(range(self.num_envs), seeds, options)
+            self._texts = tuple(texts)
+            self._ended = np.zeros(self.num_envs, dtype=np.bool_)
+            return self._texts, infos
+        mask = _reset_mask(options["reset_mask"], self.num_envs)
+        if not self._texts and not mask.all():
+            raise gym.error.ResetNeeded("The first reset must be one of all environments; leave reset_mask out.")
+        rows: list[int] = np.flatnonzero(mask).tolist()
+        others = {key: value for key, value in options.items() if key != "reset_mask"}
+        texts, infos = self._begin(rows, [seeds[row] for row in rows], others)
+        shown = list(self._texts) or [""] * self.num_envs
+        for row, text in zip(rows, texts, strict=True):
+            shown[row] = text
+        self._texts = tuple(shown)
+        self._ended[mask] = False
+        return self._texts, infos
+
+    def step(
+        self, actions: Sequence[str] | NDArray[Any]
+    ) -> tuple[tuple[str, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
+        """One answer per environment; what happens to those that ended is the autoreset mode's matter."""
+        self._check_open()
+        answers: list[str] = actions.tolist() if isinstance(actions, np.ndarray) else list(actions)
+        if len(answers) != self.num_envs:
+            raise ValueError(f"step() needs one action per environment: {self.num_envs}, not {len(answers)}.")
+        if not self._texts:
+            raise gym.error.ResetNeeded("Nothing was started: call reset() before step().")
+        if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
+            over = ", ".join(map(str, np.flatnonzero(self._ended)[:8].tolist()))
+            raise gym.error.ResetNeeded(
+                f"Environments {over} are over and autoreset is disabled: call reset(options={{'reset_mask': ended}})."
+            )
+        texts, rewards, terminated, truncated, infos = self._advance(answers)
+        self._texts = tuple(texts)
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP:
+            self._ended = terminated | truncated
+        return self._texts, rewards, terminated, truncated, infos
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise gym.error.ClosedEnvironmentError("This vector environment is closed; make another one.")
+
+    def _fold(self, told: Iterable[tuple[int, Mapping[str, Any]]]) -> Infos:
+        """Infos of single rows, as Gymnasium batches them."""
+        return batch_infos(self.num_envs, told)
+
+    def _gather(self, rows: Sequence[Row]) -> Batch:
+        """The batch of one `Row` per environment."""
+        return (
+            [row.observation for row in rows],
+            np.array([row.reward for row in rows], dtype=np.float64),
+            np.array([row.terminated for row in rows], dtype=np.bool_),
+            np.array([row.truncated for row in rows], dtype=np.bool_),
+            self._fold((number, info) for number, row in enumerate(rows) for info in row.infos),
+        )
+
+
+class Slots:
+    """Environments that are played one after the other: all of a vector environment, or one worker's share."""
+
+    def __init__(self, envs: Sequence[gym.Env[str, str]], same_step: bool) -> None:
+        self.envs = envs
+        self._same_step = same_step
+
+    def begin(
+        self, slots: Sequence[int], seeds: Sequence[int | None], options: dict[str, Any] | None
+    ) -> list[tuple[str, dict[str, Any]]]:
+        """Resets the environments at `slots`."""
+        return [
+            self.envs[slot].reset(seed=seed, options=None if options is None else dict(options))
+            for slot, seed in zip(slots, seeds, strict=True)
+        ]
+
+    def advance(self, answers: Sequence[str | None]) -> list[Row]:
+        """One row per environment; None begins an episode instead of answering."""
+        return [self._one(env, answer) for env, answer in zip(self.envs, answers, strict=True)]
+
+    def _one(self, env: gym.Env[str, str], answer: str | None) -> Row:
+        if answer is None:
+            observation, info = env.reset()
+            return Row(observation, 0.0, False, False, (info,))
+        observation, reward, terminated, truncated, info = env.step(answer)
+        if not self._same_step or not (terminated or truncated):
+            return Row(observation, float(reward), terminated, truncated, (info,))
+        final = {"final_obs": observation, "final_info": info}
+        observation, info = env.reset()
+        return Row(observation, float(reward), terminated, truncated, (final, info))
+
+
+class LoopVectorEnv(TextVectorEnv):
+    """Any id, in this process, one environment after the other."""
+
+    def __init__(
+        self, make_env: Callable[[], gym.Env[str, str]], num_envs: int, *,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+    ) -> None:  # fmt: skip
+        super().__init__(num_envs, autoreset_mode)
+        self.envs = [make_env() for _ in range(num_envs)]
+        self._describe(self.envs[0].metadata, self.envs[0].render_mode)
+        self._slots = Slots(self.envs, self.autoreset_mode is AutoresetMode.SAME_STEP)
+
+    def _begin(
+        self, rows: Sequence[int], seeds: Sequence[int | None], options: dict[str, Any] | None
+    ) -> tuple[Texts, Infos]:
+        started = self._slots.begin(rows, seeds, options)
+        return [text for text, _ in started], self._fold((row, info) for row, (_, info) in zip(rows, started))
+
+    def _advance(self, answers: list[str]) -> Batch:
+        return self._gather(self._slots.advance(or_none(answers, self._ended)))
+
+    def render(self) -> tuple[Any, ...]:
+        """What each environment renders."""
+        return tuple(env.render() for env in self.envs)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Closes the environments."""
+        for env in self.envs:
+            env.close()
+
+
+def batch_infos(count: int, told: Iterable[tuple[int, Mapping[str, Any]]]) -> Infos:
+    """What (row, info) pairs tell as Gymnasium's `VectorEnv._add_info` batches it, without its cost per row.
+
+    Arrays of `count` values, of the type of the first one, each beside the mask `_<key>` of the rows it tells of.
+    """
+    columns: dict[str, tuple[list[int], list[Any]]] = {}
+    for row, info in told:
+        for key, value in info.items():
+            rows, values = columns.setdefault(key, ([], []))
+            rows.append(row)
+            values.append(value)
+    infos: Infos = {}
+    for key, (rows, values) in columns.items():
+        mask = np.zeros(count, dtype=np.bool_)
+        mask[rows] = True
+        infos[key], infos[f"_{key}"] = _column(count, rows, values), mask
+    return infos
+
+
+def _column(count: int, rows: list[int], values: list[Any]) -> Any:
+    first = values[0]
+    if isinstance(first, dict):
+        return batch_infos(count, zip(rows, values))
+    array: NDArray[Any]
+    if isinstance(first, np.ndarray):
+        array = np.zeros((count, *first.shape), dtype=first.dtype)
+    elif type(first) in (int, float, bool) or isinstance(first, np.number):
+        array = np.zeros(count, dtype=type(first))
+    else:
+        array = np.full(count, None, dtype=np.object_)
+    for row, value in zip(rows, values):  # one by one, as NumPy converts single values otherwise than lists
+        array[row] = value
+    return array
+
+
+def masked(arrays: dict[str, Any], mask: NDArray[np.bool_]) -> Infos:
+    """Batched infos of whole arrays: each, and under `_<key>` the rows that it tells of."""
+    infos: Infos = {}
+    for key, values in arrays.items():
+        infos[key], infos[f"_{key}"] = values, mask.copy()
+    return infos
+
+
+def only(mask: NDArray[np.bool_], values: NDArray[np.object_]) -> NDArray[np.object_]:
+    """`values` where the mask is True, None elsewhere."""
+    chosen = np.full(len(mask), None, dtype=np.object_)
+    chosen[mask] = values[mask]
+    return chosen
+
+
+def or_none(answers: Sequence[str], ended: NDArray[np.bool_]) -> list[str | None]:
+    """The answers, None in the rows that ended."""
+    return [None if over else answer for answer, over in zip(answers, ended.tolist(), strict=True)]
+
+
+def _seeds(seed: int | Sequence[int | None] | None, count: int) -> list[int | None]:
+    if seed is None:
+        return [None] * count
+    if isinstance(seed, int | np.integer):
+        return [int(seed) + row for row in range(count)]
+    seeds = list(seed)
+    if len(seeds) != count:
+        raise ValueError(f"seed must be an int or a list of {count}, one per environment, not of {len(seeds)}.")
+    return seeds
+
+
+def _reset_mask(mask: object, count: int) -> NDArray[np.bool_]:
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+        raise TypeError(f"options['reset_mask'] must be a numpy array of bool, not {mask!r}.")
+    if mask.shape != (count,) or not mask.any():
+        raise ValueError(f"options['reset_mask'] must have shape ({count},) and at least one True, got {mask}.")
+    return mask

@@ -1,0 +1,94 @@
+"""Average policies of counterfactual regret minimisation, by OpenSpiel's C++ solvers; on disk if that took long.
+
+Files lie in `$MAGE_ENVS_CACHE/cfr`, else `~/.cache/mage-envs/cfr`: JSON with the solver, the game string, the version
+of OpenSpiel, the iterations and a SHA-256 of the policy. A file that says anything else is solved anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from mage_envs.cache import VARIABLE, cache_root
+from mage_envs.games.openspiel.loading import load
+from mage_envs.games.openspiel.size import SMALL, count_histories
+from opponents.openspiel import DoesNotSuit
+
+WORTH_KEEPING = 20_000_000
+"""Histories times iterations from which a solution is kept on disk (about ten seconds of work)."""
+
+AveragePolicy = Mapping[str, tuple[float, ...]]
+"""OpenSpiel's information state strings to the probabilities of its legal actions, in order; each row sums to 1."""
+
+
+def cache_folder() -> Path:
+    """Where solutions lie."""
+    return cache_root() / "cfr"
+
+
+@lru_cache(maxsize=16)
+def average_policy(game: str, iterations: int, solver: str) -> AveragePolicy:
+    """The average policy after `iterations` of pyspiel's class `solver` (Kuhn, 1,000 iterations: 30 ms; Leduc: 2 s).
+
+    Raises DoesNotSuit for a game with more than `SMALL` histories, or one whose information states have no string.
+    """
+    if not load(game).get_type().provides_information_state_string:
+        raise DoesNotSuit(f"CFR cannot solve {game}: OpenSpiel has no information state strings for it.")
+    histories = count_histories(game, SMALL)
+    if histories is None:
+        raise DoesNotSuit(
+            f"CFR cannot solve {game}: it has more than {SMALL:,} histories. A search such as 'mcts' can play it."
+        )
+    key = {"game": game, "iterations": iterations, "open_spiel": version("open_spiel"), "solver": solver}
+    if histories * iterations < WORTH_KEEPING:
+        return _solve(game, iterations, solver)
+    path = cache_folder() / f"{sha256(_text(key).encode()).hexdigest()[:32]}.json"
+    found = _read(path, key)
+    if found is None:
+        found = _solve(game, iterations, solver)
+        _write(path, key, found)
+    return found
+
+
+def _solve(game: str, iterations: int, solver: str) -> AveragePolicy:
+    import pyspiel
+
+    running = {"CFRSolver": pyspiel.CFRSolver, "CFRPlusSolver": pyspiel.CFRPlusSolver}[solver](load(game))
+    for _ in range(iterations):
+        running.evaluate_and_update_policy()
+    table = running.tabular_average_policy().policy_table()
+    rows = {state: [probability for _, probability in sorted(row)] for state, row in table.items()}
+    return {state: tuple(probability / sum(rows[state]) for probability in rows[state]) for state in sorted(rows)}
+
+
+def _text(data: object) -> str:
+    return json.dumps(data, sort_keys=True, separators=(",", ":"))
+
+
+def _read(path: Path, key: Mapping[str, Any]) -> AveragePolicy | None:
+    """What the file says, None where there is none or it is not whole or not of this key."""
+    try:
+        data = json.loads(path.read_text("utf-8"))
+        policy = data["policy"]
+        whole = data["key"] == key and data["sha256"] == sha256(_text(policy).encode()).hexdigest()
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return {state: tuple(row) for state, row in policy.items()} if whole else None
+
+
+def _write(path: Path, key: Mapping[str, Any], policy: AveragePolicy) -> None:
+    text = _text(policy)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile("w", dir=path.parent, suffix=".draft", delete=False, encoding="utf-8") as draft:
+            draft.write(f'{{"key":{_text(key)},"policy":{text},"sha256":"{sha256(text.encode()).hexdigest()}"}}')
+        os.replace(draft.name, path)
+    except OSError as error:
+        raise OSError(f"CFR cannot write to {path.parent} ({error}); name another folder in {VARIABLE}.") from error

@@ -1,0 +1,138 @@
+"""Compiled games on disk."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+from mage_envs.games.alfworld import packages
+from mage_envs.games.alfworld import store as store_module
+from mage_envs.games.alfworld.compiler import game_key
+from mage_envs.games.alfworld.engine import FastEngine
+from mage_envs.games.alfworld.gamefile import read_game
+from mage_envs.games.alfworld.library import LibraryPool
+from mage_envs.games.alfworld.store import POOL, GameStore
+from tests.games.alfworld.engine.games import needs_engine, plan, run_python, tiny
+
+pytestmark = needs_engine
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
+    return tmp_path / "alfworld"
+
+
+def kept(folder):
+    (path,) = folder.iterdir()
+    return path
+
+
+def test_the_translation_is_kept(folder, monkeypatch):
+    first = GameStore(POOL).compiled(tiny())
+    assert kept(folder).name == f"{first.key}.game"
+
+    def translated(domain, problem):
+        raise AssertionError("translated twice")
+
+    monkeypatch.setattr(packages, "translate", translated)
+    again = GameStore(POOL).compiled(tiny())
+    assert again is not first
+    assert (again.key, again.sas, again.intro) == (first.key, first.sas, first.intro)
+    engine = FastEngine()
+    engine.load(again)
+    engine.reset()
+    assert [engine.step(command).won for command in plan(tiny())][-1]
+    engine.close()
+
+
+def damages():
+    yield "empty", lambda whole: b""
+    yield "no head", lambda whole: b"hello"
+    yield "half", lambda whole: whole[: len(whole) // 2]
+    yield "one byte missing", lambda whole: whole[:-1]
+    for where in (3, 40, 110, 400, -1000, -1):
+        yield f"byte {where} flipped", lambda whole, at=where: flipped(whole, at)
+    yield "another planning task", lambda whole: whole.partition(b"\n")[0] + b"\n" + zlib.compress(b"begin_version\n9")
+    yield "another version", lambda whole: whole.replace(b"game 1", b"game 0", 1)
+
+
+def flipped(whole, at):
+    changed = bytearray(whole)
+    changed[at] ^= 1
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("damage", [pytest.param(change, id=name) for name, change in damages()])
+def test_a_damaged_file_is_made_again(folder, damage):
+    first = GameStore(POOL).compiled(tiny())
+    path = kept(folder)
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    again = GameStore(POOL).compiled(tiny())
+    assert again.sas == first.sas
+    assert kept(folder).read_bytes() == whole
+
+
+def test_a_file_of_another_game_is_not_taken(folder):
+    GameStore(POOL).compiled(tiny())
+    path = kept(folder)
+    path.rename(path.with_name(f"{game_key(read_game(tiny(index=1)))}.game"))
+    store = GameStore(POOL)
+    assert store.compiled(tiny(index=1)).intro != store.compiled(tiny()).intro
+
+
+def test_the_key_covers_all_texts_and_the_versions(monkeypatch):
+    text = read_game(tiny())
+    keys = {
+        game_key(text),
+        *(game_key(text._replace(**{field: "other"})) for field in ("domain", "problem", "grammar")),
+    }
+    monkeypatch.setattr(packages, "versions", lambda: ("textworld 9",))
+    assert len(keys | {game_key(text)}) == 5
+    assert game_key(text._replace(source="elsewhere")) == game_key(text)
+
+
+def test_a_folder_that_cannot_be_written_costs_a_warning(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path / "file"))
+    with pytest.warns(RuntimeWarning, match="set MAGE_ENVS_CACHE to a folder that can be written"):
+        assert GameStore(POOL).compiled(tiny()).intro
+
+
+def test_memory_holds_the_games_that_were_used_last(monkeypatch):
+    monkeypatch.setattr(store_module, "_KEPT", 2)
+    store = GameStore(POOL)
+    first, second, _ = (store.compiled(tiny(index=index)) for index in (0, 1, 0))
+    store.compiled(tiny(index=2))
+    assert store.compiled(tiny(index=0)) is first
+    again = store.compiled(tiny(index=1))
+    assert again is not second
+    assert again.intro == second.intro
+
+
+def test_a_pool_prefers_the_library_that_holds_the_game():
+    pool = LibraryPool()
+    libraries = [pool.take(key) for key in ("a", "b", "c")]
+    for library, key in zip(libraries, ("a", "b", "c")):
+        library.key = key  # as if a game of that key were loaded
+        pool.give_back(library)
+    assert pool.take("b") is libraries[1]
+    assert pool.take("x") is libraries[0], "the one that was given back first"
+    assert pool.made == 3
+
+
+def test_a_kept_game_needs_neither_textworld_nor_the_translator(folder):
+    GameStore(POOL).compiled(tiny())
+    code = """
+import sys
+from mage_envs.games.alfworld.engine import FastEngine
+from tests.games.alfworld.engine.games import plan, tiny
+engine = FastEngine()
+engine.load(tiny())
+engine.reset()
+print([engine.step(command).won for command in plan(tiny())][-1])
+print([name for name in ("textworld", "alfworld", "fast_downward", "tatsu") if name in sys.modules])
+"""
+    assert run_python(code, MAGE_ENVS_CACHE=str(folder.parent)).split() == ["True", "[]"]

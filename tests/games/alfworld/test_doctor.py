@@ -1,0 +1,42 @@
+"""`mage-envs doctor`: every part is named, with what was found or the remedy."""
+
+from __future__ import annotations
+
+from mage_envs.doctor import report
+from mage_envs.games.alfworld import write_dataset
+
+
+def line(part):
+    found = [one for one in report() if one.strip().startswith(part)]
+    assert len(found) == 1, report()
+    return found[0]
+
+
+def test_without_data(monkeypatch):
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    monkeypatch.delenv("BOXOBAN_LEVELS", raising=False)
+    assert "none: ALFWORLD_DATA is not set" in line("official data")
+    assert "none: BOXOBAN_LEVELS is not set" in line("Boxoban levels")
+    assert "3600 games of each size" in line("generated, train")
+    assert "textworld 1.7.0" in line("engine")
+
+
+def test_with_data(monkeypatch, tmp_path):
+    write_dataset(tmp_path, size="tiny", games_per_task=1, splits=("train",))
+    levels = tmp_path / "levels"
+    levels.mkdir()
+    (levels / "000.txt").write_text("")
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
+    monkeypatch.setenv("BOXOBAN_LEVELS", str(levels))
+    monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path / "cache"))
+    assert "6 playable games of 6: 1 look_at_obj_in_light" in line("official, train")
+    assert "no such folder" in line("official, valid_unseen")
+    assert "1 level files" in line("Boxoban levels")
+    assert "1 files" in line("cache")
+
+
+def test_with_paths_that_do_not_exist(monkeypatch, tmp_path):
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / "nothing"))
+    monkeypatch.setenv("BOXOBAN_LEVELS", str(tmp_path / "nothing"))
+    assert "which is no folder" in line("official data")
+    assert "which holds no level file" in line("Boxoban levels")

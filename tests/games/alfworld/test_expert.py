@@ -1,0 +1,141 @@
+"""The expert reads text alone: it wins, and in a meta-episode it wins faster where it has been before."""
+
+from __future__ import annotations
+
+import os
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from mage_envs import make_game
+from mage_envs.core import Turn
+from mage_envs.games.alfworld import ALFWorld, NoGames
+from mage_envs.games.alfworld.maker import SPLITS
+from mage_envs.games.alfworld.scenes import TASK_TYPES, wording
+from opponents import make_opponent
+from opponents.alfworld import ALFWorldExpert, read_task
+
+HERE = "ALFWORLD_DATA" in os.environ
+OFFICIAL = os.environ.get("ALFWORLD_DATA", "")
+
+
+def commands(game, expert, episode=0, most=200):
+    """How many the expert needs for the game that is chosen."""
+    game.reset(np.random.default_rng(0))
+    expert.reset(np.random.default_rng(0))
+    count = 0
+    while game.current_player() is not None:
+        action = expert.act(game.turn(0, episode))
+        assert action in game.legal_actions()
+        game.apply(action)
+        count += 1
+        assert count < most, (game.task_id(), action)
+    return count
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("task_type", TASK_TYPES)
+def test_small_games_are_won_and_won_faster_the_second_time(split, task_type):
+    game, expert = ALFWorld(split, size="tiny", task_types=task_type), ALFWorldExpert()
+    for number in range(4):
+        game.choose(f"{split}/tiny/{task_type}/{number}")
+        first, second = commands(game, expert, 0), commands(game, expert, 1)
+        assert first <= 20
+        assert game.metrics()["plan_length"] <= second <= first
+        assert second <= game.metrics()["plan_length"] + 1
+
+
+@pytest.mark.parametrize("split", SPLITS[1:])
+def test_large_games_are_won_within_the_turns(split):
+    game, expert = ALFWorld(split), ALFWorldExpert()
+    for task_type in TASK_TYPES:
+        game.choose(f"{split}/official-like/{task_type}/0")
+        assert commands(game, expert) <= 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("split", SPLITS[1:])
+def test_every_game_for_evaluation_is_won_within_the_turns(split):
+    game, expert = ALFWorld(split), ALFWorldExpert()
+    for task_type in TASK_TYPES:
+        for number in range(24):
+            game.choose(f"{split}/official-like/{task_type}/{number}")
+            assert commands(game, expert) <= 50
+
+
+def test_what_it_saw_is_forgotten_with_the_meta_episode():
+    game, expert = ALFWorld(size="tiny"), ALFWorldExpert()
+    game.choose("train/tiny/pick_heat_then_place_in_recep/0")
+    counts = [commands(game, expert, episode) for episode in (0, 1, 2, 0)]
+    assert counts[0] == counts[3] > counts[1] == counts[2]
+
+
+def test_a_room_that_has_changed_is_searched_again():
+    """Where the later episode is another game, what was seen before is of no use, and no harm either."""
+    game, expert = ALFWorld(size="tiny"), ALFWorldExpert()
+    for number in range(6):
+        game.choose(f"train/tiny/pick_cool_then_place_in_recep/{number}")
+        assert commands(game, expert, min(number, 1)) < 20
+
+
+@pytest.mark.parametrize("task_type", TASK_TYPES)
+def test_every_sentence_is_understood(task_type):
+    for sentence in wording(task_type).sentences:
+        said = sentence.format(obj="soapbar", recep="toilet", toggle="desklamp", mrecep="")
+        task = read_task(f"You are in a room.\n\nYour task is to: {said}.")
+        assert task is not None
+        assert task.thing == "soapbar"
+        assert (task.parent, task.lamp) == (("", "desklamp") if "look_at" in task_type else ("toilet", ""))
+        assert task.number == (2 if "two" in task_type else 1)
+        assert task.verb == next((verb for verb in ("clean", "heat", "cool") if verb in task_type), "")
+
+
+def test_what_it_does_not_understand_it_answers_with_something_legal():
+    expert = ALFWorldExpert()
+    for text in ("", "Your task is to: sing.", "Your task is to: put a x in y.", "you see a b 1"):
+        expert.reset(np.random.default_rng(0))
+        for legal in (("look",), ("a", "b"), ()):
+            assert expert.act(Turn(0, text, legal, text)) in (*legal, "look")
+
+
+def test_it_plays_through_the_meta_id():
+    env = gym.make("mage/ALFWorld-Meta-v0", size="tiny", memory="none")
+    expert = make_opponent("alfworld/expert", make_game("ALFWorld"))
+    _, info = env.reset(seed=4)
+    inner, episode, lengths, count, done = env.get_wrapper_attr("game_env"), -1, [], 0, False
+    while not done:
+        if info["episode"] != episode:
+            expert.reset(np.random.default_rng(0))
+            episode = info["episode"]
+        _, _, done, _, info = env.step(f"<action>{expert.act(inner.turn())}</action>")
+        count += 1
+        if info["episode_end"]:
+            assert info["success"]
+            lengths.append(count)
+            count = 0
+    assert len(lengths) == 3
+    assert lengths[0] >= lengths[1] == lengths[2]
+
+
+@pytest.mark.skipif(not HERE, reason="ALFWORLD_DATA does not name the official data")
+def test_official_games_are_won():
+    lost, played = [], 0
+    for split in SPLITS:
+        try:
+            game = ALFWorld(split, data=OFFICIAL)
+        except NoGames:
+            continue
+        expert = ALFWorldExpert()
+        for seed in range(24):
+            game.reset(np.random.default_rng(seed))
+            task = game.task_id()
+            game.choose(task)
+            try:
+                played += 1
+                if commands(game, expert) > 50:
+                    lost.append(task)
+            finally:
+                game.choose(None)
+    assert played
+    assert len(lost) <= played / 18, lost

@@ -1,0 +1,364 @@
+"""The rules, the text, the rewards and the limits of ALFWorld, and its place in the environments."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from mage_envs import HandResult, IllegalAction, make_game, play_match
+from mage_envs.games.alfworld import ALFWorld, write_dataset
+from mage_envs.games.alfworld import make_game as made
+from mage_envs.games.alfworld.game import BANNER
+from mage_envs.games.alfworld.scenes import TASK_TYPES
+from mage_envs.games.alfworld.store import POOL
+from opponents import make_opponent
+from tests.contract import GARBAGE
+
+SIMPLE = "train/tiny/pick_and_place_simple/0"
+
+
+def started(task=SIMPLE, **options):
+    game = ALFWorld(size="tiny", **options)
+    game.choose(task)
+    game.reset(np.random.default_rng(0))
+    return game
+
+
+def plan(task=SIMPLE):
+    split, size, task_type, index = task.split("/")
+    return made(split, size, task_type, int(index)).walkthrough
+
+
+def test_a_game_from_start_to_end():
+    game = started()
+    assert game.observe(0).startswith("You are in the middle of a room. Looking quickly around you, you see a ")
+    assert "\n\nYour task is to: put " in game.observe(0)
+    assert game.current_player() == 0
+    for number, command in enumerate(plan()):
+        assert game.metrics() == {"commands": number, "plan_length": len(plan())}
+        assert game.returns() == (0.0,)
+        game.apply(command)
+    assert game.current_player() is None
+    assert game.observe(0).endswith("\nThe task is done.")
+    assert (game.returns(), game.won(0), game.legal_actions()) == ((1.0,), True, ())
+    with pytest.raises(IllegalAction):
+        game.apply("look")
+
+
+def test_legal_actions_are_the_admissible_commands_and_help_is_hidden():
+    game = started()
+    legal = game.legal_actions()
+    assert list(legal) == sorted(set(legal))
+    assert {"look", "inventory"} < set(legal)
+    assert "help" not in legal
+    for action in legal:
+        other = started()
+        other.apply(action)
+        assert other.metrics()["commands"] == 1
+    game.apply("help")
+    assert game.observe(0).startswith("Available commands:")
+
+
+@pytest.mark.parametrize("text", ["LOOK", " look ", "\tLook\n", "look"])
+def test_case_and_blanks_around_do_not_matter(text):
+    game = started()
+    assert game.canonical(text) == "look"
+    game.apply(text)
+    assert "you see nothing" in game.observe(0)
+
+
+@pytest.mark.parametrize(
+    "text", [*GARBAGE, "look around", "look look", "go  to fridge 1", "Nothing happens.", "go to", "lοok", "l\x00ook"]
+)
+def test_any_other_text_is_illegal_and_changes_nothing(text):
+    game = started()
+    before = (game.observe(0), game.legal_actions(), game.information_state(0), game.metrics())
+    with pytest.raises(IllegalAction, match="is not legal; choose one of: "):
+        game.apply(text)
+    assert (game.observe(0), game.legal_actions(), game.information_state(0), game.metrics()) == before
+
+
+def test_ten_megabytes_of_text_are_one_illegal_action():
+    game = started()
+    for text in ("look " * 2_000_000, " " * 10_000_000 + "look"):
+        with pytest.raises(IllegalAction):
+            game.apply(text)
+
+
+def test_banner():
+    assert started(banner=True).observe(0) == BANNER + started().observe(0)
+
+
+def test_commands_can_be_kept_out_of_the_prompt():
+    told = gym.make("mage/ALFWorld-Meta-v0", size="tiny").reset(seed=1)
+    untold = gym.make("mage/ALFWorld-Meta-v0", size="tiny", show_commands=False).reset(seed=1)
+    assert "Legal actions: go to" in told[0]
+    assert "Legal actions" not in untold[0]
+    assert told[1]["legal_actions"] == untold[1]["legal_actions"]
+    assert "open PLACE" in untold[0]
+
+
+def test_tasks_are_drawn_by_the_stream_and_can_be_chosen():
+    game = ALFWorld(size="tiny")
+    seen = set()
+    for seed in range(30):
+        game.reset(np.random.default_rng(seed))
+        seen.add(game.task_id())
+        assert game.category() == game.task_id().split("/")[2]
+    assert {task.split("/")[2] for task in seen} == set(TASK_TYPES)
+    assert len(seen) > 25
+    game.choose(SIMPLE)
+    for seed in range(3):
+        game.reset(np.random.default_rng(seed))
+        assert game.task_id() == SIMPLE
+    game.choose(None)
+    again = set()
+    for seed in range(30):
+        game.reset(np.random.default_rng(seed))
+        again.add(game.task_id())
+    assert again == seen
+
+
+@pytest.mark.parametrize(
+    "task",
+    ["", "x", SIMPLE + "0" * 9, SIMPLE.replace("tiny", "small"), SIMPLE[:-1] + "600", SIMPLE[:-1] + "00",
+     SIMPLE[:-1] + "²", "valid_seen" + SIMPLE[5:], SIMPLE + "/", "a" * 100_000],
+)  # fmt: skip
+def test_unknown_tasks(task):
+    with pytest.raises(ValueError, match="has no task .* ids run from 'train/tiny/pick_and_place_simple/0' to"):
+        ALFWorld(size="tiny").choose(task)
+
+
+def test_a_task_of_another_type_is_unknown():
+    with pytest.raises(ValueError, match="has no task"):
+        ALFWorld(size="tiny", task_types="look_at_obj_in_light").choose(SIMPLE)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"split": "test"}, "split='test' is unknown; choose one of: train, eval_in_distribution, .* valid_unseen"),
+        ({"size": "big"}, "size='big' is unknown; choose one of: official-like, small, tiny"),
+        ({"task_types": "pick"}, "task_types='pick' is unknown; choose one or several of: pick_and_place_simple"),
+        ({"task_types": ()}, "choose one or several of"),
+        ({"engine": "slow"}, "engine='slow' is unknown; choose one of: fast, stock"),
+        ({"data": "official", "size": "tiny"}, 'is for data="generated"; leave it out'),
+        ({"data": "/nowhere"}, r"There is no folder /nowhere.json_2\.1\.1.train"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        ALFWorld(**options)
+
+
+@pytest.mark.parametrize(
+    ("alias", "split"), [("valid_seen", "eval_in_distribution"), ("valid_unseen", "eval_out_of_distribution")]
+)
+def test_official_names_of_splits(alias, split):
+    game = ALFWorld(alias, size="tiny")
+    game.reset(np.random.default_rng(0))
+    assert game.split == split
+    assert game.task_id().startswith(f"{split}/tiny/")
+
+
+def test_both_engines_say_the_same():
+    task = "train/tiny/pick_two_obj_and_place/0"
+    games = [started(task, engine=engine) for engine in ("fast", "stock")]
+    for command in ("look", "nonsense", *plan(task)):
+        seen = []
+        for game in games:
+            try:
+                game.apply(command)
+            except IllegalAction as error:
+                seen.append(str(error))
+            seen.append((game.observe(0), game.legal_actions(), game.won(0)))
+        assert seen[: len(seen) // 2] == seen[len(seen) // 2 :]
+    assert games[0].won(0)
+
+
+# -- environments -----------------------------------------------------------------------------------------------
+
+
+def test_rewards():
+    task, released = ALFWorld.rewards["task"], ALFWorld.rewards["released"]
+    won, lost = [HandResult(1.0, success=True)], [HandResult(0.0, True)]
+    assert [task([], 1), task(won, 1), task(lost, 1)] == [0.0, 10.0, -10.0]
+    assert [released([], 1), released(won, 1), released(lost, 1)] == [0.0, 10.0, 0.0]
+    assert not ALFWorld(size="tiny").is_success(lost)
+    assert ALFWorld(size="tiny").is_success(won)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "options", "turns"),
+    [("v0", {}, 50), ("Meta-v0", {}, 30), ("Meta-v0", {"protocol": "paper"}, 10), ("Meta-v0", {"max_turns": 4}, 4)],
+)
+def test_limits(env_id, options, turns):
+    env = gym.make(f"mage/ALFWorld-{env_id}", size="tiny", **options)
+    _, info = env.reset(seed=0)
+    answers = 0
+    while not (info.get("timeout") or info.get("episode_end")):
+        _, _, done, _, info = env.step("<action>look</action>" if "Meta" in env_id else "look")
+        answers += 1
+        assert not info.get("success") or not done
+    assert (answers, info["timeout"], info["success"]) == (turns, True, False)
+
+
+@pytest.mark.parametrize(("protocol", "won", "lost"), [("adaptive", 10.0, -10.0), ("paper", 10.0, 0.0)])
+def test_a_meta_episode_plays_one_game(protocol, won, lost):
+    env = gym.make("mage/ALFWorld-Meta-v0", size="tiny", memory="none", protocol=protocol, max_turns=12)
+    first, info = env.reset(seed=11, options={"task": SIMPLE})
+    assert (info["task"], info["category"]) == (SIMPLE, "pick_and_place_simple")
+    start, returns, done = info["anchor"], [], False
+    moves = iter(())
+    while not done:
+        action = "look" if info["episode"] == 0 else next(moves)
+        _, reward, done, _, info = env.step(f"<action>{action}</action>")
+        assert info["task"] == SIMPLE
+        if info["episode_end"]:
+            returns.append(reward)
+            moves = iter(plan())
+            assert done or info["anchor"] == start
+    assert returns == ([lost, won, won] if protocol == "adaptive" else [lost, won])
+    assert "Your task is to" in first
+
+
+def test_the_task_stays_in_the_prompt_when_the_window_has_passed_it():
+    env = gym.make("mage/ALFWorld-Meta-v0", size="tiny")
+    prompt, _ = env.reset(seed=3)
+    for _ in range(20):
+        assert prompt.count("Your task is to: ") == 1
+        prompt, *_ = env.step("<action>look</action>")
+    assert "(5 earlier turns are not shown.)" in prompt
+
+
+def test_base_id_pays_one():
+    env = gym.make("mage/ALFWorld-v0", size="tiny")
+    _, info = env.reset(seed=0, options={"task": SIMPLE})
+    rewards = []
+    for command in plan():
+        assert info["metrics"]["plan_length"] == len(plan())
+        _, reward, done, _, info = env.step(command)
+        rewards.append(reward)
+    assert rewards == [0.0] * (len(rewards) - 1) + [1.0]
+    assert done
+    assert info["success"]
+    assert not info["timeout"]
+
+
+def test_garbage_spends_turns_and_never_raises():
+    env = gym.make("mage/ALFWorld-v0", size="tiny", disable_env_checker=True)
+    env.reset(seed=0)
+    for number in range(50):
+        _, reward, done, _, info = env.step(GARBAGE[number % len(GARBAGE)])
+        assert (reward, info["invalid_reason"], done) == (0.0, "invalid", number == 49)
+
+
+def test_prompts_speak_of_no_opponent():
+    prompt, _ = gym.make("mage/ALFWorld-Meta-v0", size="tiny").reset(seed=1)
+    assert "each starts from the same task" in prompt
+    assert "plays against you" not in prompt
+
+
+def test_pettingzoo_module():
+    from mage_envs.zoo import alfworld_v0
+
+    env = alfworld_v0.env(size="tiny")
+    env.reset(seed=0)
+    expert = make_opponent("alfworld/expert", make_game("ALFWorld", size="tiny"))
+    expert.reset(np.random.default_rng(0))
+    while not env.terminations["player_0"]:
+        env.step(expert.act(env.unwrapped.game.turn(0)))
+    assert env.rewards == {"player_0": 1.0}
+
+
+def test_a_match_of_one():
+    result = play_match(
+        ALFWorld(size="tiny"), [make_opponent("alfworld/expert", ALFWorld())], np.random.default_rng(0), hands=3
+    )
+    assert (result.returns == 1).all()
+
+
+# -- engines ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda game: pickle.loads(pickle.dumps(game))])
+def test_a_copy_has_the_options_and_its_own_engine(copied):
+    game = started(show_commands=False, task_types=[TASK_TYPES[0]])
+    other = copied(game)
+    assert other.task_id() is None
+    other.choose(SIMPLE)
+    other.reset(np.random.default_rng(0))
+    for command in plan()[:-1]:
+        other.apply(command)
+    assert game.metrics()["commands"] == 0
+    assert game.turn(0).legal_actions == ()
+    game.apply(plan()[0])
+    other.apply(plan()[-1])
+    assert other.won(0)
+    assert not game.won(0)
+
+
+def test_what_is_forgotten_gives_its_engine_back():
+    gc.collect()
+    game = started()
+    before = POOL.made
+    for number in range(9):
+        del game
+        game = started(f"train/tiny/pick_and_place_simple/{number % 3}")
+        game.apply("look")
+    assert POOL.made == before
+
+
+def test_hundreds_of_environments_in_one_process():
+    envs = [gym.make("mage/ALFWorld-v0", size="tiny", disable_env_checker=True) for _ in range(200)]
+    expected = {}
+    for number, env in enumerate(envs):
+        _, info = env.reset(seed=0, options={"task": f"train/tiny/pick_and_place_simple/{number % 4}"})
+        expected[number] = plan(info["task"])
+    for step in range(max(map(len, expected.values()))):
+        for number, env in enumerate(envs):
+            if step < len(expected[number]):
+                _, reward, done, _, _ = env.step(expected[number][step])
+                assert (reward, done) == (float(step + 1 == len(expected[number])), step + 1 == len(expected[number]))
+
+
+def test_a_reset_in_the_middle_starts_the_game_again():
+    game = started()
+    first = game.observe(0), game.legal_actions()
+    for command in plan()[:3]:
+        game.apply(command)
+    game.reset(np.random.default_rng(1))
+    assert (game.observe(0), game.legal_actions()) == first
+
+
+def test_asynchronous_environments():
+    """Each worker process has an engine of its own."""
+    envs = gym.make_vec(
+        "mage/ALFWorld-v0", num_envs=2, vectorization_mode="async", size="tiny",
+        vector_kwargs={"shared_memory": False},
+    )  # fmt: skip
+    try:
+        observations, _ = envs.reset(seed=[0, 1])
+        single, _ = gym.make("mage/ALFWorld-v0", size="tiny").reset(seed=1)
+        assert observations[1] == single
+        observations, rewards, *_ = envs.step(("look", "inventory"))
+        assert "You are not carrying anything." in observations[1]
+        assert rewards.tolist() == [0.0, 0.0]
+    finally:
+        envs.close()
+
+
+def test_written_games_play_the_same(tmp_path):
+    write_dataset(tmp_path, size="tiny", games_per_task=1, splits=("train",))
+    game = ALFWorld(data=tmp_path, task_types="pick_and_place_simple")
+    game.reset(np.random.default_rng(0))
+    assert game.observe(0) == started().observe(0)
+    for command in plan():
+        game.apply(command)
+    assert game.won(0)
+    assert game.metrics()["plan_length"] == len(plan())

@@ -1,0 +1,328 @@
+"""Pictures, images, and the window, through pygame on a display that nobody sees."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import warnings
+from itertools import pairwise, product
+
+import gymnasium as gym
+import numpy as np
+import pettingzoo
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.wrappers import HumanRendering, RenderCollection
+
+from mage_envs import TextGame, make_game
+from mage_envs.drawing import Block, Disc, Picture, Stroke, kuhn, paint, sokoban, tictactoe
+from mage_envs.drawing.lettering import _GLYPHS, lettered
+from mage_envs.env import TextGameEnv
+from mage_envs.games.kuhn_poker import deals
+from mage_envs.games.sokoban import parse_board
+from mage_envs.games.tictactoe import root, winner
+from tests.contract import inner_wrapper
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # PettingZoo's own tests import its old registry
+    from pettingzoo.test import render_test
+
+GAMES = ("KuhnPoker", "Sokoban", "TicTacToe")
+BLACK, WHITE = (0, 0, 0), (255, 255, 255)
+
+
+@pytest.fixture(autouse=True)
+def _no_display(monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+
+
+# -- shapes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("shape", "area"), [
+    (Disc(30.3, 29.6, 20, WHITE), math.pi * 400),
+    (Block(8.5, 10.25, 40, 30, WHITE), 1200),
+    (Block(8.5, 10.25, 40, 30, WHITE, corner=10), 1200 - (4 - math.pi) * 100),
+    (Stroke(((15, 15), (45, 45)), 8, WHITE), math.dist((15, 15), (45, 45)) * 8 + math.pi * 16),
+    (Stroke(((20.2, 20.7), (20.2, 20.7)), 12, WHITE), math.pi * 36),
+])  # fmt: skip
+def test_a_shape_covers_its_area(shape, area):
+    image = paint(Picture(60, 60, BLACK, (shape,)))
+    assert image.shape == (60, 60, 3)
+    assert image.dtype == np.uint8
+    assert image[..., 0].sum() / 255 == pytest.approx(area, rel=0.02)
+
+
+def test_opacity_mixes_and_edges_fade():
+    half = paint(Picture(20, 20, (100, 0, 0), (Block(0, 0, 20, 20, (200, 100, 50), opacity=0.5),)))
+    assert half[10, 10].tolist() == [150, 50, 25]
+    row = paint(Picture(60, 9, BLACK, (Block(-40, -40, 70, 90, WHITE, blur=20),)))[4, :, 0].astype(int)
+    assert (row[0], row[59]) == (255, 0)
+    assert all(left >= right for left, right in pairwise(row))
+    assert 120 < row[29] < 140
+
+
+def test_shapes_outside_of_the_picture_are_cut():
+    nothing = paint(Picture(10, 10, BLACK, (Disc(-50, 5, 9, WHITE), Block(5, 30, 4, 4, WHITE), Disc(5, -90, 3, WHITE))))
+    assert not nothing.any()
+    assert paint(Picture(10, 10, BLACK, (Disc(0, 0, 30, WHITE),))).all()
+
+
+@pytest.mark.parametrize("character", sorted(_GLYPHS))
+def test_each_glyph_is_drawn_in_its_box(character):
+    strokes = tuple(lettered(character.lower(), 30, 30, 36, WHITE))
+    image = paint(Picture(60, 60, BLACK, strokes))[..., 0]
+    rows, columns = np.nonzero(image)
+    assert image.max() == 255
+    assert 8 <= rows.min() <= rows.max() < 59
+    assert abs((columns.min() + columns.max() + 1) / 2 - 30) <= 1
+
+
+def test_glyphs_differ_and_an_unknown_one_is_told():
+    images = {paint(Picture(60, 60, BLACK, tuple(lettered(c, 30, 30, 36, WHITE)))).tobytes() for c in _GLYPHS}
+    assert len(images) == len(_GLYPHS)
+    with pytest.raises(ValueError, match="There is no glyph for '√'"):
+        list(lettered("√", 0, 0, 10, WHITE))
+
+
+# -- games -----------------------------------------------------------------------------------------------------
+
+
+def nodes(start):
+    found, waiting = [], [start]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += found[-1].children.values()
+    return found
+
+
+@pytest.mark.parametrize("reveal", ["showdown", "always"])
+def test_kuhn_shows_what_the_seat_may_see_and_no_more(reveal):
+    game = make_game("KuhnPoker", reveal=reveal)
+    pictures: dict[str, set[Picture]] = {}
+    for root_node, player in product(deals(reveal == "always"), (0, 1)):
+        for node in nodes(root_node):
+            game.start(node)
+            pictures.setdefault(game.observe(player), set()).add(game.picture(player))
+    assert all(len(same) == 1 for same in pictures.values()), "a picture tells what the text does not"
+    told = [next(iter(same)) for text, same in pictures.items() if "The opponent had" in text]
+    assert len(told) == len(set(told)) == (60 if reveal == "always" else 36)
+
+
+def test_kuhn_counts_the_chips():
+    def chips(picture):
+        return sum(1 for shape in picture.shapes if isinstance(shape, Disc) and shape.radius == 14 and shape.blur == 1)
+
+    assert chips(kuhn.hand("Q", None, (), None, "", first=True)) == 2
+    assert chips(kuhn.hand("Q", None, ((True, "check"), (False, "bet")), None, "", first=True)) == 3
+    assert chips(kuhn.hand("Q", "J", ((False, "bet"), (True, "call")), True, "", first=False)) == 4
+
+
+def test_tictactoe_marks_the_winning_line():
+    game = make_game("TicTacToe")
+    for board in ("XOOXX.O.X", "XXXOO....", "XOX.OX.O."):
+        node = next(node for node in nodes_by_play(root(), board))
+        game.start(node)
+        won = winner(board)
+        for player in (0, 1):
+            picture = game.picture(player)
+            lit = [s for s in picture.shapes if isinstance(s, Block) and s.colour == tictactoe.TILE_WON]
+            assert len(lit) == 3
+            assert picture.shapes != game.picture(1 - player).shapes, "one is told of a win, the other of a loss"
+        assert won is not None
+    game.start(root())
+    assert not [s for s in game.picture(0).shapes if isinstance(s, Block) and s.colour == tictactoe.TILE_WON]
+
+
+def nodes_by_play(node, board):
+    """The node of `board`, reached by filling its marks in turn."""
+    from mage_envs.games.tictactoe import ACTIONS
+
+    marks = {mark: [i for i, at in enumerate(board) if at == mark] for mark in "XO"}
+    for index in range(len(marks["X"]) + len(marks["O"])):
+        node = node.children[ACTIONS[marks["XO"[index % 2]][index // 2]]]
+    yield node
+
+
+def test_sokoban_colours_its_cells():
+    rows = ("# # # # # #", "# P X _ _ #", "# _ √ O _ #", "# _ _ # # #", "# # # # # #")
+    level = parse_board("\n".join(f"Row {number}: {row}" for number, row in enumerate(rows, 1)))
+    image = paint(sokoban.board(level, level.boxes, level.player))
+    assert image.shape == (5 * sokoban.CELL, 6 * sokoban.CELL, 3)
+
+    def at(row, column, across=0.5, down=0.5):
+        return tuple(image[int((row + down) * sokoban.CELL), int((column + across) * sokoban.CELL)])
+
+    assert at(1, 4, 0.5, 0.7) in sokoban.FLOOR
+    assert at(2, 3) == sokoban.TARGET
+    assert at(1, 2, 0.2, 0.5) == sokoban.CRATE[1]
+    assert at(2, 2, 0.2, 0.5) == sokoban.PLACED[1]
+    assert at(1, 1, 0.5, 0.75) == sokoban.SKIN
+    assert at(4, 5) == sokoban.NIGHT, "a wall that touches no floor is left dark"
+    empty = paint(sokoban.board(level._replace(targets=0), 0, 0))
+    assert (image != empty).any()
+
+
+def test_the_player_on_a_target_looks_otherwise():
+    game = make_game("Sokoban")
+    game.reset(np.random.default_rng(0))
+    level = game.room.level
+    on = next(1 << cell for cell in range(36) if level.targets >> cell & 1)
+    off = next(1 << cell for cell in range(36) if (level.floor & ~level.targets) >> cell & 1)
+    rings = [
+        [s for s in sokoban.board(level, level.boxes, cell).shapes if isinstance(s, Disc) and s.radius == 29]
+        for cell in (on, off)
+    ]
+    assert [len(found) for found in rings] == [1, 0]
+
+
+# -- environments ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*For Box (action|observation) spaces.*")
+@pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version.*")
+@pytest.mark.parametrize("env_id", [f"mage/{game}-{kind}v0" for game in GAMES for kind in ("", "Meta-")])
+def test_gymnasiums_own_render_check(env_id):
+    env = gym.make(env_id)
+    assert env.metadata["render_modes"] == ["ansi", "rgb_array", "human"]
+    check_env(inner_wrapper(env) if "Meta" in env_id else env.unwrapped)
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_pettingzoos_own_render_test(game):
+    pettingzoo_env = pettingzoo.make("aec", f"mage/{game}-v0")
+    assert pettingzoo_env.metadata["render_modes"] == ["ansi", "rgb_array", "human"]
+    render_test(lambda render_mode: pettingzoo.make("aec", f"mage/{game}-v0", render_mode=render_mode))
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_the_same_seed_draws_the_same_bytes_in_any_process(game):
+    script = (
+        "import hashlib, gymnasium as gym, mage_envs\n"
+        f"env = gym.make('mage/{game}-v0', render_mode='rgb_array')\n"
+        "info = env.reset(seed=5)[1]\n"
+        "print(hashlib.sha256(env.render().tobytes() + env.render().tobytes()).hexdigest())\n"
+    )
+    digests = {
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True,
+                       env={"PYTHONHASHSEED": seed, "PATH": "", "PYTHONPATH": "."}).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert len(digests) == 1
+    assert len(digests.pop()) == 65
+
+
+def surface():
+    pygame = pytest.importorskip("pygame")
+    return pygame.surfarray.array3d(pygame.display.get_surface()).swapaxes(0, 1)
+
+
+@pytest.mark.parametrize("env_id", ["mage/KuhnPoker-v0", "mage/KuhnPoker-Meta-v0", "mage/Sokoban-v0"])
+def test_the_window_follows_reset_and_step_and_closes(env_id):
+    import pygame
+
+    seen, drawn = gym.make(env_id, render_mode="human"), gym.make(env_id, render_mode="rgb_array")
+    for env in (seen, drawn):
+        env.reset(seed=3)
+    assert (surface() == drawn.render()).all()
+    first = drawn.render()
+    info = drawn.get_wrapper_attr("game").legal_actions() if "Meta" not in env_id else ("check", "fold")
+    action = info[0]
+    for env in (seen, drawn):
+        env.step(f"<action>{action}</action>" if "Meta" in env_id else action)
+    assert (surface() == drawn.render()).all()
+    assert seen.render() is None
+    assert first.shape == drawn.render().shape
+    seen.close()
+    assert not pygame.display.get_init()
+    seen.close()
+    seen.reset(seed=3)
+    assert (surface() == first).all()
+    seen.close()
+
+
+def test_human_and_image_modes_play_the_same_hands():
+    pytest.importorskip("pygame")
+    texts = []
+    for mode in ("human", "rgb_array"):
+        env = gym.make("mage/KuhnPoker-v0", render_mode=mode)
+        texts.append([env.reset(seed=seed)[0] for seed in (1, 2, 3)])
+        env.close()
+    assert texts[0] == texts[1]
+
+
+def test_a_reflection_shows_the_finished_hand_and_before_the_first_there_is_nothing():
+    env = gym.make("mage/KuhnPoker-Meta-v0", render_mode="rgb_array", opponent="kuhn/passive", seat="first")
+    with pytest.raises(gym.error.ResetNeeded, match=r"reset\(\)"):
+        env.unwrapped.render()
+    env.reset(seed=0)
+    before = env.render()
+    _, _, _, _, info = env.step("<action>bet</action>")
+    assert (info["phase"], info["episode_end"]) == ("reflect", True)
+    game = env.unwrapped.game
+    assert game.current_player() is None
+    assert (env.render() == paint(game.picture(0))).all()
+    assert (env.render() != before).any()
+    env.step("<remark>it folds</remark>")
+    assert game.current_player() == 0
+    assert (env.render() == paint(game.picture(0))).all()
+
+
+class Countdown(TextGame):
+    """A game of text alone: says 3, 2, 1."""
+
+    name = "Countdown"
+    num_players = 1
+    rules = "Count down from 3."
+
+    def reset(self, rng):
+        self.left = 3
+
+    def current_player(self):
+        return 0 if self.left else None
+
+    def legal_actions(self):
+        return (str(self.left),) if self.left else ()
+
+    def observe(self, player):
+        return f"{self.left} to go"
+
+    def apply(self, action):
+        self.left -= 1
+
+    def returns(self):
+        return (0.0,)
+
+
+def test_a_game_without_a_picture_does_not_pretend():
+    game = Countdown()
+    env = TextGameEnv(game, None, render_mode="ansi")
+    assert env.metadata["render_modes"] == ["ansi"]
+    for mode in ("rgb_array", "human"):
+        with pytest.raises(ValueError, match=rf"render_mode='{mode}': Countdown has no picture, only text: "):
+            TextGameEnv(game, None, render_mode=mode)
+    with pytest.raises(ValueError, match=r"^render_mode='hologram': choose one of: None, 'ansi'.$"):
+        TextGameEnv(game, None, render_mode="hologram")
+    with pytest.raises(TypeError, match="has no picture"):
+        game.picture(0)
+
+
+def test_without_pygame_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    for env_id in ("mage/Sokoban-v0", "mage/Sokoban-Meta-v0"):
+        with pytest.raises(ImportError, match=r'pip install -e "\.\[render\]"'):
+            gym.make(env_id, render_mode="human")
+    assert gym.make("mage/Sokoban-v0", render_mode="rgb_array").reset(seed=0)
+
+
+def test_gymnasiums_wrappers_take_the_images():
+    env = RenderCollection(gym.make("mage/Sokoban-Meta-v0", render_mode="rgb_array"))
+    assert env.metadata["render_fps"] == 4
+    env.reset(seed=0)
+    env.step("<action>up, left</action>")
+    assert [frame.shape for frame in env.render()] == [(384, 384, 3)] * 2
+    shown = HumanRendering(gym.make("mage/TicTacToe-v0", render_mode="rgb_array"))
+    shown.reset(seed=0)
+    assert surface().any()
+    shown.close()

@@ -1,0 +1,155 @@
+"""What callers may do and may not, and what Gymnasium's own vector environments do with our ids."""
+
+import copy
+import re
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+import mage_envs
+from mage_envs.vector import LoopVectorEnv
+from tests.vector.compare import assert_same, ours
+
+
+@pytest.mark.parametrize("game", mage_envs.list_games())
+@pytest.mark.parametrize("kind", ["v0", "Meta-v0"])
+def test_every_id_has_a_vector_form(game, kind):
+    spec = gym.spec(f"mage/{game}-{kind}")
+    assert spec.vector_entry_point
+    assert gym.envs.registration.EnvSpec.from_json(spec.to_json()) == spec
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_made_by_id_spec_and_mode(mode):
+    envs = gym.make_vec("mage/KuhnPoker-v0", num_envs=2, autoreset_mode=mode, opponent="cfr:50")
+    assert envs.metadata["autoreset_mode"] is mode
+    again = gym.make_vec(envs.spec)
+    assert (again.num_envs, again.autoreset_mode) == (2, mode)
+    assert_same(envs.reset(seed=1), again.reset(seed=1))
+    assert_same(envs.step(["bet", "check"]), again.step(["bet", "check"]))
+    named = gym.make_vec("mage/KuhnPoker-v0", num_envs=2, vectorization_mode="vector_entry_point", opponent="cfr:50")
+    assert named.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+
+
+def test_spaces_hold_what_is_seen():
+    envs = ours("mage/TicTacToe-v0", 3, "NextStep", opponent="minimax")
+    texts, _ = envs.reset(seed=0)
+    assert texts in envs.observation_space
+    assert envs.action_space.sample() in envs.action_space
+    assert envs.step(envs.action_space.sample())[4]["invalid_reason"].tolist() == ["invalid"] * 3
+    arrays = [np.array(["2 2", "(1, 1)", "nine"]), np.array(["2 2", "(1, 1)", "nine"], dtype=object)]
+    for actions in arrays:
+        envs.reset(seed=0)
+        assert envs.step(actions)[4]["invalid_reason"].tolist() == [None, None, "invalid"]
+
+
+@pytest.mark.parametrize("opponent", ["kuhn/nash", "uniform"])
+def test_what_is_refused(opponent):
+    envs = ours("mage/KuhnPoker-v0", 2, "Disabled", opponent=opponent)
+    with pytest.raises(gym.error.ResetNeeded, match="Nothing was started"):
+        envs.step(["bet", "bet"])
+    with pytest.raises(gym.error.ResetNeeded, match="The first reset must be one of all environments"):
+        envs.reset(options={"reset_mask": np.array([True, False])})
+    with pytest.raises(ValueError, match="seed must be an int or a list of 2, one per environment, not of 3"):
+        envs.reset(seed=[1, 2, 3])
+    envs.reset(seed=0)
+    with pytest.raises(ValueError, match="one action per environment: 2, not 1"):
+        envs.step(["bet"])
+    for mask, kind in (([True, False], TypeError), (np.array([1, 0]), TypeError),
+                       (np.array([True]), ValueError), (np.array([False, False]), ValueError)):  # fmt: skip
+        with pytest.raises(kind, match="options\\['reset_mask'\\] must"):
+            envs.reset(options={"reset_mask": mask})
+    with pytest.raises(ValueError, match=re.escape("unknown keys ['sead']")):
+        envs.reset(options={"sead": 1})
+    ended = np.zeros(2, dtype=bool)
+    envs.reset(seed=0)
+    while not ended.any():
+        _, _, ended, _, _ = envs.step(["check", "nonsense"])
+    with pytest.raises(gym.error.ResetNeeded, match="Environments 0 are over and autoreset is disabled"):
+        envs.step(["check", "check"])
+    envs.close()
+    with pytest.raises(gym.error.ClosedEnvironmentError):
+        envs.step(["check", "check"])
+
+
+class OneHand:
+    """An opponent that remembers within a hand, so that it cannot play two at once."""
+
+    def __init__(self):
+        self.seen = 0
+
+    def reset(self, rng):
+        self.seen = 0
+
+    def act(self, turn):
+        self.seen += 1
+        return turn.legal_actions[self.seen % len(turn.legal_actions)]
+
+
+class NoCopies(OneHand):
+    def __deepcopy__(self, memo):
+        raise TypeError("there is only one")
+
+
+def test_an_opponent_given_as_an_object_is_copied():
+    mine = OneHand()
+    envs = ours("mage/TicTacToe-v0", 3, "NextStep", opponent=mine, seat="first")
+    assert isinstance(envs, LoopVectorEnv)
+    single = gym.make("mage/TicTacToe-v0", opponent=copy.deepcopy(mine), seat="first")
+    texts, infos = envs.reset(seed=0)
+    assert (texts[1], infos["legal_actions"][1]) == (single.reset(seed=1)[0], single.reset(seed=1)[1]["legal_actions"])
+    for action in ("(1, 1)", "(2, 2)"):
+        assert set(envs.step([action] * 3)[0]) == {single.step(action)[0]}
+    assert mine.seen == 0
+    with pytest.raises(TypeError, match="there is only one.*; give the opponent by name, or as 'module:Class'"):
+        ours("mage/TicTacToe-v0", 2, "NextStep", opponent=NoCopies())
+
+
+def test_render():
+    envs = ours("mage/KuhnPoker-v0", 2, "NextStep", render_mode="ansi")
+    assert envs.render_mode == "ansi"
+    assert envs.reset(seed=0)[0] == envs.render()
+
+
+@pytest.mark.parametrize("env_id", ["mage/KuhnPoker-v0", "mage/Sokoban-v0", "mage/KuhnPoker-Meta-v0"])
+def test_gymnasiums_vector_wrappers(env_id):
+    vector = gym.wrappers.vector
+    envs = gym.make_vec(env_id, num_envs=3, max_turns=2)
+    # Meta ids use the wrapper's usual key, `episode`, for the index of the episode.
+    envs = vector.DictInfoToList(vector.RecordEpisodeStatistics(envs, stats_key="statistics"))
+    envs.reset(seed=0)
+    lengths = []
+    for _ in range(12):
+        infos = envs.step(["up"] * 3)[4]
+        lengths += [int(info["statistics"]["l"]) for info in infos if "statistics" in info]
+    assert lengths
+    assert set(lengths) == ({2} if "Meta" not in env_id else {8})
+
+
+# -- Gymnasium's AsyncVectorEnv --------------------------------------------------------------------------------
+
+
+def asynchronous(**options):
+    return gym.make_vec(
+        "mage/KuhnPoker-v0", num_envs=2, vectorization_mode="async", opponent="kuhn/soft-station",
+        vector_kwargs={"context": "spawn", **options},
+    )  # fmt: skip
+
+
+def test_shared_memory_is_refused_with_the_remedy():
+    """Text of any length has no place in shared memory. Gymnasium's own `Text` space would show constant text."""
+    with pytest.raises(ValueError, match="shared_memory=False"):
+        asynchronous()
+
+
+def test_without_shared_memory_it_shows_the_same():
+    envs = asynchronous(shared_memory=False)
+    mine = ours("mage/KuhnPoker-v0", 2, "NextStep", opponent="kuhn/soft-station")
+    try:
+        assert_same(envs.reset(seed=3), mine.reset(seed=3))
+        for action in ("bet", "call", "check"):
+            assert_same(envs.step([action] * 2), mine.step([action] * 2))
+    finally:
+        envs.close()

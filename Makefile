@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo demo-reflect demo-seeds test test-long lint bench clean
+.PHONY: demo demo-reflect demo-seeds test test-long lint bench peers clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.demo
@@ -22,6 +22,10 @@ demo-seeds: $(VENV)/.runtime
 
 bench: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.vector_speed
+
+peers: $(VENV)/.runtime
+	$(BIN)/python -m benchmarks.peers
 
 test: $(VENV)/.develop
 	tests/system_packages.sh "$(LEAVE_OUT)"
@@ -49,8 +53,11 @@ $(VENV)/.runtime: $(VENV)/.python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all]"
 	@touch $@
 
+# The planner behind ALFWorld is built here; its build calls a bare `python`.
 $(VENV)/.develop: $(VENV)/.runtime
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,dev,gym-sokoban]"
+	tests/system_packages.sh --compiler
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt \
+	  -e ".[all,dev,gym-sokoban,alfworld]"
 	@touch $@
 
 clean:

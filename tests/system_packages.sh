@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the system packages that the tests need, through apt-get where that is allowed.
-# Usage: system_packages.sh "parts to leave out"   |   system_packages.sh --venv PYTHON
+# Usage: system_packages.sh "parts to leave out"   |   system_packages.sh --venv PYTHON   |   system_packages.sh --compiler
 set -u
 
 install() {  # install PACKAGE WHY
@@ -14,6 +14,11 @@ install() {  # install PACKAGE WHY
 if [ "${1:-}" = "--venv" ]; then
   version=$("$2" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
   install "python$version-venv" "$2 cannot make virtual environments"
+  exit 0
+fi
+
+if [ "${1:-}" = "--compiler" ]; then
+  command -v g++ >/dev/null 2>&1 && command -v make >/dev/null 2>&1 || install build-essential "ALFWorld's planner is built from source"
   exit 0
 fi
 

@@ -1,0 +1,195 @@
+"""`python -m benchmarks.peers`: how fast we are beside gym-sokoban, TextArena, GEM and OpenSpiel's Python bot.
+
+Each peer is installed from the package index into a virtual environment of its own. Every figure is a CPU time inside
+the side's own process; the sides take turns, so that a loaded machine slows all: trust the ratios more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.peers.sides import OURS, PEERS, Child, Side, Unavailable, interpreter
+from trainer.saved import write_atomically
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing that is measured on every side that has it."""
+
+    key: str
+    """Its name in `child.SUBJECTS`."""
+    name: str
+    unit: str
+    figure: str = "rate"
+    """`rate` (more is better) or `p50` (less is)."""
+    scale: float = 1.0
+    """What a figure is multiplied with, to be in `unit`."""
+
+
+ROWS = (
+    Row("tictactoe", "Tic-Tac-Toe, steps", "per second"),
+    Row("kuhn", "Kuhn Poker, steps", "per second"),
+    Row("sokoban-moves", "Sokoban, moves without resets", "per second"),
+    Row("sokoban-play", "Sokoban, moves with resets", "per second"),
+    Row("sokoban-reset-6", "Sokoban, reset, 6x6, 2 boxes", "ms, median", "p50", 1e3),
+    Row("sokoban-reset-10", "Sokoban, reset, 10x10, 4 boxes", "ms, median", "p50", 1e3),
+    Row("mcts", "MCTS, 100 simulations, moves", "per second"),
+)
+NOTE = """\
+CPU seconds of each side's own process, medians over rounds in which the sides take turns. A step of ours is the
+learner's move through gym.make with its default wrappers, with the opponent's reply and the resets; TextArena's is one
+player's move, with its environment made anew for each episode. Sokoban: one random move a step, episodes of up to 100
+moves, 6x6 with 2 boxes; only our rooms have a chosen length of the shortest solution. gym-sokoban makes its smallest
+image, then the board's text is put together.
+"""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What one side reached in one row."""
+
+    row: str
+    side: str
+    value: float | None
+    """In the row's unit; None where there is nothing to measure."""
+    units: float = 0.0
+    """How many steps, moves or resets were done in all."""
+    missing: str = ""
+    """Why there is no value."""
+
+
+def times_as_fast(row: Row, ours: Figure, theirs: Figure) -> float | None:
+    """How many times as fast as a peer we are."""
+    if not ours.value or not theirs.value:
+        return None
+    return ours.value / theirs.value if row.figure == "rate" else theirs.value / ours.value
+
+
+def measure(
+    rows: Sequence[Row], children: Mapping[Side, Child], rounds: int, seconds: float, limit: float
+) -> list[Figure]:
+    """Every row on every side, the sides in turn; a side that fails in a row is not asked again in that row."""
+    figures = []
+    for row in rows:
+        sys.stderr.write(f"measuring: {row.name}\n")
+        found: dict[Side, list[float]] = {side: [] for side in children}
+        units, missing = dict.fromkeys(children, 0.0), dict.fromkeys(children, "")
+        for _ in range(rounds):
+            for side, child in children.items():
+                if missing[side]:
+                    continue
+                try:
+                    reply = child.ask(row.key, seconds, limit)
+                except Unavailable as error:
+                    missing[side] = str(error)
+                    continue
+                found[side].append(float(reply[row.figure]) * row.scale)
+                units[side] += float(reply["units"])
+        for side, values in found.items():
+            value = statistics.median(values) if values else None
+            figures.append(Figure(row.key, side.name, value, units[side], "" if values else missing[side]))
+    return figures
+
+
+def number(value: float) -> str:
+    """A value with three significant digits, or none after the point."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def table(rows: Sequence[Row], figures: Sequence[Figure], failed: Mapping[str, str]) -> str:
+    """The figures as a Markdown table, a line per row and peer; sides that could not be set up in a line each."""
+    lines = [
+        "| what | unit | ours | peer | its figure | we are so many times as fast |",
+        "|---|---|---:|---|---:|---:|",
+    ]
+    for row in rows:
+        ours, *others = [figure for figure in figures if figure.row == row.key]
+        shown = [figure for figure in others if figure.missing != "it has no such game"]
+        for other in shown or others[:1] or [ours]:
+            own = number(ours.value) if ours.value else f"n/a: {ours.missing}"
+            its = f"{number(other.value)} ({number(other.units)} done)" if other.value else f"n/a: {other.missing}"
+            ratio = times_as_fast(row, ours, other)
+            lines.append(
+                f"| {row.name} | {row.unit} | {own} | {other.side} | {its} | {number(ratio) if ratio else ''} |"
+            )
+    lines += [f"\n{name}: n/a, {reason}." for name, reason in failed.items()]
+    return "\n".join(lines) + "\n"
+
+
+def as_json(figures: Sequence[Figure], failed: Mapping[str, str]) -> str:
+    """Everything that was measured, and where."""
+    machine = {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
+    content = {**machine, "failed": dict(failed), "figures": [asdict(figure) for figure in figures]}
+    return json.dumps(content, indent=1) + "\n"
+
+
+def compare(
+    peers: Sequence[Side], rows: Sequence[Row], folder: Path, rounds: int, seconds: float, limit: float
+) -> tuple[list[Figure], dict[str, str]]:
+    """Sets the peers up under `folder` and measures; the figures, and why which peers are left out."""
+    failed: dict[str, str] = {}
+    with ExitStack() as stack:
+        children = {OURS: stack.enter_context(Child(OURS, interpreter(OURS, folder)))}
+        for side in peers:
+            sys.stderr.write(f"setting up: {side.name}\n")
+            try:
+                children[side] = stack.enter_context(Child(side, interpreter(side, folder)))
+            except Unavailable as error:
+                failed[side.name] = str(error)
+        return measure(rows, children, rounds, seconds, limit), failed
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures and prints the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
+    keys, row_keys = [side.key for side in PEERS], [row.key for row in ROWS]
+    parser.add_argument("--peers", nargs="+", choices=keys, default=keys, metavar="PEER", help=", ".join(keys))
+    parser.add_argument(
+        "--rows", nargs="+", choices=row_keys, default=row_keys, metavar="ROW", help=", ".join(row_keys)
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="how often the sides take turns in a row (3)")
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, help="CPU time of one measurement, if it is divisible (1)"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=120.0, help="seconds after which a measurement is given up (120)"
+    )
+    parser.add_argument("--cache", type=Path, metavar="FOLDER", help="where the environments are made (a fresh folder)")
+    parser.add_argument("--keep", action="store_true", help="keep the environments for the next run with --cache")
+    parser.add_argument("--save", type=Path, nargs="?", const=Path("benchmarks/results"), metavar="FOLDER",
+                        help="also write peers.json and peers.md there (benchmarks/results)")  # fmt: skip
+    chosen = parser.parse_args(arguments)
+    folder = chosen.cache or Path(tempfile.mkdtemp(prefix="mage-peers-"))
+    peers = [side for side in PEERS if side.key in chosen.peers]
+    rows = [row for row in ROWS if row.key in chosen.rows]
+    try:
+        figures, failed = compare(peers, rows, folder, chosen.rounds, chosen.seconds, chosen.limit)
+    finally:
+        if chosen.keep:
+            sys.stderr.write(f"The environments stay in {folder}\n")
+        else:
+            for side in peers:
+                shutil.rmtree(folder / side.key, ignore_errors=True)
+            if chosen.cache is None:
+                folder.rmdir()
+    text = table(rows, figures, failed)
+    print(f"{text}\n{NOTE}", end="")
+    if chosen.save is not None:
+        write_atomically(chosen.save / "peers.json", as_json(figures, failed))
+        write_atomically(chosen.save / "peers.md", f"# Beside other projects\n\n{text}\n{NOTE}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -51,6 +51,7 @@ class Worker:
         theirs.close()  # so that the pipe breaks when the process dies
         self.alive = True
         self._number = _READY
+        self._sender: threading.Thread | None = None
 
     def restart(self) -> None:
         """Replaces a dead process; its environments are new ones. Raises what prevents that, perhaps WorkerFailure."""
@@ -66,7 +67,8 @@ class Worker:
         """Sends a request; `answers` has the answer. Never blocks, whatever the worker does."""
         self._number += 1
         message = pickle.dumps((self._number, request, arguments))
-        threading.Thread(target=_send, args=(self.connection, message), daemon=True).start()
+        self._sender = threading.Thread(target=_send, args=(self.connection, message), daemon=True)
+        self._sender.start()
 
     def take(self) -> tuple[bool, Any]:
         """(whether it is the answer to the last request, the answer); what is left of older requests is passed over.
@@ -80,6 +82,8 @@ class Worker:
         """Kills the process, if it still runs, and says why it is dead."""
         self.process.kill()
         self.process.join()
+        if self._sender is not None:
+            self._sender.join()  # the pipe is broken now; closed under its hands, it would raise something else
         self.connection.close()
         self.process.close()
         self.alive = False

@@ -36,6 +36,8 @@ class Turn(NamedTuple):
     """Index of the episode in the meta-episode (0 outside of one)."""
     history: tuple[str, ...] = ()
     """All actions so far, by all players, in games of perfect information; else empty."""
+    task: str | None = None
+    """Id of the task that is played, in games that tell it (as `info["task"]` does); no prompt shows it."""
 
 
 class Policy(Protocol):

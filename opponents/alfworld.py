@@ -1,7 +1,7 @@
-"""The expert of ALFWorld: plays from the text alone, as a learner would. It takes the learner's own seat.
+"""Reference players of ALFWorld, for the learner's own seat: an oracle that is told the plan, and an expert.
 
-It looks for the object where such objects may be, what costs least first, then does to it what the task says. In the
-later episodes of a meta-episode it remembers where things were.
+The expert plays from the text alone, as a learner would. It looks for the object where such objects may be, what costs
+least first, then does to it what the task says. In the later episodes of a meta-episode it remembers where things were.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mage_envs.core import Turn
+from mage_envs.core import TextGame, Turn
+from mage_envs.games.alfworld.game import ALFWorld
 from mage_envs.games.alfworld.scenes import affordances
 from opponents.registry import register_opponent
 
@@ -258,3 +259,26 @@ def _keepers(kind: str) -> frozenset[str]:
     holds = {place.lower(): tuple(map(str.lower, things)) for place, things in affordances().holds.items()}
     found = frozenset(place for place, things in holds.items() if kind in things)
     return found or frozenset(holds) - _openable()
+
+
+@register_opponent("alfworld/oracle", games=("ALFWorld",), needs_game=True)
+class ALFWorldOracle:
+    """Carries out the shortest plan of the game whose id the turn tells, `look` where none is known."""
+
+    deterministic = True
+
+    def __init__(self, game: TextGame) -> None:
+        if not isinstance(game, ALFWorld):
+            raise TypeError(f"alfworld/oracle plays ALFWorld, not {game.name}.")
+        self._game = game
+        self._left: list[str] | None = None
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Starts an episode."""
+        self._left = None
+
+    def act(self, turn: Turn) -> str:
+        if self._left is None:
+            plan = None if turn.task is None else self._game.plan(turn.task)
+            self._left = list(plan or ())[::-1]
+        return self._left.pop() if self._left else "look"

@@ -55,8 +55,8 @@ class GameSource(Protocol):
         """The game, as what its file holds, or its file."""
         ...
 
-    def plan_length(self, task_id: str) -> int | None:
-        """Commands of a shortest plan, None where none is known."""
+    def plan(self, task_id: str) -> tuple[str, ...] | None:
+        """The commands of a shortest plan, None where none is known."""
         ...
 
 
@@ -87,8 +87,8 @@ class MadeGames:
     def load(self, task_id: str) -> Mapping[str, object]:
         return _made(task_id).data()
 
-    def plan_length(self, task_id: str) -> int:
-        return len(_made(task_id).walkthrough)
+    def plan(self, task_id: str) -> tuple[str, ...]:
+        return tuple(_made(task_id).walkthrough)
 
 
 @lru_cache(maxsize=64)
@@ -136,9 +136,9 @@ class GameFiles:
     def load(self, task_id: str) -> Path:
         return self._folder / task_id / GAME_FILE
 
-    def plan_length(self, task_id: str) -> int | None:
+    def plan(self, task_id: str) -> tuple[str, ...] | None:
         path = self.load(task_id)
-        return _plan_length(path, path.stat().st_mtime_ns)
+        return _plan(path, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=64)
@@ -153,11 +153,11 @@ def _ids(entries: tuple[Entry, ...], task_types: tuple[str, ...]) -> tuple[str, 
 
 
 @lru_cache(maxsize=4096)
-def _plan_length(path: Path, saved_at: int) -> int | None:
+def _plan(path: Path, saved_at: int) -> tuple[str, ...] | None:
     """For the file as it was at the time stamp `saved_at`."""
     game = read_game(path)
     try:
-        return len(shortest_plan(game.problem, game.grammar))
+        return shortest_plan(game.problem, game.grammar)
     except NoPlan:
         return None
 

@@ -175,7 +175,7 @@ class ALFWorld(TextGame):
         return "\n> ".join((self._first, *self._commands))
 
     def turn(self, player: int, episode: int = 0) -> Turn:
-        turn = super().turn(player, episode)
+        turn = super().turn(player, episode)._replace(task=self._task)
         return turn if self._shows else turn._replace(legal_actions=())
 
     def canonical(self, action: str) -> str:
@@ -205,8 +205,12 @@ class ALFWorld(TextGame):
     def metrics(self) -> dict[str, float]:
         """`commands`: carried out so far; `plan_length`: of a shortest plan, left out where none is known."""
         found = {"commands": float(len(self._commands))}
-        length = None if self._task is None else self._source.plan_length(self._task)
-        return found if length is None else {**found, "plan_length": float(length)}
+        plan = None if self._task is None else self.plan(self._task)
+        return found if plan is None else {**found, "plan_length": float(len(plan))}
+
+    def plan(self, task_id: str) -> tuple[str, ...] | None:
+        """The commands of a shortest plan for a game, None where none is known."""
+        return self._source.plan(task_id)
 
 
 def _rebuilt(game: type[ALFWorld], options: Mapping[str, Any]) -> ALFWorld:

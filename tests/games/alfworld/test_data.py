@@ -70,7 +70,7 @@ def test_a_written_game_is_the_made_one(root):
     game = make_game("train", "tiny", "pick_and_place_simple", 1)
     path = root / "json_2.1.1" / "train" / game.folder / "game.tw-pddl"
     assert json.loads(path.read_text()) == game.data()
-    assert files(root).plan_length(game.folder) == len(game.walkthrough)
+    assert len(files(root).plan(game.folder)) == len(game.walkthrough)
 
 
 def test_writing_again_changes_nothing(root):

@@ -1,0 +1,60 @@
+"""Many games of ALFWorld through the suite's vector interface, in this process and in workers."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import mage_envs  # noqa: F401  (registers the ids)
+
+
+def play(envs, steps, count):
+    """Texts and rewards of a scripted run: row i takes command number (step + i)."""
+    seen = [envs.reset(seed=3)]
+    for step in range(steps):
+        legal = seen[-1][-1]["legal_actions"]
+        actions = [
+            commands[(step + row) % len(commands)] if commands is not None and len(commands) else "look"
+            for row, commands in enumerate(legal)
+        ]
+        seen.append(envs.step(actions))
+    texts = [tuple(one[0]) for one in seen]
+    rewards = [one[1].tolist() for one in seen[1:]]
+    assert all(len(row) == count for row in texts)
+    return texts, rewards
+
+
+def test_hundreds_in_one_process():
+    envs = gym.make_vec("mage/ALFWorld-v0", num_envs=200, size="tiny", split="eval_in_distribution")
+    texts, _ = play(envs, 3, 200)
+    assert len(set(texts[0])) > 40, "different games"
+    envs.close()
+    envs = gym.make_vec("mage/ALFWorld-v0", num_envs=200, size="tiny", split="eval_in_distribution")
+    assert play(envs, 3, 200)[0] == texts, "the handles of closed ones are used again, and nothing of their games"
+    envs.close()
+
+
+@pytest.mark.parametrize("kind", ["v0", "Meta-v0"])
+def test_a_pool_of_spawned_workers_plays_the_same(kind):
+    options = {"size": "tiny", "split": "eval_out_of_distribution", "max_turns": 6}
+    here = gym.make_vec(f"mage/ALFWorld-{kind}", num_envs=6, **options)
+    there = gym.make_vec(f"mage/ALFWorld-{kind}", num_envs=6, workers=2, deadline=120.0, **options)
+    try:
+        assert play(here, 12, 6) == play(there, 12, 6)
+    finally:
+        here.close()
+        there.close()
+
+
+def test_rows_equal_single_environments():
+    envs = gym.make_vec("mage/ALFWorld-v0", num_envs=3, size="tiny")
+    texts, infos = envs.reset(seed=11)
+    for row in range(3):
+        env = gym.make("mage/ALFWorld-v0", size="tiny")
+        text, info = env.reset(seed=11 + row)
+        assert text == texts[row]
+        assert info["task"] == infos["task"][row]
+        env.close()
+    assert isinstance(infos["legal_actions"], np.ndarray)
+    envs.close()

@@ -1,0 +1,59 @@
+"""The oracle carries out the plan by construction: every generated game is won, in the fewest commands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks import evaluate, make_agent, panel
+from mage_envs import make_game
+from mage_envs.core import Turn
+from mage_envs.games.alfworld import ALFWorld, task_ids
+from mage_envs.games.alfworld.maker import SPLITS
+from mage_envs.games.alfworld.scenes import TASK_TYPES
+from opponents import make_opponent
+
+
+def won(game: ALFWorld, task: str) -> bool:
+    """Whether the oracle wins the game within its plan."""
+    oracle = make_opponent("alfworld/oracle", make_game("ALFWorld", split=game.split))
+    game.choose(task)
+    game.reset(np.random.default_rng(0))
+    oracle.reset(np.random.default_rng(0))
+    plan = game.plan(task)
+    assert plan
+    for _ in plan:
+        game.apply(oracle.act(game.turn(0)))
+    return game.won(0)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("size", ["tiny", "official-like"])
+def test_it_wins_games_of_every_type(split, size):
+    game = ALFWorld(split, size=size)
+    for task_type in TASK_TYPES:
+        assert won(game, f"{split}/{size}/{task_type}/1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("split", SPLITS)
+def test_it_wins_every_game_of_the_evaluation_splits_and_a_sixth_of_train(split):
+    game = ALFWorld(split)
+    tasks = task_ids(split, "official-like")
+    for task in tasks if len(tasks) < 1000 else tasks[::6]:
+        assert won(game, task), task
+
+
+def test_it_is_an_agent_like_any_other():
+    tasks = panel("mage/ALFWorld-Meta-v0", (None,), 12, 5)
+    played = evaluate(make_agent("policy:alfworld/oracle"), tasks, {"size": "tiny", "protocol": "paper"})
+    assert all(t.failure is None and t.episodes[0].success for t in played)
+    assert all(t.episodes[0].metrics["commands"] == t.episodes[0].metrics["plan_length"] for t in played)
+
+
+def test_without_a_plan_it_looks():
+    oracle = make_opponent("alfworld/oracle", make_game("ALFWorld"))
+    oracle.reset(np.random.default_rng(0))
+    assert oracle.act(Turn(0, "", (), "")) == "look"
+    with pytest.raises(ValueError, match="'alfworld/oracle' plays ALFWorld, not Sokoban"):
+        make_opponent("alfworld/oracle", make_game("Sokoban"))

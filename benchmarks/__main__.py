@@ -13,6 +13,7 @@ COMMANDS: Mapping[str, str] = {
     "eval": "benchmarks.evaluate",
     "ceilings": "benchmarks.ceilings",
     "exploit": "benchmarks.exploit",
+    "tournament": "benchmarks.tournament",
     "list": "benchmarks.suites",
 }
 """Subcommand to its module."""

@@ -1,0 +1,26 @@
+"""Tournaments of policies in a two-player game: every policy against every policy, in both seats.
+
+settings = Settings("KuhnPoker", ("kuhn/nash", "kuhn/aggressive", "uniform"), games=1000)
+results = score(settings, play_all(settings, workers=2))
+sys.stdout.write(report.text(results))
+"""
+
+from benchmarks.tournaments.pairing import Failure, Pairing, play_pairing
+from benchmarks.tournaments.results import Cell, Results, Standing, score
+from benchmarks.tournaments.schedule import Finished, play_all
+from benchmarks.tournaments.settings import Settings
+from benchmarks.tournaments.store import Store
+
+__all__ = [
+    "Cell",
+    "Failure",
+    "Finished",
+    "Pairing",
+    "Results",
+    "Settings",
+    "Standing",
+    "Store",
+    "play_all",
+    "play_pairing",
+    "score",
+]

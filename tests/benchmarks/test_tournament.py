@@ -1,0 +1,489 @@
+"""Tournaments: exact values, pairing of deals, determinism, resuming, failures, reports."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.tournaments import Failure, Pairing, Settings, Store, play_all, play_pairing, report, score
+from benchmarks.tournaments.results import interval
+from benchmarks.tournaments.store import OtherTournament
+from mage_envs.games.kuhn_poker import KuhnPoker
+from opponents import make_opponent
+
+HERE = "tests.benchmarks.test_tournament"
+GATE = "TOURNAMENT_GATE"
+KUHN = ("kuhn/nash", "kuhn/conservative", "kuhn/aggressive", "uniform")
+
+
+class Witness:
+    """Plays the first legal action and writes down what it is told; `LOG` is of this process."""
+
+    LOG: list[tuple[object, ...]] = []  # noqa: RUF012
+
+    def begin_meta_episode(self):
+        self.LOG.append(("begin",))
+
+    def reset(self, rng):
+        self.LOG.append(("reset", rng.random()))
+
+    def act(self, turn):
+        self.LOG.append(("act", turn.player, turn.episode, turn.information_state))
+        return turn.legal_actions[0]
+
+    def see_result(self, turn):
+        self.LOG.append(("result", turn.player, turn.episode))
+
+
+class OtherWitness(Witness):
+    """The same under another name."""
+
+
+class Broken:
+    """Raises when it is in the second seat, in the fourth deal."""
+
+    def __init__(self):
+        self.hands = 0
+
+    def reset(self, rng):
+        self.hands += 1
+
+    def act(self, turn):
+        if turn.player == 1 and self.hands > 6:
+            raise ArithmeticError("out of\nnumbers")
+        return turn.legal_actions[0]
+
+
+class Illegal:
+    """Answers with what is no action."""
+
+    def reset(self, rng): ...
+
+    def act(self, turn):
+        return "dance"
+
+
+class Deadly:
+    """Ends its process."""
+
+    def reset(self, rng):
+        os._exit(3)
+
+    def act(self, turn):
+        return turn.legal_actions[0]
+
+
+class Gated:
+    """Plays only once the file named by the environment is there."""
+
+    def reset(self, rng):
+        while not os.path.exists(os.environ[GATE]):
+            time.sleep(0.02)
+
+    def act(self, turn):
+        return turn.legal_actions[0]
+
+
+def outcome_of(settings, **options):
+    return score(settings, play_all(settings, **options))
+
+
+def value_by_hand(first, second):
+    """The first seat's mean return over the six deals, of two deterministic policies."""
+    game = KuhnPoker()
+    policies = [make_opponent(name, KuhnPoker()) for name in (first, second)]
+    total = 0.0
+    for probability, root in game.roots():
+        game.start(root)
+        for policy in policies:
+            policy.reset(np.random.default_rng(0))
+        while (player := game.current_player()) is not None:
+            game.apply(policies[player].act(game.turn(player)))
+        total += probability * game.returns()[0]
+    return total
+
+
+# -- values ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def kuhn():
+    settings = Settings("KuhnPoker", KUHN, games=1000)
+    return score(settings, play_all(settings))
+
+
+def test_exact_values_are_known_and_recovered_by_play(kuhn):
+    assert kuhn.cells["kuhn/nash", "kuhn/nash", "first"].exact == pytest.approx(-1 / 18, abs=1e-12)
+    assert kuhn.cells["kuhn/nash", "kuhn/nash", "both"].exact == pytest.approx(0, abs=1e-12)
+    pair = ("kuhn/conservative", "kuhn/aggressive")
+    first, second = value_by_hand(*pair), -value_by_hand(*reversed(pair))
+    assert kuhn.cells[*pair, "first"].exact == pytest.approx(first, abs=1e-12)
+    assert kuhn.cells[*pair, "second"].exact == pytest.approx(second, abs=1e-12)
+    assert kuhn.cells[*pair, "both"].exact == pytest.approx((first + second) / 2, abs=1e-12)
+    for names in (("kuhn/nash", "kuhn/nash", "first"), (*pair, "first"), (*pair, "both")):
+        assert kuhn.cells[names].agrees, names
+    inside, known = kuhn.agreement()
+    assert known == 6 * 2 + 4
+    assert inside >= known - 2
+
+
+def test_the_matrix_mirrors_itself_in_a_zero_sum_game(kuhn):
+    for row in KUHN:
+        for column in KUHN:
+            there, back = kuhn.cells[row, column, "first"], kuhn.cells[column, row, "second"]
+            assert there.played.mean == pytest.approx(-back.played.mean)
+            assert there.exact == pytest.approx(-back.exact)
+        own = kuhn.cells[row, row, "both"].played
+        assert (own.mean, own.low, own.high) == (0, 0, 0)
+
+
+def test_swapping_the_seats_of_the_same_deals_narrows_the_interval(kuhn):
+    cells = [kuhn.cells["kuhn/conservative", "kuhn/aggressive", seat].played for seat in ("both", "first", "second")]
+    both, first, second = (cell.high - cell.low for cell in cells)
+    assert both < 0.8 * np.hypot(first, second) / 2
+
+
+def test_the_ranking_is_of_exact_values(kuhn):
+    assert [standing.policy for standing in kuhn.standings][-1] == "uniform"
+    best = kuhn.standings[0]
+    others = [kuhn.cells[best.policy, name, "both"].exact for name in KUHN if name != best.policy]
+    assert best.exact
+    assert best.payoff.mean == pytest.approx(np.mean(others))
+    assert best.wins + best.draws + best.losses == pytest.approx(1)
+
+
+def test_search_has_no_exact_value_and_beats_uniform():
+    results = outcome_of(Settings("TicTacToe", ("mcts:50", "uniform"), games=40))
+    cell = results.cells["mcts:50", "uniform", "both"]
+    assert cell.exact is None
+    assert cell.played.low > 0.5
+    assert results.cells["uniform", "uniform", "first"].exact is not None
+    assert results.standings[0].policy == "mcts:50"
+    assert not results.standings[0].exact
+    assert results.standings[0].payoff == cell.played
+    always = outcome_of(Settings("TicTacToe", ("mcts:50", "first"), games=4)).standings[0].payoff
+    assert (always.mean, always.high) == (1, 1)
+    assert always.low < 0
+
+
+def test_exact_values_can_be_left_out():
+    results = outcome_of(Settings("KuhnPoker", ("kuhn/nash", "uniform"), games=4, exact=False))
+    assert {cell.exact for cell in results.cells.values()} == {None}
+
+
+def test_any_game_of_openspiel():
+    options = {"game": "nim(pile_sizes=1;2;3)"}
+    results = outcome_of(Settings("OpenSpiel", ("first", "mcts:20", "uniform"), games=20, game_kwargs=options))
+    assert results.standings[0].policy == "mcts:20"
+
+
+def test_intervals_where_all_deals_paid_the_same():
+    values = np.ones(100)
+    found = interval(values, (-1, 1))
+    assert found.high == 1
+    assert found.low == pytest.approx(1 - 2 * 3.8415 / 103.8415, abs=1e-4)
+    drawn = interval(0 * values, (-1, 1))
+    assert drawn.high == -drawn.low == pytest.approx(3.8415 / 103.8415, abs=1e-4)
+    assert interval(values[:1], (-1, 1)).low is None
+    mixed = interval(np.array([1.0, 0.0, 1.0, 0.0]), (-1, 1))
+    assert mixed.mean == 0.5
+    assert mixed.high - mixed.mean == pytest.approx(1.959964 * np.std([1, 0, 1, 0], ddof=1) / 2)
+
+
+# -- rankings --------------------------------------------------------------------------------------------------
+
+
+def made(names, payoffs, deals=50):
+    """Outcomes in which the row always earns `payoffs[i][j]` against the column."""
+    settings = Settings("TicTacToe", names, games=2 * deals)
+    outcomes = {}
+    for a, b in settings.pairings():
+        value = payoffs[names.index(a)][names.index(b)]
+        outcomes[a, b] = Pairing((a, b), np.tile([value, -value], (deals, 2, 1)).astype(float))
+    return score(settings, outcomes)
+
+
+def test_alpha_rank_of_a_cycle_and_of_dominance():
+    pytest.importorskip("networkx")
+    names = ("first", "last", "uniform")
+    cycle = made(names, [[0, 1, -1], [-1, 0, 1], [1, -1, 0]])
+    assert [s.alpha_rank for s in cycle.standings] == pytest.approx([1 / 3] * 3)
+    dominance = made(names, [[0, 1, 1], [-1, 0, 1], [-1, -1, 0]])
+    assert [s.policy for s in dominance.standings] == list(names)
+    assert dominance.standings[0].alpha_rank > 0.99
+    draws = made(names, np.zeros((3, 3)).tolist())
+    assert [s.alpha_rank for s in draws.standings] == pytest.approx([1 / 3] * 3)
+
+
+def test_alpha_rank_takes_what_is_not_significant_for_a_tie():
+    pytest.importorskip("networkx")
+    settings = Settings("TicTacToe", ("first", "last"), games=20)
+    even = Pairing(("first", "first"), np.zeros((10, 2, 2)))
+    returns = np.zeros((10, 2, 2))
+    returns[0, 0] = 1, -1
+    outcomes = {
+        ("first", "first"): even,
+        ("first", "last"): Pairing(("first", "last"), returns),
+        ("last", "last"): even,
+    }
+    assert [s.alpha_rank for s in score(settings, outcomes).standings] == pytest.approx([0.5, 0.5])
+
+
+def test_ratings_are_elo():
+    pytest.importorskip("choix")
+    settings = Settings("TicTacToe", ("first", "last"), games=200)
+    returns = np.zeros((100, 2, 2))
+    returns[:75, :] = 1, -1
+    returns[75:, :] = -1, 1
+    outcomes = {names: Pairing(names, returns) for names in settings.pairings()}
+    best, worst = score(settings, outcomes).standings
+    assert (best.wins, best.losses) == (0.75, 0.25)
+    assert best.rating + worst.rating == pytest.approx(3000)
+    assert best.rating - worst.rating == pytest.approx(400 * np.log10(150.5 / 50.5), abs=0.1)
+
+
+def test_missing_libraries_are_noted_and_nothing_else_is_lost(monkeypatch):
+    monkeypatch.setitem(sys.modules, "choix", None)
+    results = outcome_of(Settings("KuhnPoker", ("kuhn/nash", "uniform"), games=4))
+    assert [s.rating for s in results.standings] == [None, None]
+    assert "Ratings need choix" in report.text(results)
+    assert ".[tournament]" in report.text(results)
+
+
+# -- play ------------------------------------------------------------------------------------------------------
+
+
+def test_deals_are_the_same_from_both_seats_and_in_all_pairings():
+    names = tuple(sorted((f"{HERE}:Witness", f"{HERE}:OtherWitness")))
+    cards = []
+    for pair in (names, (names[0], names[0])):
+        Witness.LOG.clear()
+        play_pairing(Settings("KuhnPoker", names, games=20), pair)
+        hands = " ".join(f"{e[1]}{e[3][0]}" if e[0] == "act" else "|" for e in Witness.LOG if e[0] in ("act", "begin"))
+        cards.append([tuple(dict.fromkeys(hand.split())) for hand in hands.split("| |") if hand.strip()])
+    assert len(cards[0]) == 20
+    assert cards[0][0::2] == cards[0][1::2]
+    assert cards[0] == cards[1]
+    assert len(set(cards[0])) > 2
+    draws = [entry[1] for entry in Witness.LOG if entry[0] == "reset"]
+    assert len(set(draws)) == len(draws)
+
+
+def test_a_match_is_a_meta_episode():
+    Witness.LOG.clear()
+    name = f"{HERE}:Witness"
+    play_pairing(Settings("KuhnPoker", (name, "uniform"), games=2, episodes=3), (name, "uniform"))
+    kinds = [entry[0] for entry in Witness.LOG]
+    assert [kinds.count(kind) for kind in ("begin", "reset", "result")] == [2, 6, 6]
+    assert [entry[1:] for entry in Witness.LOG if entry[0] == "result"] == [(s, e) for s in (0, 1) for e in (0, 1, 2)]
+
+
+def test_what_changes_with_the_episode_has_its_mean_as_exact_value():
+    switch = "switch:kuhn/conservative,kuhn/aggressive,1"
+    both = outcome_of(Settings("KuhnPoker", (switch, "uniform"), games=2, episodes=2))
+    plain = outcome_of(Settings("KuhnPoker", ("kuhn/conservative", "kuhn/aggressive", "uniform"), games=2))
+    parts = [plain.cells[name, "uniform", "first"].exact for name in ("kuhn/conservative", "kuhn/aggressive")]
+    assert both.cells[switch, "uniform", "first"].exact == pytest.approx(np.mean(parts))
+
+
+def test_a_policy_that_learns_has_no_exact_value_and_profits_from_longer_matches():
+    names = ("counting", "kuhn/maniac")
+    short, long = (outcome_of(Settings("KuhnPoker", names, games=60, episodes=k)) for k in (1, 12))
+    assert short.cells[*names, "both"].exact is None
+    assert long.cells[*names, "both"].played.mean > short.cells[*names, "both"].played.mean
+
+
+# -- the same whoever plays it, and however often it stopped -----------------------------------------------------
+
+
+def test_workers_and_the_order_of_names_change_nothing():
+    settings = Settings("TicTacToe", ("uniform", "mcts:10", "minimax"), games=20, seed=7)
+    alone = outcome_of(settings).to_json()
+    assert outcome_of(settings, workers=2).to_json() == alone
+    other = outcome_of(Settings("TicTacToe", ("minimax", "mcts:10", "uniform"), games=20, seed=7))
+    assert (
+        other.cells["mcts:10", "uniform", "both"].played
+        == outcome_of(settings).cells["mcts:10", "uniform", "both"].played
+    )
+    seeded = outcome_of(Settings("TicTacToe", ("uniform", "mcts:10", "minimax"), games=20, seed=8)).to_json()
+    assert seeded["payoffs"] != alone["payoffs"]
+
+
+GATED = ["tournament", "KuhnPoker", "--policies", f"uniform,kuhn/nash,cfr,{HERE}:Gated", "--games", "20", "--out"]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tournament")
+    (folder / "gate").touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(GATE, str(folder / "gate"))
+        assert main([*GATED, str(folder / "whole"), "--workers", "1"]) == 0
+    return folder / "whole"
+
+
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
+def test_a_rerun_goes_on_where_it_stopped(tmp_path, uninterrupted, kill, monkeypatch, capfd):
+    gate, folder = tmp_path / "gate", tmp_path / "stopped"
+    monkeypatch.setenv(GATE, str(gate))
+    command = [sys.executable, "-m", "benchmarks", *GATED, str(folder), "--workers", "2"]
+    stopped = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 100
+        while len(list((folder / "pairings").glob("*.json"))) < 6:
+            assert stopped.poll() is None, "it ended by itself"
+            assert time.monotonic() < deadline, "six pairings should be played without the gate"
+            time.sleep(0.05)
+        stopped.send_signal(kill)
+        _, error = stopped.communicate(timeout=60)
+    finally:
+        gate.touch()
+        stopped.kill()
+        stopped.communicate()
+    assert stopped.returncode == (130 if kill == signal.SIGINT else -kill)
+    assert "Traceback" not in error
+    if kill == signal.SIGINT:
+        assert "Interrupted: 6 of 10 pairings are played; the same command goes on from there." in error
+    assert not (folder / "tournament.json").exists()
+    assert main([*GATED, str(folder), "--workers", "1"]) == 0
+    assert "6 of them from before" in capfd.readouterr().err
+    files = sorted(path.relative_to(uninterrupted) for path in uninterrupted.rglob("*.*"))
+    assert len(files) == 5 + 10
+    for file in files:
+        assert (folder / file).read_bytes() == (uninterrupted / file).read_bytes(), file
+
+
+def test_a_folder_refuses_other_settings_and_takes_further_policies(tmp_path):
+    def settings(*names, **changes):
+        return Settings("KuhnPoker", names, **{"games": 10, **changes})
+
+    small = settings("kuhn/nash", "uniform")
+    play_all(small, store=Store(tmp_path, small))
+    with pytest.raises(OtherTournament, match="other settings .games 10 there, 20 now."):
+        Store(tmp_path, settings("kuhn/nash", "uniform", games=20))
+    with pytest.raises(OtherTournament, match="seed 0 there, 1 now"):
+        Store(tmp_path, settings("kuhn/nash", "uniform", seed=1))
+    with pytest.raises(OtherTournament, match="with uniform too"):
+        Store(tmp_path, settings("kuhn/nash", "cfr"))
+    large = settings("kuhn/nash", "cfr", "uniform")
+    told = []
+    grown = play_all(large, store=Store(tmp_path, large), on_finished=lambda *counts: told.append(counts))
+    assert told[0] == (3, 6, 3)
+    assert score(large, grown).to_json() == outcome_of(large).to_json()
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    settings = Settings("KuhnPoker", ("kuhn/nash", "uniform"), games=2)
+    store = Store(tmp_path, settings)
+    play_all(settings, store=store)
+    (tmp_path / "pairings").joinpath(sorted(os.listdir(tmp_path / "pairings"))[0]).write_text("{")
+    with pytest.raises(ValueError, match="delete it to play it again"):
+        play_all(settings, store=store)
+
+
+# -- failures --------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_that_fails_loses_nobody_else_anything(tmp_path):
+    names = ("uniform", f"{HERE}:Broken", f"{HERE}:Illegal", "kuhn/nash")
+    settings = Settings("KuhnPoker", names, games=10)
+    outcomes = play_all(settings, store=Store(tmp_path, settings))
+    results = score(settings, outcomes)
+    assert [s.policy for s in results.standings] == ["kuhn/nash", "uniform"]
+    assert (
+        results.cells["kuhn/nash", "uniform", "both"]
+        == outcome_of(Settings("KuhnPoker", ("kuhn/nash", "uniform"), games=10)).cells["kuhn/nash", "uniform", "both"]
+    )
+    assert outcomes["kuhn/nash", f"{HERE}:Broken"] == Failure((f"{HERE}:Broken",), "ArithmeticError", "out of numbers")
+    assert len(results.failures) == 7
+    text = report.text(results)
+    assert f"ArithmeticError of '{HERE}:Broken': out of numbers (3 pairings)" in text
+    assert f"IllegalAction of '{HERE}:Illegal': 'dance' is not legal; choose one of: check, bet. (" in text
+    report.save(tmp_path, results)
+    assert len(json.loads((tmp_path / "tournament.json").read_text())["failures"]) == 7
+    assert len(list((tmp_path / "pairings").glob("*.json"))) == 3
+    assert (tmp_path / "payoffs.png").exists()
+
+
+def test_a_worker_that_dies_fails_its_pairing_alone():
+    deadly = f"{HERE}:Deadly"
+    results = outcome_of(Settings("KuhnPoker", ("uniform", deadly, "kuhn/nash"), games=10), workers=2)
+    assert sorted(results.failures) == sorted([("kuhn/nash", deadly), (deadly, "uniform"), (deadly, deadly)])
+    failure = results.failures[deadly, deadly]
+    assert failure.error == "WorkerDied"
+    assert failure.message == "the process that played ended with code 3"
+    assert [s.policy for s in results.standings] == ["kuhn/nash", "uniform"]
+
+
+def test_the_command_tells_of_failures_after_everything_else(tmp_path, capfd):
+    arguments = ["--policies", f"uniform,kuhn/nash,{HERE}:Illegal", "--games", "4", "--workers", "1"]
+    assert main(["tournament", "KuhnPoker", *arguments, "--out", str(tmp_path)]) == 2
+    out, err = capfd.readouterr()
+    assert "1 kuhn/nash" in out
+    assert err.endswith("mage-bench: 3 of 6 pairings failed, as told; the others count.\n")
+    assert (tmp_path / "tournament.json").exists()
+
+
+# -- reports and the command ---------------------------------------------------------------------------------------
+
+
+def test_files(tmp_path, kuhn):
+    paths = report.save(tmp_path, kuhn)
+    assert [path.name for path in paths] == ["tournament.json", "payoffs.csv", "ranking.csv", "payoffs.png"]
+    assert (tmp_path / "payoffs.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    with (tmp_path / "payoffs.csv").open() as file:
+        rows = {(row["row"], row["column"], row["seat"]): row for row in csv.DictReader(file)}
+    assert len(rows) == 4 * 4 * 3
+    assert float(rows["kuhn/nash", "kuhn/nash", "first"]["exact"]) == pytest.approx(-1 / 18)
+    data = json.loads((tmp_path / "tournament.json").read_text())
+    assert data["settings"]["policies"] == list(KUHN)
+    assert [entry["policy"] for entry in data["ranking"]] == [s.policy for s in kuhn.standings]
+    with (tmp_path / "ranking.csv").open() as file:
+        assert [row["policy"] for row in csv.DictReader(file)] == [s.policy for s in kuhn.standings]
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_the_text(kuhn):
+    lines = report.text(kuhn).splitlines()
+    assert lines[0] == "KuhnPoker: 4 policies, 1000 matches per pairing, each deal from both seats, seed 0"
+    assert max(map(len, lines)) <= 110
+    assert any(line.startswith("1 kuhn/aggressive") and "0.458*" in line for line in lines)
+
+
+def test_an_unknown_policy_runs_nothing(tmp_path, capfd):
+    assert main(["tournament", "KuhnPoker", "--policies", "uniform,kuhn/nsh", "--out", str(tmp_path / "x")]) == 2
+    assert "Did you mean 'kuhn/nash'?" in capfd.readouterr().err
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["Kuhnpoker", "--policies", "uniform,cfr"], "Unknown game 'Kuhnpoker'. Did you mean 'KuhnPoker'?"),
+    (["Sokoban", "--policies", "uniform,first"], "for two-player games, and Sokoban has one player"),
+    (["OpenSpiel", "--policies", "uniform,first", "--game-kwargs", '{"game": "kuhn_poker(players=3)"}'],
+     "OpenSpiel has 3 players"),
+    (["KuhnPoker", "--policies", "uniform,minimax"], "'minimax' plays TicTacToe, not KuhnPoker"),
+    (["KuhnPoker", "--policies", "uniform,uniform"], "'uniform' is named twice"),
+    (["KuhnPoker", "--policies", "uniform"], "at least two policies, got uniform"),
+    (["KuhnPoker", "--policies", "uniform,cfr", "--games", "3"], "games=3 must be even"),
+    (["KuhnPoker", "--policies", "uniform,cfr", "--episodes", "0"], "episodes=0 must be at least 1"),
+    (["KuhnPoker", "--policies", "uniform,cfr", "--workers", "0"], "workers=0 must be at least 1"),
+    (["KuhnPoker", "--policies", "uniform,cfr", "--seed", "-1"], "seed=-1 must not be negative"),
+    (["KuhnPoker", "--policies", "uniform,cfr", "--game-kwargs", "{"], "--game-kwargs is not JSON"),
+    (["KuhnPoker", "--policies", "uniform,cfr", "--game-kwargs", "[]"], "must be a JSON object"),
+    (["KuhnPoker", "--policies", "uniform,cfr", "--game-kwargs", '{"cards": 5}'], "does not take these options"),
+])  # fmt: skip
+def test_what_does_not_fit_is_one_line(arguments, message, capfd):
+    assert main(["tournament", *arguments]) == 2
+    out, error = capfd.readouterr()
+    assert out == ""
+    assert message in error
+    assert len(error.splitlines()) == 1

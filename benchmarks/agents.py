@@ -12,6 +12,7 @@ import numpy as np
 from mage_envs.core import Policy, RemembersMetaEpisode, SeesResults, TextGame, Turn
 from mage_envs.generation import Completion, Generator, Prompt
 from opponents import make_opponent
+from opponents.llm import shared_endpoint
 from trainer.saved import PlaySettings, load_generator
 from wrappers import MetaEpisode
 
@@ -25,6 +26,7 @@ FORMS: Mapping[str, str] = {
     "scripted:last": "always the last legal action",
     "scripted:random": "any legal action",
     "model:FOLDER": "a saved model, as in model:runs/demo; the folder's path alone will do",
+    "llm:MODEL@URL": "a model behind an OpenAI-compatible endpoint, as in llm:qwen3:4b@http://localhost:11434/v1",
 }
 """Forms that `make_agent` reads."""
 
@@ -155,6 +157,8 @@ def make_agent(spec: str) -> Agent:
         return PolicyAgent(_SCRIPTS[rest], spec)
     if kind == "model" and rest:
         return SavedModelAgent(rest)
+    if kind == "llm" and rest:
+        return GeneratorAgent(shared_endpoint(*rest.split(",")), spec)
     if Path(spec).is_dir():
         return SavedModelAgent(spec)
     raise ValueError(f"Unknown agent {spec!r}: no folder, and none of the forms {', '.join(FORMS)}.")

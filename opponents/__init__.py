@@ -42,6 +42,10 @@ from opponents.registry import (
 )
 from opponents.tabular import RulePolicy, TabularPolicy
 
+register_opponent(
+    "llm", entry_point="opponents.llm:language_model", needs_game=True, form="llm:model@url"
+)  # by name: its client and its database load when it plays
+
 __all__ = [
     "CURVES",
     "DeclaresDeterminism",

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LAYERS = ("mage_envs", "opponents", "wrappers", "trainer", "benchmarks")
 COMPOSITION = {"mage_envs/make.py", "mage_envs/make_vec.py", "mage_envs/__main__.py"}
-HEAVY = {"torch", "transformers", "trl", "textworld", "alfworld", "flask", "peft", "datasets", "accelerate"}
+HEAVY = {"torch", "transformers", "trl", "textworld", "alfworld", "flask", "peft", "datasets", "accelerate", "openai"}
 FILES = sorted(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
 RELATIVE = [str(path.relative_to(ROOT)) for path in FILES]
 

@@ -211,7 +211,10 @@ def test_evaluate_errors():
 
 
 def test_forms_are_all_made():
-    made = {"policy:NAME": "policy:kuhn/nash", "model:FOLDER": None}
+    made = {
+        "policy:NAME": "policy:kuhn/nash", "model:FOLDER": None,
+        "llm:MODEL@URL": "llm:tiny@http://127.0.0.1/v1,cache=off",
+    }  # fmt: skip
     for form in FORMS:
         spec = made.get(form, form)
         if spec is not None:

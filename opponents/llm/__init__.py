@@ -1,0 +1,14 @@
+"""Language models behind any OpenAI-compatible endpoint: the opponent `llm:model@url`, and its `Generator`.
+
+    endpoint = EndpointGenerator("qwen3:4b", "http://localhost:11434/v1", max_tokens=512, budget=Budget(max_calls=1000))
+    policy = LanguageModelPolicy(endpoint, game, Prose())
+
+The client is the `openai` package (`pip install -e ".[llm]"`), loaded at the first call.
+"""
+
+from opponents.llm.budget import Budget
+from opponents.llm.cache import AnswerCache
+from opponents.llm.endpoint import EndpointGenerator
+from opponents.llm.spec import language_model, shared_endpoint
+
+__all__ = ["AnswerCache", "Budget", "EndpointGenerator", "language_model", "shared_endpoint"]

@@ -1,0 +1,183 @@
+"""`EndpointGenerator`: prompts in, answers of a chat endpoint out, within a deadline, a budget and a cache."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import weakref
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, as_completed
+from hashlib import sha256
+from importlib.util import find_spec
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from mage_envs.generation import Completion, Prompt
+from opponents.llm.budget import Budget
+from opponents.llm.cache import Answer, AnswerCache
+from opponents.llm.failures import CallFailed, PromptTooLong
+
+if TYPE_CHECKING:
+    from opponents.llm.calls import Session
+
+KEYS = ("MAGE_LLM_API_KEY", "OPENAI_API_KEY")
+"""Environment variables that may hold the API key, the first one set counts."""
+KEY_VERSION = 1
+"""Part of every cache key; raised when the same request would mean something else."""
+
+
+class EndpointGenerator:
+    """A `Generator` over `POST <base_url>/chat/completions`, as vLLM, Ollama and vendors offer it.
+
+    A failed call is a Completion whose `error` starts with its kind (see opponents/llm/failures.py), a prompt that the
+    server finds too long is an overflow. Answers are kept by model, url (or `namespace`), messages, parameters and
+    `Prompt.seed`, so a repeated run costs nothing and is the same to the byte; at temperature 0 the seed is
+    neither sent nor part of that key, so that equal prompts share one answer. Failures and overflows are not kept.
+    The API key comes from the environment at each call and is written nowhere.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str,
+        *,
+        temperature: float = 1.0,
+        max_tokens: int | None = 1024,
+        parameters: Mapping[str, Any] | None = None,
+        send_seed: bool = True,
+        deadline: float = 60.0,
+        attempts: int = 3,
+        concurrency: int = 16,
+        budget: Budget | None = None,
+        cache: AnswerCache | None = None,
+        namespace: str | None = None,
+        key_variable: str | None = None,
+    ) -> None:
+        """`parameters`: further fields of the request. `deadline`: seconds for one attempt; all attempts at a prompt,
+        waits included, end within `deadline * attempts`. `concurrency`: calls under way at once. `key_variable`: the
+        environment variable with the API key, None for `KEYS`. `max_tokens=None` leaves the limit to the server.
+        """
+        check_url(base_url)
+        if not model or temperature < 0 or not 0 < deadline < math.inf or attempts < 1 or concurrency < 1:
+            raise ValueError(
+                f"A language model needs a name, temperature >= 0, deadline > 0, attempts >= 1 and concurrency >= 1; "
+                f"got {model!r}, {temperature:g}, {deadline:g}, {attempts} and {concurrency}."
+            )
+        if max_tokens is not None and max_tokens < 1:
+            raise ValueError(f"A language model needs max_tokens >= 1, got {max_tokens}.")
+        if find_spec("openai") is None:
+            raise ImportError('opponents/llm needs the openai client. Install it with: pip install -e ".[llm]"')
+        self.model = model
+        self.base_url = base_url.rstrip("/")
+        self.deadline = deadline
+        self.attempts = attempts
+        self.concurrency = concurrency
+        self.budget = Budget() if budget is None else budget
+        self.cache = cache
+        self.cached = 0
+        """Prompts answered without a call."""
+        self.failures: Counter[str] = Counter()
+        """Prompts that failed for good, by kind."""
+        self._namespace = self.base_url if namespace is None else namespace
+        self._key_variables = KEYS if key_variable is None else (key_variable,)
+        self._sampled = temperature > 0
+        self._send_seed = send_seed and self._sampled
+        self._parameters: dict[str, Any] = {"temperature": temperature, **(parameters or {})}
+        if max_tokens is not None:
+            self._parameters.setdefault("max_tokens", max_tokens)
+        self._lock = Lock()
+        self._session: Session | None = None
+
+    def __repr__(self) -> str:
+        return f"EndpointGenerator({self.model!r}, {self.base_url!r})"
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        """Asks for all prompts at once, up to `concurrency`; equal requests are asked once."""
+        requests = [self._request(prompt) for prompt in prompts]
+        keys = [self._key(body, prompt) for body, prompt in zip(requests, prompts, strict=True)]
+        answers: dict[str, Completion] = {}
+        running: dict[Future[Answer], str] = {}
+        try:
+            for key, body in dict(zip(keys, requests, strict=True)).items():
+                kept = None if self.cache is None else self.cache.get(key)
+                if kept is None:
+                    running[self._connected().start(body, key)] = key
+                else:
+                    answers[key] = _completion(kept)
+            with self._lock:
+                self.cached += sum(key in answers for key in keys)
+            for future in as_completed(running):
+                answers[running[future]] = self._finish(future, running[future])
+        except BaseException:  # Ctrl-C too: nothing goes on behind the caller's back
+            for future in reversed(running):  # those that still wait first, or they would take the places
+                future.cancel()
+            raise
+        return [answers[key] for key in keys]
+
+    def close(self) -> None:
+        """Ends the connections and the thread; the next call makes new ones."""
+        with self._lock:
+            if self._session is not None:
+                self._session.close()
+            self._session = None
+
+    def _request(self, prompt: Prompt) -> dict[str, Any]:
+        messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
+        body = {"model": self.model, "messages": messages, **self._parameters}
+        if self._send_seed and prompt.seed:
+            body["seed"] = server_seed(prompt.seed)
+        return body
+
+    def _key(self, body: Mapping[str, Any], prompt: Prompt) -> str:
+        seed = prompt.seed if self._sampled else ()
+        text = json.dumps([KEY_VERSION, self._namespace, body, [int(part) for part in seed]], sort_keys=True)
+        return sha256(text.encode()).hexdigest()
+
+    def _finish(self, future: Future[Answer], key: str) -> Completion:
+        try:
+            answer = future.result()
+        except PromptTooLong:
+            return Completion("", overflow=True)
+        except CallFailed as failure:
+            with self._lock:
+                self.failures[failure.kind] += 1
+            return Completion("", error=str(failure))
+        return _completion(answer if self.cache is None else self.cache.add(key, answer))
+
+    def _connected(self) -> Session:
+        """The session of this process and the key that the environment has now."""
+        from opponents.llm.calls import Session
+
+        api_key = next((os.environ[name] for name in self._key_variables if os.environ.get(name)), None)
+        with self._lock:
+            session = self._session
+            if session is None or session.pid != os.getpid() or session.api_key != api_key:
+                session = self._session = Session(
+                    self.base_url, api_key, self.budget, self.deadline, self.attempts, self.concurrency
+                )
+                weakref.finalize(self, session.close)
+            return session
+
+
+def check_url(base_url: str) -> None:
+    """Raises ValueError unless `base_url` is a plain http(s) address."""
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"The url of a language model starts with http:// or https:// and a host, got {base_url!r}.")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise ValueError(
+            f"The url of a language model at {parts.hostname} holds a user, a query or a fragment; leave them out, "
+            f"and put the API key into {KEYS[0]}."
+        )
+
+
+def server_seed(seed: tuple[int, ...]) -> int:
+    """31 bits of a prompt's sampling key: all that every server takes."""
+    return int.from_bytes(sha256(repr(tuple(map(int, seed))).encode()).digest()[:4], "big") >> 1
+
+
+def _completion(answer: Answer) -> Completion:
+    return Completion(answer.text, truncated=answer.truncated)

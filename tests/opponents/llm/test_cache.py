@@ -1,0 +1,156 @@
+"""The cache of answers: replays, other processes, damage."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from mage_envs.generation import Completion, Message, Prompt
+from opponents.llm import AnswerCache
+from opponents.llm.cache import Answer, cache_path
+from tests.opponents.llm.conftest import Connect
+from tests.opponents.llm.server import Server, says, status
+
+
+def ask(text: str, *seed: int) -> Prompt:
+    return Prompt((Message("user", text),), seed=seed or (1, 0))
+
+
+def test_a_replay_costs_nothing_and_is_the_same(server: Server, connect: Connect, cache: AnswerCache) -> None:
+    prompts = [ask(text, seed) for text in ("Grüße 🂡", "b", "") for seed in (1, 2)]
+    first = connect(cache=cache, send_seed=False).generate(prompts)  # the server itself answers anew each time
+    assert connect(send_seed=False).generate(prompts) != first
+    asked = len(server.bodies)
+    server.stop()
+    again = connect(cache=AnswerCache(cache.path), send_seed=False)
+    assert again.generate(prompts) == first
+    assert (again.cached, again.budget.calls, len(server.bodies)) == (6, 0, asked)
+    assert len(cache) == 6
+
+
+def test_what_makes_an_answer_another(server: Server, connect: Connect, cache: AnswerCache) -> None:
+    def calls(*seed: int, text: str = "x", **options) -> int:
+        before = len(server.bodies)
+        assert connect(cache=cache, **options).generate([ask(text, *seed)])[0].error is None
+        return len(server.bodies) - before
+
+    assert calls(1, 2) == 1
+    for changed in ({"temperature": 0.9}, {"max_tokens": 9}, {"parameters": {"top_p": 0.5}}, {"send_seed": False},
+                    {"namespace": "elsewhere"}, {"text": "y"}, {"model": "tiny", "temperature": 0}):  # fmt: skip
+        assert calls(1, 2, **changed) == 1
+        assert calls(1, 2, **changed) == 0
+    assert calls(1, 3) == 1
+    assert calls(1, 3, temperature=0) == 0, "greedy answers depend on no seed"
+    assert calls(1, 2, namespace=server.url) == calls(1, 2, url=server.url + "/") == 0
+    assert calls(1, 2, deadline=9.0, attempts=1, concurrency=2) == 0
+
+
+def test_a_server_that_moved_keeps_its_answers_under_a_name(
+    server: Server, connect: Connect, cache: AnswerCache
+) -> None:
+    first = connect(cache=cache, namespace="lab").generate([ask("x")])
+    moved = connect(cache=cache, namespace="lab", url="http://127.0.0.1:9/v1", attempts=1)
+    assert moved.generate([ask("x")]) == first
+
+
+def test_neither_failures_nor_overflows_are_kept(server: Server, connect: Connect, cache: AnswerCache) -> None:
+    server.troubles = [status(400, "no")]
+    assert connect(cache=cache).generate([ask("x")])[0].error == "http 400: no"
+    server.troubles = [lambda handler, body: handler.send(400, {"error": {"code": "context_length_exceeded"}})]
+    assert connect(cache=cache).generate([ask("x")])[0].overflow
+    assert len(cache) == 0
+    assert connect(cache=cache).generate([ask("x")])[0].error is None
+
+
+def test_of_two_answers_the_first_stays(cache: AnswerCache) -> None:
+    one, two = Answer("one", False, 1, 2), Answer("two\ud83d\n\0", True, 3, 4)
+    assert cache.add("k", one) == one == cache.add("k", two) == cache.get("k")
+    assert cache.add("l", two) == two == cache.get("l")
+    assert cache.get("m") is None
+
+
+SCRIPT = """
+import sys
+from mage_envs.generation import Message, Prompt
+from opponents.llm import AnswerCache, EndpointGenerator
+endpoint = EndpointGenerator("tiny", sys.argv[1], max_tokens=8, send_seed=False, cache=AnswerCache(sys.argv[2]))
+prompts = [Prompt((Message("user", "x"),), seed=(number,)) for number in range(24)]
+for completion in endpoint.generate(prompts):
+    print(ascii(completion.text))
+"""
+
+
+def test_processes_share_the_answers(server: Server, cache: AnswerCache, tmp_path: Path) -> None:
+    arguments = [sys.executable, "-W", "error", "-c", SCRIPT, server.url, str(tmp_path / "new" / "shared.sqlite")]
+    running = [subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    printed = [process.communicate(timeout=120) for process in running]
+    assert printed[0] == printed[1]
+    assert printed[0][1] == ""
+    assert len(set(printed[0][0].splitlines())) > 12
+    asked = len(server.bodies)
+    assert 24 <= asked <= 48
+    assert subprocess.run(arguments, capture_output=True, text=True, check=True).stdout == printed[0][0]
+    assert len(server.bodies) == asked
+
+
+def test_threads_share_a_cache(cache: AnswerCache) -> None:
+    kept: list[list[Answer]] = [[] for _ in range(4)]
+
+    def work(own: int) -> None:
+        for number in range(200):
+            kept[own].append(cache.add(str(number), Answer(f"{own}", False, 0, 0)))
+
+    threads = [threading.Thread(target=work, args=(own,)) for own in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert kept[0] == kept[1] == kept[2] == kept[3]
+    assert len(cache) == 200
+
+
+def test_a_file_that_cannot_be_used(tmp_path: Path) -> None:
+    damaged = tmp_path / "llm.sqlite"
+    damaged.write_bytes(b"not a database, but long enough to look at" * 100)
+    with pytest.raises(
+        OSError, match=r"llm\.sqlite, cannot be used \(file is not a database\)\. Delete the file"
+    ) as told:
+        AnswerCache(damaged)
+    assert "\n" not in str(told.value)
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="name another folder in MAGE_ENVS_CACHE"):
+        AnswerCache(tmp_path / "file" / "llm.sqlite")
+    with pytest.raises(OSError, match="unable to open database file"):
+        AnswerCache(tmp_path)
+
+
+def test_damage_in_the_middle_is_told_of(server: Server, connect: Connect, cache: AnswerCache) -> None:
+    import sqlite3
+
+    endpoint = connect(cache=cache)
+    endpoint.generate([ask("x")])
+    other = sqlite3.connect(cache.path)
+    with other:
+        other.execute("UPDATE answers SET answer = '[1'")
+    other.close()
+    with pytest.raises(OSError, match="cannot be used"):
+        endpoint.generate([ask("x")])
+
+
+def test_where_answers_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cache_path() == tmp_path / "cache" / "llm.sqlite"
+    monkeypatch.delenv("MAGE_ENVS_CACHE")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_path() == tmp_path / ".cache" / "mage-envs" / "llm.sqlite"
+
+
+def test_token_counts_are_not_part_of_an_answer(server: Server, connect: Connect, cache: AnswerCache) -> None:
+    server.troubles = [says({"content": "x"}, usage={"prompt_tokens": 3, "completion_tokens": 1})]
+    connect(cache=cache).generate([ask("x")])
+    again = connect(cache=cache)
+    assert again.generate([ask("x")]) == [Completion("x")]
+    assert again.budget.tokens == 0

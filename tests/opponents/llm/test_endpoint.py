@@ -1,0 +1,350 @@
+"""`EndpointGenerator` against a real server: what is sent, what is read, what fails and how."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+from email.utils import formatdate
+
+import pytest
+
+from mage_envs.generation import Completion, Message, Prompt
+from opponents.llm import AnswerCache, Budget, EndpointGenerator
+from opponents.llm.calls import back_off
+from opponents.llm.endpoint import server_seed
+from tests.opponents.llm.conftest import Connect
+from tests.opponents.llm.server import Server, drip, hang_up, raw, says, silence, status
+
+KEY = "sk-mage-0123456789abcdef"
+
+
+def ask(text: str = "Hello", *seed: int) -> Prompt:
+    return Prompt((Message("user", text),), seed=seed or (1, 0))
+
+
+def test_answers_come_from_the_model_in_order_and_by_seed(server: Server, connect: Connect) -> None:
+    endpoint = connect(concurrency=4)
+    prompts = [ask(f"Say {number}", 5, number) for number in range(12)]
+    answers = endpoint.generate(prompts)
+    expected = [
+        server.model.reply({
+            "model": "tiny", "max_tokens": 8, "temperature": 1.0, "seed": server_seed(prompt.seed),
+            "messages": [{"role": "user", "content": prompt.messages[0].content}],
+        })
+        for prompt in prompts
+    ]  # fmt: skip
+    assert [answer.text for answer in answers] == [reply.text for reply in expected]
+    assert [answer.truncated for answer in answers] == [reply.truncated for reply in expected]
+    assert len({answer.text for answer in answers}) > 6
+    assert endpoint.budget.calls == len(server.bodies) == 12
+    assert endpoint.budget.prompt_tokens == sum(len(reply.prompt_ids) for reply in expected)
+    assert endpoint.budget.completion_tokens == sum(len(reply.ids) for reply in expected)
+    assert answers == connect().generate(prompts), "the same seeds, asked again"
+
+
+def test_the_request_holds_what_was_asked_for(server: Server, connect: Connect) -> None:
+    chat = Prompt((Message("user", "a"), Message("assistant", "b"), Message("user", "ü🂡\u2028")), seed=(2**62, -3))
+    connect(temperature=0.5, parameters={"top_p": 0.9, "chat_template_kwargs": {"enable_thinking": False}}).generate(
+        [chat]
+    )
+    [body] = server.bodies
+    assert body == {
+        "model": "tiny",
+        "messages": [{"role": role, "content": text} for role, text in chat.messages],
+        "temperature": 0.5, "max_tokens": 8, "top_p": 0.9, "chat_template_kwargs": {"enable_thinking": False},
+        "seed": server_seed(chat.seed),
+    }  # fmt: skip
+    assert 0 <= body["seed"] < 2**31
+    connect(temperature=0).generate([chat])
+    connect(send_seed=False).generate([chat])
+    assert all("seed" not in body for body in server.bodies[1:])
+
+
+def test_equal_requests_of_a_batch_are_asked_once(server: Server, connect: Connect) -> None:
+    endpoint = connect(temperature=0)
+    answers = endpoint.generate([ask("x", 1), ask("x", 2), ask("y", 3)])
+    assert answers[0] == answers[1]
+    assert sorted(body["messages"][0]["content"] for body in server.bodies) == ["x", "y"]
+    connect().generate([ask("x", 1), ask("x", 2), ask("x", 2)])
+    assert len(server.bodies) == 4, "where answers are sampled, other seeds are other requests"
+    assert endpoint.generate([]) == []
+
+
+def test_concurrency_is_used_and_bounded(server: Server, connect: Connect) -> None:
+    together, most, lock, met = [0], [0], threading.Lock(), threading.Event()
+
+    def meet(handler, body):
+        with lock:
+            together[0] += 1
+            most[0] = max(most[0], together[0])
+            if together[0] == 3:
+                met.set()
+        assert met.wait(30)
+        with lock:
+            together[0] -= 1
+        says({"content": "met"})(handler, body)
+
+    server.troubles = [meet] * 9
+    answers = connect(concurrency=3).generate([ask("x", number) for number in range(9)])
+    assert [answer.text for answer in answers] == ["met"] * 9, "three were under way at once, else none had ended"
+    assert most == [3]
+
+
+# -- reading ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("message", "reason", "expected"), [
+    ({"content": "<action>bet</action>"}, "stop", Completion("<action>bet</action>")),
+    ({"content": "a", "reasoning_content": "<action>x</action>"}, "stop", Completion("a")),
+    ({"content": "<think>a</think>b"}, "stop", Completion("<think>a</think>b")),
+    ({"content": "cut"}, "length", Completion("cut", truncated=True)),
+    ({"content": None, "reasoning_content": "hm"}, "length", Completion("", truncated=True)),
+    ({"content": None, "refusal": "no"}, "content_filter", Completion("")),
+    ({"content": "Grüße 🂡 \ud83d"}, "stop", Completion("Grüße 🂡 ?")),
+])  # fmt: skip
+def test_messages_of_all_kinds(
+    server: Server, connect: Connect, message: dict, reason: str, expected: Completion
+) -> None:
+    server.troubles = [says(message, reason)]
+    assert connect().generate([ask()]) == [expected]
+
+
+def test_uncounted_tokens_are_never_undercounted(server: Server, connect: Connect) -> None:
+    server.troubles = [
+        says({"content": "abc"}),
+        says({"content": "abc"}, usage={"prompt_tokens": 7, "completion_tokens": 2}),
+    ]
+    endpoint = connect()
+    endpoint.generate([ask("x" * 100)])
+    assert endpoint.budget.prompt_tokens > 100
+    assert endpoint.budget.completion_tokens > 3
+    before = endpoint.budget.tokens
+    endpoint.generate([ask("x")])
+    assert endpoint.budget.tokens == before + 9
+
+
+# -- failures --------------------------------------------------------------------------------------------------
+
+
+def failure(endpoint: EndpointGenerator, prompt: Prompt | None = None) -> str:
+    [completion] = endpoint.generate([prompt or ask()])
+    assert completion.text == ""
+    assert completion.error is not None
+    return completion.error
+
+
+@pytest.mark.parametrize("trouble", [silence, drip])
+def test_a_slow_server_is_a_timeout(server: Server, connect: Connect, trouble) -> None:
+    server.troubles = [trouble] * 10
+    endpoint = connect(deadline=0.5, attempts=2)
+    assert failure(endpoint).startswith("timeout: no answer within 0")
+    assert endpoint.budget.calls <= 2
+    assert endpoint.failures == {"timeout": 1}
+    server.troubles = []
+    assert connect().generate([ask()])[0].error is None, "the server is well, and the failure was not kept"
+
+
+def test_what_passes_by_is_tried_again(server: Server, connect: Connect) -> None:
+    server.troubles = [status(503, "busy"), status(500, "oh"), raw(b"<html>", "text/html")]
+    endpoint = connect(attempts=4)
+    assert endpoint.generate([ask()])[0].error is None
+    assert endpoint.budget.calls == len(server.bodies) == 4
+    assert not endpoint.failures
+    server.troubles = [status(503, "busy  \n today")] * 9
+    assert failure(connect(attempts=2)) == "http 503: busy today"
+    assert len(server.bodies) == 6
+
+
+def test_retry_after_is_honoured(server: Server, connect: Connect) -> None:
+    date = formatdate(0, usegmt=True)  # long over
+    server.troubles = [status(429, "slow down", {"Retry-After": wait}) for wait in ("0", date, "soon")]
+    endpoint = connect(attempts=4)
+    assert endpoint.generate([ask()])[0].error is None
+    assert len(server.bodies) == 4
+    server.troubles = [status(429, "slow down", {"Retry-After": "3600"})]
+    assert failure(endpoint) == "http 429: slow down (another attempt after 3600 s would be too late)"
+    assert len(server.bodies) == 5
+    assert endpoint.failures == {"http 429": 1}
+
+
+def test_what_stays_wrong_is_not_tried_again(server: Server, connect: Connect) -> None:
+    endpoint = connect("nobody")
+    assert failure(endpoint) == "http 404: The model `nobody` does not exist."
+    assert failure(connect(url=f"http://127.0.0.1:{server.server_port}")) == (
+        "http 404: Not Found (the url has no path: most servers answer under /v1)"
+    )
+    server.troubles = [status(400, "Unsupported parameter: 'max_tokens'"), status(401, "x" * 1000), raw(b"")]
+    assert failure(connect()) == "http 400: Unsupported parameter: 'max_tokens'"
+    assert failure(connect()) == f"http 401: {'x' * 300}…"
+    assert len(server.bodies) == 4
+
+
+@pytest.mark.parametrize("content", [
+    b"", b"{", b"[]", b"3", b'{"choices": []}', b'{"choices": null}', b"\xff",
+    b'{"choices": [{"message": {"content": [1]}}]}',
+    b'{"error": {"message": "upstream"}}',
+])  # fmt: skip
+def test_garbage_is_told_of(server: Server, connect: Connect, content: bytes) -> None:
+    server.troubles = [raw(content)]
+    error = failure(connect(attempts=1))
+    assert error.startswith("garbage: no chat completion in the server's answer: ")
+    assert repr(content.decode("utf-8", "replace")) in error
+
+
+def test_no_server_and_a_broken_connection(server: Server, connect: Connect) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # taken, and nobody listens
+        url = f"http://127.0.0.1:{held.getsockname()[1]}/v1"
+        endpoint = connect(url=url, attempts=2)
+        assert failure(endpoint) == f"refused: nothing listens at {url}/"
+        assert endpoint.budget.calls == 2
+    server.troubles = [hang_up]
+    assert failure(connect(attempts=1)).startswith(f"connection: no answer from {server.url}/ (")
+
+
+@pytest.mark.parametrize(("code", "message"), [
+    (400, "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens."),
+    (400, "The decoder prompt (length 15) is longer than the maximum model length of 8."),
+    (413, "the request exceeds the available context size"),
+])  # fmt: skip
+def test_a_prompt_that_is_too_long_is_an_overflow(server: Server, connect: Connect, code: int, message: str) -> None:
+    server.troubles = [status(code, message)]
+    endpoint = connect()
+    assert endpoint.generate([ask()]) == [Completion("", overflow=True)]
+    assert endpoint.budget.calls == 1
+    assert not endpoint.failures
+
+
+def test_a_spent_budget_is_a_failure_and_no_call(server: Server, connect: Connect) -> None:
+    shared = Budget(max_calls=3)
+    one, two = connect(budget=shared), connect(budget=shared, temperature=0.5)
+    assert all(answer.error is None for answer in one.generate([ask("x", 1), ask("x", 2)]) + two.generate([ask()]))
+    assert failure(two, ask("other")) == "budget: all 3 calls are spent"
+    server.troubles = [status(503, "busy")] * 3
+    assert failure(connect(budget=Budget(max_calls=2), attempts=5)) == "budget: all 2 calls are spent"
+    assert len(server.bodies) == 5
+    few = connect(budget=Budget(max_tokens=1))
+    server.troubles = [says({"content": "x"}, usage={"prompt_tokens": 3, "completion_tokens": 1})]
+    assert few.generate([ask()])[0].error is None
+    assert failure(few, ask("other")) == "budget: 4 of 1 tokens are spent"
+    assert few.budget.calls == 1
+    with pytest.raises(ValueError, match="max_calls must be 0 or more, got -1"):
+        Budget(-1)
+
+
+def test_waits_grow_are_bounded_and_a_function_of_the_request() -> None:
+    waits = [[back_off(key, attempt) for attempt in (1, 2, 3)] for key in ("0a" * 32, "0b" * 32)]
+    assert waits[0] == [back_off("0a" * 32, attempt) for attempt in (1, 2, 3)]
+    assert waits[0] != waits[1]
+    for first, second, third in waits:
+        assert 0.25 <= first <= 0.5 <= second <= 1 <= third <= 2
+
+
+# -- the key ---------------------------------------------------------------------------------------------------
+
+
+def test_the_api_key_is_sent_and_stays_secret(
+    server: Server,
+    connect: Connect,
+    cache: AnswerCache,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG")
+    endpoint = connect(cache=cache)
+    monkeypatch.setenv("OPENAI_API_KEY", "another")
+    endpoint.generate([ask("1")])
+    monkeypatch.setenv("MAGE_LLM_API_KEY", KEY)
+    endpoint.generate([ask("2")])
+    server.troubles = [status(401, f"Incorrect API key provided: {KEY}.")]
+    assert failure(endpoint, ask("3")) == "http 401: Incorrect API key provided: ***."
+    monkeypatch.setenv("VENDOR_KEY", "third")
+    connect(key_variable="VENDOR_KEY").generate([ask("4")])
+    sent = [{name.lower(): value for name, value in headers.items()}["authorization"] for headers in server.headers]
+    assert sent == ["Bearer another", f"Bearer {KEY}", f"Bearer {KEY}", "Bearer third"]
+    cache.close()
+    kept = b"".join(path.read_bytes() for path in cache.path.parent.glob("answers.sqlite*"))
+    assert len(kept) > 1000
+    assert KEY.encode() not in kept
+    assert KEY not in repr(endpoint) + str(vars(endpoint)) + caplog.text
+    assert endpoint.generate([ask("2")]) == connect(cache=cache).generate([ask("2")]), "another key, the same answer"
+    assert len(server.bodies) == 4
+
+
+# -- making ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    ({"base_url": "localhost:8000"}, "starts with http:// or https://"),
+    ({"base_url": "http:///v1"}, "and a host"),
+    ({"base_url": f"http://me:{KEY}@host/v1"}, "holds a user, a query or a fragment"),
+    ({"base_url": f"http://host/v1?api-key={KEY}"}, "MAGE_LLM_API_KEY"),
+    ({"temperature": -1.0}, "temperature >= 0"),
+    ({"deadline": 0.0}, "deadline > 0"), ({"attempts": 0}, "attempts >= 1"),
+    ({"deadline": float("inf")}, "deadline > 0"), ({"concurrency": 0}, "concurrency >= 1"), ({"model": ""}, "a name"),
+    ({"max_tokens": 0}, "max_tokens >= 1, got 0"),
+])  # fmt: skip
+def test_settings_that_cannot_be(options: dict, says: str) -> None:
+    with pytest.raises(ValueError, match=says) as caught:
+        EndpointGenerator(**{"model": "x", "base_url": "http://host/v1", **options})
+    assert KEY not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def _in_child(endpoint: EndpointGenerator, answers) -> None:
+    answers.put(endpoint.generate([ask("child")])[0].text)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_process_makes_its_own_connections(server: Server, connect: Connect, cache: AnswerCache) -> None:
+    endpoint = connect(cache=cache)
+    mine = endpoint.generate([ask("parent")])
+    context = multiprocessing.get_context("fork")
+    answers = context.SimpleQueue()
+    child = context.Process(target=_in_child, args=(endpoint, answers))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    text = answers.get()
+    assert endpoint.generate([ask("parent"), ask("child")]) == [*mine, Completion(text, truncated=True)]
+    assert endpoint.cached == 2
+    assert len(server.bodies) == 2
+
+
+def test_closed_and_used_again(server: Server, connect: Connect) -> None:
+    endpoint = connect()
+    first = endpoint.generate([ask()])
+    endpoint.close()
+    endpoint.close()
+    assert endpoint.generate([ask()]) == first
+
+
+def test_a_dropped_endpoint_ends_its_thread(server: Server) -> None:
+    before = {thread.ident for thread in threading.enumerate()}
+    endpoint = EndpointGenerator("tiny", server.url, max_tokens=2)
+    assert repr(endpoint) == f"EndpointGenerator('tiny', '{server.url}')"
+    endpoint.generate([ask()])
+    [own] = [t for t in threading.enumerate() if t.ident not in before and t.name == "mage-llm"]
+    del endpoint
+    gc.collect()
+    own.join(60)
+    assert not own.is_alive()
+
+
+def test_nothing_goes_on_after_an_interrupt(server: Server, connect: Connect) -> None:
+    endpoint = connect(concurrency=1)
+
+    def interrupt(handler, body):
+        os.kill(os.getpid(), signal.SIGINT)  # reaches the main thread, as Ctrl-C does
+        silence(handler, body)
+
+    server.troubles = [interrupt] + [silence] * 5
+    with pytest.raises(KeyboardInterrupt):
+        endpoint.generate([ask("x", number) for number in range(6)])
+    server.troubles = []
+    assert endpoint.generate([ask("y")])[0].error is None, "no call holds the only place"
+    assert endpoint.budget.calls == len(server.bodies) == 2

@@ -1,0 +1,216 @@
+"""The opponent `llm:model@url` in games, rollouts and `mage-bench eval`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import mage_envs  # noqa: F401
+from benchmarks.__main__ import main
+from benchmarks.agents import make_agent
+from benchmarks.evaluate import evaluate
+from benchmarks.suites import panel
+from mage_envs import OpponentFailure
+from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.games.tictactoe import TicTacToe
+from mage_envs.match import play_match
+from opponents import LanguageModelPolicy, list_forms, make_opponent
+from opponents.llm import EndpointGenerator, shared_endpoint
+from tests.opponents.llm.server import Server, silence, status
+
+KUHN = KuhnPoker()
+META = "mage/KuhnPoker-Meta-v0"
+
+
+def policy_of(name: str) -> tuple[LanguageModelPolicy, EndpointGenerator]:
+    policy = make_opponent(name, KUHN)
+    assert isinstance(policy, LanguageModelPolicy)
+    assert isinstance(policy.generator, EndpointGenerator)
+    return policy, policy.generator
+
+
+def play(name: str, seeds: range) -> list[Any]:
+    """Everything that the environment shows in one meta-episode per seed, against a learner that takes turns."""
+    env, shown = gym.make(META, opponent=name, num_episodes=2, memory="history"), []
+    for seed in seeds:
+        observation, info = env.reset(seed=seed)
+        done = False
+        while not done:
+            shown.append((observation, info["legal_actions"]))
+            action = info["legal_actions"][len(shown) % 2]
+            observation, reward, done, _, info = env.step(f"<action>{action}</action>")
+            shown.append(reward)
+        shown.append((observation, info["opponent"]))
+    return shown
+
+
+@pytest.mark.parametrize("model", ["tiny", "tiny-guided"])
+def test_a_game_is_played_and_replayed_without_the_server(
+    server: Server, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"llm:{model}@{server.url},max_tokens=4,seed=off"
+    first = play(name, range(6))
+    asked = len(server.bodies)
+    assert asked >= 12, "two hands of each meta-episode, at least one turn each"
+    assert name in first[-1]
+    assert all("Legal actions:" in body["messages"][0]["content"] for body in server.bodies)
+    server.stop()
+    fresh = f"{name},attempts=1"  # another generator, the same requests
+    assert [part for part in play(fresh, range(6)) if name not in str(part)] == [
+        part for part in first if name not in str(part)
+    ]
+    endpoint = policy_of(fresh)[1]
+    assert (endpoint.budget.calls, len(server.bodies)) == (0, asked)
+    assert 0 < endpoint.cached <= asked
+    with pytest.raises(OpponentFailure, match=r"^Opponent 'llm:.* failed in KuhnPoker: .*refused: nothing listens at "):
+        play(fresh, range(90, 99))
+
+
+def test_what_the_model_says_is_played(server: Server) -> None:
+    policy, endpoint = policy_of(f"llm:tiny-guided@{server.url},max_tokens=4,cache=off")
+    result = play_match(KuhnPoker(), [policy, make_opponent("kuhn/maniac", KUHN)], np.random.default_rng(1), 12)
+    assert policy.invalid == policy.given_up == 0
+    assert policy.turns == len(server.bodies) == endpoint.budget.calls
+    assert len(set(result.returns[:, 0])) > 1
+    assert len({body["seed"] for body in server.bodies}) == policy.turns
+
+
+def test_any_game_will_do(server: Server) -> None:
+    policy = make_opponent(f"llm:tiny-guided@{server.url},max_tokens=2", TicTacToe())
+    result = play_match(TicTacToe(), [policy, make_opponent("uniform", TicTacToe())], np.random.default_rng(1), 2)
+    assert result.returns.shape == (2, 2)
+    assert len(server.bodies) >= 4
+
+
+def test_one_endpoint_and_one_budget_per_process(server: Server) -> None:
+    name = f"llm:tiny-guided@{server.url},max_tokens=2,max_calls=3"
+    (one, endpoint), (two, same) = policy_of(name), policy_of(name)
+    assert endpoint is same
+    assert one is not two
+    with pytest.raises(OpponentFailure, match="budget: all 3 calls are spent"):
+        play(name, range(9))
+    assert len(server.bodies) == 3
+    assert endpoint.failures == {"budget": 1}
+
+
+def test_a_failing_model_is_a_counted_failure_of_the_rollout(server: Server) -> None:
+    name = f"llm:tiny-guided@{server.url},max_tokens=2,attempts=1"
+    server.troubles = [status(503, "busy")] * 3  # both meta-episodes, and the second try of the first
+    one, two = evaluate(make_agent("scripted:first"), panel(META, [name], 1, 0), batch=1)
+    assert one.failure is not None
+    assert str(one.failure).startswith("opponent")
+    assert "http 503: busy" in str(one.failure)
+    assert two.failure is None
+    assert len(two.episodes) == 3
+
+
+def test_a_silent_model_ends_in_a_failure(server: Server) -> None:
+    server.troubles = [silence] * 9
+    name = f"llm:tiny-guided@{server.url},deadline=0.5,attempts=1"
+    with pytest.raises(OpponentFailure, match="could not be asked: timeout: no answer within 0.5 s"):
+        play(name, range(3))
+    endpoint = policy_of(name)[1]
+    assert endpoint.budget.calls == 1
+    assert endpoint.failures == {"timeout": 1}
+
+
+def test_mage_bench_evaluates_a_model(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    agent = f"llm:tiny-guided@{server.url},max_tokens=2"
+    arguments = ["eval", agent, "--env", META, "--opponents", "kuhn/rock", "--rows", "2"]
+    assert main(arguments) == 0
+    table = capfd.readouterr().out
+    assert table.startswith(f"{agent} in {META} (seed 0, 4 meta-episodes, sha256 ")
+    asked = len(server.bodies)
+    assert asked >= 12
+    assert any("<remark>" in body["messages"][0]["content"] for body in server.bodies), "it reflects too"
+    server.stop()
+    assert main(arguments) == 0
+    assert capfd.readouterr().out == table
+    assert len(server.bodies) == asked
+    assert main([*arguments, "--seed", "1"]) == 2
+    assert f"refused: nothing listens at {server.url}" in capfd.readouterr().err
+
+
+def test_mage_bench_seats_a_model_as_opponent(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    name = f"llm:tiny-guided@{server.url},max_tokens=2"
+    assert main(["eval", "policy:kuhn/nash", "--env", META, "--opponents", f"{name};", "--rows", "2"]) == 0
+    assert name in capfd.readouterr().out
+
+
+# -- names -----------------------------------------------------------------------------------------------------
+
+
+def test_options_reach_the_request(server: Server) -> None:
+    name = f"llm:a/b:4b@2024@{server.url},temperature=0.5,top_p=0.9,max_completion_tokens=7,thinking=off,"
+    name += "reasoning_effort=low,seed=off,cache=off,attempts=1"
+    policy, _ = policy_of(name)
+    with pytest.raises(RuntimeError, match="http 404: The model `a/b:4b@2024` does not exist."):
+        play_match(KuhnPoker(), [policy, policy], np.random.default_rng(1), 1)
+    [body] = server.bodies
+    del body["messages"]
+    assert body == {
+        "model": "a/b:4b@2024", "temperature": 0.5, "top_p": 0.9, "max_completion_tokens": 7,
+        "chat_template_kwargs": {"enable_thinking": False}, "reasoning_effort": "low",
+    }  # fmt: skip
+
+
+URL = "http://127.0.0.1:9/v1"
+
+
+@pytest.mark.parametrize(("name", "says"), [
+    ("llm", "lacks endpoint"), ("llm:", "lacks a model or a server's url; write llm:model@url, as in llm:qwen3"),
+    ("llm:qwen3", "'llm:qwen3' lacks a model or a server's url"), (f"llm:@{URL}", "lacks a model or a server's url"),
+    ("llm:qwen3@localhost:8000", "lacks a model or a server's url"),
+    (f"llm:x@{URL},temprature=1", r"'llm:x' has no option 'temprature=1'\. Did you mean temperature\? It takes temper"),
+    (f"llm:x@{URL},greedy", "has no option 'greedy'"), (f"llm:x@{URL},", "has no option ''"),
+    (f"llm:x@{URL},temperature=hot", "temperature must be a number, got 'hot'"),
+    (f"llm:x@{URL},deadline=nan", "deadline must be a number, got 'nan'"),
+    (f"llm:x@{URL},max_tokens=1.5", "max_tokens must be a whole number, got '1.5'"),
+    (f"llm:x@{URL},cache=no", "cache must be on or off, got 'no'"),
+    (f"llm:x@{URL},attempts=1,attempts=2", "is given attempts twice"),
+    (f"llm:x@{URL},max_tokens=1,max_completion_tokens=2", "say the same; give one"),
+    (f"llm:x@{URL},max_calls=-1", "max_calls must be 0 or more"), (f"llm:x@{URL},attempts=0", "attempts >= 1"),
+    ("llm:x@http://me:pw@host/v1", "at host holds a user"),
+])  # fmt: skip
+def test_names_that_say_too_little_or_too_much(name: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says) as told:
+        make_opponent(name, KUHN)
+    assert "\n" not in str(told.value)
+    if name != "llm" and name.startswith("llm:"):
+        with pytest.raises(ValueError, match=says):
+            make_agent(name) if name != "llm:" else shared_endpoint("")
+
+
+def test_it_is_listed_by_its_form() -> None:
+    assert "llm:model@url" in list_forms("KuhnPoker")
+
+
+@pytest.mark.parametrize("what", ["import", "make"])
+def test_the_client_loads_when_it_is_needed(what: str) -> None:
+    script = {
+        "import": """
+import sys, mage_envs, opponents
+print(sorted({"openai", "sqlite3", "opponents.llm"} & set(sys.modules)))
+""",
+        "make": f"""
+import sys
+sys.modules["openai"] = None
+from mage_envs.games.kuhn_poker import KuhnPoker
+from opponents import make_opponent
+try:
+    make_opponent("llm:x@{URL}", KuhnPoker())
+except ImportError as error:
+    print(error)
+""",
+    }[what]
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    expected = {
+        "import": "[]",
+        "make": 'opponents/llm needs the openai client. Install it with: pip install -e ".[llm]"',
+    }
+    assert out.strip() == expected[what]

@@ -16,9 +16,10 @@ from mage_envs.core import TextGame
 from mage_envs.doctor import report
 from mage_envs.env import TextGameEnv
 from mage_envs.games.webshop import command as webshop
+from mage_envs.games.webshop.site import command as site
 from mage_envs.keyboard import ask, spelt_out, takes_arrows
 from mage_envs.registry import list_games, load_game
-from opponents import list_forms, list_opponents, list_pools
+from opponents import list_forms, list_opponents, list_pools, make_opponent
 
 QUIT = ("q", "quit", "exit")
 BACK = {"undo": -1, "restart": 0}
@@ -33,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if given.command == "play":
             play(given)
+        elif given.command == "webshop" and given.webshop_command == "serve":
+            site.serve(given, lambda name, game: make_opponent(f"webshop/{name}", game))
         elif given.command == "webshop":
             webshop.run(given)
         elif given.command == "doctor":
@@ -62,8 +65,10 @@ def _parser() -> argparse.ArgumentParser:
     about = "list the games, their ids and the opponents that fit"
     listed = commands.add_parser("list", help=about, description=about)
     listed.add_argument("game", nargs="?", metavar="GAME", help="as in KuhnPoker; all games by default")
-    about = "convert and check the original WebShop's data files"
-    webshop.add_commands(commands.add_parser("webshop", help=about, description=about))
+    about = "WebShop: convert the original's data files, check them, serve its site to a browser"
+    tools = webshop.add_commands(commands.add_parser("webshop", help=about, description=about))
+    about = "serve the site to this machine's browsers"
+    site.add_options(tools.add_parser("serve", help=about, description=about), ("rule", "oracle"))
     about = "say which engines, data and caches the games find here"
     commands.add_parser("doctor", help=about, description=about)
     return parser

@@ -18,11 +18,20 @@ if [ "${1:-}" = "--venv" ]; then
 fi
 
 if [ "${1:-}" = "--compiler" ]; then
-  command -v g++ >/dev/null 2>&1 && command -v make >/dev/null 2>&1 || install build-essential "ALFWorld's planner is built from source"
+  command -v g++ >/dev/null 2>&1 && command -v make >/dev/null 2>&1 || install build-essential "ALFWorld's planner is built from source" compiler
   exit 0
 fi
 
 case " ${1:-} " in
   *" terminal "*) ;;
   *) command -v tmux >/dev/null 2>&1 || install tmux "tests of the terminal play" terminal ;;
+esac
+case " ${1:-} " in
+  *" browser "*) ;;
+  *)
+    command -v chromedriver >/dev/null 2>&1 || {
+      install chromium "tests of WebShop's site" browser
+      install chromium-driver "tests of WebShop's site" browser
+    }
+    ;;
 esac

@@ -1,0 +1,10 @@
+"""WebShop in a browser: the pages of the environment's own shop, for people, and to watch an agent play.
+
+It needs flask (`pip install -e ".[webshop]"`), which is loaded when a site is made.
+"""
+
+from mage_envs.games.webshop.site.application import create_app
+from mage_envs.games.webshop.site.server import Site
+from mage_envs.games.webshop.site.watching import Watch, WatchedEnv
+
+__all__ = ["Site", "Watch", "WatchedEnv", "create_app"]

@@ -1,0 +1,29 @@
+"""`python -m mage_envs.games.webshop.site`: serves WebShop to this machine's browsers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from mage_envs.games.webshop.cache import DamagedCache
+from mage_envs.games.webshop.site.command import add_options, serve
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns 0 after Ctrl-C, 2 after an error (one line on stderr)."""
+    about = "WebShop for a browser on this machine."
+    parser = argparse.ArgumentParser(prog="python -m mage_envs.games.webshop.site", description=about)
+    add_options(parser)
+    try:
+        serve(parser.parse_args(arguments))
+    except KeyboardInterrupt:
+        print()
+    except (ValueError, OSError, ImportError, DamagedCache) as error:
+        print(f"webshop: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+"""What a page of the site shows, as plain values made from a session's state.
+
+Templates see nothing else, so that no page can tell what the goal hides; and a snapshot stays as it is while the
+session goes on in another thread.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+from zlib import crc32
+
+from mage_envs.games.webshop.products import Product
+from mage_envs.games.webshop.session import (
+    BACK,
+    BUY,
+    DONE,
+    INDEX,
+    ITEM,
+    PREVIOUS,
+    RESULTS,
+    SEARCH,
+    SUB,
+    SUB_PAGES,
+    Session,
+)
+
+LAST_PAGE = 50
+"""The last page of results that the site turns to; hits fill five."""
+TINTS = 6
+_PLAIN = re.compile(r"[A-Za-z0-9]{1,10}")
+_IMAGE = re.compile(r"https?://[^\s\"'<>]+|data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
+_NAMES = frozenset((BACK, PREVIOUS, BUY, SEARCH, *SUB_PAGES))
+"""Names that a click takes for a button's even where an option has them."""
+
+
+class Picture(NamedTuple):
+    """The picture of a product: an address, else a drawing for its department in one of the tints."""
+
+    department: str
+    tint: int
+    address: str
+
+
+class Listed(NamedTuple):
+    """A product in the results."""
+
+    asin: str
+    title: str
+    price: str
+    click: str
+    picture: Picture
+    visited: bool
+
+
+class Choice(NamedTuple):
+    """A value of an option."""
+
+    value: str
+    chosen: bool
+    offered: bool
+    """Whether a click can choose it: some values share a name with a button, or with a later option's value."""
+
+
+class Axis(NamedTuple):
+    """An option of a product with its values."""
+
+    field: str
+    name: str
+    choices: tuple[Choice, ...]
+
+
+class Item(NamedTuple):
+    """The product that is looked at."""
+
+    asin: str
+    title: str
+    price: str
+    picture: Picture
+    axes: tuple[Axis, ...]
+    chosen: tuple[tuple[str, str], ...]
+    tabs: tuple[str, ...]
+
+
+class Shown(NamedTuple):
+    """A page of a visit."""
+
+    kind: str
+    address: str
+    """Path of the page, which names nothing but the product, the page of results or the sub page."""
+    instruction: str
+    query: str
+    number: int
+    total: int
+    products: tuple[Listed, ...]
+    more: bool
+    item: Item | None
+    sub: str
+    texts: tuple[str, ...]
+    score: float | None
+
+
+def address(session: Session) -> str:
+    """The path of the page that the session is on."""
+    if session.page == INDEX:
+        return "/search"
+    if session.page == RESULTS:
+        return f"/results/{session.number}"
+    if session.page == DONE:
+        return "/done"
+    assert session.product is not None
+    asin = session.product.asin
+    place = f"/item/{asin if _PLAIN.fullmatch(asin) else '-'}"
+    return place if session.page == ITEM else f"{place}/{session.sub}"
+
+
+def shown(session: Session, images: bool = False) -> Shown:
+    """The page that the session is on; `images`: with the pictures' addresses from the data."""
+    product = session.product
+    on_results = session.page == RESULTS
+    return Shown(
+        session.page,
+        address(session),
+        session.goal.instruction,
+        session.query,
+        session.number,
+        len(session.results),
+        _listed(session, images) if on_results else (),
+        on_results and session.number < LAST_PAGE,
+        None if product is None else _item(session, product, images),
+        session.sub,
+        _texts(session, product) if product is not None and session.page == SUB else (),
+        None if session.score is None else session.score.total,
+    )
+
+
+def picture(product: Product, images: bool) -> Picture:
+    """A product's picture; an address only where `images` are wanted and it is one that browsers show safely."""
+    wanted = product.image if images and _IMAGE.fullmatch(product.image) else ""
+    return Picture(product.category, crc32(product.asin.encode("utf-8", "replace")) % TINTS, wanted)
+
+
+def _listed(session: Session, images: bool) -> tuple[Listed, ...]:
+    hits = (session.shop.catalogue.product(position) for position in session.shown)
+    return tuple(
+        Listed(hit.asin, hit.title, hit.price_tag, hit.asin.lower(), picture(hit, images), hit.asin in session.visited)
+        for hit in hits
+    )
+
+
+def can_choose(session: Session, axis: str, value: str) -> bool:
+    """Whether clicking `value` chooses it for `axis`, as the engine reads a click."""
+    assert session.product is not None
+    axes = [name for name, values in session.product.options.items() if value in values]
+    return bool(value) and value == value.strip().lower() and value not in _NAMES and axes[-1:] == [axis]
+
+
+def _item(session: Session, product: Product, images: bool) -> Item:
+    axes = []
+    for place, (name, values) in enumerate(product.options.items()):
+        choices = tuple(
+            Choice(value, session.options.get(name) == value, can_choose(session, name, value))
+            for value in dict.fromkeys(values)
+        )
+        axes.append(Axis(f"option-{place}", name, choices))
+    tabs = SUB_PAGES if session.shows_attributes else SUB_PAGES[:3]
+    chosen = tuple(session.options.items())
+    return Item(product.asin, product.title, product.price_tag, picture(product, images), tuple(axes), chosen, tabs)
+
+
+def _texts(session: Session, product: Product) -> tuple[str, ...]:
+    """What a sub page has to say."""
+    texts = {
+        "description": (product.description,),
+        "features": product.bullets,
+        "attributes": (*product.attributes, product.category, product.query, product.product_category),
+    }
+    return tuple(text.strip() for text in texts.get(session.sub, ()) if text.strip())

@@ -1,0 +1,269 @@
+"""What the site answers: each view takes a request's parts and says which page to show or where to go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mage_envs.games.webshop.goals import Goal
+from mage_envs.games.webshop.session import DONE, ITEM, NEXT, RESULTS, Session
+from mage_envs.games.webshop.shop import Shop
+from mage_envs.games.webshop.site.security import Tokens
+from mage_envs.games.webshop.site.shown import LAST_PAGE, address, can_choose, shown
+from mage_envs.games.webshop.site.visits import Visit, Visits
+from mage_envs.games.webshop.site.watching import Watches
+
+LONGEST_QUERY = 512
+"""Characters of a person's search."""
+GOALS_PER_PAGE = 10
+LONGEST_NUMBER = 9
+"""Digits of a number in a form or an address."""
+NOTICES: Mapping[str, str] = {
+    "stale": "That page was out of date, so nothing was clicked. < Prev leads back, not the browser's own button.",
+    "ended": "That visit has ended. Start another one here.",
+    "refused": "The shop has nothing of that name on this page.",
+    "blank": "Type what to look for first.",
+    "last": "The shop turns no more pages. Try another search.",
+    "many": "This visit has had all the actions that it may have. Start another one.",
+}
+"""Told on top of a page; the address names one."""
+
+
+class Asked(NamedTuple):
+    """The parts of a request that views read."""
+
+    token: str | None
+    """The visitor's, from the signed cookie."""
+    form: Mapping[str, str]
+    path: str
+    notice: str
+
+
+class Page(NamedTuple):
+    """A template with its values; `token` is the visitor's from now on."""
+
+    template: str
+    values: dict[str, Any]
+    token: str | None = None
+
+
+class GoTo(NamedTuple):
+    """Another page of the site."""
+
+    path: str
+    notice: str = ""
+    token: str | None = None
+
+
+class Facts(NamedTuple):
+    """An answer for programs, sent as JSON."""
+
+    values: dict[str, Any]
+
+
+class Refusal(Exception):
+    """A request that is not carried out: HTTP status and what to tell."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+Answer = Page | GoTo | Facts
+
+
+class Views:
+    """The pages over one shop. Views run in several threads: a visit is read and changed under its lock."""
+
+    def __init__(
+        self, shop: Shop, tokens: Tokens, visits: Visits, watches: Watches, rng: np.random.Generator,
+        *, images: bool, shows_attributes: bool,
+    ) -> None:  # fmt: skip
+        self._shop = shop
+        self._tokens = tokens
+        self._visits = visits
+        self._watches = watches
+        self._rng = rng
+        self._rng_lock = Lock()
+        self._images = images
+        self._shows_attributes = shows_attributes
+        counts = {split: count for split, count in shop.catalogue.about["goals"][shop.kind].items() if count}
+        self._splits = {split: counts[split] for split in sorted(counts, key=lambda split: (split != "train", split))}
+
+    def routes(self) -> tuple[tuple[str, str, Callable[..., Answer]], ...]:
+        """(address, method, view) of every page."""
+        pages = ("/search", "/results/<path:place>", "/item/<path:place>", "/done")
+        return (
+            ("/", "GET", self.home),
+            ("/healthz", "GET", self.health),
+            ("/goals/<split>/<number>", "GET", self.goals),
+            ("/watch/<token>", "GET", self.watch),
+            ("/watch/<token>/still", "GET", self.watch_still),
+            *((page, "GET", self.page) for page in pages),
+            ("/visits", "POST", self.start),
+            ("/search", "POST", self.search),
+            ("/click", "POST", self.click),
+        )
+
+    # -- before a visit --------------------------------------------------------------------------------------------
+
+    def _form_page(self, asked: Asked, template: str, values: dict[str, Any]) -> Page:
+        """A page with forms; a visitor without a token gets one, and the server keeps nothing for it."""
+        token = asked.token or self._tokens.new()
+        return Page(template, {"form_key": self._tokens.form_key(token), **values}, None if asked.token else token)
+
+    def home(self, asked: Asked) -> Answer:
+        """The first page: start a visit, or go on."""
+        visit = self._visits.find(asked.token)
+        going = None
+        if visit is not None:
+            with visit.lock:
+                going = shown(visit.session)
+        values = {"splits": self._splits, "products": len(self._shop.catalogue), "going": going}
+        return self._form_page(asked, "home.html", values)
+
+    def goals(self, asked: Asked, split: str, number: str) -> Answer:
+        """A page of a split's instructions to choose from. Goals go by their place: an id would name the product."""
+        page, count = _whole(number), self._splits.get(split, 0)
+        if page is None or not 1 <= page <= -(-count // GOALS_PER_PAGE):
+            raise Refusal(404, "There is no such page of goals.")
+        places = range((page - 1) * GOALS_PER_PAGE, min(page * GOALS_PER_PAGE, count))
+        listed = [(place, self._goal(split, place).instruction) for place in places]
+        pages = -(-count // GOALS_PER_PAGE)
+        values = {"split": split, "splits": self._splits, "goals": listed, "number": page, "pages": pages}
+        return self._form_page(asked, "goals.html", values)
+
+    def _goal(self, split: str, place: int) -> Goal:
+        return self._shop.goal_at(int(self._shop.numbers(split)[place]))
+
+    def start(self, asked: Asked) -> Answer:
+        """A new visit under a new token: with the goal of the running visit, a chosen one, or a random one."""
+        self._check_form(asked)
+        old = self._visits.find(asked.token)
+        if "again" in asked.form:
+            if old is None:
+                return GoTo("/", "ended")
+            goal = old.session.goal
+        else:
+            goal = self._chosen_goal(asked.form)
+        token = self._tokens.new()
+        self._visits.drop(asked.token)
+        self._visits.add(token, Visit(Session(self._shop, goal, shows_attributes=self._shows_attributes)))
+        return GoTo("/search", token=token)
+
+    def _chosen_goal(self, form: Mapping[str, str]) -> Goal:
+        split = form.get("split", "")
+        if split not in self._splits:
+            raise Refusal(400, "There are no goals of that name.")
+        if "goal" not in form:
+            with self._rng_lock:
+                return self._goal(split, int(self._rng.integers(self._splits[split])))
+        place = _whole(form["goal"])
+        if place is None or place >= self._splits[split]:
+            raise Refusal(400, "There is no such goal.")
+        return self._goal(split, place)
+
+    def health(self, asked: Asked) -> Answer:
+        """Whether the site works, for programs."""
+        return Facts({"status": "ok", "products": len(self._shop.catalogue), "visits": len(self._visits)})
+
+    # -- a visit ---------------------------------------------------------------------------------------------------
+
+    def _check_form(self, asked: Asked) -> str:
+        """The visitor's token. Raises Refusal for a form that was not made for this visitor."""
+        if asked.token is None or not self._tokens.owns_form(asked.token, asked.form.get("form_key", "")):
+            raise Refusal(403, "This form was not made for you, or the site was started again. Open the page anew.")
+        return asked.token
+
+    def page(self, asked: Asked, place: str = "") -> Answer:
+        """The page that the visit is on; the address only tells its name."""
+        visit = self._visits.find(asked.token)
+        if visit is None or asked.token is None:
+            return GoTo("/", "ended")
+        with visit.lock:
+            values = {"page": shown(visit.session, self._images), "step": visit.actions, "live": False}
+            here = address(visit.session)
+        if asked.path != here:
+            return GoTo(here, asked.notice)
+        values |= {"form_key": self._tokens.form_key(asked.token), "longest_query": LONGEST_QUERY}
+        return Page("shop.html", values)
+
+    def search(self, asked: Asked) -> Answer:
+        """Looks something up; possible from every page but the last."""
+        visit = self._visits.find(self._check_form(asked))
+        query = asked.form.get("search_query", "").strip()
+        if len(query) > LONGEST_QUERY:
+            raise Refusal(400, f"A search has at most {LONGEST_QUERY} characters.")
+        if visit is None:
+            return GoTo("/", "ended")
+        with visit.lock:
+            notice = "" if query else "blank"
+            return _played(visit, [f"search[{query}]"] if query else [], notice)
+
+    def click(self, asked: Asked) -> Answer:
+        """Chooses the options of the form, then clicks its button."""
+        visit = self._visits.find(self._check_form(asked))
+        if visit is None:
+            return GoTo("/", "ended")
+        with visit.lock:
+            session = visit.session
+            if asked.form.get("step") != str(visit.actions):
+                return GoTo(address(session), "stale")
+            name = asked.form.get("click", "")
+            if session.page == RESULTS and name == NEXT and session.number >= LAST_PAGE:
+                return GoTo(address(session), "last")
+            clicks = [*_options(session, asked.form), *([name] if name else [])]
+            return _played(visit, [f"click[{click}]" for click in clicks])
+
+    # -- watching --------------------------------------------------------------------------------------------------
+
+    def watch(self, asked: Asked, token: str) -> Answer:
+        """An agent's session, loaded again each second."""
+        return self._watched(token, still=False)
+
+    def watch_still(self, asked: Asked, token: str) -> Answer:
+        """An agent's session as it is now."""
+        return self._watched(token, still=True)
+
+    def _watched(self, token: str, *, still: bool) -> Answer:
+        watch = self._watches.find(token)
+        if watch is None:
+            raise Refusal(404, "Nothing is shown under this address.")
+        scene = watch.scene
+        page = None if scene is None else scene.page
+        values = {"title": watch.title, "scene": scene, "page": page, "live": True, "still": still, "token": token}
+        return Page("watch.html", values)
+
+
+def _whole(text: str) -> int | None:
+    """The number that a text of digits spells, else None."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER else None
+
+
+def _options(session: Session, form: Mapping[str, str]) -> list[str]:
+    """The values that a form newly chooses."""
+    if session.page != ITEM or session.product is None:
+        return []
+    found = []
+    for place, (axis, values) in enumerate(session.product.options.items()):
+        value = form.get(f"option-{place}", "").replace("\r\n", "\n")
+        if value in values and session.options.get(axis) != value and can_choose(session, axis, value):
+            found.append(value)
+    return found
+
+
+def _played(visit: Visit, actions: list[str], notice: str = "") -> GoTo:
+    """Plays actions in a visit whose lock is held, and goes to the page that it is on then."""
+    session = visit.session
+    for action in actions:
+        if visit.used_up and session.page != DONE:
+            return GoTo(address(session), "many")
+        if session.play(action):
+            visit.actions += 1
+        else:
+            notice = "refused"
+    return GoTo(address(session), notice)

@@ -1,0 +1,99 @@
+"""Sessions to look at: an agent's environment publishes its pages, a browser shows them as they change."""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict, deque
+from threading import Lock
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+
+from mage_envs.games.webshop.game import WebShop
+from mage_envs.games.webshop.session import Session
+from mage_envs.games.webshop.site.shown import Shown, shown
+
+MOST_WATCHES = 64
+LAST_ACTIONS = 30
+LONGEST_ACTION = 300
+"""Characters of an action that are shown."""
+
+
+class Scene(NamedTuple):
+    """What a watched session showed last."""
+
+    episode: int
+    step: int
+    actions: tuple[tuple[int, str], ...]
+    """The newest actions of the episode with their numbers, the newest first."""
+    page: Shown
+
+
+class Watch:
+    """One agent's sessions under one address. `show` is called by the agent's thread, `scene` by the site's."""
+
+    def __init__(self, title: str, url: str, images: bool = False) -> None:
+        self.title = title
+        self.url = url
+        self.scene: Scene | None = None
+        """Replaced as a whole, so that a reader needs no lock."""
+        self._images = images
+        self._session: Session | None = None
+        self._episode = self._step = 0
+        self._actions: deque[tuple[int, str]] = deque(maxlen=LAST_ACTIONS)
+
+    def show(self, session: Session, action: str | None = None) -> None:
+        """Publishes the page that `session` is on now, reached by `action`. Another session is another episode."""
+        if session is not self._session:
+            self._session = session
+            self._episode += 1
+            self._step = 0
+            self._actions.clear()
+        elif action is not None:
+            self._step += 1
+            self._actions.appendleft((self._step, action[:LONGEST_ACTION]))
+        self.scene = Scene(self._episode, self._step, tuple(self._actions), shown(session, self._images))
+
+
+class Watches:
+    """The newest watches by token."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._watches: OrderedDict[str, Watch] = OrderedDict()
+
+    def add(self, title: str, root: str, images: bool) -> Watch:
+        """A new watch with an address that nobody can guess; `root` is the site's address."""
+        token = secrets.token_hex(16)
+        watch = Watch(title, f"{root}/watch/{token}", images)
+        with self._lock:
+            while len(self._watches) >= MOST_WATCHES:
+                self._watches.popitem(last=False)
+            self._watches[token] = watch
+        return watch
+
+    def find(self, token: str) -> Watch | None:
+        with self._lock:
+            return self._watches.get(token)
+
+
+class WatchedEnv(gym.Wrapper[Any, Any, Any, Any]):
+    """A WebShop environment, base or meta, that publishes each page to a watch."""
+
+    def __init__(self, env: gym.Env[Any, Any], watch: Watch) -> None:
+        super().__init__(env)
+        game = env.get_wrapper_attr("game")
+        if not isinstance(game, WebShop):
+            raise TypeError(f"WatchedEnv shows WebShop; {type(game).__name__} has no pages.")
+        self._game = game
+        self._watch = watch
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        answer = super().reset(seed=seed, options=options)
+        self._watch.show(self._game.session)
+        return answer
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        answer = super().step(action)
+        self._watch.show(self._game.session, str(action))
+        return answer

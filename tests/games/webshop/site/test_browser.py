@@ -1,0 +1,302 @@
+"""The site in a real Chromium without a window: by mouse, by keyboard, on a narrow screen, attacked, and watched."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
+from selenium.webdriver import ActionChains
+from selenium.webdriver.support.ui import WebDriverWait
+
+from mage_envs.games.webshop import WebShop
+from mage_envs.games.webshop.site import Site
+from tests.games.webshop.site.shops import ATTACKS
+
+pytestmark = pytest.mark.skipif("browser" in os.environ.get("LEAVE_OUT", ""), reason="LEAVE_OUT names browser")
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--no-first-run", "--window-size=1200,900",
+    "--host-resolver-rules=MAP evil.example 127.0.0.1", "--disable-features=BackForwardCache",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or shutil.which("google-chrome")
+    path = shutil.which("chromedriver")
+    assert path, "chromedriver is missing: tests/system_packages.sh installs it; LEAVE_OUT=browser leaves these out"
+    for flag in FLAGS:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(path))
+    driver.set_page_load_timeout(30)
+    yield driver
+    driver.quit()
+
+
+class Person:
+    """Somebody at the browser."""
+
+    def __init__(self, driver, site):
+        self.driver, self.site = driver, site
+
+    def go(self, path):
+        self.driver.get(f"{self.site.url}{path}")
+
+    @property
+    def path(self):
+        return self.driver.current_url.removeprefix(self.site.url).partition("?")[0]
+
+    def all(self, selector):
+        return self.driver.find_elements("css selector", selector)
+
+    def one(self, selector):
+        return self.driver.find_element("css selector", selector)
+
+    def choose(self, selector):
+        """Clicks what stays on the page."""
+        self.one(selector).click()
+
+    def press(self, selector):
+        """Clicks what leads to another page, and waits for that."""
+        with self.next_page():
+            self.one(selector).click()
+
+    def type(self, text):
+        """Types what stays on the page."""
+        self.driver.switch_to.active_element.send_keys(text)
+
+    def enter(self, text=""):
+        """Types and presses Enter, and waits for the next page."""
+        with self.next_page():
+            self.type(f"{text}\ue007")
+
+    @contextmanager
+    def next_page(self):
+        self.run("window.isOld = true")
+        yield
+        self.wait_for("return !window.isOld && document.readyState === 'complete'")
+
+    def wait_for(self, script, *arguments):
+        wait = WebDriverWait(self.driver, 20, 0.02, [WebDriverException])
+        wait.until(lambda driver: driver.execute_script(script, *arguments))
+
+    def tab_to(self, selector):
+        """Presses Tab until the focus is on what the selector names, and says whether that can be seen."""
+        for _ in range(80):
+            self.type("\ue004")
+            if self.driver.execute_script("return document.activeElement.matches(arguments[0])", selector):
+                return
+        raise AssertionError(f"Tab does not lead to {selector}")
+
+    def run(self, script, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+    def start(self, split, place):
+        self.go(f"/goals/{split}/{place // 10 + 1}")
+        self.press(f".start-goal[value='{place}']")
+
+
+@pytest.fixture(scope="module")
+def site(shop):
+    with Site(shop) as opened:
+        yield opened
+
+
+@pytest.fixture
+def person(chromium, site):
+    chromium.delete_all_cookies()
+    for log in ("browser", "performance"):
+        chromium.get_log(log)
+    yield Person(chromium, site)
+    chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.fixture(scope="module")
+def place(shop):
+    """(split, place) of the goal that wants the blue flats in size 6."""
+    splits = shop.catalogue.about["goals"]["synthetic"]
+    goals = {goal.id: (split, at) for split in splits if splits[split] for at, goal in enumerate(shop.goals(split))}
+    return goals["B000000001-s0"]
+
+
+def test_a_purchase_by_mouse(person, place):
+    person.go("/")
+    person.press(f".goals-link[href*='/{place[0]}/']")
+    person.press(f".start-goal[value='{place[1]}']")
+    told = person.one("#instruction-text").text
+    assert "color: royal blue, and size: 6" in told
+    person.type("canvas ballet flats")
+    person.press("form.search .btn")
+    assert [link.text for link in person.all(".product-link")][:1] == ["B000000001"]
+    with person.next_page():
+        ActionChains(person.driver).click(person.one("#title-1")).perform()  # anywhere on the row
+    assert person.path == "/item/B000000001"
+    for label in person.all(".axis label"):
+        if label.text in ("royal blue", "6"):
+            label.click()
+    person.press("button[value=description]")
+    assert "machine washable" in person.one(".product-info").text
+    person.press("button[value='< prev']")
+    assert [chip.get_attribute("value") for chip in person.all("input[type=radio]:checked")] == ["royal blue", "6"]
+    assert person.one(".product-price").text == "Price: $24.5"
+    person.press("button[value='buy now']")
+    assert (person.path, person.one("#reward pre").text) == ("/done", "1.0")
+    assert person.one("#instruction-text").text == told
+    asked = [json.loads(entry["message"])["message"] for entry in person.driver.get_log("performance")]
+    addresses = {event["params"]["request"]["url"] for event in asked if event["method"] == "Network.requestWillBeSent"}
+    assert addresses
+    assert all(address.startswith(person.site.url) for address in addresses)
+    assert person.driver.get_log("browser") == []
+
+
+def test_a_purchase_by_keyboard(person, place):
+    person.go(f"/goals/{place[0]}/1")
+    person.tab_to(f".start-goal[value='{place[1]}']")
+    person.enter()
+    person.enter("canvas ballet flats")  # the field has the focus
+    person.tab_to(".product-link")
+    assert person.run(
+        "return getComputedStyle(document.activeElement.closest('article')).outlineStyle + "
+        "getComputedStyle(document.querySelector('article:last-of-type')).outlineStyle"
+    ) in ("solidnone", "solidsolid")
+    person.enter()
+    assert person.path == "/item/B000000001"
+    person.tab_to("input[type=radio]")
+    person.type(" ")
+    person.tab_to("input[name=option-1]")
+    person.type("\ue014")  # right: from the first to the second
+    assert person.run("return document.activeElement.value") == "7"
+    assert person.run("return getComputedStyle(document.activeElement.nextElementSibling).outlineStyle") == "solid"
+    person.type("\ue012")
+    person.enter()  # Enter chooses, and buys nothing
+    assert person.path == "/item/B000000001"
+    assert [part.text for part in person.all(".chosen dd")] == ["royal blue", "6"]
+    person.tab_to("button[value='buy now']")
+    person.enter()
+    assert (person.path, person.one("#reward pre").text) == ("/done", "1.0")
+
+
+def overflow(person):
+    return person.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+
+def test_narrow_screens_scroll_one_way_only(person, hostile_shop):
+    size = {"width": 320, "height": 640, "deviceScaleFactor": 1, "mobile": False}
+    person.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    with Site(hostile_shop) as site:
+        narrow = Person(person.driver, site)
+        narrow.go("/")
+        seen = {narrow.path: overflow(narrow)}
+        narrow.start("train", 0)
+        seen[narrow.path] = overflow(narrow)
+        narrow.enter(f"canvas shoe {'w' * 300}")
+        seen[narrow.path] = overflow(narrow)
+        narrow.press(".product-link")
+        seen["item"] = overflow(narrow)
+        narrow.press("button[value=features]")
+        seen["features"] = overflow(narrow)
+        narrow.press("button[value='< prev']")
+        narrow.press("button[value='buy now']")
+        seen[narrow.path] = overflow(narrow)
+        narrow.go("/nowhere")
+        seen[narrow.path] = overflow(narrow)
+    assert seen == dict.fromkeys(("/", "/search", "/results/1", "item", "features", "/done", "/nowhere"), 0)
+
+
+def test_no_text_runs_a_script(person, hostile_shop):
+    with Site(hostile_shop, images=True) as site:
+        victim = Person(person.driver, site)
+        victim.start("train", 0)
+        victim.run("document.querySelector('#search_input').value = arguments[0]", f"canvas shoe {''.join(ATTACKS)}")
+        victim.press("form.search .btn")
+        asins = [link.text for link in victim.all(".product-link") if link.text.startswith("B0HOSTILE")]
+        assert len(asins) == len(ATTACKS)
+        for asin in asins[:3]:
+            victim.press(f".product-link[value='{asin.lower()}']")
+            victim.choose(".axis label")
+            victim.press("button[value=features]")
+            assert "alert(1)" in victim.one("main").text
+            assert victim.run("return document.scripts.length") == 0
+            victim.press("button[value='< prev']")
+            victim.press("button[value='< prev']")
+        victim.go("/results/1?notice=<script>alert(1)</script>")
+        assert victim.run(
+            "const script = document.createElement('script'); script.textContent = 'window.ran = 1';"
+            "document.body.append(script); document.body.setAttribute('onclick', 'window.ran = 2');"
+            "document.body.click(); return window.ran === undefined"
+        ), "the content policy lets scripts of the page run"
+    # An alert would have made each later command fail.
+
+
+def test_another_site_can_neither_send_forms_nor_frame(person, place):
+    person.start(*place)
+    page = f"""<form id=f method=post action="{person.site.url}/search" target=_self>
+    <input name=search_query value=tea><input name=form_key value=x></form>
+    <iframe src="{person.site.url}/search"></iframe>"""
+
+    class Evil(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(page.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Evil) as evil:
+        threading.Thread(target=evil.serve_forever, daemon=True).start()
+        person.driver.get(f"http://127.0.0.1:{evil.server_port}/")
+        assert any("frame-ancestors" in entry["message"] for entry in person.driver.get_log("browser"))
+        with person.next_page():
+            person.run("document.getElementById('f').submit()")
+        assert "own pages only" in person.one("body").text
+        evil.shutdown()
+    person.go("/results/1")
+    assert person.path == "/search"
+
+
+def test_a_name_that_leads_here_by_another_ones_dns_is_not_served(person):
+    person.driver.get(f"http://evil.example:{person.site.port}/")
+    assert person.one("body").text == "This host name is not served here."
+
+
+def test_the_back_button_leads_to_where_the_visit_is(person, place):
+    person.start(*place)
+    person.enter("canvas ballet flats")
+    person.press(".product-link")
+    with person.next_page():
+        person.driver.back()
+    assert person.path == "/item/B000000001"
+
+
+def test_an_agent_is_watched_without_a_key_being_pressed(person, data):
+    game = WebShop("train", data=data)
+    game.choose("B000000001-s0")
+    game.reset(np.random.default_rng(0))
+    watch = person.site.watch("somebody")
+    watch.show(game.session)
+    person.driver.get(watch.url)
+
+    def shows(text):
+        person.wait_for("return document.body.innerText.includes(arguments[0])", text)
+
+    shows("Episode 1, step 0")
+    for number, action in enumerate(("search[canvas ballet flats]", "click[b000000001]", "click[buy now]"), start=1):
+        game.apply(action)
+        watch.show(game.session, action)
+        shows(f"Episode 1, step {number}")
+        shows(action)
+    person.press("#pause")
+    assert "Paused" in person.one("header").text
+    assert person.one("#reward pre").text == str(game.returns()[0])

@@ -160,6 +160,11 @@ def check_script(name: str, arguments: list[str], tmp_path: Path) -> str | None:
     shown = run(["-m", scripts()[name], *subcommand, "--help"], tmp_path)
     if shown.returncode != 0:
         return f"{name} has no subcommand {subcommand}: {shown.stderr.strip()}"
+    if re.search(r"^positional arguments:\n  COMMAND", shown.stdout, re.MULTILINE) and len(arguments) > 1:
+        subcommand = arguments[:2]
+        shown = run(["-m", scripts()[name], *subcommand, "--help"], tmp_path)
+        if shown.returncode != 0:
+            return f"{name} has no subcommand {subcommand}: {shown.stderr.strip()}"
     unknown = [flag for flag in flags(arguments) if not re.search(rf"{flag}\b", shown.stdout)]
     return f"{name} {subcommand} has no {unknown}" if unknown else None
 
@@ -209,7 +214,9 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
     ("mage-bench eval policy:uniform --env x --rows 2", None), ("mage-bench eval x --row-count 2", "['--row-count']"),
     ("mage-train --preset mage-kuhn --dry-run --max_rollouts 2", None), ("mage-train --gama_step 1", "--gama_step"),
     ("mage-train --preset mage-chess", "no preset ['mage-chess']"), ("python -m benchmarks.nothing", "no module"),
-    ("python -m trainer --preset grpo-kuhn", None), ("mage-teach", "not a command"), ("pip install -e .", None),
+    ("python -m trainer --preset grpo-kuhn", None), ("mage-teach", "not a command"),
+    ("mage-envs webshop serve --port 1", None), ("mage-envs webshop sell", "has no subcommand"),
+    ("pip install -e .", None),
 ])  # fmt: skip
 def test_the_check_of_commands_finds_mistakes(command: str, says: str | None, tmp_path: Path) -> None:
     found = check_command(shlex.split(command), tmp_path)

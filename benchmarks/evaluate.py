@@ -18,7 +18,6 @@ from benchmarks.scores import summarise
 from benchmarks.suites import fingerprint, named_panel, panel, players_of, weights_of
 from mage_envs.core import Task, TextGame
 from mage_envs.generation import Completion, Generator, Prompt
-from mage_envs.registry import load_game
 from opponents import as_pool
 from trainer.rollout import RolloutSpec, collect, meta_episode
 from trainer.trajectory import Trajectory
@@ -141,13 +140,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Evaluates, and writes the table to stdout."""
     agent = make_agent(arguments.agent)
-    tasks, weights, name = _chosen(arguments, agent)
     settings = agent.settings.env_kwargs if isinstance(agent, SavedModelAgent) else {}
     fixed = {} if arguments.panel is None else dict(named_panel(arguments.panel).env_kwargs)
     given = _read_kwargs(arguments.env_kwargs)
     if overruled := sorted(set(fixed) & set(given)):
         raise ValueError(f"Panel {arguments.panel!r} fixes {', '.join(overruled)}; leave that out of --env-kwargs.")
     env_kwargs = {**settings, **given, **fixed}
+    tasks, weights, name = _chosen(arguments, agent, env_kwargs)
     progress = Progress(sys.stderr, agent.name)
     trajectories = evaluate(
         agent, tasks, env_kwargs, batch=arguments.batch, workers=arguments.workers, on_step=progress
@@ -160,7 +159,9 @@ def run(arguments: argparse.Namespace) -> None:
         sys.stderr.write("".join(f"wrote {path}\n" for path in report.save(Path(arguments.out), summary)))
 
 
-def _chosen(arguments: argparse.Namespace, agent: Agent) -> tuple[tuple[Task, ...], dict[str, float] | None, str]:
+def _chosen(
+    arguments: argparse.Namespace, agent: Agent, env_kwargs: Mapping[str, Any]
+) -> tuple[tuple[Task, ...], dict[str, float] | None, str]:
     """The tasks, the weights of their opponents, and what to call them."""
     env_id = arguments.env
     if env_id is None and isinstance(agent, SavedModelAgent):
@@ -176,16 +177,17 @@ def _chosen(arguments: argparse.Namespace, agent: Agent) -> tuple[tuple[Task, ..
         raise ValueError("Say what to play: --env mage/KuhnPoker-Meta-v0 (or another -Meta-v0 id), or --panel NAME.")
     seed = arguments.seed or 0
     rows = 64 if arguments.rows is None else arguments.rows
-    if players_of(env_id) == 1:
-        return panel(env_id, (None,), rows, seed), None, f"seed {seed}"
-    weights = _opponents(arguments.opponents, env_id)
-    return panel(env_id, tuple(weights), rows, seed), weights, f"seed {seed}"
+    game = game_of(env_id, env_kwargs)
+    if game.num_players == 1:
+        return panel(env_id, (None,), rows, seed, 1), None, f"seed {seed}"
+    weights = _opponents(arguments.opponents, game)
+    return panel(env_id, tuple(weights), rows, seed, game.num_players), weights, f"seed {seed}"
 
 
-def _opponents(text: str | None, env_id: str) -> dict[str, float]:
+def _opponents(text: str | None, game: TextGame) -> dict[str, float]:
     """Names and weights; the game's default opponents where none are named."""
     if text is None:
-        pool = as_pool(load_game(gym.spec(env_id).kwargs["game_name"]).default_opponent)
+        pool = as_pool(game.default_opponent)
         return {str(entry): weight for entry, weight in zip(pool.entries, pool.weights, strict=True)}
     names = [name.strip() for name in text.split(";" if ";" in text else ",") if name.strip()]
     if len(names) == 1 and names[0].startswith("pool:"):

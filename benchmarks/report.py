@@ -44,7 +44,7 @@ def table(summary: Summary, controls: Sequence[Row] = ()) -> str:
 
 def _headline(row: Row, summary: Summary, episodes: int) -> list[str]:
     measures = [episode.measure(summary.objective) for episode in row.episodes]
-    cells = [row.opponent, *(_interval(measure.estimate) for measure in measures)]
+    cells = [row.opponent or "all", *(_interval(measure.estimate) for measure in measures)]
     cells += [NOT_KNOWN] * (episodes - len(measures))
     if episodes > 1:
         cells.append(_interval(row.success_gain if summary.objective == "success" else row.gain, signed=True))
@@ -59,7 +59,7 @@ def _headline(row: Row, summary: Summary, episodes: int) -> list[str]:
 
 
 def _rates(row: Row, summary: Summary, episodes: int) -> list[str]:
-    cells = [row.opponent, *(_percent(estimate) for estimate in row.pass_at)]
+    cells = [row.opponent or "all", *(_percent(estimate) for estimate in row.pass_at)]
     cells += [NOT_KNOWN] * (episodes - len(row.pass_at))
     if summary.objective != "success":
         cells += [_percent(episode.success.estimate) for episode in row.episodes]

@@ -23,18 +23,21 @@ EVALUATION = 1000
 """Role of a panel's seeds; the roles of training are smaller, so that no training deal comes back."""
 
 
-def panel(env_id: str, opponents: Sequence[str | None], rows_per_cell: int, seed: int) -> tuple[Task, ...]:
+def panel(
+    env_id: str, opponents: Sequence[str | None], rows_per_cell: int, seed: int, players: int | None = None
+) -> tuple[Task, ...]:  # fmt: skip
     """`rows_per_cell` tasks for each opponent and each seat of the first hand.
 
     All cells have the same seeds, hence the same deals: each is played from every seat and against every opponent.
-    A longer panel of the same `seed` begins with the same seeds. Opponent None is for games of one player.
+    A longer panel of the same `seed` begins with the same seeds. Opponent None is for games of one player. `players`:
+    of the game, where the id's options decide it.
     """
     if rows_per_cell < 1 or not opponents or len(set(opponents)) < len(opponents):
         raise ValueError(
             f"A panel needs at least one row per cell and different opponents, got {rows_per_cell} and {opponents}."
         )
     words = np.random.SeedSequence(seed, spawn_key=(EVALUATION,)).generate_state(rows_per_cell, np.uint64)
-    seats = range(players_of(env_id))
+    seats = range(players_of(env_id) if players is None else players)
     return tuple(
         Task(env_id, opponent, seat, int(word >> np.uint64(2)))
         for word in words

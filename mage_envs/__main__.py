@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from mage_envs.env import TextGameEnv
 from mage_envs.games.webshop import command as webshop
 from mage_envs.games.webshop.site import command as site
 from mage_envs.keyboard import ask, spelt_out, takes_arrows
-from mage_envs.registry import list_games, load_game
+from mage_envs.registry import list_games, load_game, make_game
 from opponents import list_forms, list_opponents, list_pools, make_opponent
 
 QUIT = ("q", "quit", "exit")
@@ -59,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("env_id", metavar="ID", help="as in mage/KuhnPoker-v0")
     one.add_argument("--opponent", metavar="NAME", help="as in kuhn/aggressive or checkpoint:runs/demo")
     one.add_argument("--seat", choices=("first", "second", "alternate"), default="alternate", help="default: alternate")
+    one.add_argument("--options", metavar="JSON", help="""the game's own, as in '{"game": "hex(board_size=4)"}'""")
     one.add_argument("--seed", type=int, metavar="N", help="makes the hands come again")
     one.add_argument("--hands", type=int, metavar="N", help="stop after so many (default: go on until you quit)")
     one.add_argument("--max-turns", type=int, metavar="N", help="answers in a hand (default: the game's; alone: any)")
@@ -160,6 +162,16 @@ def play(arguments: argparse.Namespace) -> None:
     print(f"You are at {table.score()}.")
 
 
+def _read_options(text: str | None) -> dict[str, Any]:
+    try:
+        options = json.loads(text or "{}")
+    except json.JSONDecodeError as error:
+        raise ValueError(f"--options is not JSON: {error}. Write it as '{{\"boxes\": 1}}'.") from error
+    if not isinstance(options, dict):
+        raise ValueError(f"--options must be a JSON object, as in '{{\"boxes\": 1}}', got {text}.")
+    return options
+
+
 def _sit_down(arguments: argparse.Namespace) -> _Table:
     spec = gym.spec(arguments.env_id)
     if spec.entry_point == "mage_envs.make:make_meta_env":
@@ -167,11 +179,15 @@ def _sit_down(arguments: argparse.Namespace) -> _Table:
         raise ValueError(f"{arguments.env_id} is a meta-episode, made for models; play {base}.")
     if spec.entry_point != "mage_envs.make:make_env":
         raise ValueError(f"{arguments.env_id} is no text game of this package; mage-envs list names them all.")
-    alone = load_game(spec.kwargs["game_name"]).num_players == 1
+    options = _read_options(arguments.options)
+    try:
+        alone = make_game(spec.kwargs["game_name"], **options).num_players == 1
+    except TypeError as error:
+        raise ValueError(str(error)) from error
     max_turns = arguments.max_turns or (PATIENCE if alone else None)
     env = gym.make(
         arguments.env_id, opponent=arguments.opponent, seat=arguments.seat, max_turns=max_turns,
-        disable_env_checker=True,
+        disable_env_checker=True, **options,
     )  # fmt: skip
     game_env = env.unwrapped
     assert isinstance(game_env, TextGameEnv)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -14,6 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from mage_envs.__main__ import main
 
 ROOT = Path(__file__).parent.parent.parent
 KUHN = ("play", "mage/KuhnPoker-v0", "--opponent", "kuhn/aggressive", "--seed", "3")
@@ -210,3 +213,16 @@ def test_in_tmux(tmp_path):
         assert "Traceback" not in screen(r"Bye. You are at [+-]\d chips after 1 hand.\s+left 130")
     finally:
         tmux("kill-server")
+
+
+def test_the_games_own_options(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
+    assert main(["play", "mage/OpenSpiel-v0", "--options", '{"game": "hex(board_size=3)"}', "--seed", "1"]) == 0
+    assert "Hex" in capsys.readouterr().out
+    for options, message in (
+        ('{"revael": 3}', "KuhnPoker does not take these options"),
+        ("{", "--options is not JSON"),
+        ("3", "--options must be a JSON object"),
+    ):
+        assert main(["play", "mage/KuhnPoker-v0", "--options", options]) == 2
+        assert message in capsys.readouterr().err

@@ -77,6 +77,13 @@ class TextGameEnv(gym.Env[str, str]):
     option_keys: ClassVar[tuple[str, ...]] = ("opponent", "seat", "task")
     """What `reset(options=...)` may hold."""
 
+    # What every turn touches lies together in the object (see MetaEpisode).
+    __slots__ = (
+        "_alternates", "_carried", "_deal_episode", "_episode", "_one_root", "_replies", "_seat0", "_streams",
+        "_table_game", "_turns", "_uniform", "forfeits", "game", "hand_result", "hands", "hands_per_episode",
+        "max_turns", "on_result", "over", "seat", "seated", "timed_out",
+    )  # fmt: skip
+
     def __init__(
         self,
         game: TextGame,
@@ -119,6 +126,8 @@ class TextGameEnv(gym.Env[str, str]):
         self._streams: Streams | None = None
         own_chance = isinstance(game, TableGame) and type(game).reset is TableGame.reset
         self._table_game = game if isinstance(game, TableGame) and own_chance else None
+        roots = self._table_game.roots() if self._table_game is not None else ()
+        self._one_root = roots[0][1] if len(roots) == 1 else None
         rules = type(game)
         self._tells_metrics = rules.metrics is not TextGame.metrics
         self._tells_task = rules.task_id is not TextGame.task_id
@@ -160,6 +169,12 @@ class TextGameEnv(gym.Env[str, str]):
         self._replies = seated.replies if plain else None
         self._start_hand(0)
 
+    def roles(self) -> tuple[int, ...]:
+        """Roles of the streams of which a hand takes the first values alone, so that they are worth preparing."""
+        if self._table_game is None:
+            return ()
+        return (OPPONENT,) if self._one_root is not None else (GAME, OPPONENT)
+
     def seat_of(self, hand: int) -> int:
         """The learner's seat in a hand of this episode: hand j of the meta-episode has seat (seat0 + j) mod players."""
         if not self._alternates:
@@ -169,31 +184,29 @@ class TextGameEnv(gym.Env[str, str]):
     def _start_hand(self, hand: int) -> None:
         streams = self._streams
         assert streams is not None
-        game = self.game
-        self.seat = self.seat_of(hand)
+        game, seated, table_game = self.game, self.seated, self._table_game
+        self.seat = seat = self.seat_of(hand)
         self._turns = 0
-        seated, table_game = self.seated, self._table_game
         if table_game is None:
             game.reset(streams.stream(GAME, self._deal_episode, hand))
         else:
-            table_game.start(table_game.first(streams.uniforms, GAME, self._deal_episode, hand))
+            table_game.start(self._one_root or table_game.root_at(streams.first(GAME, self._deal_episode, hand)))
         if self._replies is not None:
             self._uniform = streams.uniforms(OPPONENT, self._episode, hand) if seated.draws else _no_draw
-            if game.current_player() != self.seat:
-                self._advance()
-            return
-        for index, policy in enumerate(seated.policies):
-            role = OPPONENT if index == 0 else FURTHER_OPPONENTS + index
-            policy.reset(streams.stream(role, self._episode, hand) if seated.draws else _IDLE)
-        if game.current_player() != self.seat:
+        else:
+            for index, policy in enumerate(seated.policies):
+                role = OPPONENT if index == 0 else FURTHER_OPPONENTS + index
+                policy.reset(streams.stream(role, self._episode, hand) if seated.draws else _IDLE)
+        if game.current_player() != seat:
             self._advance()
 
     def _advance(self) -> None:
         """Lets the opponents play until it is the learner's turn or the hand is over."""
-        game, seat = self.game, self.seat
-        if self._replies is not None and self._table_game is not None:
-            table_game = self._table_game
-            node = table_game.node = self._replies.respond(table_game.node, seat, self._uniform)
+        game, seat, table_game = self.game, self.seat, self._table_game
+        if self._replies is not None and table_game is not None:
+            node = table_game.node
+            if node.player is not None:
+                node = table_game.node = self._replies.respond(node, seat, self._uniform)
             if node.player is None:
                 self._end_hand(node.returns[seat], node.observations[seat])
             return
@@ -240,8 +253,7 @@ class TextGameEnv(gym.Env[str, str]):
     def play(self, action: str) -> str | None:
         """Plays the learner's action; returns None, or why it counts as invalid."""
         self._carried = ""
-        self._turns += 1
-        turns = self._turns
+        self._turns = turns = self._turns + 1
         hand = len(self.hands)
         try:
             self.game.apply(action)
@@ -307,8 +319,7 @@ class TextGameEnv(gym.Env[str, str]):
     def read_options(self, options: dict[str, Any] | None) -> tuple[str | None, int | None]:
         """Reads the options of `reset`: tells the game the task; returns opponent and seat. Raises for unknown keys."""
         given = options or {}
-        unknown = sorted(set(given) - set(self.option_keys))
-        if unknown:
+        if unknown := sorted(key for key in given if key not in self.option_keys):
             raise ValueError(f"reset(options=...) has unknown keys {unknown}; known: {', '.join(self.option_keys)}.")
         seat, players = given.get("seat"), self.game.num_players
         if seat is not None and seat not in range(players):

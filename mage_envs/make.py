@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
-from mage_envs.core import RemembersMetaEpisode, SeesResults, StatePolicy, TextGame
+from mage_envs.core import Policy, RemembersMetaEpisode, SeesResults, StatePolicy, TextGame
 from mage_envs.env import Seated, TextGameEnv
 from mage_envs.games.table import TableGame
 from mage_envs.prompts import PromptStyle
 from mage_envs.randomness import Uniforms
 from mage_envs.registry import make_game
-from mage_envs.replies import Replies
+from mage_envs.replies import Replies, table_of
 from mage_envs.styles import as_style
 from mage_envs.table_env import TableEnv
 from opponents import DeclaresDeterminism, Entry, LanguageModelPolicy, PoolSpec, as_pool, make_opponent
@@ -49,12 +49,20 @@ class SeatedOpponents:
             entry if isinstance(entry, str) else type(entry).__name__,
             policies,
             draws=not all(isinstance(policy, DeclaresDeterminism) and policy.deterministic for policy in policies),
-            replies=Replies(policies[0]) if others == 1 and isinstance(policies[0], StatePolicy) else None,
+            replies=self._replies(entry, policies[0]) if others == 1 else None,
             watching=tuple((place, policy) for place, policy in enumerate(policies) if isinstance(policy, SeesResults)),
             remembering=tuple(policy for policy in policies if isinstance(policy, RemembersMetaEpisode)),
         )
         self._by_name[seated.name] = seated
         return seated
+
+    def _replies(self, entry: Entry, policy: Policy) -> Replies | None:
+        """A registered name without arguments stands for one function, so that all environments share its table."""
+        if not isinstance(policy, StatePolicy):
+            return None
+        if isinstance(entry, str) and ":" not in entry and isinstance(self._game, TableGame):
+            return Replies(policy, table_of(entry, tuple(node for _, node in self._game.roots())))
+        return Replies(policy)
 
     def named(self, name: str) -> Seated:
         return self._by_name.get(name) or self._seat(name)

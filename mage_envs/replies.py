@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from mage_envs.core import StatePolicy
@@ -16,12 +17,21 @@ class Branch(NamedTuple):
     last: TableNode
 
 
+@lru_cache(maxsize=64)
+def table_of(opponent: str, roots: tuple[TableNode, ...]) -> dict[TableNode, TableNode | Branch]:
+    """The one table of the opponent that a name stands for, in the game with these roots; at first empty."""
+    return {}
+
+
 class Replies:
     """The positions after the moves of a policy that is a function of the information state; filled as they occur."""
 
-    def __init__(self, policy: StatePolicy) -> None:
+    __slots__ = ("_policy", "_table")
+
+    def __init__(self, policy: StatePolicy, table: dict[TableNode, TableNode | Branch] | None = None) -> None:
+        """`table`: what is known already, and filled further; equal policies may share one."""
         self._policy = policy
-        self._table: dict[TableNode, TableNode | Branch] = {}
+        self._table = {} if table is None else table
 
     def respond(self, node: TableNode, seat: int, random: Callable[[], float]) -> TableNode:
         """The position after the policy's moves, up to the turn of `seat` or the end.

@@ -7,6 +7,7 @@ hand paid, and the opponent's card where the observation shows it. Answers are b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from mage_envs.games.kuhn_poker import MOVES, TO_ACT
 from mage_envs.prompts import EpisodeRecord, PlayView, ReflectView, TurnRecord
@@ -28,7 +29,8 @@ VOCABULARY = tuple(
 """Every word that a prompt or an answer may hold."""
 
 
-def _opponent_moves(state: str, seen: int, player: int) -> list[str]:
+@cache
+def _opponent_moves(state: str, seen: int, player: int) -> tuple[str, ...]:
     """The opponent's moves in information state `state` (card, then betting) after the first `seen` letters."""
     words = []
     betting = state[1:]
@@ -36,20 +38,31 @@ def _opponent_moves(state: str, seen: int, player: int) -> list[str]:
         before = betting[:index]
         if TO_ACT[before] != player:
             words.append(f"opp-{MOVES[before]['pb'.index(betting[index])]}")
-    return words
+    return tuple(words)
 
 
-def _result(record: TurnRecord) -> list[str]:
+def _result(record: TurnRecord) -> tuple[str, ...]:
     """What the raw result of a hand says, in words."""
     text = record.result
     if "ran out of turns" in text:
-        return ["timeout"]
+        return ("timeout",)
     if " chip" not in text:
-        return ["lose-2"] if text else []
+        return ("lose-2",) if text else ()
+    return _ending(text, record.action)
+
+
+def _answered(record: TurnRecord) -> tuple[str, ...]:
+    """What came of the answer that was just given."""
+    return _result(record) if record.legal else ("illegal", *_result(record))
+
+
+@cache
+def _ending(text: str, action: str | None) -> tuple[str, ...]:
+    """The result of a hand that was played to its end with the learner's last action: one of few texts."""
     words = []
     story = text.split("The hand is over")[0].lower()
-    if record.action is not None and f"you {record.action}" in story:
-        reply = story.rsplit(f"you {record.action}", 1)[1]
+    if action is not None and f"you {action}" in story:
+        reply = story.rsplit(f"you {action}", 1)[1]
         for verb, word in (("bets", "bet"), ("checks", "check"), ("calls", "call"), ("folds", "fold")):
             if verb in reply:
                 words.append(f"opp-{word}")
@@ -57,24 +70,23 @@ def _result(record: TurnRecord) -> list[str]:
     words.append(f"{'win' if 'you win' in text else 'lose'}-{chips}")
     if "The opponent had " in text:
         words += ["shows", text.rsplit("The opponent had ", 1)[1][0]]
-    return words
+    return tuple(words)
 
 
-def _hand_start(view: PlayView) -> list[str]:
-    player = view.turn.player
-    state = view.turn.information_state
-    return ["second" if player else "first", state[0], *_opponent_moves(state, 0, player)]
+@cache
+def _hand_start(state: str, player: int) -> tuple[str, ...]:
+    return ("second" if player else "first", state[0], *_opponent_moves(state, 0, player))
 
 
 def _record_words(record: TurnRecord, before: TurnRecord | None) -> list[str]:
     """One answer with what led to it since `before`, the answer before it in the same hand."""
     state, player = record.turn.information_state, record.turn.player
-    words = [] if before else ["second" if player else "first", state[0]]
+    words: list[str] = [] if before else ["second" if player else "first", state[0]]
     words += _opponent_moves(state, len(before.turn.information_state) - 1 if before else 0, player)
     words.append(record.action if record.action in ("check", "bet", "call", "fold") else "?")
     if not record.legal:
         words.append("illegal")
-    return words + _result(record)
+    return [*words, *_result(record)]
 
 
 def _turns(turns: Sequence[TurnRecord]) -> list[str]:
@@ -97,22 +109,20 @@ class KuhnWords:
         return " ".join([*memory, "episode", str(view.episode + 1), *_turns(view.turns), *self._now(view)])
 
     def continue_play(self, view: PlayView) -> str:
-        last = view.last or (view.previous.turns[-1] if view.previous and view.previous.turns else None)
-        words: list[str] = []
+        last = view.last
         if last is not None:
-            words += [] if last.legal else ["illegal"]
-            words += _result(last)
-        if view.last is None:
-            words += ["episode", str(view.episode + 1)]
-        return " ".join(words + self._now(view))
+            words = _answered(last)
+        else:
+            ended = _answered(view.previous.turns[-1]) if view.previous and view.previous.turns else ()
+            words = (*ended, "episode", str(view.episode + 1))
+        return " ".join((*words, *self._now(view)))
 
     @staticmethod
-    def _now(view: PlayView) -> list[str]:
-        last = view.last
+    def _now(view: PlayView) -> tuple[str, ...]:
+        last, turn = view.last, view.turn
         if last is None or last.result:
-            return _hand_start(view)
-        seen = len(last.turn.information_state) - 1
-        return _opponent_moves(view.turn.information_state, seen, view.turn.player)
+            return _hand_start(turn.information_state, turn.player)
+        return _opponent_moves(turn.information_state, len(last.turn.information_state) - 1, turn.player)
 
     def reflect(self, view: ReflectView) -> str:
         return " ".join(["episode", str(view.record.index + 1), *_turns(view.shown), "reflect"])

@@ -15,10 +15,14 @@ from mage_envs.core import Task
 from mage_envs.env import OpponentFailure
 from mage_envs.generation import Completion, Generator, Prompt
 from mage_envs.parser import Reply
+from mage_envs.randomness import SEEDS_KEPT
 from trainer.generation import StreamingGenerator
 from trainer.trajectory import EpisodeResult, Step, Trajectory
 from trainer.workers import Workers
 from wrappers import MetaEpisode
+
+TOGETHER = SEEDS_KEPT
+"""Meta-episodes whose random streams are made together."""
 
 
 @dataclass(frozen=True)
@@ -78,17 +82,23 @@ def meta_episode(env: gym.Env[Any, Any]) -> MetaEpisode:
 class _Run:
     """One meta-episode under way in one slot."""
 
+    __slots__ = (
+        "_episode", "_last", "_limit", "_turn", "began", "env", "failure", "misused", "over", "prompt", "retry", "slot",
+        "spec", "steps",
+    )  # fmt: skip
+
     def __init__(self, slot: int, env: MetaEpisode, spec: RolloutSpec, retry: int, reply_limit: int) -> None:
         self.slot, self.env, self.spec, self.retry = slot, env, spec, retry
         self._limit = reply_limit
         self.steps: list[Step] = []
         self.failure: str | None = None
         self.over = False
-        self._calls = 0
         self._turn = 0
         self._episode = -1
         self._last: Completion | None = None
         self.began = False
+        self.prompt: Prompt
+        """The next prompt, made while what it is made of is at hand."""
         self.misused: Exception | None = None
         """The error of a task that cannot be played at all (an unknown opponent, a bad option)."""
 
@@ -101,14 +111,15 @@ class _Run:
             options["seat"] = task.seat
         if task.task_id is not None:
             options["task"] = task.task_id
-        self.env.reset(seed=task.seed, options=options)
+        self.env.begin(task.seed, options)
         self.began = True
 
-    def prompt(self) -> Prompt:
-        env = self.env
-        return Prompt(
-            env.messages, self.slot, (self.spec.task.seed, self.spec.member, self._calls, self.retry),
-            env.legal_actions(), env.phase, None if env.fresh_chat else self._last,
+    def ask(self) -> None:
+        """Makes the next prompt."""
+        env, spec = self.env, self.spec
+        self.prompt = Prompt(
+            env.messages, self.slot, (spec.task.seed, spec.member, len(self.steps), self.retry), env.legal_actions(),
+            env.phase, None if env.fresh_chat else self._last,
         )  # fmt: skip
 
     def take(self, completion: Completion) -> None:
@@ -118,20 +129,20 @@ class _Run:
             return
         if completion.overflow and self.env.shorten():
             return
-        env = self.env
+        env, text = self.env, completion.text
         phase, episode, hand, anchor = env.phase, env.episode, env.hand, env.anchor()
         if phase == "play" and episode != self._episode:
             self._episode, self._turn = episode, 0
-        outcome = env.answer(
-            Reply(completion.text, len(completion.ids), self._limit, completion.truncated, completion.overflow)
-        )
+        reply = text
+        if self._limit or completion.truncated or completion.overflow:
+            reply = Reply(text, len(completion.ids), self._limit, completion.truncated, completion.overflow)
+        outcome = env.answer(reply)
         self._last = completion
-        self._calls += 1
         self.steps.append(
             Step(
                 episode, phase, self._turn if phase == "play" else 0, hand, anchor, outcome.hand_reward,
-                outcome.penalty, outcome.reason, completion.text, completion.prompt_ids, completion.ids,
-                completion.logprobs, completion.truncated, completion.legal_ids, outcome.hand_end,
+                outcome.penalty, outcome.reason, text, completion.prompt_ids, completion.ids, completion.logprobs,
+                completion.truncated, completion.legal_ids, outcome.hand_end,
             )
         )  # fmt: skip
         self._turn += phase == "play"
@@ -145,7 +156,7 @@ class _Run:
         episodes = tuple(
             EpisodeResult(
                 record.reward, record.value, len(record.hands), record.success, record.timeout,
-                tuple(hand.seat for hand in record.hands), record.metrics,
+                tuple([hand.seat for hand in record.hands]), record.metrics,
             )
             for record in self.env.records
         )  # fmt: skip
@@ -160,6 +171,7 @@ class _Rollout:
 
     def __init__(self, envs: list[MetaEpisode], specs: Sequence[RolloutSpec], retries: int, reply_limit: int) -> None:
         self.envs = envs
+        self._specs = specs
         self.waiting = deque((index, spec, 0) for index, spec in enumerate(specs))
         self.done: list[Trajectory | None] = [None] * len(specs)
         self.live: dict[int, tuple[int, _Run]] = {}
@@ -170,6 +182,8 @@ class _Rollout:
         if not self.waiting:
             return []
         index, spec, retry = self.waiting.popleft()
+        if index % TOGETHER == 0 and not retry:
+            self.envs[slot].prepare([spec.task.seed for spec in self._specs[index : index + TOGETHER]])
         run = _Run(slot, self.envs[slot], spec, retry, self._limit)
         self.live[slot] = (index, run)
         return [(run, None)]
@@ -208,6 +222,8 @@ def _play(run: _Run, completion: Completion | None) -> None:
             run.begin()
         else:
             run.take(completion)
+        if not run.over:
+            run.ask()
     except OpponentFailure as error:
         run.fail("opponent", str(error))
     except Exception as error:  # a broken environment is data too: typed, counted, masked
@@ -293,7 +309,7 @@ def collect(
     moves = [move for slot in range(len(rollout.envs)) for move in rollout.start(slot)]
     while True:
         for run in stage.play(rollout, moves):
-            backend.submit(run.prompt())
+            backend.submit(run.prompt)
         if on_step is not None and clock.calls:
             on_step(sum(t is not None for t in rollout.done), len(specs))
         if not any_rank_live(bool(rollout.live)):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
+from mage_envs.core import Turn
 from mage_envs.env import Seated, TextGameEnv, check_choice, check_positive
 from mage_envs.generation import Message
 from mage_envs.parser import INVALID, LENGTH, OVERFLOW, REMARK_LIMIT, Reply, parse_tag
 from mage_envs.prompts import EpisodeRecord, PlayView, PromptStyle, TurnRecord
-from mage_envs.randomness import POOL, KeyedStreams, Uniforms
+from mage_envs.randomness import POOL, KeyedStreams, Uniforms, prepare
 from mage_envs.spaces import FreeText
 from mage_envs.styles import as_style
 from wrappers.memory import MemoryStrategy, MemoryView, as_memory
@@ -19,7 +22,17 @@ from wrappers.protocol import Protocol, as_protocol
 
 CONTEXTS = ("rebuilt", "conversation")
 """`rebuilt`: every call is one fresh user message; `conversation`: turns are appended to one chat."""
-_NO_ACTION = ""
+_SHORT = 200
+"""Longest message, in characters, of which equal ones are one object."""
+
+
+@lru_cache(maxsize=4096)
+def _short_message(role: str, content: str) -> Message:
+    return Message(role, content)
+
+
+def _message(role: str, content: str) -> Message:
+    return _short_message(role, content) if len(content) <= _SHORT else Message(role, content)
 
 
 class Outcome(NamedTuple):
@@ -48,6 +61,14 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     episode_value (in the game's unit), success and timeout. `opponent` comes with the last step, or always with
     `reveal_opponent=True`.
     """
+
+    # What every answer touches lies together in the object: with hundreds of them at once this saves a tenth.
+    __slots__ = (
+        "_chat", "_chat_told", "_dropped", "_episode_reward", "_first", "_invalid_penalty", "_length_penalty",
+        "_memory_view", "_paid", "_replays", "_seat0", "_seated", "_shown", "_streams", "_turns", "converses",
+        "episode", "fresh_chat", "game_env", "hand", "memory", "messages", "num_episodes", "over", "phase", "protocol",
+        "records", "style", "turn",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -99,7 +120,12 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """Whether `messages` starts a chat, so that it does not extend the last call's."""
         self.phase = "play"
         self.episode = 0
+        self.hand = 0
+        """Index of the running hand in its episode; 0 outside of play."""
+        self.turn: Turn | None = None
+        """The learner's turn that the prompt is about; None outside of play."""
         self.over = True
+        self._paid = 0.0
 
     # -- Gymnasium ------------------------------------------------------------------------------------------
 
@@ -111,22 +137,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """
         env = self.game_env
         gym.Env.reset(env, seed=seed)
-        if seed is None:
-            seed = int(env.np_random.integers(2**62))
-        name, seat = env.read_options(options)
-        self._streams = KeyedStreams(seed)
-        draws = Uniforms(self._streams.uniforms(POOL, 0, 0))
-        drawn_seat = env.draw_seat(draws)
-        self._seat0 = drawn_seat if seat is None else seat
-        self._seated: Seated = env.opponents.draw(draws) if name is None else env.opponents.named(name)
-        for policy in self._seated.remembering:
-            policy.begin_meta_episode()
-        self.memory.begin()
-        self.records = []
-        self.over = False
-        self._chat: list[Message] = []
-        self._before_episode(0)
-        env.refresh()
+        self.begin(int(env.np_random.integers(2**62)) if seed is None else seed, options)
         return self._observation(), self._info(Outcome(None))
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -139,7 +150,32 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """Mode `ansi`: the prompt; else the board of the running episode, or of the one that is reflected on."""
         return self._observation() if self.game_env.render_mode == "ansi" else self.game_env.render()
 
-    # -- one answer -----------------------------------------------------------------------------------------
+    # -- what the rollout loop calls ------------------------------------------------------------------------
+
+    def begin(self, seed: int, options: dict[str, Any] | None = None) -> None:
+        """What `reset` does, without making the observation and the info; `np_random` is left alone."""
+        env = self.game_env
+        name, seat = env.read_options(options)
+        self._streams = KeyedStreams(seed)
+        draws = Uniforms(self._streams.uniforms(POOL, 0, 0))
+        drawn_seat = env.draw_seat(draws)
+        self._seat0 = drawn_seat if seat is None else seat
+        self._seated: Seated = env.opponents.draw(draws) if name is None else env.opponents.named(name)
+        for policy in self._seated.remembering:
+            policy.begin_meta_episode()
+        self.memory.begin()
+        self.records = []
+        self._memory_view: MemoryView | None = None
+        self.over = False
+        self._chat: list[Message] = []
+        self._before_episode(0)
+        env.refresh()
+
+    def prepare(self, seeds: Sequence[int]) -> None:
+        """Makes the random streams of these seeds together, which is cheaper; it changes nothing else."""
+        hands = range(self.game_env.hands_per_episode)
+        keys = [(role, k, j) for role in self.game_env.roles() for k in range(self.num_episodes) for j in hands]
+        prepare(seeds, [(POOL, 0, 0), *keys])
 
     def answer(self, reply: str) -> Outcome:
         """What `step` does, without making the observation and the info."""
@@ -148,25 +184,27 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         if not isinstance(reply, str):
             raise TypeError(f"step() takes a reply as str, not {type(reply).__name__}.")
         if self.converses:
-            self._chat.append(Message("assistant", str(reply)))
+            self._chat.append(_message("assistant", str(reply)))
         return self._take_action(reply) if self.phase == "play" else self._take_reflection(reply)
 
     def _take_action(self, reply: str) -> Outcome:
-        env, reason, action = self.game_env, _unusable(reply, self.style.action_tag), None
-        turn, observation, done = env.turn(), env.observation(), len(env.hands)
+        env, tag, action = self.game_env, self.style.action_tag, None
+        turn, done = self.turn, self.hand
+        assert turn is not None
+        reason = _unusable(reply, tag)
         if reason == OVERFLOW:
             env.time_out()
         else:
             if reason is None:
-                action = parse_tag(reply, self.style.action_tag)
+                action = parse_tag(reply, tag)
             if action is not None:
                 action = env.game.canonical(action)
-            failed = env.play(_NO_ACTION if action is None else action)
+            failed = env.play(action or "")
             reason = reason or failed
         ended = len(env.hands) > done
-        last = TurnRecord(observation, action, turn, reason is None, done, env.hand_result if ended else "")
+        last = TurnRecord(self._shown, action, turn, reason is None, done, env.hand_result if ended else "")
         self._turns.append(last)
-        share, record = self._share(done) if ended else 0.0, None
+        share, record = self._share() if ended else 0.0, None
         if env.over:
             record = self._finish_episode()
             self._after_episode(record)
@@ -184,11 +222,11 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._resume()
         return Outcome(reason, self._penalty(reply, reason))
 
-    def _share(self, done: int) -> float:
-        """What the hands that ended after the first `done` add to the episode's reward."""
-        hands, planned = self.game_env.hands, self.game_env.hands_per_episode
-        before = self._episode_reward(hands[:done], planned) if done else 0.0
-        return float(self._episode_reward(hands, planned) - before)
+    def _share(self) -> float:
+        """What the hands that ended since the last call add to the episode's reward."""
+        before, env = self._paid, self.game_env
+        self._paid = float(self._episode_reward(env.hands, env.hands_per_episode))
+        return self._paid - before
 
     def _penalty(self, reply: str, reason: str | None) -> float:
         """Invalid-answer plus length penalty (method.md section 2); an overflow had no reply to punish."""
@@ -204,9 +242,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         env = self.game_env
         record = EpisodeRecord(
             index=self.episode, first_observation=self._first, turns=tuple(self._turns), outcome=env.observation(),
-            reward=float(self._episode_reward(env.hands, env.hands_per_episode)),
-            value=float(sum([hand.value for hand in env.hands])), success=env.succeeded(), timeout=env.timed_out,
-            unit=env.game.unit, hands=tuple(env.hands), metrics=env.game.metrics(),
+            reward=self._paid, value=float(sum([hand.value for hand in env.hands])), success=env.succeeded(),
+            timeout=env.timed_out, unit=env.game.unit, hands=tuple(env.hands), metrics=env.game.metrics(),
             alone=env.game.num_players == 1,
         )  # fmt: skip
         self.records.append(record)
@@ -214,7 +251,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     def _after_episode(self, record: EpisodeRecord) -> None:
         if record.index + 1 >= self.num_episodes or (self.protocol.early_stop and record.success):
-            self.over = True
+            self.over, self.turn, self.hand = True, None, 0
             return
         request = self.memory.after_episode(self._view())
         if request is None:
@@ -245,6 +282,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.phase = "play"
         self._turns: list[TurnRecord] = []
         self._dropped = 0
+        self._paid = 0.0
+        self._share()
         self._first = env.observation()
         if not self.memory.carries_transcript:
             self._chat = []
@@ -253,14 +292,16 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     # -- prompts --------------------------------------------------------------------------------------------
 
     def _view(self) -> MemoryView:
-        game = self.game_env.game
-        return MemoryView(
-            game.rules, self.num_episodes, self.records, self.style, bool(self._chat), game.reflect_window,
-            alone=game.num_players == 1,
-        )  # fmt: skip
+        continuing, game = bool(self._chat), self.game_env.game
+        if self._memory_view is None or self._memory_view.continuing != continuing:
+            self._memory_view = MemoryView(
+                game.rules, self.num_episodes, self.records, self.style, continuing, game.reflect_window,
+                alone=game.num_players == 1,
+            )  # fmt: skip
+        return self._memory_view
 
     def _ask_reflect(self, request: str) -> None:
-        self.phase = "reflect"
+        self.phase, self.turn, self.hand = "reflect", None, 0
         self._put(request)
 
     def _ask_play(self, last: TurnRecord | None) -> None:
@@ -268,26 +309,27 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         window = max(game.history_window - self._dropped, 0)
         turns = self._turns[-window:] if window else []
         continuing = bool(self._chat)
-        view = PlayView(
-            rules=game.rules, episode=self.episode, num_episodes=self.num_episodes, first_observation=self._first,
-            turn=env.turn(), observation=env.observation(), turns=turns, full_turns=game.full_turns,
-            omitted=len(self._turns) - len(turns), memory="" if continuing else self.memory.render(self._view()),
-            last=last, previous=self._unseen_end(last), hand=len(env.hands), hands=env.hands_per_episode,
-            max_turns=env.max_turns, may_stop_early=self.protocol.early_stop,
-            alone=game.num_players == 1,
+        self.turn = turn = env.turn()
+        self.hand = len(env.hands)
+        self._shown = env.observation()
+        memory = "" if continuing else self.memory.render(self._view())
+        previous = self._unseen_end() if continuing and last is None else None
+        view = PlayView(  # in the order of its fields: keywords would double the time
+            game.rules, self.episode, self.num_episodes, self._first, turn, self._shown, turns, game.full_turns,
+            len(self._turns) - len(turns), memory, last, previous, self.hand, env.hands_per_episode, env.max_turns,
+            self.protocol.early_stop, game.num_players == 1,
         )  # fmt: skip
         self._put(self.style.continue_play(view) if continuing else self.style.play(view))
 
-    def _unseen_end(self, last: TurnRecord | None) -> EpisodeRecord | None:
-        """The previous episode, where this message is the first of the chat that can tell how it ended."""
-        reflected = self._chat and self.records and self._chat_told == len(self.records)
-        return self.records[-1] if self._chat and self.records and last is None and not reflected else None
+    def _unseen_end(self) -> EpisodeRecord | None:
+        """The previous episode, where the next message is the first of the chat that can tell how it ended."""
+        return self.records[-1] if self.records and self._chat_told != len(self.records) else None
 
     def _put(self, text: str) -> None:
         self.fresh_chat = not (self.converses and self._chat)
         self._chat_told = len(self.records)
         if self.converses:
-            self._chat.append(Message("user", text))
+            self._chat.append(_message("user", text))
             self.messages = tuple(self._chat)
         else:
             self.messages = (Message("user", text),)
@@ -317,16 +359,11 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     def anchor(self) -> str:
         """The raw observation that the next answer is about; `reflection` outside of play."""
-        return self.game_env.anchor() if self.phase == "play" and not self.over else "reflection"
+        return "reflection" if self.turn is None else self.turn.observation
 
     def legal_actions(self) -> tuple[str, ...]:
         """The legal actions now; none outside of play."""
-        return self.game_env.game.legal_actions() if self.phase == "play" and not self.over else ()
-
-    @property
-    def hand(self) -> int:
-        """Index of the running hand in its episode; 0 outside of play."""
-        return len(self.game_env.hands) if self.phase == "play" and not self.over else 0
+        return () if self.turn is None else self.turn.legal_actions
 
     def _info(self, outcome: Outcome) -> dict[str, Any]:
         env, record = self.game_env, outcome.record

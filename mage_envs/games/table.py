@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -37,7 +37,7 @@ class GameNode(Protocol):
 class TableNode:
     """One position. `observations` and `keys` have one text per player."""
 
-    __slots__ = ("accepted", "children", "keys", "legal", "observations", "player", "returns")
+    __slots__ = ("accepted", "children", "keys", "legal", "observations", "player", "returns", "turns")
 
     def __init__(
         self,
@@ -55,6 +55,8 @@ class TableNode:
         """Canonical action text to the next node, in the order of `legal`."""
         self.accepted: dict[str, tuple[str, TableNode]] = {}
         """Every accepted spelling to (canonical text, next node)."""
+        self.turns: dict[tuple[int, int], Turn] = {}
+        """(player, episode) to the turn without history, as far as it was asked for."""
 
     def connect(self, children: Mapping[str, TableNode], spellings: Mapping[str, Sequence[str]] = {}) -> None:
         """Sets the moves; `spellings` lists further accepted texts of a canonical one, in lower case."""
@@ -90,11 +92,6 @@ class TableGame(TextGame):
         roots = self.roots()
         self.start(self.root_at(rng.random()) if len(roots) > 1 else roots[0][1])
 
-    def first(self, uniforms: Callable[[int, int, int], Callable[[], float]], *key: int) -> TableNode:
-        """The root that `reset` would start at with that stream."""
-        roots = self.roots()
-        return self.root_at(uniforms(*key)()) if len(roots) > 1 else roots[0][1]
-
     def root_at(self, draw: float) -> TableNode:
         """The root for a uniform draw in [0, 1): each has its probability's share of it, in order."""
         roots = self.roots()
@@ -129,10 +126,15 @@ class TableGame(TextGame):
 
     def turn(self, player: int, episode: int = 0) -> Turn:
         node = self.node
-        return Turn(
-            player, node.observations[player], node.legal if node.player == player else NOBODY, node.keys[player],
-            episode, self._history,
-        )  # fmt: skip
+        known = node.turns.get((player, episode))
+        if known is None or self.perfect_information:
+            known = Turn(
+                player, node.observations[player], node.legal if node.player == player else NOBODY,
+                node.keys[player], episode, self._history,
+            )  # fmt: skip
+            if not self.perfect_information:
+                node.turns[player, episode] = known
+        return known
 
     def canonical(self, action: str) -> str:
         accepted = self.node.accepted

@@ -305,3 +305,31 @@ def test_memory_stays_flat_over_many_meta_episodes():
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert grown < 200_000
+
+
+def test_begin_is_reset_without_the_observation_and_the_info():
+    env, other = make(opponent="kuhn/nash"), make(opponent="kuhn/nash")
+    observation, info = env.reset(seed=5, options={"seat": 1})
+    other.begin(5, {"seat": 1})
+    assert observation == "\n\n".join(message.content for message in other.messages)
+    assert (info["anchor"], info["legal_actions"]) == (other.anchor(), other.legal_actions())
+    with pytest.raises(ValueError, match="unknown keys"):
+        other.begin(5, {"seats": 1})
+
+
+def test_preparing_seeds_changes_no_word():
+    env, other = make(opponent="kuhn/nash", hands_per_episode=2), make(opponent="kuhn/nash", hands_per_episode=2)
+    other.prepare(range(900_000, 900_005))
+    for seed in range(900_000, 900_005):
+        assert play(other, 1, seed) == play(env, 1, seed)
+
+
+def test_outside_of_play_there_is_no_turn():
+    env = make(opponent="kuhn/nash", num_episodes=2)
+    env.reset(seed=1)
+    seen = set()
+    while not env.over:
+        seen.add((env.phase, env.turn is None, env.anchor() == "reflection"))
+        env.answer(f"<action>{env.legal_actions()[0]}</action>" if env.turn is not None else "<remark>.</remark>")
+    assert seen == {("play", False, False), ("reflect", True, True)}
+    assert (env.turn, env.hand, env.legal_actions(), env.anchor()) == (None, 0, (), "reflection")

@@ -10,7 +10,7 @@ hand are those that some outcome leads to; backwards, each state's hand is solve
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +22,8 @@ from opponents.exact.tree import Objective, check_seat, exact_policy, payoff_of,
 from opponents.pools import PoolSpec, as_pool
 
 Floats = NDArray[np.float64]
-STATES = 6_000_000
-"""Most states of a problem that is solved."""
+STATES = 15_000_000
+"""Most states of a problem that is solved (about 2 GB of memory)."""
 _CHUNK = 100_000
 _GRID = 1e11
 """Beliefs whose logarithms agree to 1 / _GRID are one state."""
@@ -155,31 +155,56 @@ def _forward(prior: Floats, hands: Sequence[Hand], limit: int, names: Sequence[o
     stages = []
     beliefs, keys = prior[None, :], _keys(prior[None, :])
     count = 1
-    for number, hand in enumerate(hands):
-        if number + 1 == len(hands):
-            empty = np.zeros((len(beliefs), 0))
-            stages.append(Stage(beliefs, keys, empty.astype(np.int32), empty))
-            break
-        products = (beliefs[:, None, :] * hand.evidence[None, :, :]).reshape(-1, beliefs.shape[1])
-        scale = products.max(axis=1)
-        possible = scale > 0
-        products[possible] /= scale[possible, None]
-        new_keys, first, where = np.unique(_keys(products[possible]), return_index=True, return_inverse=True)
-        new = products[possible][first]
-        if not np.allclose(new[where], products[possible], rtol=1e-9, atol=0):
-            raise ArithmeticError("Two beliefs share a hash; please report this pool.")
-        after = np.full(len(products), -1, np.int32)
-        after[possible] = where
-        shape = (len(beliefs), len(hand.evidence))
-        stages.append(Stage(beliefs, keys, after.reshape(shape), scale.reshape(shape)))
-        beliefs, keys = new, new_keys
+    for hand in hands[:-1]:
+        new, new_keys = _successors(beliefs, hand)
         count += len(new)
         if count > limit:
             raise TooManyStates(
                 f"The pool of {len(names)} has more than {limit:,} states of belief within {len(hands)} hands; take "
                 "fewer episodes, hands or opponents, or raise the limit."
             )
-    return stages
+        stages.append(Stage(beliefs, keys, *_links(beliefs, hand, new, new_keys)))
+        beliefs, keys = new, new_keys
+    nowhere = np.zeros((len(beliefs), 0))
+    return [*stages, Stage(beliefs, keys, nowhere.astype(np.int32), nowhere)]
+
+
+def _updates(beliefs: Floats, hand: Hand) -> Iterator[tuple[slice, Floats, Floats]]:
+    """Part by part: rows of `beliefs`, the beliefs after each piece of evidence (S * E, N), their factors (S * E,)."""
+    for at in range(0, len(beliefs), _CHUNK):
+        rows = slice(at, at + _CHUNK)
+        after = (beliefs[rows, None, :] * hand.evidence[None, :, :]).reshape(-1, beliefs.shape[1])
+        scale = after.max(axis=1)
+        after /= np.where(scale > 0, scale, 1.0)[:, None]
+        yield rows, after, scale
+
+
+def _successors(beliefs: Floats, hand: Hand) -> tuple[Floats, NDArray[np.uint64]]:
+    """All beliefs that one hand can lead to, once each, in the order of their keys."""
+    found, found_keys = [], []
+    for _, after, scale in _updates(beliefs, hand):
+        possible = after[scale > 0]
+        keys, first = np.unique(_keys(possible), return_index=True)
+        found.append(possible[first])
+        found_keys.append(keys)
+    keys, first = np.unique(np.concatenate(found_keys), return_index=True)
+    return np.concatenate(found)[first], keys
+
+
+def _links(
+    beliefs: Floats, hand: Hand, new: Floats, new_keys: NDArray[np.uint64]
+) -> tuple[NDArray[np.int32], Floats]:  # fmt: skip
+    """`after` and `scale` of the beliefs' stage."""
+    shape = (len(beliefs), len(hand.evidence))
+    links, factors = np.full(shape, -1, np.int32), np.zeros(shape)
+    for rows, after, scale in _updates(beliefs, hand):
+        where = np.searchsorted(new_keys, _keys(after)).clip(max=len(new) - 1)
+        possible = scale > 0
+        if not np.allclose(new[where[possible]], after[possible], rtol=1e-9, atol=0):
+            raise ArithmeticError("Two beliefs share a hash; please report this pool.")
+        links[rows] = np.where(possible, where, -1).reshape(-1, shape[1])
+        factors[rows] = scale.reshape(-1, shape[1])
+    return links, factors
 
 
 def _keys(beliefs: Floats) -> NDArray[np.uint64]:

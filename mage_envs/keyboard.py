@@ -56,9 +56,9 @@ def ask(prompt: str, legal: Sequence[str]) -> Answer:
     """A line of input, or an arrow key on an empty line. Raises EOFError at the end of the input."""
     if not takes_arrows(legal):
         return Answer(input(prompt))
-    print(prompt, end="", flush=True)
     line = ""
     with _keys_one_by_one():
+        print(prompt, end="", flush=True)  # only now: what is typed from here on is read key by key
         while True:
             key = _read_key()
             if key.startswith(ESCAPE):

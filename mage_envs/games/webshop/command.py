@@ -1,14 +1,19 @@
-"""The commands `import` and `verify`: convert the original's data files, and check what was converted."""
+"""The commands `import`, `verify`, `show` and `titles`: convert the original's data files, check and describe them."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mage_envs.games.webshop.cache import DamagedCache, read_manifest, verify
+from mage_envs.games.webshop.catalogue_maker import SIZES as MADE
+from mage_envs.games.webshop.embedded import embedded
 from mage_envs.games.webshop.official import SIZES, import_official
+from mage_envs.games.webshop.search.nouns import spacy_nouns
+from mage_envs.games.webshop.shop import Shop, open_shop
+from mage_envs.games.webshop.title_check import compare_taggers
 
 
 def add_commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[argparse.ArgumentParser]:
@@ -23,19 +28,69 @@ def add_commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[
     about = "compare a converted folder with its checksums"
     other = commands.add_parser("verify", help=about, description=about)
     other.add_argument("folder", metavar="DIR", help="what `import` named")
+    about = "count products and goals, and name the fingerprint to write beside results"
+    _add_catalogue(commands.add_parser("show", help=about, description=about))
+    about = "count the purchases that spaCy's tagger scores otherwise than the built-in one"
+    fourth = commands.add_parser("titles", help=about, description=about)
+    _add_catalogue(fourth)
+    fourth.add_argument("--purchases", type=int, default=2000, metavar="N", help="default: 2000")
     return commands
 
 
+def _add_catalogue(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folder", metavar="DIR", nargs="?", help="what `import` named (default: the built-in catalogue)"
+    )
+    parser.add_argument(
+        "--size", choices=tuple(MADE), default="small", help="of the built-in catalogue (default: small)"
+    )
+
+
 def run(given: argparse.Namespace) -> None:
-    """Carries out what `add_commands` parsed. Raises ValueError, OSError or DamagedCache."""
-    if given.webshop_command == "verify":
-        verify(Path(given.folder))
-        print(f"{given.folder}: every file is as it was written.")
-        return
+    """Carries out what `add_commands` parsed. Raises ValueError, OSError, ImportError or DamagedCache."""
+    _COMMANDS[given.webshop_command](given)
+
+
+def _verify(given: argparse.Namespace) -> None:
+    verify(Path(given.folder))
+    print(f"{given.folder}: every file is as it was written.")
+
+
+def _shops(given: argparse.Namespace) -> list[Shop]:
+    """One for each kind of goals."""
+    folder = embedded(given.size, "train") if given.folder is None else Path(given.folder)
+    kinds = [kind for kind, counts in read_manifest(folder)["goals"].items() if counts]
+    return [open_shop(folder, kind, 0) for kind in kinds]
+
+
+def _show(given: argparse.Namespace) -> None:
+    for shop in _shops(given):
+        splits = ", ".join(f"{split} {count}" for split, count in shop.splits.items())
+        print(
+            f"{len(shop.catalogue)} products, {len(shop)} {shop.kind} goals ({splits}), fingerprint {shop.fingerprint}"
+        )
+
+
+def _titles(given: argparse.Namespace) -> None:
+    tagger = spacy_nouns()
+    for shop in _shops(given):
+        found = compare_taggers(shop, tagger, given.purchases)
+        print(
+            f"{shop.kind} goals: {found.differing} of {found.purchases} purchases score otherwise, "
+            f"the highest of them {found.highest:.3f}"
+        )
+
+
+def _import(given: argparse.Namespace) -> None:
     built = import_official(given.folder, given.size, given.cache, given.products)
     about = read_manifest(built)
     goals = ", ".join(f"{sum(counts.values())} {kind}" for kind, counts in about["goals"].items() if counts)
     print(f"{built}: {about['products']} products; goals: {goals or 'none'}.")
+
+
+_COMMANDS: Mapping[str, Callable[[argparse.Namespace], None]] = {
+    "import": _import, "verify": _verify, "show": _show, "titles": _titles,
+}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_commands(parser)
     try:
         run(parser.parse_args(arguments))
-    except (ValueError, OSError, DamagedCache) as error:
+    except (ValueError, OSError, ImportError, DamagedCache) as error:
         print(f"webshop: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     return 0

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from mage_envs.games.webshop.cache import cached
-from mage_envs.games.webshop.catalogue_maker import SIZES, VERSION, stream
+from mage_envs.games.webshop.catalogue_maker import (
+    SIZES,
+    VERSION,
+    CatalogueGoal,
+    FamilyRecord,
+    shipped,
+    stream,
+)  # fmt: skip
 from mage_envs.games.webshop.products import MadeGoal, Product, normalise
 from mage_envs.games.webshop.store import FORMAT, write_catalogue
 
@@ -25,17 +32,22 @@ def embedded(size: str, split: str) -> Path:
 
 
 def _generate(draft: Path, size: str, held_out: bool) -> dict[str, Any]:
-    about = write_catalogue(draft, _products(size, held_out))
+    about = write_catalogue(draft, products_of(stream(size, held_out=held_out, chosen=shipped(size, held_out))))
     return about | {"source": {"kind": "generated", "size": size, "version": VERSION, "held_out": held_out}}
 
 
-def _products(size: str, held_out: bool) -> Iterator[Product]:
-    for family in stream(size, held_out=held_out):
+def products_of(families: Iterable[FamilyRecord]) -> Iterator[Product]:
+    """The products of generated families, with their goals."""
+    for family in families:
         goals: dict[str, list[MadeGoal]] = {}
         for goal in family.goals:
-            options = tuple(value for _, value in goal.options)
-            made = MadeGoal(goal.split, goal.text, goal.attributes, options, goal.price_upper)
-            goals.setdefault(goal.asin, []).append(made)
+            goals.setdefault(goal.asin, []).append(stored(goal))
         for member, shown in zip(family.members, family.listings, strict=True):
             attributes = [attribute.name for attribute in member.attributes]
             yield normalise(shown.raw, {"attributes": attributes}, made=goals.get(shown.raw["asin"], ()))
+
+
+def stored(goal: CatalogueGoal) -> MadeGoal:
+    """A generated goal as the shop keeps it."""
+    options = tuple(value for _, value in goal.options)
+    return MadeGoal(goal.split, goal.text, goal.attributes, options, goal.price_upper, goal.standing)

@@ -14,11 +14,13 @@ Versions: v0.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from mage_envs.core import EpisodeReward, HandResult, IllegalAction, TextGame
+from mage_envs.games.webshop.goal_tables import EVERY
 from mage_envs.games.webshop.goals import Goal
 from mage_envs.games.webshop.pages import MODES, SEPARATOR
 from mage_envs.games.webshop.session import DONE, Session, parse
@@ -27,6 +29,8 @@ from mage_envs.games.webshop.sources import shop_for
 EXAMPLE = "search[<your query>]"
 """Stands for all searches among the legal actions."""
 _EXPECTED = (EXAMPLE, "or a click that the page offers")
+MOST_EARLIER = 100
+"""Earlier pages or actions that an observation may repeat."""
 
 
 def success_reward(hands: Sequence[HandResult], planned: int) -> float:
@@ -48,10 +52,14 @@ class WebShop(TextGame):
     `ood_type`, `ood_phrase` and `ood_catalogue`. `size`: of the built-in catalogue (`tiny` 100, `small` 1,000 products,
     `medium`, `large`, `xl`), or of the original's data (`small`, `full`). `data`: the folder with the original's files
     or what `import_official` made of it; then `goals` is `synthetic` (default) or `human`, and `price_seed` draws the
-    prices that the files leave open. `mode`: of the observation. `compat`: everything as in the original: its goal
-    numbers as splits, its magic queries, its reading of actions, the score on the last page; what crashes there does
-    nothing here. `option_state` appends the chosen options to the text, `show_score` the score to the last page,
-    `show_attributes` offers the page of hidden attributes.
+    prices that the files leave open. `goals` may also name a file of one's own goals (`*.json`, see `Shop.with_goals`).
+    `title_tagger`: `builtin` (default), or `spacy` for the original's own, where spaCy and its model are installed.
+
+    `mode`: of the observation. `compat`: everything as in the original: its goal numbers as splits (and `all`, drawn by
+    its weights), its magic queries, its reading of actions, the score on the last page; what crashes there does nothing
+    here. `option_state` appends the chosen options to the text, `show_score` the score to the last page,
+    `show_attributes` offers the page of hidden attributes. `num_prev_obs`, `num_prev_actions`: so many earlier pages
+    and actions stand before the page, oldest first, joined by ` [SEP] `.
     """
 
     name = "WebShop"
@@ -77,22 +85,31 @@ class WebShop(TextGame):
         *,
         size: str = "small",
         data: str | os.PathLike[str] | None = None,
-        goals: str | None = None,
+        goals: str | os.PathLike[str] | None = None,
         mode: str = "text",
         compat: bool = False,
         option_state: bool = False,
         show_score: bool = False,
         show_attributes: bool = False,
         price_seed: int = 0,
+        title_tagger: str = "builtin",
+        num_prev_obs: int = 0,
+        num_prev_actions: int = 0,
     ) -> None:
         if mode not in MODES:
             raise ValueError(f"mode={mode!r} is unknown; choose one of: {', '.join(map(repr, MODES))}.")
         if option_state and mode != "text":
             raise ValueError(f"option_state=True belongs to mode='text'; mode={mode!r} has its own way.")
-        self.shop = shop_for(split, size, data, goals, price_seed)
+        for name, count in (("num_prev_obs", num_prev_obs), ("num_prev_actions", num_prev_actions)):
+            if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_EARLIER:
+                raise ValueError(f"{name}={count!r} must be a whole number from 0 to {MOST_EARLIER}.")
+        self.shop = shop_for(split, size, data, goals, price_seed, title_tagger)
         self.mode = mode
         self._split = split
         self._numbers = self.shop.numbers(split, upstream=compat)
+        self._weights = np.cumsum(self.shop.upstream_weights()) if compat and split == EVERY else None
+        self._earlier = (num_prev_obs, num_prev_actions)
+        self._past: deque[tuple[str, str]] = deque(maxlen=max(self._earlier))
         self._compat = compat
         self._render = MODES[mode]
         self._tells_options = option_state
@@ -108,9 +125,18 @@ class WebShop(TextGame):
     def reset(self, rng: np.random.Generator) -> None:
         goal = self._chosen
         if goal is None:
-            goal = self.shop.goal_at(int(self._numbers[int(rng.integers(len(self._numbers)))]))
+            goal = self.shop.goal_at(int(self._numbers[self._drawn(rng)]))
+        self._past.clear()
         self.session = Session(self.shop, goal, upstream=self._compat, shows_attributes=self._shows_attributes)
         self._text = self._legal = None
+
+    def _drawn(self, rng: np.random.Generator) -> int:
+        """A place among the split's goals; by weight it is off by one as in the original, which never draws the first
+        goal and gives each the weight of the one before it."""
+        if self._weights is None:
+            return int(rng.integers(len(self._numbers)))
+        passed = int(np.searchsorted(self._weights, rng.random() * self._weights[-1], "right"))
+        return min(passed + 1, len(self._numbers) - 1)
 
     def task_id(self) -> str:
         return self.session.goal.id
@@ -130,6 +156,15 @@ class WebShop(TextGame):
         return self._legal
 
     def observe(self, player: int) -> str:
+        if not self._past:
+            return self._page()
+        texts, last = [], len(self._past)
+        for place, (page, action) in enumerate(self._past):
+            ago = last - place
+            texts += [page] * (ago <= self._earlier[0]) + [action] * (ago <= self._earlier[1])
+        return SEPARATOR.join([*texts, self._page()])
+
+    def _page(self) -> str:
         if self._text is None:
             session = self.session
             self._text = self._render(session, self._shows_score)
@@ -147,8 +182,10 @@ class WebShop(TextGame):
         return action if parsed is None else f"{parsed[0]}[{parsed[1]}]"
 
     def apply(self, action: str) -> None:
+        before = self._page() if self._past.maxlen else ""
         if not self.session.play(action):
             raise IllegalAction(action, _EXPECTED)
+        self._past.append((before, action))
         self._text = self._legal = None
 
     def returns(self) -> tuple[float, ...]:

@@ -14,7 +14,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from mage_envs.games.webshop.chance import uniform
-from mage_envs.games.webshop.products import Product
+from mage_envs.games.webshop.products import Product, Standing
 
 UNLIMITED = 1_000_000.0
 """The price limit of a goal that names none."""
@@ -38,6 +38,8 @@ class Goal(NamedTuple):
     category: str
     product_category: str
     title: str
+    standing: Standing | None = None
+    """Known for the goals of generated catalogues of shipped sizes."""
 
 
 class Kind(NamedTuple):
@@ -125,7 +127,8 @@ def _made_numbers(product: Product) -> range:
 def _made(product: Product, number: int, seed: int) -> Goal:
     made = product.made[number]
     text, wanted, upper = made.instruction, made.attributes, made.price_upper
-    return _goal(product, "made", number, made.split, text, wanted, made.options, upper)
+    goal = _goal(product, "made", number, made.split, text, wanted, made.options, upper)
+    return goal._replace(standing=made.standing)
 
 
 KINDS: Mapping[str, Kind] = {

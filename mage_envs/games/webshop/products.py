@@ -30,6 +30,17 @@ class Annotation(NamedTuple):
     """Option values, or (axis, value) pairs where the file has an object."""
 
 
+class Standing(NamedTuple):
+    """How a goal's product stands among the results of the shop's own search."""
+
+    rank: int
+    """Its place, from 1, when the instruction is the query; 0 where it is not among the results."""
+    near_misses: int
+    """Products among the first 20 of those results that earn a third of the reward or more, but not all."""
+    alternatives: int
+    """Other products that earn the full reward, among all results of the queries that it took to find it."""
+
+
 class MadeGoal(NamedTuple):
     """A goal that came with a generated product."""
 
@@ -38,6 +49,7 @@ class MadeGoal(NamedTuple):
     attributes: tuple[str, ...]
     options: tuple[Any, ...]
     price_upper: float
+    standing: Standing | None = None
 
 
 class Product(NamedTuple):
@@ -91,8 +103,8 @@ def from_record(record: bytes) -> Product:
     values[15] = tuple(values[15])
     values[16] = tuple(Annotation(text, tuple(wanted), _options(chosen)) for text, wanted, chosen in values[16])
     values[17] = tuple(
-        MadeGoal(split, text, tuple(wanted), _options(chosen), upper)
-        for split, text, wanted, chosen, upper in values[17]
+        MadeGoal(split, text, tuple(wanted), _options(chosen), upper, None if standing is None else Standing(*standing))
+        for split, text, wanted, chosen, upper, standing in values[17]
     )
     return Product(*values)
 
@@ -196,7 +208,7 @@ def _choices(asin: str, axis: str, choices: object) -> Iterator[Mapping[str, Any
     if not isinstance(choices, list):
         raise MalformedProduct(f"product {asin}: the options {axis!r} must be a list, not {choices!r:.60}")
     for choice in choices:
-        if not isinstance(choice, Mapping) or not isinstance(choice.get("value"), str):
+        if not isinstance(choice, dict) or not isinstance(choice.get("value"), str):
             raise MalformedProduct(f"product {asin}: an option of {axis!r} has no text 'value': {choice!r:.60}")
         yield choice
 

@@ -7,44 +7,43 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mage_envs.games.webshop.chance import uniform
-from mage_envs.games.webshop.goals import KINDS, Goal, parse_id
+from mage_envs.games.webshop.goal_tables import UPSTREAM_RANGES, GoalTable, OwnGoals, StoredGoals, upstream_weights
+from mage_envs.games.webshop.goals import Goal
 from mage_envs.games.webshop.products import Product
-from mage_envs.games.webshop.reward import Score, score
+from mage_envs.games.webshop.reward import Score, Tagger, score
 from mage_envs.games.webshop.search.index import Index
+from mage_envs.games.webshop.search.nouns import nouns, spacy_nouns
 from mage_envs.games.webshop.store import Catalogue
 
 HITS = 50
 """Products that a search finds at most."""
-_KEPT_SEARCHES = 2048
-UPSTREAM_RANGES: Mapping[str, Mapping[str, slice]] = {
-    "human": {"test": slice(0, 500), "val": slice(500, 1500), "train": slice(1500, None)},
-    "synthetic": {"test": slice(0, 500), "val": slice(0, 500), "train": slice(500, None)},
-}
-"""The goal numbers, in the original's order, that papers call a split: its authors' for people's instructions, those of
-verl-agent, LaMer and MAGE for synthetic ones (which name no test goals; their validation goals serve)."""
+_KEPT_SEARCHES = 128
+TAGGERS = ("builtin", "spacy")
 
 
 class Shop:
-    """A catalogue with one kind of goals, and with its price ranges drawn by `seed`."""
+    """A catalogue with one table of goals, and with its price ranges drawn by `seed`.
 
-    def __init__(self, catalogue: Catalogue, kind: str, seed: int = 0) -> None:
+    `tagger` finds the nouns of titles, which the reward compares.
+    """
+
+    def __init__(
+        self, catalogue: Catalogue, kind: str, seed: int = 0, *, tagger: Tagger = nouns,
+        goals: GoalTable | None = None,
+    ) -> None:  # fmt: skip
         self.catalogue = catalogue
-        self.kind = kind
         self.seed = seed
+        self._tagger = tagger
+        self._table = goals or StoredGoals(catalogue, kind, seed)
         self._index = Index.open(catalogue.folder / "index")
         self.search = lru_cache(_KEPT_SEARCHES)(self._search)
         """Catalogue positions of the hits for a query, best first."""
-        self._counts: Mapping[str, int] = catalogue.about["goals"][kind]
-        if not self._counts:
-            have = [name for name, counts in catalogue.about["goals"].items() if counts]
-            raise ValueError(
-                f"The catalogue in {catalogue.folder} has no {kind} goals; it has: {', '.join(have) or 'none'}."
-            )
 
     def _search(self, query: str) -> tuple[int, ...]:
         return self._index.search(query, HITS)
@@ -52,61 +51,73 @@ class Shop:
     @property
     def fingerprint(self) -> str:
         """Twelve characters that tell catalogue, goals and prices apart from all others, to write beside results."""
-        content = (self.catalogue.about["files"], self.kind, self.seed)
+        content = (self.catalogue.about["files"], self.seed, self._table.content)
         return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
     # -- goals -------------------------------------------------------------------------------------------------
 
+    @property
+    def kind(self) -> str:
+        """Of the goals: `made`, `synthetic`, `human` or `own`."""
+        return self._table.kind
+
+    @property
+    def splits(self) -> Mapping[str, int]:
+        """The number of goals in each split."""
+        return self._table.splits
+
     def __len__(self) -> int:
         """The number of goals."""
-        return sum(self._counts.values())
+        return sum(self.splits.values())
 
     def numbers(self, split: str, upstream: bool = False) -> NDArray[np.uint32]:
         """Numbers of a split's goals; `upstream`: by the original's ranges. Raises ValueError for an empty split."""
-        table = f"goals.{self.kind}"
-        ranges = UPSTREAM_RANGES.get(self.kind) if upstream else None
-        known = tuple(self._counts if ranges is None else ranges)
-        if split in known:
-            numbers = self.catalogue.table(f"{table}.{split}" if ranges is None else f"{table}.order")
-            numbers = numbers if ranges is None else numbers[ranges[split]]
-            if len(numbers):
-                return numbers
-        raise ValueError(
-            f"split={split!r} has no {self.kind} goals among the {len(self)} of this catalogue; "
-            f"choose one of: {', '.join(map(repr, known))}."
-        )
+        numbers = self._table.numbers(split, upstream)
+        if numbers is None or not len(numbers):
+            known = UPSTREAM_RANGES.get(self.kind, self.splits) if upstream else self.splits
+            raise ValueError(
+                f"split={split!r} has no {self.kind} goals among the {len(self)} of this catalogue; "
+                f"choose one of: {', '.join(map(repr, known))}."
+            )
+        return numbers
+
+    def upstream_weights(self) -> NDArray[np.float64]:
+        """The original's weight of each goal in `numbers("all", upstream=True)`."""
+        return upstream_weights(self.catalogue, self.kind)
 
     def goal_at(self, number: int) -> Goal:
         """The goal with that number, counted through all products."""
-        ends = self.catalogue.table(f"goals.{self.kind}.ends")
-        position = int(np.searchsorted(ends, number, "right"))
-        product = self.catalogue.product(position)
-        offset = number - (int(ends[position - 1]) if position else 0)
-        kind = KINDS[self.kind]
-        return kind.make(product, kind.numbers(product)[offset], self.seed)
+        return self._table.at(number)
 
     def goals(self, split: str, upstream: bool = False) -> Iterator[Goal]:
         """All goals of a split."""
         return (self.goal_at(int(number)) for number in self.numbers(split, upstream))
 
+    def goal_ids(self, split: str, upstream: bool = False) -> Iterator[str]:
+        """The ids of a split's goals, for `reset(options={"task": id})`."""
+        return (goal.id for goal in self.goals(split, upstream))
+
     def goals_of(self, product: Product) -> Iterator[Goal]:
         """All goals of a product."""
-        kind = KINDS[self.kind]
-        return (kind.make(product, number, self.seed) for number in kind.numbers(product))
+        return iter(self._table.of(product))
 
     def goal(self, goal_id: str) -> Goal:
         """The goal with that id. Raises ValueError where there is none."""
-        parsed = parse_id(goal_id)
-        if parsed is not None:
-            asin, kind, number = parsed
-            position = self.catalogue.find(asin)
-            if kind == self.kind and position is not None:
-                product = self.catalogue.product(position)
-                if number in KINDS[kind].numbers(product):
-                    return KINDS[kind].make(product, number, self.seed)
-        raise ValueError(
-            f"There is no {self.kind} goal {goal_id!r} in this catalogue; an id looks like {self.goal_at(0).id!r}."
-        )
+        goal = self._table.find(goal_id)
+        if goal is None:
+            raise ValueError(
+                f"There is no {self.kind} goal {goal_id!r} in this catalogue; an id looks like {self.goal_at(0).id!r}."
+            )
+        return goal
+
+    def with_goals(self, entries: Sequence[Mapping[str, Any]]) -> Shop:
+        """This shop with a user's own goals instead.
+
+        Each entry has `asin`, `instruction` (shown as it is) and `attributes`, and may have `options` (values, or axis
+        to value), `price_upper` in dollars, and `split` (else `train`). Raises ValueError naming entry and field.
+        """
+        table = OwnGoals(self.catalogue, entries)
+        return Shop(self.catalogue, table.kind, self.seed, tagger=self._tagger, goals=table)
 
     # -- what sessions ask ---------------------------------------------------------------------------------------
 
@@ -132,10 +143,15 @@ class Shop:
 
     def score(self, product: Product, goal: Goal, options: Mapping[str, str]) -> Score:
         """The score of buying `product` with `options` for `goal`."""
-        return score(product, goal, product.price(self.seed), options)
+        return score(product, goal, product.price(self.seed), options, self._tagger)
 
 
 @lru_cache(maxsize=16)
-def open_shop(folder: Path, kind: str, seed: int) -> Shop:
-    """The shop of a built folder; environments of a process share it."""
-    return Shop(Catalogue(folder), kind, seed)
+def open_shop(folder: Path, kind: str, seed: int, title_tagger: str = "builtin") -> Shop:
+    """The shop of a built folder; environments of a process share it.
+
+    Raises ImportError where `title_tagger` is `spacy` and spaCy or its model is not installed.
+    """
+    if title_tagger not in TAGGERS:
+        raise ValueError(f"title_tagger={title_tagger!r} is unknown; choose one of: {', '.join(map(repr, TAGGERS))}.")
+    return Shop(Catalogue(folder), kind, seed, tagger=nouns if title_tagger == "builtin" else spacy_nouns())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mage_envs.games.webshop.cache import MANIFEST
 from mage_envs.games.webshop.embedded import embedded
+from mage_envs.games.webshop.goal_tables import read_goals
 from mage_envs.games.webshop.official import import_official
 from mage_envs.games.webshop.shop import Shop, open_shop
 
@@ -14,20 +15,32 @@ GOALS = ("synthetic", "human")
 
 
 def shop_for(
-    split: str, size: str, data: str | os.PathLike[str] | None, goals: str | None, price_seed: int
+    split: str, size: str, data: str | os.PathLike[str] | None, goals: str | os.PathLike[str] | None, price_seed: int,
+    title_tagger: str = "builtin",
 ) -> Shop:  # fmt: skip
     """The shop that these options of the game name; the processes of a machine share its files.
 
-    Raises ValueError for options that do not fit together, DataFileError for the original's files.
+    Raises ValueError for options that do not fit together, DataFileError for the original's files, ImportError for a
+    tagger that is not installed.
     """
     if not isinstance(price_seed, int) or isinstance(price_seed, bool):
         raise ValueError(f"price_seed={price_seed!r} must be a whole number.")
+    own = goals is not None and str(goals).endswith(".json")
     if data is None:
-        if goals is not None or price_seed:
-            raise ValueError("The built-in catalogue has its own goals and prices: leave goals and price_seed out.")
-        return open_shop(embedded(size, split), "made", 0)
-    if goals not in (None, *GOALS):
-        raise ValueError(f"goals={goals!r} is unknown; choose one of: {', '.join(map(repr, GOALS))}.")
-    source = Path(data)
-    folder = source if (source / MANIFEST).is_file() else import_official(source, size)
-    return open_shop(folder, goals or GOALS[0], price_seed)
+        if (goals is not None and not own) or price_seed:
+            raise ValueError(
+                "The built-in catalogue has its own goals and prices: leave price_seed out, and goals too unless it "
+                "names a file of your own goals (*.json)."
+            )
+        shop = open_shop(embedded(size, split), "made", 0, title_tagger)
+    else:
+        if goals not in (None, *GOALS) and not own:
+            raise ValueError(
+                f"goals={str(goals)!r} is unknown; choose one of: {', '.join(map(repr, GOALS))}, or name a file of "
+                f"your own goals (*.json)."
+            )
+        source = Path(data)
+        folder = source if (source / MANIFEST).is_file() else import_official(source, size)
+        kind = GOALS[0] if goals is None or own else str(goals)
+        shop = open_shop(folder, kind, price_seed, title_tagger)
+    return shop.with_goals(read_goals(goals)) if goals is not None and own else shop

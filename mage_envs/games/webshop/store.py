@@ -30,8 +30,8 @@ from mage_envs.games.webshop.search.build import write_index
 
 FORMAT = f"1.{INDEX_FORMAT}"
 """Version of the folder's format, with that of its index; part of every cache key."""
-_KEPT = 256
-"""Products that a process keeps parsed (about 1 MB)."""
+_KEPT = 128
+"""Products that a process keeps parsed (about 2 MB)."""
 _IN_MEMORY = 1 << 16
 """Numbers of a growing array that are not yet in its file."""
 

@@ -56,7 +56,7 @@ def test_the_shopper_reads_pages_alone():
     results = shopping(game, WebShopRule(), list(game.shop.goals("val"))[::3])
     scores = [score for score, _ in results]
     assert np.mean(scores) > 0.5
-    assert 0.2 < np.mean([score == 1.0 for score in scores]) < 0.95
+    assert 0.15 < np.mean([score == 1.0 for score in scores]) < 0.5
     assert max(turns for _, turns in results) <= game.max_turns
 
 

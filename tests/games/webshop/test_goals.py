@@ -50,7 +50,7 @@ def test_axes_are_sorted_by_name_and_duplicate_values_stay(shop):
 
 
 def test_products_without_options_or_instruction(shop):
-    goals = {goal.asin: goal for split in ("train", "val", "test") if split in shop._counts
+    goals = {goal.asin: goal for split in ("train", "val", "test") if split in shop.splits
              for goal in shop.goals(split)}  # fmt: skip
     assert set(goals) == {f"B00000000{end}" for end in "139BFM"}
     single = normalise(raw("B000000099", "Plain"), {"instruction": "Buy it", "instruction_attributes": ["x"]})
@@ -88,7 +88,7 @@ def test_ids_and_numbers_agree(shop):
 
 
 def test_splits_are_disjoint_by_product_and_complete(shop):
-    by_split = {split: {goal.asin for goal in shop.goals(split)} for split in shop._counts}
+    by_split = {split: {goal.asin for goal in shop.goals(split)} for split in shop.splits}
     asins = [asin for split in by_split.values() for asin in split]
     assert len(asins) == len(set(asins))
     assert all(split_of(asin) == split for split, members in by_split.items() for asin in members)

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 T = TypeVar("T")
-_BLOCK = 512
+_BLOCK = 128
 
 
 class Weighted(Generic[T]):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from mage_envs.games.webshop.catalogue_maker.choices import UNCHOSEN, Choice
 from mage_envs.games.webshop.catalogue_maker.draws import Draws, Weighted
 from mage_envs.games.webshop.catalogue_maker.family import Member, limit_above
 from mage_envs.games.webshop.catalogue_maker.instructions import HELD_OUT, USUAL, instruction
 from mage_envs.games.webshop.catalogue_maker.listing import FIRST, TITLE, Listing
+from mage_envs.games.webshop.products import Standing
 
 PER_PRODUCT = 2
 _NEAR_MISSES, _ALTERNATIVES = 5, 4
@@ -42,6 +45,8 @@ class CatalogueGoal(NamedTuple):
     """Products of the family that fail in what is wanted."""
     alternatives: int
     """Other products of the family that have all that is wanted."""
+    standing: Standing | None = None
+    """Among the results of the shop's own search, where that was looked at."""
 
     @property
     def text(self) -> str:
@@ -62,35 +67,49 @@ class Wish(NamedTuple):
 
 
 def goals(
-    draws: Draws, number: int, split: str, members: list[Member], listings: list[Listing], typos: float
+    deal: Callable[[int, int], Draws], chosen: Iterator[Choice], number: int, split: str, members: list[Member],
+    listings: list[Listing], typos: float,
 ) -> list[CatalogueGoal]:  # fmt: skip
-    """Two for each product of the family."""
-    made = []
-    manner = HELD_OUT if split == "ood_phrase" else USUAL
-    for member, shown in zip(members, listings, strict=True):
-        asin = str(shown.raw["asin"])
-        first: Wish | None = None
-        for order in range(PER_PRODUCT):
-            first = wish = _wish(draws, member, members, shown, first)
-            wanted = [member.attributes[place] for place in wish.attributes]
-            options = tuple((axis, value) for axis, value, _ in wish.options)
-            made.append(CatalogueGoal(
-                f"{asin}-m{order}", asin, number, split, member.kind.name,
-                instruction(draws, member.kind, wanted, options, manner, typos),
-                tuple(attribute.name for attribute in wanted), options, wish.limit,
-                tuple(shown.places[attribute.name] for attribute in wanted), wish.near_misses, wish.alternatives,
-            ))  # fmt: skip
+    """Two for each product of the family. `deal(goal, candidate)` gives the draws of a candidate for a goal, `chosen`
+    says which candidate it is."""
+    made: list[CatalogueGoal] = []
+    for place in range(len(members)):
+        other: CatalogueGoal | None = None
+        for _ in range(PER_PRODUCT):
+            choice = next(chosen, UNCHOSEN)
+            draws = deal(len(made), choice.candidate)
+            other = candidate(draws, number, split, members, listings, typos, place, other)
+            made.append(other._replace(standing=choice.standing))
     return made
 
 
-def _wish(draws: Draws, member: Member, members: list[Member], shown: Listing, other: Wish | None) -> Wish:
+def candidate(
+    draws: Draws, number: int, split: str, members: list[Member], listings: list[Listing], typos: float, place: int,
+    other: CatalogueGoal | None,
+) -> CatalogueGoal:  # fmt: skip
+    """A goal for the member at `place`, which wants something else than `other`."""
+    member, shown = members[place], listings[place]
+    asin, order = str(shown.raw["asin"]), 0 if other is None else 1
+    wish = _wish(draws, member, members, shown, other)
+    wanted = [member.attributes[attribute] for attribute in wish.attributes]
+    options = tuple((axis, value) for axis, value, _ in wish.options)
+    manner = HELD_OUT if split == "ood_phrase" else USUAL
+    return CatalogueGoal(
+        f"{asin}-m{order}", asin, number, split, member.kind.name,
+        instruction(draws, member.kind, wanted, options, manner, typos),
+        tuple(attribute.name for attribute in wanted), options, wish.limit,
+        tuple(shown.places[attribute.name] for attribute in wanted), wish.near_misses, wish.alternatives,
+    )  # fmt: skip
+
+
+def _wish(draws: Draws, member: Member, members: list[Member], shown: Listing, other: CatalogueGoal | None) -> Wish:
     """The first draw that is sharp enough, or the sharpest; never what `other` wants already."""
     limit = limit_above(member.high, draws.weighted(_PLACES))
     best: Wish | None = None
     for _ in range(_TRIES):
         wish = _judged(member, members, _wanted(draws, member, shown), _chosen(draws, member), limit)
         wish = _sharpened(draws, member, members, wish)
-        if other is not None and set(wish.attributes) == set(other.attributes) and wish.options == other.options:
+        if other is not None and _wants_the_same(member, wish, other):
             more = draws.choice([place for place in range(len(member.attributes)) if place not in wish.attributes])
             wish = _judged(member, members, (*wish.attributes, more), wish.options, limit)
         if best is None or wish.near_misses > best.near_misses:
@@ -99,6 +118,11 @@ def _wish(draws: Draws, member: Member, members: list[Member], shown: Listing, o
             break
     assert best is not None
     return best
+
+
+def _wants_the_same(member: Member, wish: Wish, other: CatalogueGoal) -> bool:
+    names = {member.attributes[place].name for place in wish.attributes}
+    return names == set(other.attributes) and tuple((axis, value) for axis, value, _ in wish.options) == other.options
 
 
 def _judged(

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
+from mage_envs.games.webshop.catalogue_maker.choices import Choice, shipped
 from mage_envs.games.webshop.catalogue_maker.draws import Draws
 from mage_envs.games.webshop.catalogue_maker.family import LARGEST, SMALLEST, Member, family
-from mage_envs.games.webshop.catalogue_maker.goals import CatalogueGoal, goals
+from mage_envs.games.webshop.catalogue_maker.goals import PER_PRODUCT, CatalogueGoal, goals
 from mage_envs.games.webshop.catalogue_maker.listing import Listing, listing
 from mage_envs.games.webshop.catalogue_maker.tables import Type, product_types, siblings
 
-VERSION = 1
-"""Grows with every change of a word list or a draw, because both change what a seed gives."""
 SIZES = {"tiny": 100, "small": 1_000, "medium": 10_000, "large": 100_000, "xl": 1_000_000}
 SPLITS = ("train", "val", "test", "ood_type", "ood_phrase", "ood_catalogue")
 TYPOS = 0.04
 _ROLES = ("train",) * 6 + ("val", "test", "ood_phrase", "ood_type")
 _SHELF = 3
 """Families in a row that share two types, so that even a small shop has rivals outside the family."""
-_FAMILIES, _ORDER = 1, 2
+_FAMILIES, _ORDER, _GOALS = 1, 2, 3
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ASINS = 36**8
 _STRIDE = 1_822_837_805_971
@@ -53,7 +52,8 @@ def make(size: str | int = "small", seed: int = 0, *, held_out: bool = False, ty
     `held_out` gives another catalogue, whose goals all belong to the split `ood_catalogue`.
     """
     made = Made([], {}, [])
-    for record in stream(size, seed, held_out=held_out, typos=typos):
+    chosen = shipped(size, held_out) if (seed, typos) == (0, TYPOS) else ()
+    for record in stream(size, seed, held_out=held_out, typos=typos, chosen=chosen):
         for member, shown in zip(record.members, record.listings, strict=True):
             made.products.append(shown.raw)
             made.attributes[shown.raw["asin"]] = about(member)
@@ -62,23 +62,58 @@ def make(size: str | int = "small", seed: int = 0, *, held_out: bool = False, ty
 
 
 def stream(
-    size: str | int = "small", seed: int = 0, *, held_out: bool = False, typos: float = TYPOS
+    size: str | int = "small", seed: int = 0, *, held_out: bool = False, typos: float = TYPOS,
+    chosen: Iterable[Choice] = (),
 ) -> Iterator[FamilyRecord]:  # fmt: skip
-    """The families of a catalogue, one at a time, so that any size fits in memory."""
+    """The families of a catalogue, one at a time, so that any size fits in memory.
+
+    `chosen`: the candidates for its goals in their order, the first ones where there are none.
+    """
+    choices = iter(chosen)
+    for number, count, draws in _families(size, seed, held_out):
+        role, kind, other = _role(seed, held_out, number)
+        members = family(draws, kind, other, count)
+        listings = [
+            listing(draws, member, _asin(seed, held_out, number, place)) for place, member in enumerate(members)
+        ]
+        split = "ood_catalogue" if held_out else role
+        deal = partial(goal_draws, seed, held_out, number)
+        wanted = goals(deal, choices, number, split, members, listings, typos)
+        yield FamilyRecord(number, split, members, listings, wanted)
+
+
+def goal_ids(split: str, count: int | None = None, *, size: str | int = "small", seed: int = 0) -> tuple[str, ...]:
+    """The ids of a split's goals, or `count` of them at even steps, known without making the catalogue.
+
+    Raises ValueError where the split has fewer.
+    """
+    held_out = split == SPLITS[-1]
+    ids = [
+        f"{_asin(seed, held_out, number, place)}-m{order}"
+        for number, members, _ in _families(size, seed, held_out)
+        if held_out or _split(seed, number) == split
+        for place in range(members)
+        for order in range(PER_PRODUCT)
+    ]
+    if not ids or (count is not None and not 0 < count <= len(ids)):
+        raise ValueError(f"split={split!r} of size {size!r} has {len(ids)} goals, not {count or 'any'}.")
+    return tuple(ids) if count is None else tuple(ids[place * len(ids) // count] for place in range(count))
+
+
+def _families(size: str | int, seed: int, held_out: bool) -> Iterator[tuple[int, int, Draws]]:
+    """The number of each family, how many members it has, and its draws."""
     left, number = _count(size), 0
     while left:
         draws = Draws(seed, _FAMILIES, held_out, number)
         count = _fitting(draws.between(SMALLEST, LARGEST), left)
-        role, kind, other = _role(seed, held_out, number)
-        members = family(draws, kind, other, count)
-        listings = [
-            listing(draws, member, _asin(seed, held_out, number * (LARGEST + 3) + place))
-            for place, member in enumerate(members)
-        ]
-        split = "ood_catalogue" if held_out else role
-        yield FamilyRecord(number, split, members, listings, goals(draws, number, split, members, listings, typos))
+        yield number, count, draws
         left -= count
         number += 1
+
+
+def goal_draws(seed: int, held_out: bool, family: int, goal: int, candidate: int) -> Draws:
+    """The draws of one candidate for one goal of a family."""
+    return Draws(seed, _GOALS, held_out, family, goal, candidate)
 
 
 def _count(size: str | int) -> int:
@@ -130,8 +165,15 @@ def _kinds(apart: bool) -> tuple[Type, ...]:
     return tuple(kind for kind in product_types() if kind.held_out == apart)
 
 
-def _asin(seed: int, held_out: bool, number: int) -> str:
+def _split(seed: int, number: int) -> str:
+    """The split of a family of the main catalogue."""
+    block, place = divmod(number, len(_ROLES))
+    return _ROLES[_order(seed, False, 0, block, len(_ROLES))[place]]
+
+
+def _asin(seed: int, held_out: bool, family: int, place: int) -> str:
     """Ten characters that look drawn and never repeat within a catalogue."""
+    number = family * (LARGEST + 3) + place
     code = ((number + 1) * _STRIDE + (2 * seed + held_out) * 977_231_469_403) % _ASINS
     letters = []
     for _ in range(8):

@@ -91,7 +91,7 @@ class Views:
         self._rng_lock = Lock()
         self._images = images
         self._shows_attributes = shows_attributes
-        counts = {split: count for split, count in shop.catalogue.about["goals"][shop.kind].items() if count}
+        counts = {split: count for split, count in shop.splits.items() if count}
         self._splits = {split: counts[split] for split in sorted(counts, key=lambda split: (split != "train", split))}
 
     def routes(self) -> tuple[tuple[str, str, Callable[..., Answer]], ...]:

@@ -13,15 +13,15 @@ from itertools import islice
 
 import pytest
 
-from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, VERSION, make, stream
+from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, VERSION, goal_ids, make, stream
 from mage_envs.games.webshop.catalogue_maker.tables import product_types
 from tests.games.webshop.maker.catalogues import catalogue
 
 GOLDEN = {
-    (1, "tiny", 0, False): "10608cd6b100cb5a",
-    (1, "tiny", 7, True): "f6016b577402a2a9",
-    (1, "small", 0, False): "51dee010c6ffd610",
-    (1, "medium", 0, False): "3d248932bfeeebab",
+    (2, "tiny", 0, False): "5b3aa72b87fcafda",
+    (2, "tiny", 7, True): "d68f50672318862c",
+    (2, "small", 0, False): "86eac5bed646629d",
+    (2, "medium", 0, False): "f615b6862bd4eada",
 }
 """(version, size, seed, held out) to the hash of everything that is made."""
 
@@ -119,6 +119,25 @@ def test_every_split_has_goals(size):
     total = sum(counts.values())
     assert 0.5 < counts["train"] / total < 0.7
     assert all(counts[split] / total > 0.04 for split in counts)
+
+
+@pytest.mark.parametrize("size", ["tiny", "small", 77])
+@pytest.mark.parametrize("seed", [0, 5])
+def test_ids_are_known_beforehand(size, seed):
+    for held_out in (False, True):
+        goals = make(size, seed, held_out=held_out).goals
+        for split in {goal.split for goal in goals}:
+            ids = [goal.id for goal in goals if goal.split == split]
+            assert list(goal_ids(split, size=size, seed=seed)) == ids
+            some = goal_ids(split, 5, size=size, seed=seed)
+            assert len(set(some)) == 5
+            assert set(some) <= set(ids)
+
+
+@pytest.mark.parametrize(("split", "count"), [("dev", None), ("val", 0), ("val", 10_000)])
+def test_ids_that_there_are_not(split, count):
+    with pytest.raises(ValueError, match=f"split='{split}' of size 'small' has"):
+        goal_ids(split, count)
 
 
 def test_splits_are_disjoint_by_family(small):

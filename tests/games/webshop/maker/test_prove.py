@@ -42,11 +42,25 @@ def test_words_of_the_goal_lead_to_full_reward(proofs):
 
 
 def test_near_misses_surround_the_target(proofs):
-    assert summary(proofs).near_missed > 0.96
+    assert summary(proofs).near_missed == 1.0
 
 
 def test_the_first_page_is_often_not_enough(proofs):
-    assert 0.2 < summary(proofs).beyond_first_page < 0.5
+    assert 0.37 < summary(proofs).beyond_first_page < 0.49
+
+
+def test_goals_record_what_is_proven(shop, proofs):
+    tiny = shop_for("ood_catalogue", "tiny", None, None, 0)
+    for known, found in ((shop, proofs), (tiny, prove(tiny, tiny.goals("ood_catalogue")))):
+        assert all(known.goal(proof.goal_id).standing == proof.standing for proof in found)
+
+
+def test_the_first_result_is_seldom_right(shop):
+    right = []
+    for goal in islice(shop.goals("train"), 0, None, 5):
+        first = shop.catalogue.product(shop.search(goal.instruction)[0])
+        right.append(best_reward(shop, first, goal) == 1.0)
+    assert 0.05 < sum(right) / len(right) < 0.25
 
 
 def test_the_held_out_catalogue_is_proven_too():

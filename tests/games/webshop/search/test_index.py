@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mage_envs.games.webshop.search import build
+from mage_envs.games.webshop.search import build, index
 from mage_envs.games.webshop.search.analysis import terms
 from mage_envs.games.webshop.search.bm25 import LENGTHS, length_codes
 from mage_envs.games.webshop.search.build import build_arrays, write_index
@@ -62,10 +62,22 @@ def test_pruning_changes_nothing_in_a_large_index() -> None:
     rng = np.random.default_rng(0)
     names = np.array([f"w{number}" for number in range(400)])
     ranks = np.minimum(rng.geometric(0.02, (3000, 40)) - 1, 399)
-    index = Index.build((f"{place:05d}", " ".join(names[row])) for place, row in enumerate(ranks))
+    built = Index.build((f"{place:05d}", " ".join(names[row])) for place, row in enumerate(ranks))
     for _ in range(100):
         query = " ".join(names[np.minimum(rng.geometric(0.01, 8) - 1, 399)])
-        assert index.hits(query, 7) == index.hits(query, 3000)[:7]
+        assert built.hits(query, 7) == built.hits(query, 3000)[:7]
+
+
+@pytest.mark.parametrize("block", [1, 16, 1000, 2999])
+def test_blocks_of_documents_change_nothing(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    rng = np.random.default_rng(1)
+    names = np.array([f"w{number}" for number in range(300)])
+    ranks = np.minimum(rng.geometric(0.03, (3000 if block > 1 else 80, 30)) - 1, 299)
+    built = Index.build((f"{place * 7919 % 3001:05d}", " ".join(names[row])) for place, row in enumerate(ranks))
+    queries = [" ".join(names[np.minimum(rng.geometric(0.02, 7) - 1, 299)]) for _ in range(60)]
+    whole = [built.hits(query, 9) for query in queries]
+    monkeypatch.setattr(index, "_BLOCK", block)
+    assert [built.hits(query, 9) for query in queries] == whole
 
 
 def test_lengths_are_kept_in_one_byte_as_lucene_keeps_them() -> None:
@@ -77,6 +89,12 @@ def test_lengths_are_kept_in_one_byte_as_lucene_keeps_them() -> None:
 
 def test_equal_scores_are_in_the_order_of_ids() -> None:
     assert Index.build(SHOES).search("red shoe") == (1, 0)
+
+
+def test_ids_that_end_in_zeros_have_their_order() -> None:
+    assert Index.build([("a\0\0", "red"), ("a\0", "red"), ("b", "red"), ("", "red"), ("a", "red")]).search("red") == (
+        3, 4, 1, 0, 2,
+    )  # fmt: skip
 
 
 def test_repeated_words_count_each_time() -> None:

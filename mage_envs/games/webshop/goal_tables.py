@@ -1,0 +1,202 @@
+"""The goals of a shop: those that its catalogue's products bring, or one's own."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mage_envs.games.webshop.goals import KINDS, UNLIMITED, Goal, parse_id
+from mage_envs.games.webshop.products import Product
+from mage_envs.games.webshop.store import Catalogue
+
+EVERY = "all"
+"""The split of all goals, from which the original draws by weight; for `upstream` alone."""
+UPSTREAM_RANGES: Mapping[str, Mapping[str, slice]] = {
+    "human": {"test": slice(0, 500), "val": slice(500, 1500), "train": slice(1500, None), EVERY: slice(None)},
+    "synthetic": {"test": slice(0, 500), "val": slice(0, 500), "train": slice(500, None), EVERY: slice(None)},
+}
+"""The goal numbers, in the original's order, that papers call a split: its authors' for people's instructions, those of
+verl-agent, LaMer and MAGE for synthetic ones (which name no test goals; their validation goals serve)."""
+
+
+class GoalTable(Protocol):
+    """Goals that are counted from 0."""
+
+    @property
+    def kind(self) -> str:
+        """`made`, `synthetic`, `human` or `own`."""
+
+    @property
+    def content(self) -> object:
+        """What tells these goals from others of the same catalogue; JSON can hold it."""
+
+    @property
+    def splits(self) -> Mapping[str, int]:
+        """The number of goals in each split."""
+
+    def numbers(self, split: str, upstream: bool) -> NDArray[np.uint32] | None:
+        """Numbers of a split's goals, None for an unknown split."""
+
+    def at(self, number: int) -> Goal:
+        """The goal with that number."""
+
+    def of(self, product: Product) -> Iterable[Goal]:
+        """All goals of a product."""
+
+    def find(self, goal_id: str) -> Goal | None:
+        """The goal with that id."""
+
+
+class StoredGoals:
+    """The goals of one kind that the products of a catalogue bring; made when asked for.
+
+    Raises ValueError where the catalogue has none of that kind.
+    """
+
+    def __init__(self, catalogue: Catalogue, kind: str, seed: int) -> None:
+        self.kind = kind
+        self.content = (kind, seed)
+        self.splits: Mapping[str, int] = catalogue.about["goals"][kind]
+        self._catalogue, self._seed, self._rule = catalogue, seed, KINDS[kind]
+        if not self.splits:
+            have = [name for name, counts in catalogue.about["goals"].items() if counts]
+            raise ValueError(
+                f"The catalogue in {catalogue.folder} has no {kind} goals; it has: {', '.join(have) or 'none'}."
+            )
+
+    def numbers(self, split: str, upstream: bool) -> NDArray[np.uint32] | None:
+        table = f"goals.{self.kind}"
+        ranges = UPSTREAM_RANGES.get(self.kind) if upstream else None
+        if split not in (self.splits if ranges is None else ranges):
+            return None
+        if ranges is None:
+            return self._catalogue.table(f"{table}.{split}")
+        return self._catalogue.table(f"{table}.order")[ranges[split]]
+
+    def at(self, number: int) -> Goal:
+        ends = self._catalogue.table(f"goals.{self.kind}.ends")
+        position = int(np.searchsorted(ends, number, "right"))
+        product = self._catalogue.product(position)
+        offset = number - (int(ends[position - 1]) if position else 0)
+        return self._rule.make(product, self._rule.numbers(product)[offset], self._seed)
+
+    def of(self, product: Product) -> Iterator[Goal]:
+        return (self._rule.make(product, number, self._seed) for number in self._rule.numbers(product))
+
+    def find(self, goal_id: str) -> Goal | None:
+        parsed = parse_id(goal_id)
+        position = None if parsed is None else self._catalogue.find(parsed[0])
+        if parsed is None or parsed[1] != self.kind or position is None:
+            return None
+        product, number = self._catalogue.product(position), parsed[2]
+        return self._rule.make(product, number, self._seed) if number in self._rule.numbers(product) else None
+
+
+@lru_cache(maxsize=4)
+def upstream_weights(catalogue: Catalogue, kind: str) -> NDArray[np.float64]:
+    """The weight of each goal, in the original's order.
+
+    It is 1 for people's goals, and for synthetic ones the mean over the attributes of 1 / (goals that want it). Reads
+    the whole catalogue, which takes about a minute per million products.
+    """
+    order = catalogue.table(f"goals.{kind}.order")
+    if kind != "synthetic":
+        return np.ones(len(order))
+    ends = np.asarray(catalogue.table(f"goals.{kind}.ends")).astype(np.int64)
+    counts = np.diff(ends, prepend=0)
+    wanted = [catalogue.product(position).instruction_attributes for position in range(len(catalogue))]
+    asked: Counter[str] = Counter()
+    for names, count in zip(wanted, counts.tolist(), strict=True):
+        for name in names if count else ():
+            asked[name] += count
+    weights = [
+        sum(1.0 / asked[name] for name in names) / len(names) if count else 0.0
+        for names, count in zip(wanted, counts.tolist(), strict=True)
+    ]
+    found: NDArray[np.float64] = np.repeat(np.array(weights), counts)[order]
+    return found
+
+
+class OwnGoals:
+    """Goals that a user wrote, with ids made of the product's asin and the place in their list."""
+
+    kind = "own"
+
+    def __init__(self, catalogue: Catalogue, entries: Sequence[Mapping[str, Any]]) -> None:
+        self._goals = [_own(catalogue, number, entry) for number, entry in enumerate(entries)]
+        self.content = list(self._goals)
+        if not self._goals:
+            raise ValueError("There are no own goals; give at least one.")
+        self._by_id = {goal.id: goal for goal in self._goals}
+
+    @property
+    def splits(self) -> Mapping[str, int]:
+        return Counter(goal.split for goal in self._goals)
+
+    def numbers(self, split: str, upstream: bool) -> NDArray[np.uint32] | None:
+        found = [number for number, goal in enumerate(self._goals) if goal.split == split]
+        return np.array(found, np.uint32) if found else None
+
+    def at(self, number: int) -> Goal:
+        return self._goals[number]
+
+    def of(self, product: Product) -> Iterator[Goal]:
+        return (goal for goal in self._goals if goal.asin == product.asin)
+
+    def find(self, goal_id: str) -> Goal | None:
+        return self._by_id.get(goal_id)
+
+
+_FIELDS = ("asin", "instruction", "attributes", "options", "price_upper", "split")
+
+
+def _own(catalogue: Catalogue, number: int, entry: Mapping[str, Any]) -> Goal:
+    """The goal that an entry describes; raises ValueError naming the entry and the field."""
+
+    def wrong(problem: str) -> ValueError:
+        return ValueError(f"Own goal {number} {problem}.")
+
+    if not isinstance(entry, Mapping):
+        raise wrong(f"must be an object with {', '.join(_FIELDS)}, not {entry!r:.60}")
+    if unknown := sorted(set(map(str, entry)) - set(_FIELDS)):
+        raise wrong(f"has the unknown field {unknown[0]!r}; the fields are {', '.join(_FIELDS)}")
+    asin, instruction, split = entry.get("asin"), entry.get("instruction"), entry.get("split", "train")
+    if not all(isinstance(text, str) and text for text in (asin, instruction, split)):
+        raise wrong("needs 'asin' and 'instruction' (and perhaps 'split') as texts")
+    position = catalogue.find(str(asin))
+    if position is None:
+        raise wrong(f"is for {asin!r}, which this catalogue does not have")
+    product = catalogue.product(position)
+    attributes, options = entry.get("attributes"), entry.get("options", ())
+    options = tuple(options.values()) if isinstance(options, Mapping) else options
+    for name, texts in (("attributes", attributes), ("options", options)):
+        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+            raise wrong(f"must have {name!r} as a list of texts, not {texts!r:.60}")
+    if not attributes:
+        raise wrong("needs at least one attribute")
+    price = entry.get("price_upper", UNLIMITED)
+    if isinstance(price, bool) or not isinstance(price, int | float) or not price > 0:
+        raise wrong(f"must have 'price_upper' as a number of dollars, not {price!r:.60}")
+    return Goal(
+        f"{asin}-o{number}", OwnGoals.kind, str(split), str(asin), str(instruction), tuple(attributes), tuple(options),
+        float(price), product.query, product.category, product.product_category, product.title,
+    )  # fmt: skip
+
+
+def read_goals(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The entries of a file of own goals, one JSON array. Raises ValueError."""
+    try:
+        entries = json.loads(Path(path).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"goals={str(path)!r} is no file of own goals: {error}.") from error
+    if not isinstance(entries, list):
+        raise ValueError(f"goals={str(path)!r} must hold a JSON array of goals.")
+    return entries

@@ -1,0 +1,61 @@
+"""Choosing goals by search: the shipped choices are those of the command, and shares and guarantees hold."""
+
+from pathlib import Path
+
+import pytest
+
+from mage_envs.games.webshop import catalogue_maker
+from mage_envs.games.webshop.catalogue_maker import SIZES, VERSION, Choice, choose, make, shipped, stream
+from mage_envs.games.webshop.catalogue_maker.choices import read, write
+from mage_envs.games.webshop.products import Standing
+
+FOLDER = Path(catalogue_maker.__file__).parent / "chosen"
+SHIPPED = ("tiny", "small", "medium")
+
+
+def test_files_are_of_this_version():
+    names = {f"{size}{twin}.v{VERSION}" for size in SHIPPED for twin in ("", "-held-out")}
+    assert {path.name for path in FOLDER.iterdir()} == names
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+@pytest.mark.parametrize("size", SHIPPED)
+def test_every_goal_has_a_choice(size, held_out):
+    choices = shipped(size, held_out)
+    assert len(choices) == 2 * SIZES[size]
+    assert all(0 <= choice.candidate < choose.MOST for choice in choices)
+    assert min(choice.standing.near_misses for choice in choices) >= 5
+    assert max(choice.standing.rank for choice in choices) <= 50
+
+
+@pytest.mark.parametrize("size", ["large", 100, "nothing"])
+def test_other_sizes_have_none(size):
+    assert shipped(size, False) == []
+    assert all(goal.standing is None for family in stream(100) for goal in family.goals)
+
+
+def test_other_seeds_and_slips_have_none():
+    for options in ({"seed": 1}, {"typos": 0.5}):
+        assert all(goal.standing is None for goal in make("tiny", **options).goals)
+    goals = make("tiny").goals
+    assert [goal.standing for goal in goals] == [choice.standing for choice in shipped("tiny", False)]
+
+
+def test_written_and_read(tmp_path):
+    choices = [Choice(3, Standing(0, 20, 300)), Choice(0, Standing(50, 5, 0))]
+    path = write(tmp_path, "tiny", True, choices)
+    assert path.name == f"tiny-held-out.v{VERSION}"
+    assert read(path.read_bytes()) == [Choice(3, Standing(0, 20, 255)), choices[1]]
+
+
+def test_goals_that_cannot_be_proven_are_an_error(monkeypatch):
+    monkeypatch.setattr(choose, "NEAR_MISSES", 21)
+    with pytest.raises(RuntimeError, match="None of 32 candidates for a goal of '.*' can be proven"):
+        choose.choose(7)
+
+
+def test_the_command_writes_what_is_shipped(tmp_path, capsys):
+    assert choose.main(["--size", "tiny", "--folder", str(tmp_path)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    for path in tmp_path.iterdir():
+        assert read(path.read_bytes()) == read((FOLDER / path.name).read_bytes())

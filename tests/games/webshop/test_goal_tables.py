@@ -1,0 +1,211 @@
+"""Splits, one's own goals, the original's weighted draw, other taggers of titles, and earlier pages in observations."""
+
+import json
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from mage_envs import IllegalAction
+from mage_envs.games.webshop import Shop, WebShop, open_shop
+from mage_envs.games.webshop.command import main
+from mage_envs.games.webshop.search.nouns import nouns
+from mage_envs.games.webshop.title_check import compare_taggers
+
+OWN = [
+    {"asin": "B000000001", "instruction": "red flats in size 6, please", "attributes": ["non slip"],
+     "options": ["red", "6"], "price_upper": 30},
+    {"asin": "B00000000B", "instruction": "mint tea", "attributes": ["caffeine free"], "split": "val",
+     "options": {"flavor name": "mint"}},
+]  # fmt: skip
+
+
+@pytest.fixture
+def own_file(tmp_path):
+    path = tmp_path / "goals.json"
+    path.write_text(json.dumps(OWN))
+    return path
+
+
+def test_all_ids_of_a_split(shop):
+    for split, count in shop.splits.items():
+        ids = list(shop.goal_ids(split))
+        assert len(set(ids)) == count
+        assert all(shop.goal(goal_id).split == split for goal_id in ids)
+    assert sum(shop.splits.values()) == len(shop)
+    with pytest.raises(ValueError, match="split='dev' has no synthetic goals"):
+        shop.goal_ids("dev")
+
+
+# -- one's own goals -----------------------------------------------------------------------------------------------
+
+
+def test_own_goals_are_played(data, own_file, rng):
+    game = WebShop(data=data, goals=own_file)
+    game.reset(rng)
+    assert (game.task_id(), game.category()) == ("B000000001-o0", "train")
+    assert "red flats in size 6, please [SEP] Search" in game.observe(0)
+    for action in ("search[alba flats]", "click[b000000001]", "click[red]", "click[6]", "click[buy now]"):
+        game.apply(action)
+    assert game.returns() == (1.0,)
+    assert WebShop("val", data=data, goals=str(own_file)).shop.goal("B00000000B-o1").price_upper == 1_000_000
+
+
+def test_own_goals_of_the_built_in_catalogue(tmp_path):
+    made = WebShop(size="tiny").shop
+    goal = next(made.goals("train"))
+    entry = {"asin": goal.asin, "instruction": "buy it", "attributes": list(goal.attributes)}
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps([entry]))
+    shop = WebShop(size="tiny", goals=path).shop
+    assert (shop.kind, len(shop), dict(shop.splits)) == ("own", 1, {"train": 1})
+    assert [goal.id for goal in shop.goals_of(made.catalogue.product(made.catalogue.find(goal.asin)))] == [
+        f"{goal.asin}-o0"
+    ]
+
+
+def test_own_goals_have_a_fingerprint_of_their_own(shop):
+    one, other = shop.with_goals(OWN), shop.with_goals(OWN[:1])
+    assert len({shop.fingerprint, one.fingerprint, other.fingerprint}) == 3
+    assert one.fingerprint == shop.with_goals(OWN).fingerprint
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"asin": "B0NOTHERE0"}, "Own goal 0 is for 'B0NOTHERE0', which this catalogue does not have"),
+    ({"asin": None}, "Own goal 0 needs 'asin' and 'instruction'"), ({"instruction": ""}, "needs 'asin' and"),
+    ({"attributes": []}, "needs at least one attribute"), ({"attributes": "red"}, "must have 'attributes' as a list"),
+    ({"options": [1]}, "must have 'options' as a list of texts"), ({"price": 3}, "has the unknown field 'price'"),
+    ({"price_upper": "30"}, "'price_upper' as a number"), ({"price_upper": float("nan")}, "'price_upper' as a number"),
+    ({"price_upper": True}, "'price_upper' as a number"), ({"options": {"color": ["red"]}}, "must have 'options'"),
+])  # fmt: skip
+def test_bad_own_goals(shop, change, message):
+    with pytest.raises(ValueError, match=message):
+        shop.with_goals([OWN[0] | change])
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    (None, "is no file of own goals"), ("{", "is no file of own goals"), ("{}", "must hold a JSON array"),
+    ("[]", "no own goals; give at least one"), ("[7]", "Own goal 0 must be an object"),
+])  # fmt: skip
+def test_bad_files_of_own_goals(data, tmp_path, content, message):
+    path = tmp_path / "goals.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        WebShop(data=data, goals=path)
+
+
+# -- the original's draw -------------------------------------------------------------------------------------------
+
+
+def test_weights_are_those_of_the_original(shop):
+    goals = list(shop.goals("all", upstream=True))
+    asked = Counter(name for goal in goals for name in goal.attributes)
+    expected = [sum(1 / asked[name] for name in goal.attributes) / len(goal.attributes) for goal in goals]
+    assert len(goals) == len(shop)
+    np.testing.assert_allclose(shop.upstream_weights(), expected)
+    assert len(set(np.round(expected, 9))) > 2
+
+
+def test_people_weigh_the_same(human_shop):
+    assert human_shop.upstream_weights().tolist() == [1.0] * len(human_shop)
+
+
+def test_the_draw_is_off_by_one_as_in_the_original(data):
+    game = WebShop("all", data=data, compat=True)
+    ids, weights = list(game.shop.goal_ids("all", upstream=True)), game.shop.upstream_weights()
+    expected = np.concatenate([[0.0], weights[:-1]])
+    expected[-1] += weights[-1]
+    rng, drawn = np.random.default_rng(0), Counter()
+    for _ in range(20_000):
+        game.reset(rng)
+        drawn[game.task_id()] += 1
+    counts = np.array([drawn[goal_id] for goal_id in ids])
+    assert counts[0] == 0
+    np.testing.assert_allclose(counts / counts.sum(), expected / expected.sum(), atol=0.012)
+
+
+def test_all_is_a_split_of_the_original_alone(data):
+    with pytest.raises(ValueError, match="split='all' has no synthetic goals"):
+        WebShop("all", data=data)
+    with pytest.raises(ValueError, match="split='all' has no made goals"):
+        WebShop("all", size="tiny", compat=True)
+
+
+# -- other taggers -------------------------------------------------------------------------------------------------
+
+
+def test_the_original_tagger_must_be_installed(data, monkeypatch):
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(ImportError, match="spaCy tagger needs spaCy and its model. Install them with: pip install"):
+        WebShop(data=data, title_tagger="spacy")
+    with pytest.raises(ValueError, match="title_tagger='nltk' is unknown; choose one of: 'builtin', 'spacy'"):
+        WebShop(data=data, title_tagger="nltk")
+
+
+def test_the_shop_scores_with_its_tagger(shop):
+    def none_in_common(title):
+        return (title,)
+
+    other = Shop(shop.catalogue, "synthetic", tagger=none_in_common)
+    goal = next(shop.goals("train"))
+    bought = shop.catalogue.product(shop.search("tea")[0])
+    assert other.score(bought, goal, {}).r_type == 0.0
+    own = shop.catalogue.product(shop.catalogue.find(goal.asin))
+    assert other.score(own, goal, {}).r_type == shop.score(own, goal, {}).r_type == 1.0
+    assert compare_taggers(shop, nouns, 100) == (100, 0, 0.0)
+    found = compare_taggers(shop, none_in_common, 100)
+    assert found.differing > 10
+    assert 0.0 < found.highest <= 1.0
+
+
+def test_commands_that_describe(data, capsys, monkeypatch):
+    shop = WebShop(data=data).shop
+    assert main(["show", str(shop.catalogue.folder)]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) == 2
+    assert any(f"23 products, {len(shop)} synthetic goals (" in line and shop.fingerprint in line for line in told)
+    assert main(["show", "--size", "tiny"]) == 0
+    assert "100 products, 200 made goals (" in capsys.readouterr().out
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    assert main(["titles", "--size", "tiny"]) == 2
+    assert "needs spaCy and its model" in capsys.readouterr().err
+
+
+# -- earlier pages ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("pages", "actions", "expected"), [
+    (0, 0, "2"), (1, 0, "1 2"), (0, 1, "b 2"), (1, 1, "1 b 2"), (2, 1, "0 1 b 2"), (1, 2, "a 1 b 2"),
+    (9, 9, "0 a 1 b 2"),
+])  # fmt: skip
+def test_earlier_pages_and_actions(data, rng, pages, actions, expected):
+    plain, game = WebShop(data=data), WebShop(data=data, num_prev_obs=pages, num_prev_actions=actions)
+    done = {"a": "search[tea]", "b": "click[next >]"}
+    for one in (plain, game):
+        one.choose("B000000001-s0")
+        one.reset(rng)
+    seen = [plain.observe(0)]
+    for action in done.values():
+        for one in (plain, game):
+            one.apply(action)
+        seen.append(plain.observe(0))
+    names = {"0": seen[0], "1": seen[1], "2": seen[2], **done}
+    assert game.observe(0) == " [SEP] ".join(names[name] for name in expected.split())
+    with pytest.raises(IllegalAction):
+        game.apply("nonsense")
+    assert game.observe(0) == " [SEP] ".join(names[name] for name in expected.split())
+    game.reset(rng)
+    assert game.observe(0) == seen[0]
+
+
+@pytest.mark.parametrize("options", [{"num_prev_obs": -1}, {"num_prev_actions": True}, {"num_prev_obs": 101}])
+def test_bad_counts_of_earlier_pages(data, options):
+    with pytest.raises(ValueError, match=r"num_prev_\w+=.* must be a whole number from 0 to 100"):
+        WebShop(data=data, **options)
+
+
+def test_shops_are_shared(data):
+    folder = WebShop(data=data).shop.catalogue.folder
+    assert open_shop(folder, "human", 0) is open_shop(folder, "human", 0)

@@ -16,6 +16,7 @@ import numpy as np
 
 from mage_envs.core import Task
 from mage_envs.games.alfworld import task_ids
+from mage_envs.games.webshop.catalogue_maker import goal_ids
 from mage_envs.registry import load_game
 from opponents import as_pool
 
@@ -101,6 +102,12 @@ _KUHN = "mage/KuhnPoker-Meta-v0"
 _TICTACTOE = "mage/TicTacToe-Meta-v0"
 _SOKOBAN = "mage/Sokoban-Meta-v0"
 _ALFWORLD = "mage/ALFWorld-Meta-v0"
+_WEBSHOP = "mage/WebShop-Meta-v0"
+_WEBSHOP_SPLITS = {
+    "val": "families of products that training never shows", "test": "further such families",
+    "ood_type": "kinds of product that training never shows", "ood_phrase": "sentences that training never uses",
+    "ood_catalogue": "another catalogue",
+}  # fmt: skip
 _HELD_OUT = ("kuhn/rock", "kuhn/maniac", "kuhn/caller", "kuhn/bluffer", "uniform", "cfr")
 
 PANELS: Mapping[str, Panel] = {
@@ -132,6 +139,12 @@ PANELS: Mapping[str, Panel] = {
         "every generated out-of-distribution game; 0 of 144 have a known plan longer than 10 commands",
         {"split": "eval_out_of_distribution"}, task_ids("eval_out_of_distribution", "official-like"),
     ),
+    **{
+        f"webshop-{split.replace('_', '-')}": Panel(
+            _WEBSHOP, {}, 128, seed, about, {"split": split}, tuple(goal_ids(split, 128)),
+        )
+        for seed, (split, about) in enumerate(_WEBSHOP_SPLITS.items(), start=13)
+    },
 }  # fmt: skip
 """The panels of the demo's and the paper's tables, by name."""
 

@@ -11,6 +11,11 @@ from mage_envs.core import Task
 
 KUHN = "mage/KuhnPoker-Meta-v0"
 GOLDEN = {
+    "webshop-val": "02b925a02d9e4d1044a1c9c7da31679558ed256073a860f38ef474b6fb3ff088",
+    "webshop-test": "b8881e092cd3684957a1e45d5d8c907b4b2f789af25a141a7ce1a8a424f8e9d3",
+    "webshop-ood-type": "d7bffebcf52ee821bb356ad0a90f9dbf457649eef25595098c9c7e7a695cc5db",
+    "webshop-ood-phrase": "2b2d64163b1b63b5033d8be52be7892addfbf10bcaf2d7cd37476e179cc001aa",
+    "webshop-ood-catalogue": "8a74a12de2bca4b9bd0330f0876ee156f6f01577ba3ef30d3731cdb39bb3574c",
     "alfworld-eval-in": "bc5d201e4123ad703458b347d1f78cd429930c0d147556147e6a8148dca12543",
     "alfworld-eval-out": "3b8e7483dc213c019cb017fec5fe276614a1eaed0074b6590d75fbebbbc87ff5",
     "kuhn-train": "bce82d269723e4d3e88aaade57f80f4073e29308f6fb89c8fe0e81030c471f3f",

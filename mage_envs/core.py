@@ -118,6 +118,18 @@ def outcome_reward(hands: Sequence[HandResult], planned: int) -> float:
     return 10.0 if total > 0 else -10.0 if total < 0 else 0.0
 
 
+def success_reward(hands: Sequence[HandResult], planned: int) -> float:
+    """+10 when every hand so far is a success by the game's own word (`TextGame.won`), else -10."""
+    if not hands:
+        return 0.0
+    return 10.0 if all(hand.success for hand in hands) else -10.0
+
+
+def success_or_nothing(hands: Sequence[HandResult], planned: int) -> float:
+    """10 when every hand so far is a success, else 0, as the released code pays for tasks."""
+    return max(success_reward(hands, planned), 0.0)
+
+
 class TextGame(ABC):
     """The rules of one turn-based game in text, for 1 to N players; one instance plays one hand at a time.
 

@@ -362,8 +362,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         return "reflection" if self.turn is None else self.turn.observation
 
     def legal_actions(self) -> tuple[str, ...]:
-        """The legal actions now; none outside of play."""
-        return () if self.turn is None else self.turn.legal_actions
+        """The legal actions now, those included that no prompt shows; none outside of play."""
+        return () if self.turn is None else self.game_env.game.legal_actions()
 
     def _info(self, outcome: Outcome) -> dict[str, Any]:
         env, record = self.game_env, outcome.record

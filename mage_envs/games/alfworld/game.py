@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from mage_envs.core import EpisodeReward, HandResult, IllegalAction, TextGame, Turn
+from mage_envs.core import EpisodeReward, HandResult, IllegalAction, TextGame, Turn, success_or_nothing, success_reward
 from mage_envs.games.alfworld.data import GameFiles, GameSource, MadeGames, NoGames, data_root
 from mage_envs.games.alfworld.engine import Engine, FastEngine, State
 from mage_envs.games.alfworld.errors import GameFileError
@@ -32,18 +32,6 @@ BANNER = "-= Welcome to TextWorld, ALFRED! =-\n\n"
 HELP = "help"
 ENGINES: Mapping[str, Callable[[], Engine]] = {"fast": FastEngine, "stock": StockEngine}
 ALIASES: Mapping[str, str] = {"valid_seen": "eval_in_distribution", "valid_unseen": "eval_out_of_distribution"}
-
-
-def task_reward(hands: Sequence[HandResult], planned: int) -> float:
-    """+10 when every hand so far is won, else -10."""
-    if not hands:
-        return 0.0
-    return 10.0 if all(hand.success for hand in hands) else -10.0
-
-
-def released_reward(hands: Sequence[HandResult], planned: int) -> float:
-    """10 when every hand so far is won, else 0, as the released code pays."""
-    return max(task_reward(hands, planned), 0.0)
 
 
 class ALFWorld(TextGame):
@@ -76,7 +64,7 @@ class ALFWorld(TextGame):
     full_turns = 15
     reflect_window = 15
     unit = "tasks"
-    rewards: Mapping[str, EpisodeReward] = {"task": task_reward, "released": released_reward}  # type: ignore[misc]
+    rewards: Mapping[str, EpisodeReward] = {"task": success_reward, "released": success_or_nothing}  # type: ignore[misc]
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from mage_envs.core import EpisodeReward, HandResult, IllegalAction, TextGame
+from mage_envs.core import EpisodeReward, HandResult, IllegalAction, TextGame, success_reward
 from mage_envs.drawing import Picture
 from mage_envs.drawing import sokoban as drawing
 from mage_envs.games.sokoban.boxoban import FileRooms
@@ -62,13 +62,6 @@ class _Position:
         """Where each move leads, once it is known."""
 
 
-def solved_reward(hands: Sequence[HandResult], planned: int) -> float:
-    """+10 when every hand so far is solved, else -10."""
-    if not hands:
-        return 0.0
-    return 10.0 if all(hand.success for hand in hands) else -10.0
-
-
 def raw_reward(hands: Sequence[HandResult], planned: int) -> float:
     """gym-sokoban's rewards, summed, as the released code pays."""
     return sum(hand.value for hand in hands)
@@ -96,7 +89,7 @@ class Sokoban(TextGame):
     max_return = 14.0
     max_turns = 7
     length_penalty = 1.0
-    rewards: Mapping[str, EpisodeReward] = {"task": solved_reward, "released": raw_reward}  # type: ignore[misc]
+    rewards: Mapping[str, EpisodeReward] = {"task": success_reward, "released": raw_reward}  # type: ignore[misc]
 
     def __init__(
         self,

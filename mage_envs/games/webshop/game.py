@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mage_envs.core import EpisodeReward, HandResult, IllegalAction, TextGame
+from mage_envs.core import EpisodeReward, HandResult, IllegalAction, TextGame, success_or_nothing, success_reward
 from mage_envs.games.webshop.goal_tables import EVERY
 from mage_envs.games.webshop.goals import Goal
 from mage_envs.games.webshop.pages import MODES, SEPARATOR
@@ -31,18 +31,6 @@ EXAMPLE = "search[<your query>]"
 _EXPECTED = (EXAMPLE, "or a click that the page offers")
 MOST_EARLIER = 100
 """Earlier pages or actions that an observation may repeat."""
-
-
-def success_reward(hands: Sequence[HandResult], planned: int) -> float:
-    """+10 when every hand so far bought exactly what was asked for, else -10."""
-    if not hands:
-        return 0.0
-    return 10.0 if all(hand.success for hand in hands) else -10.0
-
-
-def released_reward(hands: Sequence[HandResult], planned: int) -> float:
-    """10 for success, else 0, as the released code pays."""
-    return 10.0 if hands and all(hand.success for hand in hands) else 0.0
 
 
 class WebShop(TextGame):
@@ -77,7 +65,7 @@ class WebShop(TextGame):
     history_window = 5
     reflect_window = 20
     unit = "score"
-    rewards: Mapping[str, EpisodeReward] = {"task": success_reward, "released": released_reward}  # type: ignore[misc]
+    rewards: Mapping[str, EpisodeReward] = {"task": success_reward, "released": success_or_nothing}  # type: ignore[misc]
 
     def __init__(
         self,

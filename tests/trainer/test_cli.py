@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import pytest
 import torch
 import yaml
@@ -229,3 +230,14 @@ def test_a_model_without_chat_template_is_one_line(tmp_path: Path, capsys: pytes
     capsys.readouterr()
     arguments = ("--preset", "mage-kuhn", *SMALL, "--output_dir", str(tmp_path / "run"), "--model", folder)
     assert "has no chat template; use an instruction-tuned model" in error_line(capsys, arguments)
+
+
+def test_a_trained_adapter_takes_a_seat(tmp_path: Path) -> None:
+    adapter = ("--use_peft", "true", "--lora_r", "2", "--lora_target_modules", "q_proj", "v_proj")
+    out = tmp_path / "run"
+    assert run("--preset", "mage-kuhn", *SMALL, *adapter, "--updates_per_rollout", "1", "--output_dir", str(out)) == 0
+    assert (out / "adapter_model.safetensors").exists()
+    assert not (out / "model.safetensors").exists()
+    env = gym.make("mage/KuhnPoker-v0", opponent=f"checkpoint:{out}", seat="second")
+    observation, _ = env.reset(seed=1)
+    assert "The opponent " in observation

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from typing import Any
 
 from benchmarks.report import NOT_KNOWN, aligned, number
 from mage_envs.core import ExactPolicy, TextGame
-from mage_envs.registry import make_game
+from mage_envs.json_options import game_with, read_object
 from opponents import OpponentPool, UnknownOpponent, as_pool, list_opponents, list_pools, make_opponent, opponent_info
 from opponents.exact import (
     NotExact,
@@ -42,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Writes the tables to stdout."""
     if arguments.episodes < 1 or arguments.hands < 1:
         raise ValueError("--episodes and --hands must be at least 1.")
-    game = make_game(arguments.game, **json.loads(arguments.game_kwargs or "{}"))
+    game = game_with(arguments.game, read_object("--game-kwargs", arguments.game_kwargs))
     if not isinstance(game, Walkable):
         raise ValueError(f"{game.name} has no tree at hand, so that it has no exact ceilings: they are n/a.")
     sys.stdout.write("\n".join(opponent_table(game)) + "\n")

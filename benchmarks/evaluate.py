@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from benchmarks.scores import summarise
 from benchmarks.suites import fingerprint, named_panel, panel, players_of, weights_of
 from mage_envs.core import Task, TextGame
 from mage_envs.generation import Completion, Generator, Prompt
+from mage_envs.json_options import read_object
 from opponents import as_pool
 from trainer.rollout import RolloutSpec, collect, meta_episode
 from trainer.trajectory import Trajectory
@@ -90,23 +90,30 @@ class _Guarded:
 
 
 class Progress:
-    """Meta-episodes done and time left: one line redrawn on a terminal, a line now and then elsewhere."""
+    """Work done and time left: one line redrawn on a terminal, a line now and then elsewhere."""
 
-    def __init__(self, stream: TextIO, label: str) -> None:
+    def __init__(self, stream: TextIO, label: str, unit: str = "meta-episodes") -> None:
+        self.done = self.total = 0
+        self._unit = unit
         self._stream = stream
         self._label = label
         self._live = stream.isatty()
         self._started = time.monotonic()
         self._shown = float("-inf")
 
-    def __call__(self, done: int, total: int) -> None:
+    def __call__(self, done: int, total: int, kept: int = 0) -> None:
+        """`kept` of those done were played by an earlier run."""
+        self.done, self.total = done, total
         now = time.monotonic()
         if done < total and now - self._shown < (0.2 if self._live else 10.0):
             return
         self._shown = now
-        left = (now - self._started) / done * (total - done) if done else None
-        text = f"{self._label}: {done}/{total} meta-episodes, "
-        text += "starting" if left is None else f"{left:.0f} s left" if done < total else f"{now - self._started:.1f} s"
+        left = (now - self._started) / (done - kept) * (total - done) if done > kept else None
+        text = f"{self._label}: {done}/{total} {self._unit}, " + (f"{kept} of them from before, " if kept else "")
+        if done == total:
+            text += f"{now - self._started:.1f} s"
+        else:
+            text += "starting" if left is None else f"{left:.0f} s left"
         self._stream.write(f"\r\x1b[K{text}" if self._live else f"{text}\n")
         if self._live and done == total:
             self._stream.write("\n")
@@ -142,7 +149,7 @@ def run(arguments: argparse.Namespace) -> None:
     agent = make_agent(arguments.agent)
     settings = agent.settings.env_kwargs if isinstance(agent, SavedModelAgent) else {}
     fixed = {} if arguments.panel is None else dict(named_panel(arguments.panel).env_kwargs)
-    given = _read_kwargs(arguments.env_kwargs)
+    given = read_object("--env-kwargs", arguments.env_kwargs, '{"num_episodes": 5}')
     if overruled := sorted(set(fixed) & set(given)):
         raise ValueError(f"Panel {arguments.panel!r} fixes {', '.join(overruled)}; leave that out of --env-kwargs.")
     env_kwargs = {**settings, **given, **fixed}
@@ -193,15 +200,3 @@ def _opponents(text: str | None, game: TextGame) -> dict[str, float]:
     if len(names) == 1 and names[0].startswith("pool:"):
         return weights_of(names[0])
     return dict.fromkeys(names, 1.0)
-
-
-def _read_kwargs(text: str | None) -> dict[str, Any]:
-    if text is None:
-        return {}
-    try:
-        read = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"--env-kwargs is not JSON: {error}. Write it as '{{\"num_episodes\": 5}}'.") from error
-    if not isinstance(read, dict):
-        raise ValueError(f"--env-kwargs must be a JSON object, as in '{{\"num_episodes\": 5}}', got {text}.")
-    return read

@@ -296,8 +296,8 @@ def _episode_score(
     )
 
 
-class _AtEpisode:
-    """A policy as it plays in one episode of the meta-episode."""
+class AtEpisode:
+    """An exactly known policy as it plays in one episode of the meta-episode."""
 
     def __init__(self, policy: ExactPolicy, episode: int) -> None:
         self._policy = policy
@@ -335,7 +335,7 @@ class _ExactValues:
             found = made if isinstance(made, ExactPolicy) else None
             if found is not None and episode > 0:
                 first = self._policy(name, 0)
-                found = first if isinstance(first, StatePolicy) else _AtEpisode(found, episode)
+                found = first if isinstance(first, StatePolicy) else AtEpisode(found, episode)
             self._policies[name, episode] = found
         return self._policies[name, episode]
 

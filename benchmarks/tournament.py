@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-import time
 from pathlib import Path
-from typing import Any, TextIO
 
+from benchmarks.evaluate import Progress
 from benchmarks.tournaments import Settings, Store, play_all, report, score
+from mage_envs.json_options import read_object
 
 HELP = "play every policy against every policy: payoff matrix, exact values, ranking, heat map"
 
@@ -41,11 +40,11 @@ def run(arguments: argparse.Namespace) -> None:
     names = tuple(name.strip() for name in text.split(";" if ";" in text else ",") if name.strip())
     settings = Settings(
         arguments.game, names, arguments.games, arguments.episodes, arguments.seed,
-        _read_kwargs(arguments.game_kwargs), not arguments.no_exact,
+        read_object("--game-kwargs", arguments.game_kwargs), not arguments.no_exact,
     )  # fmt: skip
     settings.check()
     store = None if arguments.out is None else Store(arguments.out, settings)
-    progress = Progress(sys.stderr, settings.game)
+    progress = Progress(sys.stderr, settings.game, "pairings")
     try:
         outcomes = play_all(settings, workers=arguments.workers, store=store, on_finished=progress)
     except KeyboardInterrupt:
@@ -59,43 +58,3 @@ def run(arguments: argparse.Namespace) -> None:
         sys.stderr.write("".join(f"wrote {path}\n" for path in report.save(arguments.out, results)))
     if results.failures:
         raise RuntimeError(f"{len(results.failures)} of {len(outcomes)} pairings failed, as told; the others count.")
-
-
-def _read_kwargs(text: str | None) -> dict[str, Any]:
-    try:
-        read = json.loads(text or "{}")
-    except json.JSONDecodeError as error:
-        raise ValueError(f'--game-kwargs is not JSON: {error}. Write it as \'{{"reveal": "always"}}\'.') from error
-    if not isinstance(read, dict):
-        raise ValueError(f'--game-kwargs must be a JSON object, as in \'{{"reveal": "always"}}\', got {text}.')
-    return read
-
-
-class Progress:
-    """Pairings done and time left: one line redrawn on a terminal, a line now and then elsewhere."""
-
-    def __init__(self, stream: TextIO, label: str) -> None:
-        self.done = self.total = 0
-        self._stream = stream
-        self._label = label
-        self._live = stream.isatty()
-        self._started = time.monotonic()
-        self._shown = float("-inf")
-
-    def __call__(self, done: int, total: int, kept: int) -> None:
-        """`kept` of those done were played by an earlier run."""
-        self.done, self.total = done, total
-        now = time.monotonic()
-        if done < total and now - self._shown < (0.2 if self._live else 10.0):
-            return
-        self._shown = now
-        spent = now - self._started
-        text = f"{self._label}: {done}/{total} pairings, " + (f"{kept} of them from before, " if kept else "")
-        if done == total:
-            text += f"{spent:.1f} s"
-        else:
-            text += "starting" if done == kept else f"{spent / (done - kept) * (total - done):.0f} s left"
-        self._stream.write(f"\r\x1b[K{text}" if self._live else f"{text}\n")
-        if self._live and done == total:
-            self._stream.write("\n")
-        self._stream.flush()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -18,8 +17,9 @@ from mage_envs.doctor import report
 from mage_envs.env import TextGameEnv
 from mage_envs.games.webshop import command as webshop
 from mage_envs.games.webshop.site import command as site
+from mage_envs.json_options import game_with, read_object
 from mage_envs.keyboard import ask, spelt_out, takes_arrows
-from mage_envs.registry import list_games, load_game, make_game
+from mage_envs.registry import list_games, load_game
 from opponents import list_forms, list_opponents, list_pools, make_opponent
 
 QUIT = ("q", "quit", "exit")
@@ -162,16 +162,6 @@ def play(arguments: argparse.Namespace) -> None:
     print(f"You are at {table.score()}.")
 
 
-def _read_options(text: str | None) -> dict[str, Any]:
-    try:
-        options = json.loads(text or "{}")
-    except json.JSONDecodeError as error:
-        raise ValueError(f"--options is not JSON: {error}. Write it as '{{\"boxes\": 1}}'.") from error
-    if not isinstance(options, dict):
-        raise ValueError(f"--options must be a JSON object, as in '{{\"boxes\": 1}}', got {text}.")
-    return options
-
-
 def _sit_down(arguments: argparse.Namespace) -> _Table:
     spec = gym.spec(arguments.env_id)
     if spec.entry_point == "mage_envs.make:make_meta_env":
@@ -179,11 +169,8 @@ def _sit_down(arguments: argparse.Namespace) -> _Table:
         raise ValueError(f"{arguments.env_id} is a meta-episode, made for models; play {base}.")
     if spec.entry_point != "mage_envs.make:make_env":
         raise ValueError(f"{arguments.env_id} is no text game of this package; mage-envs list names them all.")
-    options = _read_options(arguments.options)
-    try:
-        alone = make_game(spec.kwargs["game_name"], **options).num_players == 1
-    except TypeError as error:
-        raise ValueError(str(error)) from error
+    options = read_object("--options", arguments.options, '{"boxes": 1}')
+    alone = game_with(spec.kwargs["game_name"], options).num_players == 1
     max_turns = arguments.max_turns or (PATIENCE if alone else None)
     env = gym.make(
         arguments.env_id, opponent=arguments.opponent, seat=arguments.seat, max_turns=max_turns,

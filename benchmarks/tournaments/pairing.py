@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from benchmarks.scores import AtEpisode
 from benchmarks.tournaments.settings import Settings
 from mage_envs.core import ExactPolicy, Policy, RemembersMetaEpisode, SeesResults, StatePolicy, TextGame, Turn
 from mage_envs.randomness import GAME, OPPONENT
@@ -141,22 +142,15 @@ class _Match:
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence(self._settings.seed, spawn_key=key)))
 
 
-class _AtEpisode:
-    """An exactly known policy as it plays in one episode of the match, under its name."""
+class _Blamed(AtEpisode):
+    """One whose failures name it."""
 
     def __init__(self, name: str, policy: ExactPolicy, episode: int) -> None:
+        super().__init__(policy, episode)
         self._name = name
-        self._policy = policy
-        self._episode = episode
-
-    def reset(self, rng: np.random.Generator) -> None:
-        self._policy.reset(rng)
-
-    def act(self, turn: Turn) -> str:
-        return self._policy.act(turn._replace(episode=self._episode))
 
     def distribution(self, turn: Turn) -> Mapping[str, float]:
-        return _blamed(self._name, lambda: self._policy.distribution(turn._replace(episode=self._episode)))
+        return _blamed(self._name, lambda: super(_Blamed, self).distribution(turn))
 
 
 def _exact(
@@ -171,6 +165,6 @@ def _exact(
     values = np.zeros((2, 2))
     episodes = range(settings.episodes if varies else 1)
     for episode in episodes:
-        first, second = (_AtEpisode(name, policy, episode) for name, policy in zip(names, known, strict=True))
+        first, second = (_Blamed(name, policy, episode) for name, policy in zip(names, known, strict=True))
         values += [policy_value(game, (first, second)), policy_value(game, (second, first))[::-1]]
     return values / len(episodes)

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from mage_envs.core import TextGame
-from mage_envs.registry import make_game
+from mage_envs.json_options import game_with
 from opponents import make_opponent
 
 
@@ -49,10 +49,7 @@ class Settings:
 
     def make_game(self) -> TextGame:
         """The game, new; raises ValueError for options that it does not have, and unless two play it."""
-        try:
-            game = make_game(self.game, **self.game_kwargs)
-        except TypeError as error:
-            raise ValueError(str(error)) from error
+        game = game_with(self.game, self.game_kwargs)
         if game.num_players != 2:
             players = "one player" if game.num_players == 1 else f"{game.num_players} players"
             raise ValueError(f"A tournament is for two-player games, and {game.name} has {players}.")

@@ -94,10 +94,6 @@ class BayesSolution:
         earned = self._factor * self._values[0][0]
         return BayesValue(float(earned @ self._counts), tuple(earned.tolist()), self.states, self.seconds)
 
-    def start(self) -> int:
-        """The state before the first hand."""
-        return 0
-
     def learn(self, hand: int, state: int, evidence: int) -> int | None:
         """The state after `evidence` was seen in a hand; None where no opponent of the pool could have shown it."""
         after = int(self.stages[hand].after[state, evidence])

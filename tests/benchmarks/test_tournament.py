@@ -1,100 +1,25 @@
-"""Tournaments: exact values, pairing of deals, determinism, resuming, failures, reports."""
+"""Tournaments: exact values, pairing of deals, rankings, reports."""
 
 from __future__ import annotations
 
 import csv
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.tournaments import Failure, Pairing, Settings, Store, play_all, play_pairing, report, score
+from benchmarks.tournaments import Pairing, Settings, play_all, play_pairing, report, score
 from benchmarks.tournaments.results import interval
-from benchmarks.tournaments.store import OtherTournament
 from mage_envs.games.kuhn_poker import KuhnPoker
 from opponents import make_opponent
-
-HERE = "tests.benchmarks.test_tournament"
-GATE = "TOURNAMENT_GATE"
-KUHN = ("kuhn/nash", "kuhn/conservative", "kuhn/aggressive", "uniform")
-
-
-class Witness:
-    """Plays the first legal action and writes down what it is told; `LOG` is of this process."""
-
-    LOG: list[tuple[object, ...]] = []  # noqa: RUF012
-
-    def begin_meta_episode(self):
-        self.LOG.append(("begin",))
-
-    def reset(self, rng):
-        self.LOG.append(("reset", rng.random()))
-
-    def act(self, turn):
-        self.LOG.append(("act", turn.player, turn.episode, turn.information_state))
-        return turn.legal_actions[0]
-
-    def see_result(self, turn):
-        self.LOG.append(("result", turn.player, turn.episode))
-
-
-class OtherWitness(Witness):
-    """The same under another name."""
-
-
-class Broken:
-    """Raises when it is in the second seat, in the fourth deal."""
-
-    def __init__(self):
-        self.hands = 0
-
-    def reset(self, rng):
-        self.hands += 1
-
-    def act(self, turn):
-        if turn.player == 1 and self.hands > 6:
-            raise ArithmeticError("out of\nnumbers")
-        return turn.legal_actions[0]
-
-
-class Illegal:
-    """Answers with what is no action."""
-
-    def reset(self, rng): ...
-
-    def act(self, turn):
-        return "dance"
-
-
-class Deadly:
-    """Ends its process."""
-
-    def reset(self, rng):
-        os._exit(3)
-
-    def act(self, turn):
-        return turn.legal_actions[0]
-
-
-class Gated:
-    """Plays only once the file named by the environment is there."""
-
-    def reset(self, rng):
-        while not os.path.exists(os.environ[GATE]):
-            time.sleep(0.02)
-
-    def act(self, turn):
-        return turn.legal_actions[0]
-
-
-def outcome_of(settings, **options):
-    return score(settings, play_all(settings, **options))
+from tests.benchmarks.tournament_policies import (
+    HERE,
+    KUHN,
+    Witness,
+    outcome_of,
+)
 
 
 def value_by_hand(first, second):
@@ -300,137 +225,6 @@ def test_a_policy_that_learns_has_no_exact_value_and_profits_from_longer_matches
     short, long = (outcome_of(Settings("KuhnPoker", names, games=60, episodes=k)) for k in (1, 12))
     assert short.cells[*names, "both"].exact is None
     assert long.cells[*names, "both"].played.mean > short.cells[*names, "both"].played.mean
-
-
-# -- the same whoever plays it, and however often it stopped -----------------------------------------------------
-
-
-def test_workers_and_the_order_of_names_change_nothing():
-    settings = Settings("TicTacToe", ("uniform", "mcts:10", "minimax"), games=20, seed=7)
-    alone = outcome_of(settings).to_json()
-    assert outcome_of(settings, workers=2).to_json() == alone
-    other = outcome_of(Settings("TicTacToe", ("minimax", "mcts:10", "uniform"), games=20, seed=7))
-    assert (
-        other.cells["mcts:10", "uniform", "both"].played
-        == outcome_of(settings).cells["mcts:10", "uniform", "both"].played
-    )
-    seeded = outcome_of(Settings("TicTacToe", ("uniform", "mcts:10", "minimax"), games=20, seed=8)).to_json()
-    assert seeded["payoffs"] != alone["payoffs"]
-
-
-GATED = ["tournament", "KuhnPoker", "--policies", f"uniform,kuhn/nash,cfr,{HERE}:Gated", "--games", "20", "--out"]
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tournament")
-    (folder / "gate").touch()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(GATE, str(folder / "gate"))
-        assert main([*GATED, str(folder / "whole"), "--workers", "1"]) == 0
-    return folder / "whole"
-
-
-@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
-def test_a_rerun_goes_on_where_it_stopped(tmp_path, uninterrupted, kill, monkeypatch, capfd):
-    gate, folder = tmp_path / "gate", tmp_path / "stopped"
-    monkeypatch.setenv(GATE, str(gate))
-    command = [sys.executable, "-m", "benchmarks", *GATED, str(folder), "--workers", "2"]
-    stopped = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        deadline = time.monotonic() + 100
-        while len(list((folder / "pairings").glob("*.json"))) < 6:
-            assert stopped.poll() is None, "it ended by itself"
-            assert time.monotonic() < deadline, "six pairings should be played without the gate"
-            time.sleep(0.05)
-        stopped.send_signal(kill)
-        _, error = stopped.communicate(timeout=60)
-    finally:
-        gate.touch()
-        stopped.kill()
-        stopped.communicate()
-    assert stopped.returncode == (130 if kill == signal.SIGINT else -kill)
-    assert "Traceback" not in error
-    if kill == signal.SIGINT:
-        assert "Interrupted: 6 of 10 pairings are played; the same command goes on from there." in error
-    assert not (folder / "tournament.json").exists()
-    assert main([*GATED, str(folder), "--workers", "1"]) == 0
-    assert "6 of them from before" in capfd.readouterr().err
-    files = sorted(path.relative_to(uninterrupted) for path in uninterrupted.rglob("*.*"))
-    assert len(files) == 5 + 10
-    for file in files:
-        assert (folder / file).read_bytes() == (uninterrupted / file).read_bytes(), file
-
-
-def test_a_folder_refuses_other_settings_and_takes_further_policies(tmp_path):
-    def settings(*names, **changes):
-        return Settings("KuhnPoker", names, **{"games": 10, **changes})
-
-    small = settings("kuhn/nash", "uniform")
-    play_all(small, store=Store(tmp_path, small))
-    with pytest.raises(OtherTournament, match="other settings .games 10 there, 20 now."):
-        Store(tmp_path, settings("kuhn/nash", "uniform", games=20))
-    with pytest.raises(OtherTournament, match="seed 0 there, 1 now"):
-        Store(tmp_path, settings("kuhn/nash", "uniform", seed=1))
-    with pytest.raises(OtherTournament, match="with uniform too"):
-        Store(tmp_path, settings("kuhn/nash", "cfr"))
-    large = settings("kuhn/nash", "cfr", "uniform")
-    told = []
-    grown = play_all(large, store=Store(tmp_path, large), on_finished=lambda *counts: told.append(counts))
-    assert told[0] == (3, 6, 3)
-    assert score(large, grown).to_json() == outcome_of(large).to_json()
-
-
-def test_a_damaged_file_is_named(tmp_path):
-    settings = Settings("KuhnPoker", ("kuhn/nash", "uniform"), games=2)
-    store = Store(tmp_path, settings)
-    play_all(settings, store=store)
-    (tmp_path / "pairings").joinpath(sorted(os.listdir(tmp_path / "pairings"))[0]).write_text("{")
-    with pytest.raises(ValueError, match="delete it to play it again"):
-        play_all(settings, store=store)
-
-
-# -- failures --------------------------------------------------------------------------------------------------
-
-
-def test_a_policy_that_fails_loses_nobody_else_anything(tmp_path):
-    names = ("uniform", f"{HERE}:Broken", f"{HERE}:Illegal", "kuhn/nash")
-    settings = Settings("KuhnPoker", names, games=10)
-    outcomes = play_all(settings, store=Store(tmp_path, settings))
-    results = score(settings, outcomes)
-    assert [s.policy for s in results.standings] == ["kuhn/nash", "uniform"]
-    assert (
-        results.cells["kuhn/nash", "uniform", "both"]
-        == outcome_of(Settings("KuhnPoker", ("kuhn/nash", "uniform"), games=10)).cells["kuhn/nash", "uniform", "both"]
-    )
-    assert outcomes["kuhn/nash", f"{HERE}:Broken"] == Failure((f"{HERE}:Broken",), "ArithmeticError", "out of numbers")
-    assert len(results.failures) == 7
-    text = report.text(results)
-    assert f"ArithmeticError of '{HERE}:Broken': out of numbers (3 pairings)" in text
-    assert f"IllegalAction of '{HERE}:Illegal': 'dance' is not legal; choose one of: check, bet. (" in text
-    report.save(tmp_path, results)
-    assert len(json.loads((tmp_path / "tournament.json").read_text())["failures"]) == 7
-    assert len(list((tmp_path / "pairings").glob("*.json"))) == 3
-    assert (tmp_path / "payoffs.png").exists()
-
-
-def test_a_worker_that_dies_fails_its_pairing_alone():
-    deadly = f"{HERE}:Deadly"
-    results = outcome_of(Settings("KuhnPoker", ("uniform", deadly, "kuhn/nash"), games=10), workers=2)
-    assert sorted(results.failures) == sorted([("kuhn/nash", deadly), (deadly, "uniform"), (deadly, deadly)])
-    failure = results.failures[deadly, deadly]
-    assert failure.error == "WorkerDied"
-    assert failure.message == "the process that played ended with code 3"
-    assert [s.policy for s in results.standings] == ["kuhn/nash", "uniform"]
-
-
-def test_the_command_tells_of_failures_after_everything_else(tmp_path, capfd):
-    arguments = ["--policies", f"uniform,kuhn/nash,{HERE}:Illegal", "--games", "4", "--workers", "1"]
-    assert main(["tournament", "KuhnPoker", *arguments, "--out", str(tmp_path)]) == 2
-    out, err = capfd.readouterr()
-    assert "1 kuhn/nash" in out
-    assert err.endswith("mage-bench: 3 of 6 pairings failed, as told; the others count.\n")
-    assert (tmp_path / "tournament.json").exists()
 
 
 # -- reports and the command ---------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
 
 import gymnasium as gym
 import pytest
@@ -17,24 +16,11 @@ import pytest
 import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.games.sokoban import MOVES
 from mage_envs.keyboard import spelt_out
-from tests.mage_envs.test_play import ROOT, Terminal
+from tests.mage_envs.terminal import ROOT
 
 SOKOBAN = ("play", "mage/Sokoban-v0", "--seed", "4")
 CODES = {"up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1bOD"}
 """What arrow keys send; some terminals send O for [."""
-
-
-@pytest.fixture
-def open_terminal() -> Iterator[Callable[..., Terminal]]:
-    opened: list[Terminal] = []
-
-    def open_one(*arguments: str) -> Terminal:
-        opened.append(Terminal(*arguments))
-        return opened[-1]
-
-    yield open_one
-    for terminal in opened:
-        terminal.close()
 
 
 @pytest.fixture

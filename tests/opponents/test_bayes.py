@@ -202,5 +202,8 @@ def test_mage_bench_ceilings(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == (
         "mage-bench: Sokoban has no tree at hand, so that it has no exact ceilings: they are n/a.\n"
     )
+    for options, message in (("{", "--game-kwargs is not JSON"), ('{"revael": 1}', "KuhnPoker does not take these")):
+        assert main(["ceilings", "KuhnPoker", "--game-kwargs", options]) == 2
+        assert message in capsys.readouterr().err
     assert main(["ceilings", "KuhnPoker", "--pool", "tictactoe/balanced"]) == 2
     assert "not KuhnPoker" in capsys.readouterr().err

@@ -1,0 +1,32 @@
+"""Options that a command line takes as a JSON object, each mistake told in one line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mage_envs.core import TextGame
+from mage_envs.registry import make_game
+
+EXAMPLE = '{"reveal": "always"}'
+
+
+def read_object(flag: str, text: str | None, example: str = EXAMPLE) -> dict[str, Any]:
+    """The object in `text`, which `flag` was given; empty for None. Raises ValueError that shows `example`."""
+    if text is None:
+        return {}
+    try:
+        read = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{flag} is not JSON: {error}. Write it as '{example}'.") from error
+    if not isinstance(read, dict):
+        raise ValueError(f"{flag} must be a JSON object, as in '{example}', got {text}.")
+    return read
+
+
+def game_with(name: str, options: dict[str, Any]) -> TextGame:
+    """The game with these options. Raises ValueError where it does not take them."""
+    try:
+        return make_game(name, **options)
+    except TypeError as error:
+        raise ValueError(str(error)) from error

@@ -1,0 +1,84 @@
+"""Policies for the tests of tournaments, found by name in worker processes, too: some fail, one waits."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from benchmarks.tournaments import play_all, score
+
+HERE = "tests.benchmarks.tournament_policies"
+GATE = "TOURNAMENT_GATE"
+KUHN = ("kuhn/nash", "kuhn/conservative", "kuhn/aggressive", "uniform")
+
+
+class Witness:
+    """Plays the first legal action and writes down what it is told; `LOG` is of this process."""
+
+    LOG: list[tuple[object, ...]] = []  # noqa: RUF012
+
+    def begin_meta_episode(self):
+        self.LOG.append(("begin",))
+
+    def reset(self, rng):
+        self.LOG.append(("reset", rng.random()))
+
+    def act(self, turn):
+        self.LOG.append(("act", turn.player, turn.episode, turn.information_state))
+        return turn.legal_actions[0]
+
+    def see_result(self, turn):
+        self.LOG.append(("result", turn.player, turn.episode))
+
+
+class OtherWitness(Witness):
+    """The same under another name."""
+
+
+class Broken:
+    """Raises when it is in the second seat, in the fourth deal."""
+
+    def __init__(self):
+        self.hands = 0
+
+    def reset(self, rng):
+        self.hands += 1
+
+    def act(self, turn):
+        if turn.player == 1 and self.hands > 6:
+            raise ArithmeticError("out of\nnumbers")
+        return turn.legal_actions[0]
+
+
+class Illegal:
+    """Answers with what is no action."""
+
+    def reset(self, rng): ...
+
+    def act(self, turn):
+        return "dance"
+
+
+class Deadly:
+    """Ends its process."""
+
+    def reset(self, rng):
+        os._exit(3)
+
+    def act(self, turn):
+        return turn.legal_actions[0]
+
+
+class Gated:
+    """Plays only once the file named by the environment is there."""
+
+    def reset(self, rng):
+        while not os.path.exists(os.environ[GATE]):
+            time.sleep(0.02)
+
+    def act(self, turn):
+        return turn.legal_actions[0]
+
+
+def outcome_of(settings, **options):
+    return score(settings, play_all(settings, **options))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from mage_envs.core import TextGame
@@ -24,7 +25,7 @@ def read_object(flag: str, text: str | None, example: str = EXAMPLE) -> dict[str
     return read
 
 
-def game_with(name: str, options: dict[str, Any]) -> TextGame:
+def game_with(name: str, options: Mapping[str, Any]) -> TextGame:
     """The game with these options. Raises ValueError where it does not take them."""
     try:
         return make_game(name, **options)

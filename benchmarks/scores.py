@@ -18,7 +18,8 @@ from mage_envs.core import ExactPolicy, StatePolicy, TextGame, Turn, outcome_rew
 from opponents import TabularPolicy, UnknownOpponent, make_opponent
 from opponents.exact import NotExact, Objective, best_nonadaptive, ceiling, policy_value
 from opponents.exact.tree import Walkable
-from trainer.trajectory import EpisodeResult, Trajectory
+from trainer.trajectory import Trajectory
+from wrappers.results import EpisodeResult
 
 Z = 1.959963984540054
 """The normal quantile of a two-sided 95% interval."""

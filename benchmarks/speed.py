@@ -71,7 +71,7 @@ class Effort:
     steps: int = 30_000
     games: int = 40
     meta_episodes: int = 256
-    rollouts: int = 6
+    rollouts: int = 15
     groups: int = 32
 
 
@@ -279,19 +279,25 @@ def collect_figures(effort: Effort) -> list[Figure]:
 # -- a training step of the demo -------------------------------------------------------------------------------
 
 
-def demo_run(settings: DemoSettings, folder: Path) -> tuple[dict[str, float], list[list[Trajectory]]]:
-    """Trains the demo's first rollouts; the mean recorded metrics, and the trajectories of each rollout."""
+def demo_run(settings: DemoSettings, folder: Path) -> tuple[dict[str, float], float, list[list[Trajectory]]]:
+    """Trains the demo's first rollouts (two or more): mean recorded metrics, seconds from one to the next, trajectories."""
     from transformers import PrinterCallback
 
     quieten()
     kept: list[list[Trajectory]] = []
-    trainer = make_trainer(settings, folder, lambda _, trajectories: kept.append(list(trajectories)))
+    times: list[float] = []
+
+    def keep(_: Any, trajectories: Sequence[Trajectory]) -> None:
+        kept.append(list(trajectories))
+        times.append(time.perf_counter())
+
+    trainer = make_trainer(settings, folder, keep)
     trainer.remove_callback(PrinterCallback)
     trainer.train()
-    return trainer.state.log_history[-1], kept
+    return trainer.state.log_history[-1], (times[-1] - times[0]) / (len(times) - 1), kept
 
 
-def training_figures(metrics: Mapping[str, float]) -> list[Figure]:
+def training_figures(metrics: Mapping[str, float], whole: float) -> list[Figure]:
     """The parts of one rollout with its updates; seconds of wall time, since they are what the trainer records."""
     seconds = {
         "environment (collect without the model)": metrics["time/environment"],
@@ -299,7 +305,7 @@ def training_figures(metrics: Mapping[str, float]) -> list[Figure]:
         "old log-probabilities": metrics["time/score"],
         "updates": metrics["time/update"] * metrics["updates_per_rollout"],
     }
-    whole = sum(seconds.values())
+    seconds["all else (advantages, batches, the trainer's loop)"] = whole - sum(seconds.values())
     return [Figure(TRAINING, name, value, "rollout and updates", whole) for name, value in seconds.items()]
 
 
@@ -324,8 +330,8 @@ def demo_figures(effort: Effort) -> list[Figure]:
     """Time and tokens of the demo."""
     settings = DemoSettings(rollouts=effort.rollouts, groups=effort.groups)
     with tempfile.TemporaryDirectory() as folder:
-        metrics, rollouts = demo_run(settings, Path(folder))
-    return training_figures(metrics) + token_figures(rollouts)
+        metrics, whole, rollouts = demo_run(settings, Path(folder))
+    return training_figures(metrics, whole) + token_figures(rollouts)
 
 
 # -- the table -------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from mage_envs.env import OpponentFailure, TextGameEnv  # noqa: E402
 from mage_envs.generation import Completion, Generator, Message, Prompt  # noqa: E402
 from mage_envs.match import MatchResult, play_match  # noqa: E402
 from mage_envs.parser import Reply, parse_tag  # noqa: E402
-from mage_envs.prompts import EpisodeRecord, PlayView, PromptStyle, Prose, ReflectView, TurnRecord  # noqa: E402
+from mage_envs.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, Prose, ReflectView, TurnRecord  # noqa: E402
 from mage_envs.registry import UnknownGame, list_games, load_game, load_plugins, make_game, register_game  # noqa: E402
 from mage_envs.spaces import FreeText  # noqa: E402
 
@@ -32,6 +32,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Completion",
+    "ContinueView",
     "EpisodeRecord",
     "ExactPolicy",
     "FreeText",

@@ -246,7 +246,7 @@ class TextGame(ABC):
 
     def is_success(self, hands: Sequence[HandResult]) -> bool:
         """Whether an episode of these hands succeeded; a timeout never does."""
-        return sum(hand.value for hand in hands) > 0 and not any(hand.timeout for hand in hands)
+        return sum([hand.value for hand in hands]) > 0 and not any(hand.timeout for hand in hands)
 
 
 @dataclass(frozen=True)

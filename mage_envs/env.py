@@ -9,9 +9,9 @@ import gymnasium as gym
 import numpy as np
 
 from mage_envs.core import HandResult, IllegalAction, Policy, RemembersMetaEpisode, SeesResults, TextGame, Turn
-from mage_envs.games.table import TableGame
+from mage_envs.games.table import TableGame, most_turns
 from mage_envs.parser import INVALID
-from mage_envs.randomness import FURTHER_OPPONENTS, GAME, OPPONENT, SharedStream, Streams, Uniforms
+from mage_envs.randomness import FEW, FURTHER_OPPONENTS, GAME, OPPONENT, SharedStream, Streams, Uniforms
 from mage_envs.rendering import FPS, Screen
 from mage_envs.replies import Replies
 from mage_envs.spaces import FreeText
@@ -53,7 +53,8 @@ class OpponentSource(Protocol):
         ...
 
 
-def _no_draw() -> float:
+def no_draw() -> float:
+    """The `random` of a policy that declares never to draw."""
     raise OpponentFailure("An opponent that declares itself deterministic drew a random number.")
 
 
@@ -79,9 +80,9 @@ class TextGameEnv(gym.Env[str, str]):
 
     # What every turn touches lies together in the object (see MetaEpisode).
     __slots__ = (
-        "_alternates", "_carried", "_deal_episode", "_episode", "_one_root", "_replies", "_seat0", "_streams",
-        "_table_game", "_turns", "_uniform", "forfeits", "game", "hand_result", "hands", "hands_per_episode",
-        "max_turns", "on_result", "over", "seat", "seated", "timed_out",
+        "_alternates", "_deal_episode", "_episode", "_few_draws", "_first_seat", "_one_root", "_replies",
+        "_streams", "_table_game", "_turns", "_uniform", "carried", "forfeits", "game",
+        "hand_result", "hands", "hands_per_episode", "max_turns", "on_result", "over", "seat", "seated", "timed_out",
     )  # fmt: skip
 
     def __init__(
@@ -121,13 +122,15 @@ class TextGameEnv(gym.Env[str, str]):
         self.timed_out = False
         self.hand_result = ""
         """The learner's last view of the hand that ended last."""
-        self._carried = ""
+        self.carried = ""
+        """The results of the hands that ended with the last answer, where the episode goes on."""
         self._turns = 0
         self._streams: Streams | None = None
-        own_chance = isinstance(game, TableGame) and type(game).reset is TableGame.reset
-        self._table_game = game if isinstance(game, TableGame) and own_chance else None
-        roots = self._table_game.roots() if self._table_game is not None else ()
-        self._one_root = roots[0][1] if len(roots) == 1 else None
+        self._table_game = game if isinstance(game, TableGame) and game.is_plain() else None
+        roots = self._table_game.all_roots() if self._table_game is not None else ()
+        self._one_root = roots[0] if len(roots) == 1 else None
+        self._can_tabulate = bool(roots) and not game.perfect_information
+        self._few_draws = self._can_tabulate and most_turns(roots) <= FEW
         rules = type(game)
         self._tells_metrics = rules.metrics is not TextGame.metrics
         self._tells_task = rules.task_id is not TextGame.task_id
@@ -137,7 +140,7 @@ class TextGameEnv(gym.Env[str, str]):
         self._chosen: str | None = None
         """The task that the last reset asked for."""
         self._replies: Replies | None = None
-        self._uniform: Callable[[], float] = _no_draw
+        self._uniform: Callable[[], float] = no_draw
 
     # -- the episode, driven by `reset`/`step` here and by MetaEpisode --------------------------------------
 
@@ -155,18 +158,18 @@ class TextGameEnv(gym.Env[str, str]):
         `deal_episode` keys the game's chance: equal numbers deal equal hands.
         """
         self.seated = seated
-        self._seat0 = seat0
         self._streams = streams
         self._episode = episode
         self._deal_episode = deal_episode
         self._alternates = self.seat_mode == "alternate" and self.game.num_players > 1
+        self._first_seat = seat0 + episode * self.hands_per_episode if self._alternates else seat0
         self.hands = []
         self.over = False
         self.timed_out = False
         self.hand_result = ""
-        self._carried = ""
-        plain = self._table_game is not None and not self.game.perfect_information
-        self._replies = seated.replies if plain else None
+        self.carried = ""
+        self._replies = seated.replies if self._can_tabulate else None
+        self._uniform = no_draw
         self._start_hand(0)
 
     def roles(self) -> tuple[int, ...]:
@@ -177,32 +180,34 @@ class TextGameEnv(gym.Env[str, str]):
 
     def seat_of(self, hand: int) -> int:
         """The learner's seat in a hand of this episode: hand j of the meta-episode has seat (seat0 + j) mod players."""
-        if not self._alternates:
-            return self._seat0
-        return (self._seat0 + self._episode * self.hands_per_episode + hand) % self.game.num_players
+        return (self._first_seat + hand) % self.game.num_players if self._alternates else self._first_seat
 
     def _start_hand(self, hand: int) -> None:
-        streams = self._streams
+        streams, table_game = self._streams, self._table_game
         assert streams is not None
-        game, seated, table_game = self.game, self.seated, self._table_game
         self.seat = seat = self.seat_of(hand)
         self._turns = 0
-        if table_game is None:
-            game.reset(streams.stream(GAME, self._deal_episode, hand))
+        if table_game is not None:
+            root = self._one_root or table_game.root_at(streams.first(GAME, self._deal_episode, hand))
+            if self._replies is not None:
+                if self.seated.draws:
+                    self._uniform = streams.uniforms(OPPONENT, self._episode, hand, self._few_draws)
+                table_game.node = root
+                if root.player != seat:
+                    self._advance()
+                return
+            table_game.start(root)
         else:
-            table_game.start(self._one_root or table_game.root_at(streams.first(GAME, self._deal_episode, hand)))
-        if self._replies is not None:
-            self._uniform = streams.uniforms(OPPONENT, self._episode, hand) if seated.draws else _no_draw
-        else:
-            for index, policy in enumerate(seated.policies):
-                role = OPPONENT if index == 0 else FURTHER_OPPONENTS + index
-                policy.reset(streams.stream(role, self._episode, hand) if seated.draws else _IDLE)
-        if game.current_player() != seat:
+            self.game.reset(streams.stream(GAME, self._deal_episode, hand))
+        for index, policy in enumerate(self.seated.policies):
+            role = OPPONENT if index == 0 else FURTHER_OPPONENTS + index
+            policy.reset(streams.stream(role, self._episode, hand) if self.seated.draws else _IDLE)
+        if self.game.current_player() != seat:
             self._advance()
 
     def _advance(self) -> None:
         """Lets the opponents play until it is the learner's turn or the hand is over."""
-        game, seat, table_game = self.game, self.seat, self._table_game
+        seat, table_game = self.seat, self._table_game
         if self._replies is not None and table_game is not None:
             node = table_game.node
             if node.player is not None:
@@ -210,6 +215,7 @@ class TextGameEnv(gym.Env[str, str]):
             if node.player is None:
                 self._end_hand(node.returns[seat], node.observations[seat])
             return
+        game = self.game
         player = game.current_player()
         while player != seat:
             if player is None:
@@ -235,7 +241,7 @@ class TextGameEnv(gym.Env[str, str]):
         if len(self.hands) >= self.hands_per_episode:
             self.over = True
         else:
-            self._carried = f"{self._carried}{result}\n\n"
+            self.carried = f"{self.carried}{result}\n\n"
             self._start_hand(len(self.hands))
 
     def time_out(self) -> None:
@@ -252,30 +258,30 @@ class TextGameEnv(gym.Env[str, str]):
 
     def play(self, action: str) -> str | None:
         """Plays the learner's action; returns None, or why it counts as invalid."""
-        self._carried = ""
-        self._turns = turns = self._turns + 1
+        self.carried = ""
+        self._turns += 1
         hand = len(self.hands)
         try:
             self.game.apply(action)
         except IllegalAction:
-            if self.forfeits:
-                self._end_hand(self.game.min_return, "Your answer was not a legal action: you forfeit the hand.")
-            elif turns >= self.max_turns:
-                self.time_out()
-            return INVALID
+            return self._refuse()
         self._advance()
-        if turns >= self.max_turns and len(self.hands) == hand:
+        if self._turns >= self.max_turns and len(self.hands) == hand:
             self.time_out()
         return None
+
+    def _refuse(self) -> str:
+        """What an illegal action costs."""
+        if self.forfeits:
+            self._end_hand(self.game.min_return, "Your answer was not a legal action: you forfeit the hand.")
+        elif self._turns >= self.max_turns:
+            self.time_out()
+        return INVALID
 
     def observation(self) -> str:
         """The raw text for the learner now."""
         text = self.hand_result if self.over else self.game.observe(self.seat)
-        return self._carried + text if self._carried else text
-
-    def anchor(self) -> str:
-        """The raw observation of the running hand alone: what equal decision points have in common."""
-        return self.game.observe(self.seat)
+        return self.carried + text if self.carried else text
 
     def _is_over(self) -> bool:
         return self.over

@@ -33,8 +33,7 @@ class Completion:
     """First-token ids of the legal answers, where answers are single tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(NamedTuple):
     """One call to a model.
 
     `messages` is the whole chat. In a conversation, `previous` is the completion that the last message but one

@@ -49,8 +49,6 @@ def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 def after_reasoning(reply: str) -> str:
     """The text after the last `</think>`; what follows an unclosed `<think>` is reasoning too."""
-    if "<" not in reply:
-        return reply
     closed = _last(_pattern("</think>"), reply)
     text = reply[closed.end() :] if closed else reply
     opened = _pattern("<think>").search(text)
@@ -62,7 +60,7 @@ def parse_tag(reply: str, tag: str | None) -> str | None:
 
     `tag=None` is the bare form, for models that answer with nothing but the answer.
     """
-    text = after_reasoning(reply)
+    text = after_reasoning(reply) if "<" in reply else reply
     if tag is None:
         return text.strip() or None
     close = _last(_pattern(f"</{tag}>"), text)

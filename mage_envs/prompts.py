@@ -63,8 +63,6 @@ class PlayView(NamedTuple):
     memory: str
     last: TurnRecord | None
     """The answer just given, None at an episode's start."""
-    previous: EpisodeRecord | None = None
-    """The episode before, where this prompt continues a conversation across it."""
     hand: int = 0
     hands: int = 1
     """Hands per episode."""
@@ -74,6 +72,20 @@ class PlayView(NamedTuple):
     """Whether a success ends the series."""
     alone: bool = False
     """Whether the game has one player, so that nobody plays against the learner."""
+
+
+class ContinueView(NamedTuple):
+    """What a play message that continues a conversation is made of: what is new since the last one."""
+
+    episode: int
+    num_episodes: int
+    turn: Turn
+    observation: str
+    """The raw text now, the result of a hand that just ended first."""
+    last: TurnRecord | None
+    """The answer just given, None at an episode's start."""
+    previous: EpisodeRecord | None = None
+    """The episode before, where this message continues a conversation across it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +116,7 @@ class PromptStyle(Protocol):
 
     def play(self, view: PlayView) -> str: ...
 
-    def continue_play(self, view: PlayView) -> str: ...
+    def continue_play(self, view: ContinueView) -> str: ...
 
     def reflect(self, view: ReflectView) -> str: ...
 
@@ -167,7 +179,7 @@ class Prose:
         parts.append(self._now(view))
         return "\n\n".join(parts)
 
-    def continue_play(self, view: PlayView) -> str:
+    def continue_play(self, view: ContinueView) -> str:
         parts = []
         if view.previous is not None:
             parts.append(f"{view.previous.outcome}\n{_outcome(view.previous)}")
@@ -227,7 +239,7 @@ class Prose:
         return "\n".join(lines)
 
     @staticmethod
-    def _now(view: PlayView) -> str:
+    def _now(view: PlayView | ContinueView) -> str:
         notice = ""
         if view.last is not None and not view.last.legal and not view.last.result:
             fault = "held no action inside the tags" if view.last.action is None else "was not a legal action"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,7 +29,7 @@ def _initial_state(seed: int, role: int, episode: int, hand: int) -> dict[str, A
     return dict(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(role, episode, hand))).state)
 
 
-_FIRST = 4
+FEW = 4
 """Uniform values of a stream that are kept; a hand of a table game rarely draws more."""
 SEEDS_KEPT = 256
 """Seeds whose first values are kept."""
@@ -47,7 +48,7 @@ def prepare(seeds: Sequence[int], keys: Sequence[Key]) -> None:
     """
     fitting = [seed for seed in dict.fromkeys(seeds) if 0 <= seed < 1 << 128]
     if fitting and keys:
-        for seed, values in zip(fitting, first_values(fitting, keys, _FIRST).tolist(), strict=True):
+        for seed, values in zip(fitting, first_values(fitting, keys, FEW).tolist(), strict=True):
             _first_values(seed).update(zip(keys, values, strict=True))
 
 
@@ -65,13 +66,37 @@ class Streams(Protocol):
 
     def stream(self, role: int, episode: int, hand: int) -> np.random.Generator: ...
 
-    def uniforms(self, role: int, episode: int, hand: int) -> Callable[[], float]:
-        """The `random` of that stream, for who needs nothing else of it."""
+    def uniforms(self, role: int, episode: int, hand: int, few: bool = False) -> Callable[[], float]:
+        """The `random` of that stream, for who needs nothing else of it; `few`: never more than `FEW` values."""
         ...
 
     def first(self, role: int, episode: int, hand: int) -> float:
         """The first uniform value of that stream, for who needs no second."""
         ...
+
+
+class _Rest:
+    """The values of a stream behind the kept ones, for the rare hand that draws so many.
+
+    An iterator and no generator function: to throw away one of those that was never used up costs as much as ten draws.
+    """
+
+    __slots__ = ("_key", "_random", "_seed")
+
+    def __init__(self, seed: int, key: Key) -> None:
+        self._seed, self._key = seed, key
+        self._random: Callable[[], float] | None = None
+
+    def __iter__(self) -> _Rest:
+        return self
+
+    def __next__(self) -> float:
+        if self._random is None:
+            generator = np.random.Generator(np.random.PCG64(0))
+            generator.bit_generator.state = _initial_state(self._seed, *self._key)
+            generator.random(FEW)
+            self._random = generator.random
+        return self._random()
 
 
 class KeyedStreams:
@@ -80,6 +105,8 @@ class KeyedStreams:
     One Generator object per role is rewound to the key's start, so a stream is valid until the next one of
     the same role is asked for.
     """
+
+    __slots__ = ("_generators", "_held", "seed")
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -93,26 +120,23 @@ class KeyedStreams:
         generator.bit_generator.state = _initial_state(self.seed, role, episode, hand)
         return generator
 
-    def uniforms(self, role: int, episode: int, hand: int) -> Callable[[], float]:
-        values = self._held.get((role, episode, hand)) or self._learn((role, episode, hand))
-        return self._all(values, (role, episode, hand)).__next__
+    def uniforms(self, role: int, episode: int, hand: int, few: bool = False) -> Callable[[], float]:
+        values = self.values(role, episode, hand)
+        return iter(values).__next__ if few else chain(values, _Rest(self.seed, (role, episode, hand))).__next__
 
     def first(self, role: int, episode: int, hand: int) -> float:
-        return (self._held.get((role, episode, hand)) or self._learn((role, episode, hand)))[0]
+        return self.values(role, episode, hand)[0]
+
+    def values(self, role: int, episode: int, hand: int) -> Sequence[float]:
+        """The first `FEW` uniform values of that stream."""
+        key = (role, episode, hand)
+        return self._held.get(key) or self._learn(key)
 
     def _learn(self, key: Key) -> Sequence[float]:
         generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(self.seed, spawn_key=key)))
-        values: list[float] = generator.random(_FIRST).tolist()
+        values: list[float] = generator.random(FEW).tolist()
         self._held[key] = values
         return values
-
-    def _all(self, values: Sequence[float], key: Key) -> Iterator[float]:
-        yield from values
-        generator = np.random.Generator(np.random.PCG64(0))
-        generator.bit_generator.state = _initial_state(self.seed, *key)
-        generator.random(_FIRST)
-        while True:
-            yield generator.random()
 
 
 class SharedStream:
@@ -124,7 +148,7 @@ class SharedStream:
     def stream(self, role: int, episode: int, hand: int) -> np.random.Generator:
         return self.generator
 
-    def uniforms(self, role: int, episode: int, hand: int) -> Callable[[], float]:
+    def uniforms(self, role: int, episode: int, hand: int, few: bool = False) -> Callable[[], float]:
         return self.generator.random
 
     def first(self, role: int, episode: int, hand: int) -> float:

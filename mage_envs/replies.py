@@ -11,14 +11,16 @@ from mage_envs.games.table import TableNode
 
 
 class Branch(NamedTuple):
-    """A random reply: the first position whose threshold lies above the draw, else the last."""
+    """A reply: the first position whose threshold lies above the draw, else the last."""
 
+    drawn: bool
+    """Whether it takes a draw; if not, there are no thresholds."""
     cuts: tuple[tuple[float, TableNode], ...]
     last: TableNode
 
 
 @lru_cache(maxsize=64)
-def table_of(opponent: str, roots: tuple[TableNode, ...]) -> dict[TableNode, TableNode | Branch]:
+def table_of(opponent: str, roots: tuple[TableNode, ...]) -> dict[TableNode, Branch]:
     """The one table of the opponent that a name stands for, in the game with these roots; at first empty."""
     return {}
 
@@ -28,7 +30,7 @@ class Replies:
 
     __slots__ = ("_policy", "_table")
 
-    def __init__(self, policy: StatePolicy, table: dict[TableNode, TableNode | Branch] | None = None) -> None:
+    def __init__(self, policy: StatePolicy, table: dict[TableNode, Branch] | None = None) -> None:
         """`table`: what is known already, and filled further; equal policies may share one."""
         self._policy = policy
         self._table = {} if table is None else table
@@ -38,23 +40,20 @@ class Replies:
 
         Takes the same draws from `random` as the policy itself would.
         """
-        while node.player is not None and node.player != seat:
-            reply = self._table.get(node) or self._learn(node)
-            if not isinstance(reply, Branch):
-                node = reply
-                continue
-            cuts, node = reply
-            draw = random()
-            for threshold, child in cuts:
-                if draw < threshold:
-                    node = child
-                    break
+        player = node.player
+        while player is not None and player != seat:
+            drawn, cuts, node = self._table.get(node) or self._learn(node)
+            if drawn:
+                draw = random()
+                for threshold, child in cuts:
+                    if draw < threshold:
+                        node = child
+                        break
+            player = node.player
         return node
 
-    def _learn(self, node: TableNode) -> TableNode | Branch:
+    def _learn(self, node: TableNode) -> Branch:
         cuts, last = self._policy.cuts(node.turn())
-        reply: TableNode | Branch = node.children[last]
-        if not self._policy.deterministic:
-            reply = Branch(tuple((threshold, node.children[action]) for threshold, action in cuts), node.children[last])
-        self._table[node] = reply
+        after = tuple((threshold, node.children[action]) for threshold, action in cuts)
+        self._table[node] = reply = Branch(not self._policy.deterministic, after, node.children[last])
         return reply

@@ -42,9 +42,9 @@ class TableEnv(TextGameEnv):
 
     @staticmethod
     def suits(game: TableGame) -> bool:
-        """Whether `info` holds nothing but what every game tells."""
+        """Whether the table is all there is to the game, and `info` holds nothing but what every game tells."""
         rules = type(game)
-        return (rules.metrics, rules.task_id, rules.category) == (
+        return game.is_plain() and (rules.metrics, rules.task_id, rules.category) == (
             TextGame.metrics, TextGame.task_id, TextGame.category,
         )  # fmt: skip
 
@@ -115,7 +115,7 @@ class TableEnv(TextGameEnv):
 
     def _step_by_the_book(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Other spellings, illegal actions and the last turn: rare, so they take the general way."""
-        self._seat0, self._alternates, self._episode, self._carried = self.seat, False, 0, ""
+        self._first_seat, self._alternates, self._episode, self.carried = self.seat, False, 0, ""
         self._uniform = self._random
         return super().step(action)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from mage_envs.games.kuhn_poker import MOVES, TO_ACT
-from mage_envs.prompts import EpisodeRecord, PlayView, ReflectView, TurnRecord
+from mage_envs.prompts import ContinueView, EpisodeRecord, PlayView, ReflectView, TurnRecord
 
 REMARK_WORDS = (
     "opponent", "bets", "checks", "calls", "folds", "often", "rarely", "weak", "strong", "so", "bluff", "trap", "fold",
@@ -108,7 +108,7 @@ class KuhnWords:
         memory = [view.memory] if view.memory else []
         return " ".join([*memory, "episode", str(view.episode + 1), *_turns(view.turns), *self._now(view)])
 
-    def continue_play(self, view: PlayView) -> str:
+    def continue_play(self, view: ContinueView) -> str:
         last = view.last
         if last is not None:
             words = _answered(last)
@@ -118,7 +118,7 @@ class KuhnWords:
         return " ".join((*words, *self._now(view)))
 
     @staticmethod
-    def _now(view: PlayView) -> tuple[str, ...]:
+    def _now(view: PlayView | ContinueView) -> tuple[str, ...]:
         last, turn = view.last, view.turn
         if last is None or last.result:
             return _hand_start(turn.information_state, turn.player)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from math import ceil
@@ -42,6 +44,10 @@ UPDATE_METRICS = (
     "loss/policy", "kl", "entropy", "uniform_legal", "clip_ratio/low", "clip_ratio/high", "clip_ratio/any",
     "ratio/log_abs", "sampling/correction",
 )  # fmt: skip
+
+
+_YOUNG = 100_000
+"""New objects between two automatic garbage collections in training."""
 
 
 @dataclass
@@ -116,7 +122,8 @@ class MAGETrainer(GRPOTrainer):
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """As `Trainer.train`; a rollout that an earlier call left unfinished is dropped."""
         self._updates.clear()
-        return super().train(*args, **kwargs)
+        with _rare_collections():
+            return super().train(*args, **kwargs)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """One item per optimiser step; the rows come from rollouts."""
@@ -168,6 +175,7 @@ class MAGETrainer(GRPOTrainer):
 
     def _start_rollout(self, model: torch.nn.Module) -> None:
         """Plays the next rollout and queues its mini-batches."""
+        gc.collect(1)  # least is alive now, so this costs least; see `_rare_collections`
         index = self.progress.rollouts
         restore_population(self)
         trajectories, clock = self._play(self._my_specs(index))
@@ -367,6 +375,17 @@ class MAGETrainer(GRPOTrainer):
                 "tokens/trained": float(update.tokens), "time/update": seconds,
             },
         )  # fmt: skip
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Makes automatic garbage collection rare: it would go over all that a rollout records again and again."""
+    before, *others = gc.get_threshold()
+    gc.set_threshold(max(before, _YOUNG) if before else 0, *others)
+    try:
+        yield
+    finally:
+        gc.set_threshold(before, *others)
 
 
 def reuse_sampling(rows: Sequence[Row]) -> None:

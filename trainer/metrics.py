@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from mage_envs.parser import INVALID, LENGTH, OVERFLOW
-from trainer.trajectory import EpisodeResult, Trajectory
+from trainer.trajectory import Trajectory
+from wrappers.results import EpisodeResult
 
 
 def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opponents.populations import Result
-from trainer.trajectory import EpisodeResult, Trajectory
+from trainer.trajectory import Trajectory
+from wrappers.results import EpisodeResult
 
 if TYPE_CHECKING:
     from trainer.mage_trainer import MAGETrainer

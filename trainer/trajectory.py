@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mage_envs.core import Task
+from wrappers.results import EpisodeResult
 
 
 class Step(NamedTuple):
@@ -37,23 +37,6 @@ class Step(NamedTuple):
     """First-token ids of the legal answers, where answers are single tokens."""
     hand_end: bool = False
     """This step ended a hand."""
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeResult:
-    """How one episode of a meta-episode ended."""
-
-    reward: float
-    """R_k."""
-    value: float
-    """The learner's return in the game's unit (chips), summed over the hands."""
-    hands: int
-    success: bool
-    timeout: bool
-    seats: tuple[int, ...]
-    """The learner's seat in each hand."""
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    """The game's metrics at the end."""
 
 
 @dataclass(frozen=True, slots=True)

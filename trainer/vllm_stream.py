@@ -14,7 +14,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from mage_envs.generation import Completion, Prompt
@@ -49,7 +48,7 @@ def _run(generator: StreamingGenerator, prompts: Sequence[Prompt]) -> list[Compl
     """Answers a whole batch through a streaming backend; slots are replaced by rows, so they need not be distinct."""
     results: dict[int, Completion] = {}
     for row, prompt in enumerate(prompts):
-        generator.submit(replace(prompt, slot=row))
+        generator.submit(prompt._replace(slot=row))
     while len(results) < len(prompts):
         results.update(generator.poll())
     return [results[row] for row in range(len(prompts))]

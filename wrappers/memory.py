@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from mage_envs.prompts import EpisodeRecord, PromptStyle, ReflectView, TurnRecord
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryView:
+class MemoryView(NamedTuple):
     """What a strategy's hooks get to see: the finished episodes, and how to word things."""
 
     rules: str

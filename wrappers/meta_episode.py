@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -13,12 +13,13 @@ from mage_envs.core import Turn
 from mage_envs.env import Seated, TextGameEnv, check_choice, check_positive
 from mage_envs.generation import Message
 from mage_envs.parser import INVALID, LENGTH, OVERFLOW, REMARK_LIMIT, Reply, parse_tag
-from mage_envs.prompts import EpisodeRecord, PlayView, PromptStyle, TurnRecord
+from mage_envs.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, TurnRecord
 from mage_envs.randomness import POOL, KeyedStreams, Uniforms, prepare
 from mage_envs.spaces import FreeText
 from mage_envs.styles import as_style
 from wrappers.memory import MemoryStrategy, MemoryView, as_memory
 from wrappers.protocol import Protocol, as_protocol
+from wrappers.results import Asked, EpisodeResult, Outcome, result_of
 
 CONTEXTS = ("rebuilt", "conversation")
 """`rebuilt`: every call is one fresh user message; `conversation`: turns are appended to one chat."""
@@ -26,26 +27,12 @@ _SHORT = 200
 """Longest message, in characters, of which equal ones are one object."""
 
 
-@lru_cache(maxsize=4096)
-def _short_message(role: str, content: str) -> Message:
-    return Message(role, content)
+_short = lru_cache(maxsize=4096)(Message)
 
 
-def _message(role: str, content: str) -> Message:
-    return _short_message(role, content) if len(content) <= _SHORT else Message(role, content)
-
-
-class Outcome(NamedTuple):
-    """What became of one answer."""
-
-    reason: str | None
-    """None, `invalid`, `length` or `overflow`."""
-    penalty: float = 0.0
-    hand_reward: float = 0.0
-    """This answer's share of R_k."""
-    hand_end: bool = False
-    record: EpisodeRecord | None = None
-    """The episode that it ended."""
+def message(role: str, content: str) -> Message:
+    """A message; short ones that are equal are one object."""
+    return _short(role, content) if len(content) <= _SHORT else Message(role, content)
 
 
 class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
@@ -64,10 +51,10 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     # What every answer touches lies together in the object: with hundreds of them at once this saves a tenth.
     __slots__ = (
-        "_chat", "_chat_told", "_dropped", "_episode_reward", "_first", "_invalid_penalty", "_length_penalty",
-        "_memory_view", "_paid", "_replays", "_seat0", "_seated", "_shown", "_streams", "_turns", "converses",
-        "episode", "fresh_chat", "game_env", "hand", "memory", "messages", "num_episodes", "over", "phase", "protocol",
-        "records", "style", "turn",
+        "_chat", "_chat_told", "_dropped", "_first", "_invalid_penalty", "_length_penalty", "_memory_view", "_paid",
+        "_seat0", "_seated", "_streams", "_turns", "converses", "episode", "episode_reward", "fresh_chat", "game_env",
+        "hand", "memory", "messages", "num_episodes", "over", "phase", "protocol", "records", "replays", "shown",
+        "style", "turn", "walk",
     )  # fmt: skip
 
     def __init__(
@@ -105,8 +92,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         name = reward or self.protocol.reward
         if name not in game.rewards:
             raise ValueError(f"reward={name!r} is unknown in {game.name}; choose one of: {', '.join(game.rewards)}.")
-        self._episode_reward = game.rewards[name]
-        self._replays = game.num_players == 1 or (deal or self.protocol.deal) == "replay"
+        self.episode_reward = game.rewards[name]
+        self.replays = game.num_players == 1 or (deal or self.protocol.deal) == "replay"
         self._length_penalty = game.length_penalty if length_penalty is None else length_penalty
         self._invalid_penalty = game.invalid_penalty if invalid_penalty is None else invalid_penalty
         self._reveals = reveal_opponent
@@ -124,7 +111,11 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """Index of the running hand in its episode; 0 outside of play."""
         self.turn: Turn | None = None
         """The learner's turn that the prompt is about; None outside of play."""
+        self.shown = ""
+        """The raw text of that turn, the results of hands that ended with the last answer first."""
         self.over = True
+        self.walk: Any = None
+        """The rollout loop's way to drive this environment (`wrappers.walk`), once it has one."""
         self._paid = 0.0
 
     # -- Gymnasium ------------------------------------------------------------------------------------------
@@ -143,7 +134,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         outcome = self.answer(action)
         self.game_env.refresh()
-        reward = 0.0 if outcome.record is None else outcome.record.reward
+        reward = self.records[-1].reward if outcome.episode_end else 0.0
         return self._observation(), reward, self.over, False, self._info(outcome)
 
     def render(self) -> Any:
@@ -154,13 +145,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     def begin(self, seed: int, options: dict[str, Any] | None = None) -> None:
         """What `reset` does, without making the observation and the info; `np_random` is left alone."""
-        env = self.game_env
-        name, seat = env.read_options(options)
-        self._streams = KeyedStreams(seed)
-        draws = Uniforms(self._streams.uniforms(POOL, 0, 0))
-        drawn_seat = env.draw_seat(draws)
-        self._seat0 = drawn_seat if seat is None else seat
-        self._seated: Seated = env.opponents.draw(draws) if name is None else env.opponents.named(name)
+        self._streams, self._seat0, self._seated = self.draw(seed, options)
         for policy in self._seated.remembering:
             policy.begin_meta_episode()
         self.memory.begin()
@@ -169,7 +154,16 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.over = False
         self._chat: list[Message] = []
         self._before_episode(0)
-        env.refresh()
+        self.game_env.refresh()
+
+    def draw(self, seed: int, options: dict[str, Any] | None) -> tuple[KeyedStreams, int, Seated]:
+        """What `begin` draws: the random streams, the seat of the first hand and who is seated."""
+        env, streams = self.game_env, KeyedStreams(seed)
+        name, seat = env.read_options(options)
+        draws = Uniforms(streams.uniforms(POOL, 0, 0, few=True))
+        drawn_seat = env.draw_seat(draws)
+        seated = env.opponents.draw(draws) if name is None else env.opponents.named(name)
+        return streams, drawn_seat if seat is None else seat, seated
 
     def prepare(self, seeds: Sequence[int]) -> None:
         """Makes the random streams of these seeds together, which is cheaper; it changes nothing else."""
@@ -184,7 +178,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         if not isinstance(reply, str):
             raise TypeError(f"step() takes a reply as str, not {type(reply).__name__}.")
         if self.converses:
-            self._chat.append(_message("assistant", str(reply)))
+            self._chat.append(message("assistant", str(reply)))
         return self._take_action(reply) if self.phase == "play" else self._take_reflection(reply)
 
     def _take_action(self, reply: str) -> Outcome:
@@ -202,15 +196,18 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             failed = env.play(action or "")
             reason = reason or failed
         ended = len(env.hands) > done
-        last = TurnRecord(self._shown, action, turn, reason is None, done, env.hand_result if ended else "")
+        last = TurnRecord(self.shown, action, turn, reason is None, done, env.hand_result if ended else "")
         self._turns.append(last)
-        share, record = self._share() if ended else 0.0, None
-        if env.over:
-            record = self._finish_episode()
-            self._after_episode(record)
+        share = 0.0
+        if ended:
+            before, self._paid = self._paid, float(self.episode_reward(env.hands, env.hands_per_episode))
+            share = self._paid - before
+        over = env.over
+        if over:
+            self._after_episode(self._finish_episode())
         else:
             self._ask_play(last)
-        return Outcome(reason, self._penalty(reply, reason), share, ended, record)
+        return Outcome(reason, self._penalty(reply, reason), share, ended, over)
 
     def _take_reflection(self, reply: str) -> Outcome:
         reason = _unusable(reply, self.style.remark_tag)
@@ -221,12 +218,6 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             reason = INVALID
         self._resume()
         return Outcome(reason, self._penalty(reply, reason))
-
-    def _share(self) -> float:
-        """What the hands that ended since the last call add to the episode's reward."""
-        before, env = self._paid, self.game_env
-        self._paid = float(self._episode_reward(env.hands, env.hands_per_episode))
-        return self._paid - before
 
     def _penalty(self, reply: str, reason: str | None) -> float:
         """Invalid-answer plus length penalty (method.md section 2); an overflow had no reply to punish."""
@@ -278,12 +269,11 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     def _start_episode(self) -> None:
         env = self.game_env
-        env.begin(self._seated, self._seat0, self._streams, self.episode, 0 if self._replays else self.episode)
+        env.begin(self._seated, self._seat0, self._streams, self.episode, 0 if self.replays else self.episode)
         self.phase = "play"
         self._turns: list[TurnRecord] = []
         self._dropped = 0
         self._paid = 0.0
-        self._share()
         self._first = env.observation()
         if not self.memory.carries_transcript:
             self._chat = []
@@ -305,21 +295,26 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._put(request)
 
     def _ask_play(self, last: TurnRecord | None) -> None:
+        env = self.game_env
+        self.turn = turn = env.turn()
+        self.hand = len(env.hands)
+        self.shown = env.carried + turn.observation
+        if self._chat:
+            previous = self._unseen_end() if last is None else None
+            view = ContinueView(self.episode, self.num_episodes, turn, self.shown, last, previous)
+            self._put(self.style.continue_play(view))
+        else:
+            self._put(self.style.play(self._play_view(turn, last)))
+
+    def _play_view(self, turn: Turn, last: TurnRecord | None) -> PlayView:
         env, game = self.game_env, self.game_env.game
         window = max(game.history_window - self._dropped, 0)
         turns = self._turns[-window:] if window else []
-        continuing = bool(self._chat)
-        self.turn = turn = env.turn()
-        self.hand = len(env.hands)
-        self._shown = env.observation()
-        memory = "" if continuing else self.memory.render(self._view())
-        previous = self._unseen_end() if continuing and last is None else None
-        view = PlayView(  # in the order of its fields: keywords would double the time
-            game.rules, self.episode, self.num_episodes, self._first, turn, self._shown, turns, game.full_turns,
-            len(self._turns) - len(turns), memory, last, previous, self.hand, env.hands_per_episode, env.max_turns,
-            self.protocol.early_stop, game.num_players == 1,
+        return PlayView(  # in the order of its fields: keywords would double the time
+            game.rules, self.episode, self.num_episodes, self._first, turn, self.shown, turns, game.full_turns,
+            len(self._turns) - len(turns), self.memory.render(self._view()), last, self.hand, env.hands_per_episode,
+            env.max_turns, self.protocol.early_stop, game.num_players == 1,
         )  # fmt: skip
-        self._put(self.style.continue_play(view) if continuing else self.style.play(view))
 
     def _unseen_end(self) -> EpisodeRecord | None:
         """The previous episode, where the next message is the first of the chat that can tell how it ended."""
@@ -329,7 +324,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.fresh_chat = not (self.converses and self._chat)
         self._chat_told = len(self.records)
         if self.converses:
-            self._chat.append(_message("user", text))
+            self._chat.append(message("user", text))
             self.messages = tuple(self._chat)
         else:
             self.messages = (Message("user", text),)
@@ -361,19 +356,29 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """The raw observation that the next answer is about; `reflection` outside of play."""
         return "reflection" if self.turn is None else self.turn.observation
 
+    def results(self) -> tuple[EpisodeResult, ...]:
+        """How the finished episodes ended."""
+        return tuple([result_of(record) for record in self.records])
+
+    @property
+    def asked(self) -> Asked:
+        """What the next answer is about."""
+        return Asked(self.phase, self.episode, self.hand, self.anchor(), self.legal_actions())
+
     def legal_actions(self) -> tuple[str, ...]:
         """The legal actions now, those included that no prompt shows; none outside of play."""
         return () if self.turn is None else self.game_env.game.legal_actions()
 
     def _info(self, outcome: Outcome) -> dict[str, Any]:
-        env, record = self.game_env, outcome.record
+        env = self.game_env
         info: dict[str, Any] = {
             "episode": self.episode, "phase": self.phase, "seat": env.seat if self.phase == "play" else self._seat0,
             "hand": self.hand, "legal_actions": self.legal_actions(), "anchor": self.anchor(),
             "invalid_reason": outcome.reason, "penalty": outcome.penalty, "hand_reward": outcome.hand_reward,
-            "hand_end": outcome.hand_end, "episode_end": record is not None, "episode_return": None, "success": None,
+            "hand_end": outcome.hand_end, "episode_end": outcome.episode_end, "episode_return": None, "success": None,
         }  # fmt: skip
-        if record is not None:
+        if outcome.episode_end:
+            record = self.records[-1]
             info |= {"episode_return": record.reward, "episode_value": record.value}
             info |= {"success": record.success, "timeout": record.timeout}
         if self._reveals or self.over:

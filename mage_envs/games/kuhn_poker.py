@@ -13,9 +13,10 @@ Versions: v0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import permutations
+from operator import attrgetter
 
 from mage_envs.core import EpisodeReward, HandResult, outcome_reward
 from mage_envs.drawing import Picture
@@ -36,6 +37,7 @@ FOLDED: Mapping[str, int] = {"bp": 1, "pbp": 0}
 """Who folded."""
 _VERBS = {"check": "checks", "bet": "bets", "call": "calls", "fold": "folds"}
 _YOU = {0: "first", 1: "second"}
+_VALUE: Callable[[HandResult], float] = attrgetter("value")
 
 
 def _moves(betting: str, player: int) -> Iterator[tuple[bool, str]]:
@@ -101,12 +103,12 @@ def deals(reveal: bool) -> tuple[TableNode, ...]:
 
 def mean_chips_reward(hands: Sequence[HandResult], planned: int) -> float:
     """5 x mean chips per hand, unplayed hands counting nothing."""
-    return 5.0 * sum(hand.value for hand in hands) / planned
+    return 5.0 * sum(map(_VALUE, hands)) / planned
 
 
 def chips_reward(hands: Sequence[HandResult], planned: int) -> float:
     """5 x chips, as the released code pays."""
-    return 5.0 * sum(hand.value for hand in hands)
+    return 5.0 * sum(map(_VALUE, hands))
 
 
 class KuhnPoker(TableGame):

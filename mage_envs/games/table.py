@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -77,6 +78,23 @@ class TableNode:
         return self.observations[player]
 
 
+@lru_cache(maxsize=64)
+def most_turns(roots: tuple[TableNode, ...]) -> int:
+    """The most turns that one player can have in a hand from one of these roots."""
+    turns: dict[TableNode, tuple[int, ...]] = {}
+
+    def below(node: TableNode) -> tuple[int, ...]:
+        """By player, from `node` on."""
+        if node not in turns:
+            after = [below(child) for child in node.children.values()] or [(0,) * len(node.returns)]
+            turns[node] = tuple(
+                max(counts) + (player == node.player) for player, counts in enumerate(zip(*after, strict=True))
+            )
+        return turns[node]
+
+    return max(max(below(root)) for root in roots)
+
+
 class TableGame(TextGame):
     """Machinery of a table game; a subclass writes `roots` and the texts."""
 
@@ -87,6 +105,17 @@ class TableGame(TextGame):
     def roots(self) -> Sequence[tuple[float, TableNode]]:
         """The roots with their probabilities."""
         raise TypeError(f"{type(self).__name__} must define roots().")
+
+    def all_roots(self) -> tuple[TableNode, ...]:
+        """The roots alone."""
+        return tuple(node for _, node in self.roots())
+
+    def is_plain(self) -> bool:
+        """Whether hands go on by the table alone, so that one may walk through it without the game."""
+        rules, table = type(self), TableGame
+        return (rules.reset, rules.apply, rules.canonical, rules.won) == (
+            table.reset, table.apply, table.canonical, table.won,
+        )  # fmt: skip
 
     def reset(self, rng: np.random.Generator) -> None:
         roots = self.roots()

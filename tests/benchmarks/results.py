@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mage_envs.core import Task
-from trainer.trajectory import EpisodeResult, Step, Trajectory
+from trainer.trajectory import Step, Trajectory
+from wrappers.results import EpisodeResult
 
 
 def played(

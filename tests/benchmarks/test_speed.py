@@ -14,7 +14,7 @@ from benchmarks.tokens import Call, TokenCounts
 from tests.trainer.tiny_runs import step, trajectory
 
 TOY = gpu.Size(vocab=300, hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64)
-ONE_OF_EACH = Effort(repeats=1, steps=40, games=1, meta_episodes=2, rollouts=1, groups=1)
+ONE_OF_EACH = Effort(repeats=1, steps=40, games=1, meta_episodes=2, rollouts=2, groups=1)
 
 
 @pytest.fixture
@@ -100,8 +100,10 @@ def test_rates_take_turns():
 
 def test_shares_of_a_training_step():
     metrics = {"time/environment": 1.0, "time/generate": 4.0, "time/score": 1.0, "time/update": 2.0}
-    figures = speed.training_figures(metrics | {"updates_per_rollout": 2.0})
-    assert [(figure.value, figure.ratio) for figure in figures] == [(1, 0.1), (4, 0.4), (1, 0.1), (4, 0.4)]
+    figures = speed.training_figures(metrics | {"updates_per_rollout": 2.0}, whole=20.0)
+    assert [(figure.value, figure.ratio) for figure in figures] == [
+        (1, 0.05), (4, 0.2), (1, 0.05), (4, 0.2), (10, 0.5),
+    ]  # fmt: skip
 
 
 def test_token_figures_are_means_per_update(rollout):

@@ -6,7 +6,7 @@ import pytest
 
 from mage_envs import load_game
 from mage_envs.env import TextGameEnv
-from mage_envs.games.table import TableGame
+from mage_envs.games.table import TableGame, most_turns
 from mage_envs.table_env import TableEnv
 from tests.contract import pairs
 
@@ -53,3 +53,10 @@ def test_pool_mixes_draw_the_same():
                        ("TicTacToe", {"tictactoe/pattern-1": 1, "tictactoe/center-biased": 2})):  # fmt: skip
         env = gym.make(f"mage/{game}-v0", opponent=pool)
         assert transcript(env, game, 0.2, 8) == transcript(general(env), game, 0.2, 8)
+
+
+def test_most_turns_of_a_player() -> None:
+    kuhn, noughts = load_game("KuhnPoker")(), load_game("TicTacToe")()
+    assert most_turns(kuhn.all_roots()) == 2  # the first player: check, then the answer to a bet
+    assert most_turns(kuhn.all_roots()[:1]) == 2
+    assert most_turns(noughts.all_roots()) == 5

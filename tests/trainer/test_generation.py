@@ -45,7 +45,7 @@ def ask(text: str, slot: int = 0, key: int = 0, legal: tuple[str, ...] = LEGAL) 
 
 def go_on(prompt: Prompt, answer: Completion, text: str, key: int) -> Prompt:
     messages = (*prompt.messages, Message("assistant", answer.text), Message("user", text))
-    return replace(prompt, messages=messages, seed=(5, prompt.slot, key, 0), previous=answer)
+    return prompt._replace(messages=messages, seed=(5, prompt.slot, key, 0), previous=answer)
 
 
 def say(rng: np.random.Generator, most: int = 6) -> str:
@@ -170,7 +170,7 @@ def test_cached_equals_from_scratch_for_ragged_conversations(
             legal = LEGAL if rng.random() < 0.7 else ()  # plays and reflections mixed
             restart = rng.random() < 0.15
             after = ask(say(rng, 20), row, call) if restart else go_on(prompts[row], answer, say(rng), call)
-            prompts[row] = replace(after, legal_actions=legal)
+            prompts[row] = after._replace(legal_actions=legal)
 
 
 def test_cached_forwards_only_new_tokens(model: Any, tokens: ChatTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +188,7 @@ def test_cached_forwards_only_new_tokens(model: Any, tokens: ChatTokenizer, monk
         answers = backend.generate(prompts)
         prompts = [go_on(prompt, answer, "w6 w7", call) for prompt, answer in zip(prompts, answers, strict=True)]
     assert widths == [6, 3, 3]  # the last answer and two words
-    forged = replace(prompts[0], previous=replace(answers[0], prompt_ids=answers[0].prompt_ids[1:]))
+    forged = prompts[0]._replace(previous=replace(answers[0], prompt_ids=answers[0].prompt_ids[1:]))
     backend.generate([forged, prompts[1]])
     assert widths[-1] == 14  # another past: the row is rebuilt
     backend.generate([ask("w1 w2", 4)])
@@ -207,8 +207,8 @@ def test_cache_columns_are_compacted(model: Any, tokens: ChatTokenizer) -> None:
         steady = go_on(steady, answer, "w3", call)
         assert backend._cache is not None
         assert backend._cache.mask.shape[1] <= 150
-    [alone] = HFGenerator(model, tokens, Sampling()).generate([replace(steady, seed=(1,))])
-    assert backend.generate([replace(steady, seed=(1,))])[0].ids == alone.ids
+    [alone] = HFGenerator(model, tokens, Sampling()).generate([steady._replace(seed=(1,))])
+    assert backend.generate([steady._replace(seed=(1,))])[0].ids == alone.ids
 
 
 def test_replies_do_not_depend_on_the_batch(model: Any, tokens: ChatTokenizer) -> None:
@@ -224,7 +224,7 @@ def test_replies_do_not_depend_on_the_batch(model: Any, tokens: ChatTokenizer) -
 def test_greedy_limits_and_modes(model: Any, tokens: ChatTokenizer) -> None:
     backend = HFGenerator(model, tokens, Sampling(max_new_tokens=3, temperature=0), max_prompt_length=4)
     model.train()
-    fits, long = backend.generate([replace(ask("w1 w2"), seed=()), ask("w1 w2 w3 w4")])
+    fits, long = backend.generate([ask("w1 w2")._replace(seed=()), ask("w1 w2 w3 w4")])
     assert model.training
     model.eval()
     assert long == Completion("", overflow=True)

@@ -13,7 +13,8 @@ from tests.trainer.tiny_runs import POOL, make_config, make_env, save_model
 from trainer import MAGETrainer
 from trainer.__main__ import main
 from trainer.population import results_of
-from trainer.trajectory import EpisodeResult, Trajectory
+from trainer.trajectory import Trajectory
+from wrappers.results import EpisodeResult
 
 ARGUMENTS = (
     "--preset", "mage-kuhn", "--model", "tiny", "--groups_per_rollout", "2", "--num_generations", "2",

@@ -83,7 +83,7 @@ class StoredGoals:
 
     def at(self, number: int) -> Goal:
         ends = self._catalogue.table(f"goals.{self.kind}.ends")
-        position = int(np.searchsorted(ends, number, "right"))
+        position = int(np.searchsorted(ends, ends.dtype.type(number), "right"))  # any other type: a copy of all ends
         product = self._catalogue.product(position)
         offset = number - (int(ends[position - 1]) if position else 0)
         return self._rule.make(product, self._rule.numbers(product)[offset], self._seed)

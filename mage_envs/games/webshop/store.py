@@ -30,8 +30,8 @@ from mage_envs.games.webshop.search.build import write_index
 
 FORMAT = f"1.{INDEX_FORMAT}"
 """Version of the folder's format, with that of its index; part of every cache key."""
-_KEPT = 128
-"""Products that a process keeps parsed (about 2 MB)."""
+_KEPT = 32
+"""Products that a process keeps parsed: a page of results, the next one and the one looked at."""
 _IN_MEMORY = 1 << 16
 """Numbers of a growing array that are not yet in its file."""
 
@@ -56,6 +56,8 @@ class KeyedRecords:
     def find(self, key: str) -> int | None:
         """The position of the record with that key."""
         wanted = key.encode("utf-8", "surrogatepass")
+        if len(wanted) > self._keys.itemsize:
+            return None  # or NumPy would make a copy of all keys in that length
         place = int(np.searchsorted(self._keys, np.bytes_(wanted)))
         if place < len(self._keys) and bytes(self._keys[place]) == wanted:
             return int(self._ranks[place])

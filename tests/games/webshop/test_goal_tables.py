@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 from mage_envs import IllegalAction
 from mage_envs.games.webshop import Shop, WebShop, open_shop
 from mage_envs.games.webshop.command import main
+from mage_envs.games.webshop.goal_tables import StoredGoals
 from mage_envs.games.webshop.search.nouns import nouns
+from mage_envs.games.webshop.store import Catalogue
 from mage_envs.games.webshop.title_check import compare_taggers
 
 OWN = [
@@ -39,6 +42,20 @@ def test_all_ids_of_a_split(shop):
 
 
 # -- one's own goals -----------------------------------------------------------------------------------------------
+
+
+def test_a_goal_is_found_without_a_copy_of_the_table(shop, monkeypatch):
+    catalogue = Catalogue(shop.catalogue.folder)
+    ends = catalogue.table("goals.synthetic.ends")
+    many = np.concatenate([ends, np.full(100_000, ends[-1], ends.dtype)])
+    monkeypatch.setattr(catalogue, "table", lambda name: many)
+    goals = StoredGoals(catalogue, "synthetic", 0)
+    tracemalloc.start()
+    found = [goals.at(number) for number in range(int(ends[-1]))]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == [shop.goal_at(number) for number in range(int(ends[-1]))]
+    assert peak < 500_000  # the table takes 800,000 bytes
 
 
 def test_own_goals_are_played(data, own_file, rng):

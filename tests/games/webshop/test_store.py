@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import tracemalloc
 
 import pytest
 
@@ -23,6 +24,20 @@ def test_records_by_position_and_key(tmp_path):
     assert [records[position] for position in range(len(records))] == list(things.values())
     assert [records.find(key) for key in things] == [0, 1, 2, 3]
     assert [records.find(key) for key in ("", "ab", "c", "zz", "éé")] == [None] * 5
+
+
+def test_a_key_of_any_length_is_found_without_a_copy_of_all_keys(tmp_path):
+    with RecordWriter(tmp_path, "things", "names") as writer:
+        for number in range(50_000):
+            writer.add(f"{number:010d}", b"")
+    records = KeyedRecords(tmp_path, "things", "names")
+    keys = [*(f"{number:010d}" for number in (0, 41_999, 49_999)), "9", "0000042000x", "x" * 400]
+    tracemalloc.start()
+    found = [records.find(key) for key in keys]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == [0, 41_999, 49_999, None, None, None]
+    assert peak < 100_000  # the keys take 500,000 bytes
 
 
 def test_products_come_back_as_they_went_in(shop):

@@ -19,7 +19,8 @@ _ATTRIBUTES = Weighted([(60, 1), (22, 2), (12, 3), (6, 4)])
 _OPTIONS = Weighted([(46, 0), (36, 1), (18, 2)])
 _PLACES = Weighted([(1, 2), (2, 3), (3, 4)])
 """The shop takes the larger of two of the next four multiples of ten above the price."""
-_DISPUTED = 3.0
+_RARER = 1.0 / 3.0
+"""Power of the draw for a disputed attribute, which makes it three times as likely to be wanted."""
 _OWN = 0.8
 """Chance that a goal asks for the attribute in which its product differs from the family's seed."""
 _TRIES = 6
@@ -158,10 +159,10 @@ def _disputed(member: Member, attribute: str) -> bool:
 def _wanted(draws: Draws, member: Member, shown: Listing) -> tuple[int, ...]:
     """Attributes, disputed ones more often; one at least of several can be found by searching."""
     count = draws.weighted(_ATTRIBUTES)
-    ranked = sorted(
-        (draws.uniform() ** (1.0 / (_DISPUTED if _disputed(member, attribute.name) else 1.0)), place)
+    ranked = sorted([
+        (draws.uniform() ** _RARER if _disputed(member, attribute.name) else draws.uniform(), place)
         for place, attribute in enumerate(member.attributes)
-    )
+    ])  # fmt: skip
     chosen = [place for _, place in ranked[-count:]]
     if member.change[0] == "attribute" and draws.chance(_OWN):
         chosen[-1] = next(place for _, place in ranked if member.attributes[place].name == member.change[1])

@@ -90,11 +90,12 @@ def product_types() -> tuple[Type, ...]:
 def siblings() -> dict[str, tuple[Type, ...]]:
     """For each type those of the same department, held out or not like it, that have most of its attribute groups."""
     found = {}
+    groups = {kind.name: {group.name for group in kind.groups} for kind in product_types()}
     for kind in product_types():
         near = [
             other for other in product_types()
             if other.department is kind.department and other.held_out == kind.held_out and other is not kind
-            and len(set(kind.groups) & set(other.groups)) >= 3
+            and len(groups[kind.name] & groups[other.name]) >= 3
         ]  # fmt: skip
         found[kind.name] = tuple(near)
     return found

@@ -149,11 +149,3 @@ def _stem_in_units(word: str) -> str:
         for letter in word
     )
     return stem(units).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
-
-
-def terms(text: str) -> list[str]:
-    """The search terms of a text, in order and with repeats."""
-    return [found for word in words(text) if (found := _term(word)) is not None]
-
-
-_term = lru_cache(maxsize=1 << 16)(term)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mage_envs.games.webshop.search.analysis import terms
+from mage_envs.games.webshop.search.analysis import term, words
 from mage_envs.games.webshop.search.arrays import IndexArrays, open_arrays, write_arrays
 from mage_envs.games.webshop.search.bm25 import divisors, mean_length, weight
 from mage_envs.games.webshop.search.build import build_arrays
@@ -27,8 +28,11 @@ _SPARSE = 16
 """Documents are looked up in a list of postings one by one if the list is this many times as long."""
 _BLOCK = 1 << 17
 """Documents that are scored together."""
-_KEPT_TERMS = 4096
-"""Terms of recent queries whose place in the vocabulary is remembered."""
+_PART = 1 << 13
+"""Postings that are read together."""
+_KEPT_WORDS = 4096
+"""Words of recent queries whose term is remembered."""
+_NO_SCORES: NDArray[np.float64] = np.zeros(0)
 
 
 class Hit(NamedTuple):
@@ -48,8 +52,19 @@ class _Term(NamedTuple):
     most: float
 
 
+class _Scratch(threading.local):
+    """A thread's own place to add scores up in.
+
+    It is kept from search to search: a megabyte that comes and goes would leave its hole in the heap, with small things
+    of longer life on both sides of it, and each process would have more and more such holes.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.room = np.empty(size)
+
+
 class Index:
-    """Documents that can be searched. It is read only: threads and processes may share it.
+    """Documents that can be searched. Threads and processes may share it.
 
     A query is a bag of words: each distinct term counts as often as it occurs. Documents with a common term are found,
     best score first, equal scores by id.
@@ -65,7 +80,8 @@ class Index:
         )  # fmt: skip
         self._vocabulary = arrays.vocabulary.data
         self._vocabulary_starts = arrays.vocabulary_starts.data
-        self._number = lru_cache(_KEPT_TERMS)(self._find)
+        self._scratch = _Scratch(min(_BLOCK, self._size))
+        self._number = lru_cache(_KEPT_WORDS)(self._find)
 
     @classmethod
     def build(cls, documents: Iterable[tuple[str, str]]) -> Index:
@@ -105,15 +121,19 @@ class Index:
     def _terms(self, query: str) -> list[_Term]:
         """The query's terms that the index knows, those that can add most first."""
         found = []
-        for name, count in Counter(terms(query[:MAX_QUERY])).items():
-            number = self._number(name.encode("utf-8"))
+        for number, count in Counter(map(self._number, words(query[:MAX_QUERY]))).items():
             if number is not None:
                 first, last = int(self.arrays.starts[number]), int(self.arrays.starts[number + 1])
                 heavy = weight(count, last - first, self._with_terms)
                 found.append(_Term(first, last, heavy, float(heavy - heavy / self.arrays.best[number])))
         return sorted(found, key=lambda wanted: (-wanted.most, wanted.first))
 
-    def _find(self, name: bytes) -> int | None:
+    def _find(self, word: str) -> int | None:
+        """The number of a word's term; None for a stop word, and for a term that no document has."""
+        found = term(word)
+        if found is None:
+            return None
+        name = found.encode("utf-8")
         place = bisect_left(range(len(self._vocabulary_starts) - 1), name, key=self._name)
         return place if place < len(self._vocabulary_starts) - 1 and self._name(place) == name else None
 
@@ -123,6 +143,71 @@ class Index:
 
     # -- scores ----------------------------------------------------------------------------------------------------
 
+    def _candidates(self, wanted: list[_Term], k: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Documents that hold the `k` best among them, and their scores, summed in 64 bits as Lucene sums them.
+
+        A block of documents after the other, so that scores fit in a processor's cache, and in a megabyte.
+        """
+        bounds = np.append(np.arange(0, self._size, _BLOCK), self._size).astype(np.uint32)
+        cuts = [(first + np.searchsorted(self._documents[first:last], bounds)).tolist() for first, last, _, _ in wanted]
+        left = list(accumulate((term.most for term in reversed(wanted)), initial=0.0))[::-1]
+        room = self._scratch.room
+        candidates, scores, floor = np.zeros(0, np.intp), _NO_SCORES, 0.0
+        for block, (start, end) in enumerate(pairwise(bounds.tolist())):
+            here = [
+                _Term(cut[block], cut[block + 1], weight, most)
+                for (_, _, weight, most), cut in zip(wanted, cuts, strict=True)
+            ]
+            more, found, floor = self._in_block(start, here, left, k, floor, room[: end - start])
+            if len(more):
+                candidates, scores = np.concatenate([candidates, more + start]), np.concatenate([scores, found])
+                floor, _ = _raised(floor, scores, k)
+                kept = scores > floor / _MARGIN
+                candidates, scores = candidates[kept], scores[kept]
+        return candidates, scores
+
+    def _in_block(
+        self, start: int, wanted: list[_Term], left: list[float], k: int, floor: float, room: NDArray[np.float64]
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64], float]:
+        """Documents of a block, counted from its `start`, that may be among the best, their scores, and the new floor.
+
+        Terms are taken by the most that they can add. Once `k` documents have a score (`floor`) that the terms still to
+        come cannot reach together, no further document can be among the best: those terms are looked up only in the
+        documents that can still be (max-score pruning). `room` has a place for each document.
+        """
+        room.fill(0.0)
+        taken = 0
+        while taken < len(wanted) and left[taken] * _MARGIN >= floor:
+            best = _NO_SCORES
+            for documents, added in self._parts(wanted[taken], start):
+                sums = room[documents]
+                sums += added
+                room[documents] = sums
+                floor, best = _raised(floor, sums, k, best)
+            taken += 1
+        candidates = np.flatnonzero(room > max(0.0, floor - left[taken]) / _MARGIN)
+        found = room[candidates]
+        for position in range(taken, len(wanted)):
+            if not len(candidates):
+                break
+            found += self._looked_up(wanted[position], candidates, start, room)
+            floor, _ = _raised(floor, found, k)
+            kept = found > (floor - left[position + 1]) / _MARGIN
+            candidates, found = candidates[kept], found[kept]
+        return candidates, found, floor
+
+    def _parts(self, wanted: _Term, start: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
+        """A term's documents in the block that begins at `start`, counted from there, and what it adds to each.
+
+        A part at a time: the arrays that it takes stay in the processor's cache, and stay small. The C library keeps
+        the memory of large ones when they are gone, megabytes of it in each process.
+        """
+        for first in range(wanted.first, wanted.last, _PART):
+            some = slice(first, min(first + _PART, wanted.last))
+            documents = self._documents[some].astype(np.intp)
+            documents -= start
+            yield documents, self._added(wanted.weight, self._pairs[some])
+
     def _added(self, heavy: np.float32, pairs: NDArray[Any]) -> NDArray[np.float32]:
         """What a term of this weight adds to documents with these pairs."""
         if len(pairs) > len(self._divisors):
@@ -131,71 +216,23 @@ class Index:
         added: NDArray[np.float32] = heavy - heavy / self._divisors.take(pairs)
         return added
 
-    def _candidates(self, wanted: list[_Term], k: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Documents that hold the `k` best among them, and their scores, summed in 64 bits as Lucene sums them.
-
-        A block of documents after the other, so that scores fit in a processor's cache and take no memory to speak of.
-        """
-        bounds = np.arange(0, self._size + _BLOCK, _BLOCK).astype(np.uint32)
-        cuts = [(first + np.searchsorted(self._documents[first:last], bounds)).tolist() for first, last, _, _ in wanted]
-        left = list(accumulate((term.most for term in reversed(wanted)), initial=0.0))[::-1]
-        candidates, scores, floor = np.zeros(0, np.intp), np.zeros(0), 0.0
-        for block in range(len(bounds) - 1):
-            here = [
-                term._replace(first=cut[block], last=cut[block + 1]) for term, cut in zip(wanted, cuts, strict=True)
-            ]
-            more, found, floor = self._in_block(block * _BLOCK, here, left, k, floor)
-            candidates, scores = np.concatenate([candidates, more + block * _BLOCK]), np.concatenate([scores, found])
-            floor = _raised(floor, scores, k)
-            kept = scores > floor / _MARGIN
-            candidates, scores = candidates[kept], scores[kept]
-        return candidates, scores
-
-    def _in_block(
-        self, start: int, wanted: list[_Term], left: list[float], k: int, floor: float
-    ) -> tuple[NDArray[np.intp], NDArray[np.float64], float]:
-        """Documents of a block, counted from its `start`, that may be among the best, their scores, and the new floor.
-
-        Terms are taken by the most that they can add. Once `k` documents have a score (`floor`) that the terms still to
-        come cannot reach together, no further document can be among the best: those terms are looked up only in the
-        documents that can still be (max-score pruning).
-        """
-        scores = np.zeros(min(_BLOCK, self._size - start))
-        taken = 0
-        while taken < len(wanted) and left[taken] * _MARGIN >= floor:
-            first, last, heavy, _ = wanted[taken]
-            documents = self._documents[first:last] - np.uint32(start)
-            scores[documents] += self._added(heavy, self._pairs[first:last])
-            taken += 1
-            if taken < len(wanted) and last - first >= k:
-                floor = _raised(floor, scores[documents], k)
-        candidates = np.flatnonzero(scores > max(0.0, floor - left[taken]) / _MARGIN)
-        found = scores[candidates]
-        for position in range(taken, len(wanted)):
-            if not len(candidates):
-                break
-            found += self._looked_up(wanted[position], candidates, start)
-            floor = _raised(floor, found, k)
-            kept = found > (floor - left[position + 1]) / _MARGIN
-            candidates, found = candidates[kept], found[kept]
-        return candidates, found, floor
-
-    def _looked_up(self, wanted: _Term, candidates: NDArray[np.intp], start: int) -> NDArray[np.float64]:
-        """What a term adds to each candidate of the block that begins at `start`."""
+    def _looked_up(
+        self, wanted: _Term, candidates: NDArray[np.intp], start: int, room: NDArray[np.float64]
+    ) -> NDArray[Any]:
+        """What a term adds to each candidate of the block that begins at `start`; writes over `room`."""
         first, last, heavy, _ = wanted
-        added = np.zeros(len(candidates))
         if first == last:
-            return added
-        documents = self._documents[first:last]
+            return np.zeros(len(candidates), np.float32)
         if len(candidates) * _SPARSE > last - first:
-            every = np.zeros(min(_BLOCK, self._size - start))
-            every[documents - np.uint32(start)] = self._added(heavy, self._pairs[first:last])
-            return every[candidates]
-        places = np.searchsorted(documents, (candidates + start).astype(np.uint32))
-        places[places == len(documents)] = 0
-        present = documents[places] == candidates + start
-        added[present] = self._added(heavy, self._pairs[first:last][places[present]])
-        return added
+            room.fill(0.0)
+            for documents, added in self._parts(wanted, start):
+                room[documents] = added
+            return room[candidates]
+        having, numbers = self._documents[first:last], (candidates + start).astype(np.uint32)
+        places = np.searchsorted(having[:-1], numbers)  # the last place for whatever is behind the others
+        found: NDArray[np.float32] = self._added(heavy, self._pairs[first:last].take(places))
+        found *= having.take(places) == numbers
+        return found
 
     def _best(self, candidates: NDArray[np.intp], scores: NDArray[np.float32], k: int) -> list[Hit]:
         if len(candidates) > k:
@@ -206,7 +243,17 @@ class Index:
         return [Hit(int(candidates[place]), scores[place]) for place in order]
 
 
-def _raised(floor: float, scores: NDArray[np.float64], k: int) -> float:
-    """The `k`-th of these scores if it is above `floor`."""
-    above = scores[scores > floor]
-    return float(np.partition(above, len(above) - k)[-k]) if len(above) >= k else floor
+def _raised(
+    floor: float, scores: NDArray[np.float64], k: int, others: NDArray[np.float64] = _NO_SCORES
+) -> tuple[float, NDArray[np.float64]]:
+    """The `k`-th best of the scores of different documents if it is above `floor`, and the best, `k` of them at most.
+
+    `others` are the best scores of documents that came before.
+    """
+    best = scores[scores > floor]
+    if len(others):
+        best = np.concatenate([others, best])
+    if len(best) < k:
+        return floor, best
+    best = np.partition(best, len(best) - k)[-k:]
+    return float(best[0]), best

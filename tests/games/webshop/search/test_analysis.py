@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mage_envs.games.webshop.search.analysis import MAX_WORD, STOP_WORDS, terms, words
+from mage_envs.games.webshop.search.analysis import MAX_WORD, STOP_WORDS, words
 from mage_envs.games.webshop.search.stemmer import stem
 from tests.games.webshop.search.golden import golden
+from tests.games.webshop.search.terms import terms
 
 
 def test_terms_are_lucenes() -> None:

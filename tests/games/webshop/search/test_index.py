@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mage_envs.games.webshop.search import build, index
-from mage_envs.games.webshop.search.analysis import terms
 from mage_envs.games.webshop.search.bm25 import LENGTHS, length_codes
 from mage_envs.games.webshop.search.build import build_arrays, write_index
 from mage_envs.games.webshop.search.index import MAX_QUERY, Index
+from tests.games.webshop.search.terms import terms
 
 WORDS = ["red", "blue", "shoe", "shirt", "size", "men", "lamp", "oil"]
 SHOES = [("b", "red shoes size 9"), ("a", "red shoes size 9"), ("c", "blue shirt for men"), ("d", "...")]
@@ -78,6 +79,28 @@ def test_blocks_of_documents_change_nothing(monkeypatch: pytest.MonkeyPatch, blo
     whole = [built.hits(query, 9) for query in queries]
     monkeypatch.setattr(index, "_BLOCK", block)
     assert [built.hits(query, 9) for query in queries] == whole
+
+
+@pytest.mark.parametrize("part", [1, 7, 500])
+def test_parts_of_postings_change_nothing(monkeypatch: pytest.MonkeyPatch, part: int) -> None:
+    rng = np.random.default_rng(2)
+    names = np.array([f"w{number}" for number in range(200)])
+    ranks = np.minimum(rng.geometric(0.03, (600, 30)) - 1, 199)
+    built = Index.build((f"{place:03d}", " ".join(names[row])) for place, row in enumerate(ranks))
+    queries = [" ".join(names[np.minimum(rng.geometric(0.02, 7) - 1, 199)]) for _ in range(40)]
+    whole = [built.hits(query, 9) for query in queries]
+    monkeypatch.setattr(index, "_PART", part)
+    assert [built.hits(query, 9) for query in queries] == whole
+
+
+def test_threads_do_not_disturb_one_another() -> None:
+    rng = np.random.default_rng(3)
+    names = np.array([f"w{number}" for number in range(300)])
+    ranks = np.minimum(rng.geometric(0.02, (20_000, 20)) - 1, 299)
+    built = Index.build((f"{place:05d}", " ".join(names[row])) for place, row in enumerate(ranks))
+    queries = [" ".join(names[np.minimum(rng.geometric(0.02, 6) - 1, 299)]) for _ in range(150)]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(built.hits, queries)) == [built.hits(query) for query in queries]
 
 
 def test_lengths_are_kept_in_one_byte_as_lucene_keeps_them() -> None:

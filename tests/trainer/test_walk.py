@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from mage_envs.core import Task
+from mage_envs.env import TextGameEnv
+from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.generation import Completion, Prompt
-from mage_envs.make import make_meta_env
+from mage_envs.make import SeatedOpponents, make_meta_env
 from mage_envs.prompts import Prose
 from mage_envs.styles import STYLES
 from trainer.rollout import RolloutSpec, collect
@@ -132,6 +134,15 @@ def test_who_does_not_walk(options: dict[str, Any]) -> None:
     if "style" in wanted:
         wanted["style"] = Own()
     env = make_meta_env(wanted.pop("game", "KuhnPoker"), **wanted)
+    assert fastest(env) is env
+
+
+def test_a_game_that_is_more_than_its_table_is_played_by_itself() -> None:
+    class Loud(KuhnPoker):
+        def observe(self, player: int) -> str:
+            return super().observe(player).upper()
+
+    env = MetaEpisode(TextGameEnv(Loud(), SeatedOpponents("uniform", Loud())), context="conversation", memory="history")
     assert fastest(env) is env
 
 

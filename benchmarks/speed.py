@@ -280,7 +280,7 @@ def collect_figures(effort: Effort) -> list[Figure]:
 
 
 def demo_run(settings: DemoSettings, folder: Path) -> tuple[dict[str, float], float, list[list[Trajectory]]]:
-    """Trains the demo's first rollouts (two or more): mean recorded metrics, seconds from one to the next, trajectories."""
+    """Trains two or more rollouts of the demo: mean recorded metrics, seconds from one to the next, trajectories."""
     from transformers import PrinterCallback
 
     quieten()

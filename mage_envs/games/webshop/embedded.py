@@ -1,4 +1,4 @@
-"""The built-in catalogue: generated on first use, then read from the cache."""
+"""The built-in catalogue: generated and proven on first use, then read from the cache."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from mage_envs.games.webshop.catalogue_maker import (
     VERSION,
     CatalogueGoal,
     FamilyRecord,
+    edition,
     shipped,
     stream,
 )  # fmt: skip
-from mage_envs.games.webshop.products import MadeGoal, Product, normalise
-from mage_envs.games.webshop.store import FORMAT, write_catalogue
+from mage_envs.games.webshop.catalogue_maker.guarantee import CERTIFIED, certificate, checked, searches
+from mage_envs.games.webshop.products import MadeGoal, Product, from_record, normalise
+from mage_envs.games.webshop.search.index import Index
+from mage_envs.games.webshop.store import FORMAT, KeyedRecords, write_catalogue
 
 HELD_OUT = "ood_catalogue"
 """The split that has a catalogue of its own."""
@@ -27,13 +30,26 @@ def embedded(size: str, split: str) -> Path:
     if size not in SIZES:
         raise ValueError(f"size={size!r} is unknown; choose one of: {', '.join(map(repr, SIZES))}.")
     held_out = split == HELD_OUT
-    key = f"made-{size}-{VERSION}.{FORMAT}{'-held-out' if held_out else ''}"
+    key = f"made-{size}-{VERSION}.{FORMAT}-{edition(size, held_out)}{'-held-out' if held_out else ''}"
     return cached(key, lambda draft: _generate(draft, size, held_out))
 
 
 def _generate(draft: Path, size: str, held_out: bool) -> dict[str, Any]:
-    about = write_catalogue(draft, products_of(stream(size, held_out=held_out, chosen=shipped(size, held_out))))
+    about = write_proven(draft, stream(size, held_out=held_out, chosen=shipped(size, held_out)))
     return about | {"source": {"kind": "generated", "size": size, "version": VERSION, "held_out": held_out}}
+
+
+def write_proven(draft: Path, families: Iterable[FamilyRecord]) -> dict[str, Any]:
+    """Writes a generated catalogue and proves each of its goals.
+
+    Returns what the manifest says of it. Raises `guarantee.Unproven`.
+    """
+    about = write_catalogue(draft, checked(products_of(families)))
+    known = certificate(draft)
+    records = KeyedRecords(draft, "products", "asins")
+    if known not in CERTIFIED:
+        searches(Index.open(draft / "index"), lambda position: from_record(records[position]))
+    return about | {"proven": {"goals": sum(about["goals"]["made"].values()), "certificate": known}}
 
 
 def products_of(families: Iterable[FamilyRecord]) -> Iterator[Product]:

@@ -1,6 +1,6 @@
 """Makes a shop's catalogue by rule: products in families of near duplicates, and goals that tell them apart."""
 
-from mage_envs.games.webshop.catalogue_maker.choices import VERSION, Choice, shipped
+from mage_envs.games.webshop.catalogue_maker.choices import VERSION, Choice, edition, shipped
 from mage_envs.games.webshop.catalogue_maker.goals import CatalogueGoal
 from mage_envs.games.webshop.catalogue_maker.make import (
     SIZES,
@@ -15,6 +15,6 @@ from mage_envs.games.webshop.catalogue_maker.make import (
 )
 
 __all__ = [
-    "SIZES", "SPLITS", "TYPOS", "VERSION", "CatalogueGoal", "Choice", "FamilyRecord", "Made", "about", "goal_ids",
-    "make", "shipped", "stream",
+    "SIZES", "SPLITS", "TYPOS", "VERSION", "CatalogueGoal", "Choice", "FamilyRecord", "Made", "about", "edition",
+    "goal_ids", "make", "shipped", "stream",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ the target's rank for the instruction as the query, near misses and alternatives
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Iterable
 from importlib.resources import files
@@ -32,8 +33,19 @@ UNCHOSEN = Choice(0, None)
 
 def shipped(size: str | int, held_out: bool) -> list[Choice]:
     """The choices for the goals of a size's catalogue of seed 0, in their order; empty where none are shipped."""
-    file = files(__package__).joinpath("chosen", _name(size, held_out))
-    return read(file.read_bytes()) if file.is_file() else []
+    content = _content(size, held_out)
+    return read(content) if content else []
+
+
+def edition(size: str | int, held_out: bool) -> str:
+    """Tells the goals of a size's catalogue from those of other choices of the same version."""
+    content = _content(size, held_out)
+    return f"chosen.{zlib.crc32(content):08x}" if content else "first"
+
+
+def _content(size: str | int, held_out: bool) -> bytes:
+    file = files(__package__).joinpath("chosen", name(size, held_out))
+    return file.read_bytes() if file.is_file() else b""
 
 
 def read(content: bytes) -> list[Choice]:
@@ -42,13 +54,14 @@ def read(content: bytes) -> list[Choice]:
     return [Choice(taken, Standing(*standing)) for taken, *standing in columns.T.tolist()]
 
 
-def write(folder: Path, size: str, held_out: bool, choices: Iterable[Choice]) -> Path:
-    """Writes the file of a size into a folder; returns its path."""
+def write(path: Path, choices: Iterable[Choice]) -> None:
+    """Writes choices into a file, all or none."""
     rows = [(choice.candidate, *(choice.standing or ())) for choice in choices]
-    path = folder / _name(size, held_out)
-    path.write_bytes(zlib.compress(np.minimum(rows, 255).astype(np.uint8).T.tobytes(), 9))
-    return path
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_bytes(zlib.compress(np.minimum(rows, 255).astype(np.uint8).T.tobytes(), 9))
+    os.replace(partial, path)
 
 
-def _name(size: str | int, held_out: bool) -> str:
+def name(size: str | int, held_out: bool) -> str:
+    """The name of a size's file."""
     return f"{size}{'-held-out' if held_out else ''}.v{VERSION}"

@@ -4,7 +4,7 @@
 
 Each goal is drawn again until the shop can prove it (`prove`), its instruction finds at least five near misses, and it
 stands where it is wanted: whoever buys the first result shall seldom be right, and the target often be on a later page.
-What was chosen is written beside this module; the generator reads it, since choosing takes a minute per 4,000 goals.
+What was chosen is written beside this module; the generator reads it, since choosing takes a minute per 8,000 goals.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ import argparse
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 from mage_envs.games.webshop.cache import cached
-from mage_envs.games.webshop.catalogue_maker.choices import Choice, write
+from mage_envs.games.webshop.catalogue_maker.choices import Choice, name, read, write
 from mage_envs.games.webshop.catalogue_maker.goals import PER_PRODUCT, CatalogueGoal, candidate
 from mage_envs.games.webshop.catalogue_maker.make import SIZES, TYPOS, FamilyRecord, goal_draws, stream
-from mage_envs.games.webshop.catalogue_maker.prove import Proof, best_reward, proof_of
+from mage_envs.games.webshop.catalogue_maker.prove import Buyer, Proof, proof_of
+from mage_envs.games.webshop.catalogue_maker.ranking import Ranking
 from mage_envs.games.webshop.embedded import products_of, stored
 from mage_envs.games.webshop.goals import KINDS, Goal
-from mage_envs.games.webshop.shop import Shop
+from mage_envs.games.webshop.search.index import Index
+from mage_envs.games.webshop.shop import HITS, Shop
 from mage_envs.games.webshop.store import Catalogue, write_catalogue
 
 FIRST, PAGE, BEYOND = "first", "page", "beyond"
@@ -32,76 +35,102 @@ SHARES = {FIRST: 0.16, PAGE: 0.42, BEYOND: 0.42}
 """How often, of the goals of a split, the first result for the instruction has full reward, and how often, where it has
 not, the target is on the first page and on a later one or on none."""
 NEAR_MISSES = 5
-MOST = 32
-"""Candidates for a goal that are looked at."""
+MOST = 256
+"""Candidates for a goal that are looked at, at most."""
+TWINS = {"main": False, "held-out": True}
+_KEPT_SEARCHES = 256
+_SAVED = 1000
+"""Goals after which the command saves what it has."""
+USUAL_PATIENCE, PATIENCE = 32, {"large": 16}
+"""Candidates after which a goal need not stand where it is wanted most, for all sizes but those named."""
 
 
-def choose(size: str | int, seed: int = 0, *, held_out: bool = False, typos: float = TYPOS) -> list[Choice]:
-    """The choice for each goal of a catalogue, in their order. Raises RuntimeError for a goal that cannot be proven."""
+def choose(
+    size: str | int, seed: int = 0, *, held_out: bool = False, typos: float = TYPOS, known: Iterable[Choice] = ()
+) -> Iterator[Choice]:  # fmt: skip
+    """The choice for each goal of a catalogue, in their order; `known` are the first of them, where there are any.
+
+    Raises RuntimeError for a goal that cannot be proven.
+    """
     with tempfile.TemporaryDirectory() as folder:
         families = partial(stream, size, seed, held_out=held_out, typos=typos)
         built = cached("unchosen", lambda draft: write_catalogue(draft, products_of(families())), Path(folder))
         shop = Shop(Catalogue(built), "made")
-        chooser = _Chooser(shop, seed, held_out, typos)
-        return [choice for family in families() for choice in chooser.of_family(family)]
+        chooser = _Chooser(shop, seed, held_out, typos, PATIENCE.get(str(size), USUAL_PATIENCE), known)
+        for family in families():
+            yield from chooser.of_family(family)
+
+
+class _Candidate(NamedTuple):
+    """A goal that may be taken."""
+
+    number: int
+    made: CatalogueGoal
+    goal: Goal
+    band: str
 
 
 class _Chooser:
     """Chooses goals one after the other and keeps the shares of each split near those that are wanted."""
 
-    def __init__(self, shop: Shop, seed: int, held_out: bool, typos: float) -> None:
+    def __init__(
+        self, shop: Shop, seed: int, held_out: bool, typos: float, patience: int, known: Iterable[Choice]
+    ) -> None:
         self._shop, self._seed, self._held_out, self._typos = shop, seed, held_out, typos
+        self._patience, self._known = patience, iter(known)
+        self._buyer = Buyer(shop)
+        ranking = Ranking(Index.open(shop.catalogue.folder / "index"))
+        self._search = lru_cache(_KEPT_SEARCHES)(lambda query: ranking.search(query, HITS))
         self._had: dict[str, Counter[str]] = {}
 
     def of_family(self, family: FamilyRecord) -> Iterator[Choice]:
+        had = self._had.setdefault(family.split, Counter())
         for place in range(len(family.members)):
             other: CatalogueGoal | None = None
             for order in range(PER_PRODUCT):
-                number = PER_PRODUCT * place + order
-                taken, other, proof = self._chosen(family, place, number, other)
-                yield Choice(taken, proof.standing)
+                draw = partial(self._candidate, family, place, PER_PRODUCT * place + order, other)
+                choice = next(self._known, None)
+                if choice is None:
+                    taken, proof = self._taken(draw, had)
+                    choice = Choice(taken.number, proof.standing)
+                else:
+                    taken = draw(choice.candidate)
+                had[taken.band] += 1
+                other = taken.made
+                yield choice
 
-    def _chosen(
-        self, family: FamilyRecord, place: int, number: int, other: CatalogueGoal | None
-    ) -> tuple[int, CatalogueGoal, Proof]:
-        """The candidate's number, the goal and its proof."""
-        had = self._had.setdefault(family.split, Counter())
+    def _taken(self, draw: Callable[[int], _Candidate], had: Counter[str]) -> tuple[_Candidate, Proof]:
+        """The first candidate that stands where it is wanted and is proven; after some patience, any that is proven."""
         wanted = sorted(SHARES, key=lambda band: had[band] - SHARES[band] * had.total())
-        left: dict[str, list[tuple[int, CatalogueGoal]]] = {}
-        for taken in range(MOST):
-            draws = goal_draws(self._seed, self._held_out, family.number, number, taken)
-            made = candidate(
-                draws, family.number, family.split, family.members, family.listings, self._typos, place, other
-            )
-            band = self._band(self._goal(made))
-            if band == wanted[0] and (proof := self._proven(made)) is not None:
-                had[band] += 1
-                return taken, made, proof
-            left.setdefault(band, []).append((taken, made))
-        for band in wanted[1:]:
-            for taken, made in left.get(band, ()):
-                if (proof := self._proven(made)) is not None:
-                    had[band] += 1
-                    return taken, made, proof
-        raise RuntimeError(
-            f"None of {MOST} candidates for a goal of {family.members[place].kind.name!r} can be proven."
-        )
+        left: dict[str, list[_Candidate]] = {}
+        for number in range(MOST):
+            drawn = draw(number)
+            left.setdefault(drawn.band, []).append(drawn)
+            for band in wanted if number + 1 >= self._patience else wanted[:1]:
+                for one in left.pop(band, ()):
+                    if (proof := self._proven(one.goal)) is not None:
+                        return one, proof
+        raise RuntimeError(f"None of {MOST} candidates for a goal of {drawn.goal.query!r} can be proven.")
 
-    def _goal(self, made: CatalogueGoal) -> Goal:
-        position = self._shop.catalogue.find(made.asin)
-        assert position is not None
-        product = self._shop.catalogue.product(position)._replace(made=(stored(made),))
-        return KINDS["made"].make(product, 0, 0)
+    def _candidate(
+        self, family: FamilyRecord, place: int, order: int, other: CatalogueGoal | None, number: int
+    ) -> _Candidate:
+        draws = goal_draws(self._seed, self._held_out, family.number, order, number)
+        made = candidate(draws, family.number, family.split, family.members, family.listings, self._typos, place, other)
+        target = self._shop.catalogue.find(made.asin)
+        assert target is not None
+        product = self._shop.catalogue.product(target)._replace(made=(stored(made),))
+        goal = KINDS["made"].make(product, 0, 0)
+        return _Candidate(number, made, goal, self._band(target, goal))
 
-    def _band(self, goal: Goal) -> str:
-        shop = self._shop
-        results = shop.search(goal.instruction)
-        if results and best_reward(shop, shop.catalogue.product(results[0]), goal) == 1.0:
+    def _band(self, target: int, goal: Goal) -> str:
+        results = self._search(goal.instruction)
+        if results and self._buyer.is_satisfied(results[0], goal):
             return FIRST
-        return PAGE if shop.catalogue.find(goal.asin) in results[:10] else BEYOND
+        return PAGE if target in results[:10] else BEYOND
 
-    def _proven(self, made: CatalogueGoal) -> Proof | None:
-        proof = proof_of(self._shop, self._goal(made))
+    def _proven(self, goal: Goal) -> Proof | None:
+        proof = proof_of(self._shop, goal, self._buyer, self._search)
         return proof if proof.holds and proof.near_misses >= NEAR_MISSES else None
 
 
@@ -111,13 +140,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="choose", description="Chooses the goals of a catalogue and its held-out twin."
     )
     parser.add_argument("--size", choices=tuple(SIZES), required=True)
+    parser.add_argument("--only", choices=tuple(TWINS), help="one of the two catalogues; default: both")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "chosen", help="where to")
     wanted = parser.parse_args(arguments)
     wanted.folder.mkdir(exist_ok=True)
-    for held_out in (False, True):
-        path = write(wanted.folder, wanted.size, held_out, choose(wanted.size, held_out=held_out))
+    for twin in (wanted.only,) if wanted.only else TWINS:
+        path = wanted.folder / name(wanted.size, TWINS[twin])
+        _write_all(wanted.size, TWINS[twin], path)
         sys.stdout.write(f"{path}: {path.stat().st_size} bytes\n")
     return 0
+
+
+def _write_all(size: str, held_out: bool, path: Path) -> None:
+    """Writes a file. What it has so far is in another beside it, from which it goes on after an interruption."""
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    known = read(unfinished.read_bytes()) if unfinished.is_file() else []
+    choices: list[Choice] = []
+    for choice in choose(size, held_out=held_out, known=known):
+        choices.append(choice)
+        if len(choices) % _SAVED == 0 and len(choices) > len(known):
+            write(unfinished, choices)
+            sys.stderr.write(f"\r{path.name}: {len(choices)} of {PER_PRODUCT * SIZES[size]} goals")
+    write(path, choices)
+    unfinished.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

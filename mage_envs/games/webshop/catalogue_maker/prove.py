@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
-from mage_envs.games.webshop.goals import Goal
+from mage_envs.games.webshop.goals import UNLIMITED, Goal
 from mage_envs.games.webshop.products import Product, Standing
+from mage_envs.games.webshop.reward import options_matched
 from mage_envs.games.webshop.search.colours import normalize_colour
 from mage_envs.games.webshop.search.fuzzy import matches
 from mage_envs.games.webshop.shop import Shop
@@ -15,6 +17,11 @@ SEEN = 20
 """Results of the instruction's own query among which near misses count."""
 NEAR = 0.33
 """Reward from which on a product that falls short is a near miss."""
+_PRODUCTS, _PARTS = 1 << 12, 1 << 16
+"""Products, and parts of rewards, that a buyer remembers."""
+Search = Callable[[str], Sequence[int]]
+"""Catalogue positions of the hits for a query, best first."""
+_NOTHING = Goal("", "made", "", "", "", (), (), UNLIMITED, "", "", "", "")
 
 
 class Proof(NamedTuple):
@@ -29,7 +36,7 @@ class Proof(NamedTuple):
     query: str
     """The first scripted query that finds the target; empty where none does."""
     by_words: bool
-    """Whether that query has only words of the goal, not those of the target's title."""
+    """Whether that query has only words of the goal, and not all of the target's title or text."""
     near_misses: int
     """Products among the first `SEEN` results for the instruction with a reward from `NEAR` to below 1."""
     alternatives: int
@@ -62,8 +69,9 @@ class Summary(NamedTuple):
 
 
 def prove(shop: Shop, goals: Iterable[Goal]) -> Iterator[Proof]:
-    """The proof of each goal; about 3 ms each."""
-    return (proof_of(shop, goal) for goal in goals)
+    """The proof of each goal; about 2 ms each."""
+    buyer = Buyer(shop)
+    return (proof_of(shop, goal, buyer, shop.search) for goal in goals)
 
 
 def summary(proofs: Sequence[Proof]) -> Summary:
@@ -92,6 +100,66 @@ def best_reward(shop: Shop, product: Product, goal: Goal) -> float:
     return shop.score(product, goal, chosen).total
 
 
+class Buyer:
+    """Rewards as `best_reward` finds them, from parts that it remembers: goals of a family share nearly all of them."""
+
+    def __init__(self, shop: Shop) -> None:
+        self._shop = shop
+        self._product = lru_cache(_PRODUCTS)(shop.catalogue.product)
+        self._price = lru_cache(_PARTS)(lambda position: self._product(position).price(shop.seed))
+        self._texts = lru_cache(_PRODUCTS)(self._read)
+        self._has = lru_cache(_PARTS)(self._told)
+        self._factor = lru_cache(_PARTS)(self._related)
+        self._choices = lru_cache(_PARTS)(self._offered)
+
+    def reward(self, position: int, goal: Goal) -> float:
+        """The reward of buying the product at a position with those of its options that meet the goal best."""
+        met = sum(self._has(position, attribute) for attribute in goal.attributes)
+        met += self._matched(position, goal) + self._affords(position, goal)
+        return met / (len(goal.attributes) + len(goal.options) + 1) * self._like(position, goal)
+
+    def is_satisfied(self, position: int, goal: Goal) -> bool:
+        """Whether that reward is 1.0; found sooner than the reward."""
+        return (
+            self._affords(position, goal)
+            and all(self._has(position, attribute) for attribute in goal.attributes)
+            and self._matched(position, goal) == len(goal.options)
+            and self._like(position, goal) == 1.0
+        )
+
+    def _matched(self, position: int, goal: Goal) -> int:
+        chosen: dict[str, str] = {}
+        for wanted in goal.options:
+            for axis, value in self._choices(position, str(wanted)):
+                if axis not in chosen:
+                    chosen[axis] = value
+                    break
+        return options_matched(chosen.values(), goal.options)
+
+    def _affords(self, position: int, goal: Goal) -> bool:
+        return self._price(position) <= goal.price_upper
+
+    def _like(self, position: int, goal: Goal) -> float:
+        return self._factor(position, goal.query, goal.product_category, goal.title)
+
+    def _told(self, position: int, attribute: str) -> bool:
+        known = self._product(position).attributes
+        return any(matches(one, attribute) for one in known) or any(attribute in text for text in self._texts(position))
+
+    def _read(self, position: int) -> tuple[str, str, str]:
+        product = self._product(position)
+        return product.title.lower(), " ".join(product.bullets).lower(), product.description.lower()
+
+    def _related(self, position: int, query: str, product_category: str, title: str) -> float:
+        goal = _NOTHING._replace(attributes=("",), query=query, product_category=product_category, title=title)
+        return self._shop.score(self._product(position), goal, {}).r_type
+
+    def _offered(self, position: int, wanted: str) -> list[tuple[str, str]]:
+        """The value of each axis that the shop takes for the wanted one, where there is one."""
+        options = self._product(position).options.items()
+        return [(axis, found) for axis, values in options if (found := _meeting(values, wanted)) is not None]
+
+
 def _meeting(values: Sequence[str], wanted: str) -> str | None:
     """The value that the shop takes for the wanted one: itself, or one that matches it."""
     if wanted in values:
@@ -100,35 +168,34 @@ def _meeting(values: Sequence[str], wanted: str) -> str | None:
     return next((value for value in values if matches(normalize_colour(value), plain)), None)
 
 
-def proof_of(shop: Shop, goal: Goal) -> Proof:
-    """What a scripted buyer finds out about a goal."""
+def proof_of(shop: Shop, goal: Goal, buyer: Buyer, search: Search) -> Proof:
+    """What a scripted buyer finds out about a goal by a search that ranks as the shop's does."""
     target = shop.catalogue.find(goal.asin)
     if target is None:
         raise ValueError(f"Goal {goal.id!r} is for {goal.asin!r}, which the catalogue does not have.")
-    own = shop.search(goal.instruction)
+    own = search(goal.instruction)
     rank = own.index(target) + 1 if target in own else 0
     query, by_words, looked_at = goal.instruction if rank else "", rank > 0, dict.fromkeys(own)
     if not rank:
-        for words in _queries(goal):
-            results = shop.search(words)
+        product = shop.catalogue.product(target)
+        for words in (*_queries(goal), product.title, product.indexed_text()):
+            results = search(words)
             looked_at |= dict.fromkeys(results)
             if target in results:
-                query, by_words = words, words != goal.title
+                query, by_words = words, words not in (product.title, product.indexed_text())
                 break
-    rewards = {position: best_reward(shop, shop.catalogue.product(position), goal) for position in looked_at}
     return Proof(
         goal.id, goal.split, best_reward(shop, shop.catalogue.product(target), goal), rank, query, by_words,
-        sum(NEAR <= rewards[position] < 1.0 for position in own[:SEEN]),
-        sum(reward == 1.0 for position, reward in rewards.items() if position != target),
+        sum(NEAR <= buyer.reward(position, goal) < 1.0 for position in own[:SEEN]),
+        sum(buyer.is_satisfied(position, goal) for position in looked_at if position != target),
     )  # fmt: skip
 
 
 def _queries(goal: Goal) -> Iterator[str]:
-    """From what the instruction asks for, in the shop's words, to the target's title."""
+    """What the instruction asks for, in the shop's words."""
     wanted = [*goal.attributes, *map(str, goal.options)]
     yield " ".join([goal.query, *wanted])
     yield " ".join([goal.query, *goal.attributes])
     for word in wanted:
         yield f"{goal.query} {word}"
     yield goal.query
-    yield goal.title

@@ -6,7 +6,8 @@ import pytest
 
 from mage_envs.games.webshop.catalogue_maker import SPLITS
 from mage_envs.games.webshop.catalogue_maker.__main__ import main
-from mage_envs.games.webshop.catalogue_maker.prove import Proof, best_reward, prove, summary
+from mage_envs.games.webshop.catalogue_maker.prove import Buyer, Proof, best_reward, prove, summary
+from mage_envs.games.webshop.catalogue_maker.ranking import Ranking
 from mage_envs.games.webshop.session import Session
 from mage_envs.games.webshop.sources import shop_for
 from tests.games.webshop.maker.catalogues import catalogue
@@ -123,8 +124,35 @@ def test_a_goal_that_nobody_finds_does_not_hold():
     assert not Proof("x", "train", 0.75, 1, "shoes", True, 9, 0).holds
 
 
-def test_the_command_tells_of_each_split(capsys):
+def test_a_buyer_remembers_what_is_true(shop):
+    """Targets, their results, and products of another kind; goals that nobody meets, too."""
+    buyer = Buyer(shop)
+    rewards = set()
+    for goal in islice(shop.goals("train"), 0, None, 40):
+        for wanted in (goal, goal._replace(price_upper=5.0), goal._replace(options=("xyzzy", *goal.options))):
+            for position in {*shop.search(goal.instruction)[::5], shop.catalogue.find(goal.asin), 7}:
+                reward = best_reward(shop, shop.catalogue.product(position), wanted)
+                assert buyer.reward(position, wanted) == reward
+                assert buyer.is_satisfied(position, wanted) == (reward == 1.0)
+                rewards.add(reward)
+    assert len(rewards) > 10
+
+
+def test_the_command_proves_all_and_tells_of_each_split(capsys):
     assert main(["--size", "tiny", "--goals", "5"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == list(SPLITS)
-    assert all("100.0%" in line for line in lines[1:])
+    assert all(line.startswith("all 200 goals proven, all products found in ") for line in lines[:2])
+    assert [line.split()[0] for line in lines[3:]] == list(SPLITS)
+    assert all("100.0%" in line for line in lines[3:])
+
+
+def test_the_command_fails_where_a_goal_is_not_proven(capsys, monkeypatch):
+    monkeypatch.setattr(Ranking, "search_rare", lambda self, query, k: ())
+    assert main(["--size", "tiny"]) == 1
+    assert "not proven: Product " in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_all_goals_of_the_large_catalogues_are_proven(capsys):
+    assert main(["--size", "large", "--goals", "50"]) == 0
+    assert capsys.readouterr().out.count("all 200000 goals proven") == 2

@@ -1,0 +1,60 @@
+"""The fast search of the catalogue maker against the search engine itself."""
+
+from itertools import islice
+
+import pytest
+
+from mage_envs.games.webshop.catalogue_maker import ranking
+from mage_envs.games.webshop.catalogue_maker.ranking import Ranking
+from mage_envs.games.webshop.search.index import Index
+from mage_envs.games.webshop.sources import shop_for
+
+
+@pytest.fixture(scope="module")
+def shop():
+    return shop_for("train", "small", None, None, 0)
+
+
+@pytest.fixture(scope="module")
+def index(shop):
+    return Index.open(shop.catalogue.folder / "index")
+
+
+@pytest.fixture(scope="module")
+def queries(shop):
+    """Instructions, whole texts, titles, words alone, words that repeat, and words that nobody has."""
+    products = [shop.catalogue.product(position) for position in range(0, 1000, 40)]
+    found = [goal.instruction for goal in islice(shop.goals("train"), 0, None, 10)]
+    for product in products:
+        words = product.title.lower().split()
+        found += [product.indexed_text(), product.title, words[0], f"{words[0]} {words[0]} {words[-1]}"]
+    return [*found, "size color pack", "xyzzy", "the of and", "", "red xyzzy", f"{found[0]} " * 900]
+
+
+@pytest.mark.parametrize("k", [1, 10, 50, 2000])
+def test_it_finds_what_the_engine_finds(index, queries, k):
+    ranks = Ranking(index)
+    for query in queries:
+        wanted = index.search(query, k)
+        assert ranks.search(query, k) == wanted, query[:80]
+        assert ranks.search_rare(query, k) == wanted, query[:80]
+
+
+def test_equal_documents_are_ranked_by_id():
+    texts = ("red red shoe lace", "red shoe", "red shoe")
+    index = Index.build([(f"{number * 37 % 100:03}", texts[number % 3]) for number in range(100)])
+    ranks = Ranking(index)
+    for query in ("red", "shoe red", "lace", "lace shoe red"):
+        assert ranks.search(query, 50) == ranks.search_rare(query, 50) == index.search(query, 50)
+
+
+def test_few_rows_are_enough(index, queries, monkeypatch):
+    monkeypatch.setattr(ranking, "_KEPT_ROWS", 0)
+    ranks = Ranking(index)
+    assert all(ranks.search(query, 50) == index.search(query, 50) for query in queries[::9])
+
+
+def test_the_spread_of_a_word(index):
+    ranks = Ranking(index)
+    assert ranks.spread("red") == len(index.search("red", 1000)) > 10
+    assert ranks.spread("xyzzy") == ranks.spread("the") == 0

@@ -1,5 +1,6 @@
 """Whole training runs with a tiny model: loop, resume, LoRA, evaluation, failures, vLLM's calls."""
 
+import gc
 import inspect
 import os
 import subprocess
@@ -254,6 +255,29 @@ def test_slow_environments_play_in_threads(model_path: str, tmp_path: Path) -> N
         )  # fmt: skip
         trainer.train()
     assert [t.steps for t in plain] == [t.steps for t in threaded]
+
+
+def test_garbage_is_collected_rarely_in_training_alone(model_path: str, tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def stop(*_: Any) -> None:
+        seen.append(gc.get_threshold()[0])
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    before = gc.get_threshold()
+    with pytest.raises(KeyboardInterrupt):
+        make_trainer(model_path, tmp_path, on_rollout_end=stop).train()
+    assert seen == [100_000, 100_000]
+    assert gc.get_threshold() == before
+    seen.clear()
+    gc.set_threshold(0, *before[1:])
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            make_trainer(model_path, tmp_path, on_rollout_end=stop).train()
+    finally:
+        gc.set_threshold(*before)
+    assert seen == [0, 0]  # who switched it off finds it off
 
 
 def test_the_supported_range_of_trl_is_named() -> None:

@@ -21,7 +21,8 @@ def test_a_tiny_run(tmp_path, capsys):
     assert all(line["value"] >= 0 for line in told)
     out = capsys.readouterr().out.splitlines()
     assert len(out) == len(told)
-    assert out[0].startswith(" built in  first step from a cold start (size 'tiny')")
+    assert out[0].startswith(" built in  first step, size 'tiny' generated for it")
+    assert out[1].startswith(" built in  first step, size 'tiny' there")
 
 
 def test_the_generated_files_have_the_official_form(tmp_path):

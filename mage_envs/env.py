@@ -9,9 +9,9 @@ import gymnasium as gym
 import numpy as np
 
 from mage_envs.core import HandResult, IllegalAction, Policy, RemembersMetaEpisode, SeesResults, TextGame, Turn
-from mage_envs.games.table import TableGame, most_turns
+from mage_envs.games.table import TableGame
 from mage_envs.parser import INVALID
-from mage_envs.randomness import FEW, FURTHER_OPPONENTS, GAME, OPPONENT, SharedStream, Streams, Uniforms
+from mage_envs.randomness import FURTHER_OPPONENTS, GAME, OPPONENT, SharedStream, Streams, Uniforms
 from mage_envs.rendering import FPS, Screen
 from mage_envs.replies import Replies
 from mage_envs.spaces import FreeText
@@ -80,9 +80,9 @@ class TextGameEnv(gym.Env[str, str]):
 
     # What every turn touches lies together in the object (see MetaEpisode).
     __slots__ = (
-        "_alternates", "_deal_episode", "_episode", "_few_draws", "_first_seat", "_one_root", "_replies",
-        "_streams", "_table_game", "_turns", "_uniform", "carried", "forfeits", "game",
-        "hand_result", "hands", "hands_per_episode", "max_turns", "on_result", "over", "seat", "seated", "timed_out",
+        "_alternates", "_deal_episode", "_episode", "_first_seat", "_one_root", "_replies", "_streams", "_table_game",
+        "_turns", "_uniform", "carried", "forfeits", "game", "hand_result", "hands", "hands_per_episode", "max_turns",
+        "on_result", "over", "seat", "seated", "timed_out",
     )  # fmt: skip
 
     def __init__(
@@ -130,7 +130,6 @@ class TextGameEnv(gym.Env[str, str]):
         roots = self._table_game.all_roots() if self._table_game is not None else ()
         self._one_root = roots[0] if len(roots) == 1 else None
         self._can_tabulate = bool(roots) and not game.perfect_information
-        self._few_draws = self._can_tabulate and most_turns(roots) <= FEW
         rules = type(game)
         self._tells_metrics = rules.metrics is not TextGame.metrics
         self._tells_task = rules.task_id is not TextGame.task_id
@@ -191,7 +190,7 @@ class TextGameEnv(gym.Env[str, str]):
             root = self._one_root or table_game.root_at(streams.first(GAME, self._deal_episode, hand))
             if self._replies is not None:
                 if self.seated.draws:
-                    self._uniform = streams.uniforms(OPPONENT, self._episode, hand, self._few_draws)
+                    self._uniform = streams.uniforms(OPPONENT, self._episode, hand)
                 table_game.node = root
                 if root.player != seat:
                     self._advance()

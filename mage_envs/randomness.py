@@ -66,8 +66,8 @@ class Streams(Protocol):
 
     def stream(self, role: int, episode: int, hand: int) -> np.random.Generator: ...
 
-    def uniforms(self, role: int, episode: int, hand: int, few: bool = False) -> Callable[[], float]:
-        """The `random` of that stream, for who needs nothing else of it; `few`: never more than `FEW` values."""
+    def uniforms(self, role: int, episode: int, hand: int) -> Callable[[], float]:
+        """The `random` of that stream, for who needs nothing else of it."""
         ...
 
     def first(self, role: int, episode: int, hand: int) -> float:
@@ -120,9 +120,9 @@ class KeyedStreams:
         generator.bit_generator.state = _initial_state(self.seed, role, episode, hand)
         return generator
 
-    def uniforms(self, role: int, episode: int, hand: int, few: bool = False) -> Callable[[], float]:
+    def uniforms(self, role: int, episode: int, hand: int) -> Callable[[], float]:
         values = self.values(role, episode, hand)
-        return iter(values).__next__ if few else chain(values, _Rest(self.seed, (role, episode, hand))).__next__
+        return chain(values, _Rest(self.seed, (role, episode, hand))).__next__
 
     def first(self, role: int, episode: int, hand: int) -> float:
         return self.values(role, episode, hand)[0]
@@ -148,7 +148,7 @@ class SharedStream:
     def stream(self, role: int, episode: int, hand: int) -> np.random.Generator:
         return self.generator
 
-    def uniforms(self, role: int, episode: int, hand: int, few: bool = False) -> Callable[[], float]:
+    def uniforms(self, role: int, episode: int, hand: int) -> Callable[[], float]:
         return self.generator.random
 
     def first(self, role: int, episode: int, hand: int) -> float:

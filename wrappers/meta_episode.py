@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -20,6 +20,9 @@ from mage_envs.styles import as_style
 from wrappers.memory import MemoryStrategy, MemoryView, as_memory
 from wrappers.protocol import Protocol, as_protocol
 from wrappers.results import Asked, EpisodeResult, Outcome, result_of
+
+if TYPE_CHECKING:
+    from wrappers.walk import TableWalk
 
 CONTEXTS = ("rebuilt", "conversation")
 """`rebuilt`: every call is one fresh user message; `conversation`: turns are appended to one chat."""
@@ -114,7 +117,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.shown = ""
         """The raw text of that turn, the results of hands that ended with the last answer first."""
         self.over = True
-        self.walk: Any = None
+        self.walk: MetaEpisode | TableWalk | None = None
         """The rollout loop's way to drive this environment (`wrappers.walk`), once it has one."""
         self._paid = 0.0
 
@@ -160,7 +163,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """What `begin` draws: the random streams, the seat of the first hand and who is seated."""
         env, streams = self.game_env, KeyedStreams(seed)
         name, seat = env.read_options(options)
-        draws = Uniforms(streams.uniforms(POOL, 0, 0, few=True))
+        draws = Uniforms(streams.uniforms(POOL, 0, 0))
         drawn_seat = env.draw_seat(draws)
         seated = env.opponents.draw(draws) if name is None else env.opponents.named(name)
         return streams, drawn_seat if seat is None else seat, seated

@@ -338,5 +338,4 @@ def fastest(env: MetaEpisode) -> MetaEpisode | TableWalk:
     """What a rollout drives `env` by; one walk for each environment."""
     if env.walk is None:
         env.walk = TableWalk(env) if TableWalk.suits(env) else env
-    driver: MetaEpisode | TableWalk = env.walk
-    return driver
+    return env.walk

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 from mage_envs.games.webshop.goals import Goal
@@ -73,15 +73,18 @@ def _type_factor(related: bool, title_score: float) -> float:
 
 def _attributes_met(product: Product, wanted: Iterable[str]) -> int:
     """Attributes close to a hidden one of the product, or literally in its lower-cased text."""
-    texts: tuple[str, ...] = ()
-    met = 0
-    for attribute in wanted:
-        if any(matches(known, attribute) for known in product.attributes):
-            met += 1
-            continue
-        texts = texts or (product.title.lower(), " ".join(product.bullets).lower(), product.description.lower())
-        met += any(attribute in text for text in texts)
-    return met
+    texts = cache(partial(lower_texts, product))
+    return sum(attribute_met(product, attribute, texts) for attribute in wanted)
+
+
+def attribute_met(product: Product, wanted: str, texts: Callable[[], Sequence[str]]) -> bool:
+    """Whether the product has an attribute; its lower-cased `texts` are read only where no hidden one is close."""
+    return any(matches(known, wanted) for known in product.attributes) or any(wanted in text for text in texts())
+
+
+def lower_texts(product: Product) -> tuple[str, str, str]:
+    """The texts of a product in which an attribute may be told."""
+    return product.title.lower(), " ".join(product.bullets).lower(), product.description.lower()
 
 
 def options_matched(chosen: Iterable[str], wanted: Iterable[Any]) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from mage_envs.games.webshop.goals import UNLIMITED, Goal
 from mage_envs.games.webshop.products import Product, Standing
-from mage_envs.games.webshop.reward import options_matched
+from mage_envs.games.webshop.reward import attribute_met, lower_texts, options_matched
 from mage_envs.games.webshop.search.colours import normalize_colour
 from mage_envs.games.webshop.search.fuzzy import matches
 from mage_envs.games.webshop.shop import Shop
@@ -143,12 +143,10 @@ class Buyer:
         return self._factor(position, goal.query, goal.product_category, goal.title)
 
     def _told(self, position: int, attribute: str) -> bool:
-        known = self._product(position).attributes
-        return any(matches(one, attribute) for one in known) or any(attribute in text for text in self._texts(position))
+        return attribute_met(self._product(position), attribute, partial(self._texts, position))
 
     def _read(self, position: int) -> tuple[str, str, str]:
-        product = self._product(position)
-        return product.title.lower(), " ".join(product.bullets).lower(), product.description.lower()
+        return lower_texts(self._product(position))
 
     def _related(self, position: int, query: str, product_category: str, title: str) -> float:
         goal = _NOTHING._replace(attributes=("",), query=query, product_category=product_category, title=title)

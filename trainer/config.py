@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 import torch
 from trl.trainer.grpo_config import GRPOConfig
 
+from mage_envs.json_options import read_object
 from opponents import CURVES
 from trainer.advantages import CreditConfig
 from wrappers import Protocol
@@ -287,10 +287,4 @@ def _from_json(name: str, value: Any, names: bool = False) -> Any:
         return value
     if names and not value.lstrip().startswith("{"):
         return value
-    try:
-        parsed = json.loads(value)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{name} is not valid JSON ({error}); write it as '{{\"key\": value}}'.") from error
-    if not isinstance(parsed, dict):
-        raise ValueError(f"{name} must be a JSON object, not {type(parsed).__name__}.")
-    return parsed
+    return read_object(name, value)

@@ -181,7 +181,7 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     ((*DRY, "--backend", "x"), "choose one of: trl, cached, vllm_stream"),
     ((*DRY, "--backend", "cached", "--use_vllm", "true"), "set use_vllm=False"),
     ((*DRY, "--credit", "reward"), 'use advantage="member_mean" or credit="episode"'),
-    ((*DRY, "--env_kwargs", "{oops"), "env_kwargs is not valid JSON"),
+    ((*DRY, "--env_kwargs", "{oops"), "env_kwargs is not JSON"),
     ((*DRY, "--env_kwargs", '{"max_turn": 6}'), "unexpected keyword argument 'max_turn'"),
     ((*DRY, "--protocol", "papr"), "choose one of: adaptive, paper"),
     ((*DRY, "--memory", "x"), "choose one of: reflection, history, both, none"),

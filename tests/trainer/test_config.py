@@ -91,7 +91,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"constrained": True, "use_vllm": True}, "use backend="),
     ({"env_timeout": 3.0}, "env_workers"),
     ({"failure_threshold": 2.0}, "use 0 to 1"),
-    ({"env_kwargs": "{oops"}, "not valid JSON"),
+    ({"env_kwargs": "{oops"}, "env_kwargs is not JSON"),
     ({"env_kwargs": "[1]"}, "must be a JSON object"),
     ({"log_completions": True}, "on_rollout_end"),
 ]

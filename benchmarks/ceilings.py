@@ -87,9 +87,7 @@ def opponent_table(game: TextGame) -> list[str]:
     return [f"{title}; what the opponent itself concedes to two best responses ({spent})", *aligned(columns, rows)]
 
 
-def pool_table(
-    game: TextGame, pools: Sequence[tuple[str, OpponentPool]], bayes: tuple[int, int] | None
-) -> list[str]:  # fmt: skip
+def pool_table(game: TextGame, pools: Sequence[tuple[str, OpponentPool]], bayes: tuple[int, int] | None) -> list[str]:
     """Per pool: the best that is blind, Bayes-optimal over some episodes, and that knows the opponent."""
     episodes, hands = bayes or (0, 0)
     columns = ["pool", "blind", *(f"Bayes {k}" for k in range(1, episodes + 1))]

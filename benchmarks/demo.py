@@ -49,9 +49,14 @@ class DemoSettings:
     def play(self) -> PlaySettings:
         """How the model is asked, in training and afterwards."""
         kwargs = {
-            "memory": "reflection" if self.reflect else "history", "context": "conversation", "style": "kuhn-words",
-            "hands_per_episode": self.hands, "on_invalid": "forfeit", "reveal": "always", "length_penalty": 0.0,
-        }  # fmt: skip
+            "memory": "reflection" if self.reflect else "history",
+            "context": "conversation",
+            "style": "kuhn-words",
+            "hands_per_episode": self.hands,
+            "on_invalid": "forfeit",
+            "reveal": "always",
+            "length_penalty": 0.0,
+        }
         return PlaySettings(ENV_ID, kwargs, max_new_tokens=REMARK_WORDS if self.reflect else 1, constrained=True)
 
 
@@ -72,22 +77,51 @@ def make_trainer(settings: DemoSettings, folder: Path, on_rollout: Callable[...,
     tokenizer = tiny_tokenizer(VOCABULARY)
     start = save_tiny(folder / "start", tiny_model(len(tokenizer), seed=settings.seed), tokenizer)
     config = MAGEConfig(
-        output_dir=str(folder), seed=settings.seed, env_id=ENV_ID, opponents=TRAINING_POOL, prompt_style="kuhn-words",
-        memory=play.env_kwargs["memory"], context="conversation", groups_per_rollout=settings.groups,
-        num_generations=8, max_rollouts=settings.rollouts, updates_per_rollout="4", backend="cached",
-        max_completion_length=play.max_new_tokens, constrained=True, reuse_sampling_logprobs=True,
-        advantage="member_mean", advantage_norm="mean_std", credit="reward", gamma_step=0.95, gamma_episode=0.6,
-        learning_rate=1e-3, adam_beta2=0.98, lr_scheduler_type="warmup_stable_decay",
+        output_dir=str(folder),
+        seed=settings.seed,
+        env_id=ENV_ID,
+        opponents=TRAINING_POOL,
+        prompt_style="kuhn-words",
+        memory=play.env_kwargs["memory"],
+        context="conversation",
+        groups_per_rollout=settings.groups,
+        num_generations=8,
+        max_rollouts=settings.rollouts,
+        updates_per_rollout="4",
+        backend="cached",
+        max_completion_length=play.max_new_tokens,
+        constrained=True,
+        reuse_sampling_logprobs=True,
+        advantage="member_mean",
+        advantage_norm="mean_std",
+        credit="reward",
+        gamma_step=0.95,
+        gamma_episode=0.6,
+        learning_rate=1e-3,
+        adam_beta2=0.98,
+        lr_scheduler_type="warmup_stable_decay",
         lr_scheduler_kwargs={"num_decay_steps": 2 * settings.rollouts, "min_lr_ratio": 0.05, "decay_type": "linear"},
-        uniform_legal_coef=0.06, uniform_legal_coef_end=0.006, entropy_coef=0.0, beta=0.0, use_cpu=True,
-        max_tokens_per_microbatch=8192, report_to="none", disable_tqdm=True, logging_strategy="no",
-        save_strategy="steps", save_steps=40, save_total_limit=1,
-    )  # fmt: skip
+        uniform_legal_coef=0.06,
+        uniform_legal_coef_end=0.006,
+        entropy_coef=0.0,
+        beta=0.0,
+        use_cpu=True,
+        max_tokens_per_microbatch=8192,
+        report_to="none",
+        disable_tqdm=True,
+        logging_strategy="no",
+        save_strategy="steps",
+        save_steps=40,
+        save_total_limit=1,
+    )
 
     return MAGETrainer(
-        start, config, lambda: gym.make(ENV_ID, disable_env_checker=True, opponent=TRAINING_POOL, **play.env_kwargs),
-        weights_of(TRAINING_POOL), on_rollout_end=on_rollout,
-    )  # fmt: skip
+        start,
+        config,
+        lambda: gym.make(ENV_ID, disable_env_checker=True, opponent=TRAINING_POOL, **play.env_kwargs),
+        weights_of(TRAINING_POOL),
+        on_rollout_end=on_rollout,
+    )
 
 
 class Curve:
@@ -178,8 +212,9 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> 
         for i in range(len(curve))
     ]
     controls = [
-        replace(result.other_memory, opponent="another's memory"), replace(result.no_memory, opponent="no memory")
-    ]  # fmt: skip
+        replace(result.other_memory, opponent="another's memory"),
+        replace(result.no_memory, opponent="no memory"),
+    ]
     adaptation_figure(out / "adaptation.png", result.training, smoothed, controls)
     shutil.rmtree(out / "training")
     log(f"trained in {trained:.0f} s, evaluated in {time.monotonic() - started - trained:.0f} s", True)

@@ -35,9 +35,12 @@ class DemoResult:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {
-            "training": self.training.to_json(), "held_out": self.held_out.to_json(),
-            "other_memory": asdict(self.other_memory), "no_memory": asdict(self.no_memory), "seed": self.seed,
-        }  # fmt: skip
+            "training": self.training.to_json(),
+            "held_out": self.held_out.to_json(),
+            "other_memory": asdict(self.other_memory),
+            "no_memory": asdict(self.no_memory),
+            "seed": self.seed,
+        }
 
 
 def evaluate_demo(folder: Path, rows: int, seed: int, on_step: Callable[[str, bool], None]) -> DemoResult:
@@ -65,7 +68,7 @@ def evaluate_demo(folder: Path, rows: int, seed: int, on_step: Callable[[str, bo
         other_memory=play("with another opponent's memory", pairs, max(rows // 3, 1)).overall,
         no_memory=play("without memory", TRAINING, max(rows // 2, 1), memory="none").overall,
         seed=seed,
-    )  # fmt: skip
+    )
 
 
 def _cell(estimate: Estimate | None) -> str:

@@ -157,7 +157,7 @@ def run(arguments: argparse.Namespace) -> None:
     progress = Progress(sys.stderr, agent.name)
     trajectories = evaluate(
         agent, tasks, env_kwargs, batch=arguments.batch, workers=arguments.workers, on_step=progress
-    )  # fmt: skip
+    )
     game = game_of(tasks[0].env_id, env_kwargs)
     hashed = f"{name}, {len(tasks)} meta-episodes, sha256 {fingerprint(tasks, fixed)[:12]}"
     summary = summarise(trajectories, game, weights=weights, agent=agent.name, panel=hashed)

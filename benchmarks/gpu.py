@@ -94,11 +94,17 @@ def random_model(size: Size, seed: int = 0) -> Qwen3ForCausalLM:
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     config = Qwen3Config(
-        vocab_size=size.vocab, hidden_size=size.hidden, num_hidden_layers=size.layers,
-        num_attention_heads=size.heads, num_key_value_heads=size.kv_heads, head_dim=size.head_dim,
-        intermediate_size=size.intermediate, max_position_embeddings=32_768, tie_word_embeddings=True,
+        vocab_size=size.vocab,
+        hidden_size=size.hidden,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        num_key_value_heads=size.kv_heads,
+        head_dim=size.head_dim,
+        intermediate_size=size.intermediate,
+        max_position_embeddings=32_768,
+        tie_word_embeddings=True,
         attention_dropout=0.0,
-    )  # fmt: skip
+    )
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         model: Qwen3ForCausalLM = Qwen3ForCausalLM(config)  # type: ignore[no-untyped-call]
@@ -203,15 +209,25 @@ def train_updates(size: Size, device: torch.device, budget: int, load: Load, fol
     sampling = [count / log["time/generate"] for count, log in zip(meter.sampled, logs, strict=True)]
     updating = [log["tokens/forwarded"] / spent for spent, log in zip(meter.seconds, logs, strict=True)]
     return Cost(
-        budget, len(updating), statistics.median(sampling), statistics.median(updating), meter.peak, meter.resting,
+        budget,
+        len(updating),
+        statistics.median(sampling),
+        statistics.median(updating),
+        meter.peak,
+        meter.resting,
         tuple(log["loss"] for log in logs),
-    )  # fmt: skip
+    )
 
 
 def make_trainer(
-    size: Size, device: torch.device, budget: int, load: Load, folder: Path,
-    on_rollout_end: Callable[..., None], callback: Any,
-) -> MAGETrainer:  # fmt: skip
+    size: Size,
+    device: torch.device,
+    budget: int,
+    load: Load,
+    folder: Path,
+    on_rollout_end: Callable[..., None],
+    callback: Any,
+) -> MAGETrainer:
     """The trainer of a run: prose prompts, reflections, fresh prompts, TRL's own generation; one update a rollout."""
     from trainer import MAGEConfig, MAGETrainer
     from trainer.setup import env_maker, pool_weights
@@ -221,19 +237,36 @@ def make_trainer(
     if len(tokenizer) > size.vocab:
         raise ValueError(f"The byte tokenizer has {len(tokenizer)} ids, the model only {size.vocab}; raise vocab.")
     config = MAGEConfig(
-        output_dir=str(folder), env_kwargs={"on_invalid": "forfeit"}, opponents="pool:kuhn/demo",
-        groups_per_rollout=load.groups, num_generations=load.members, max_rollouts=UPDATES, updates_per_rollout="1",
-        max_completion_length=load.reply_tokens, max_tokens_per_microbatch=budget, learning_rate=1e-6, beta=0.0,
-        entropy_coef=0.001, report_to="none", save_strategy="no", disable_tqdm=True, use_cpu=device.type == "cpu",
-    )  # fmt: skip
+        output_dir=str(folder),
+        env_kwargs={"on_invalid": "forfeit"},
+        opponents="pool:kuhn/demo",
+        groups_per_rollout=load.groups,
+        num_generations=load.members,
+        max_rollouts=UPDATES,
+        updates_per_rollout="1",
+        max_completion_length=load.reply_tokens,
+        max_tokens_per_microbatch=budget,
+        learning_rate=1e-6,
+        beta=0.0,
+        entropy_coef=0.001,
+        report_to="none",
+        save_strategy="no",
+        disable_tqdm=True,
+        use_cpu=device.type == "cpu",
+    )
     model = random_model(size)
     for part in (model.config, model.generation_config):
         if part is not None:
             part.pad_token_id, part.eos_token_id = tokenizer.pad_token_id, tokenizer.eos_token_id
     return MAGETrainer(
-        model, config, env_maker(config), pool_weights(config), processing_class=tokenizer,
-        on_rollout_end=on_rollout_end, callbacks=[callback],
-    )  # fmt: skip
+        model,
+        config,
+        env_maker(config),
+        pool_weights(config),
+        processing_class=tokenizer,
+        on_rollout_end=on_rollout_end,
+        callbacks=[callback],
+    )
 
 
 def train_under(budgets: Sequence[int], size: Size, device: torch.device, load: Load) -> list[Cost]:
@@ -256,16 +289,23 @@ def train_under(budgets: Sequence[int], size: Size, device: torch.device, load: 
 def table(machine: str, precisions: Sequence[Precision], costs: Sequence[Cost]) -> str:
     """Both tables, in Markdown."""
     lines = [
-        f"# GPU: {machine}", "", "Model of 0.6B size (Qwen3), random weights. By `python -m benchmarks.gpu`.", "",
-        "Log-probabilities against float32, in nats per token, same weights and rows:", "",
-        "| | tokens | mean difference | largest |", "|---|---|---|---|",
-    ]  # fmt: skip
+        f"# GPU: {machine}",
+        "",
+        "Model of 0.6B size (Qwen3), random weights. By `python -m benchmarks.gpu`.",
+        "",
+        "Log-probabilities against float32, in nats per token, same weights and rows:",
+        "",
+        "| | tokens | mean difference | largest |",
+        "|---|---|---|---|",
+    ]
     lines += [f"| {p.name} | {p.tokens} | {p.mean:.5f} | {p.largest:.5f} |" for p in precisions]
     lines += [
-        "", f"{UPDATES} rollouts on Kuhn Poker, one update each (peak: of the update; resting: weights, optimiser):",
-        "", "| tokens per micro-batch | updates | peak GiB | resting GiB | generated tokens/s | updated tokens/s |",
+        "",
+        f"{UPDATES} rollouts on Kuhn Poker, one update each (peak: of the update; resting: weights, optimiser):",
+        "",
+        "| tokens per micro-batch | updates | peak GiB | resting GiB | generated tokens/s | updated tokens/s |",
         "|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    ]
     lines += [
         f"| {c.budget} | {c.updates} | {c.peak_bytes / 2**30:.2f} | {c.resting_bytes / 2**30:.2f} "
         f"| {c.generation_rate:,.0f} | {c.update_rate:,.0f} |"

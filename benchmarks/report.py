@@ -242,9 +242,14 @@ def _opponent_panel(axis: Any, row: Row, summary: Summary, controls: Sequence[Ro
     for number, control in enumerate(controls):
         means = [m.estimate.mean for m in _measures(control, summary)]
         axis.plot(
-            episodes[: len(means)], means, color=("#8a5fb0", "#3f8f5f")[number % 2], marker="x", markersize=5,
-            linewidth=1.2, label=control.opponent,
-        )  # fmt: skip
+            episodes[: len(means)],
+            means,
+            color=("#8a5fb0", "#3f8f5f")[number % 2],
+            marker="x",
+            markersize=5,
+            linewidth=1.2,
+            label=control.opponent,
+        )
     estimates = [m.estimate for m in measures]
     low = [e.mean if e.low is None else e.low for e in estimates]
     high = [e.mean if e.high is None else e.high for e in estimates]

@@ -173,10 +173,15 @@ def _read_row(data: Mapping[str, Any]) -> Row:
         EpisodeScore(measure(e["returns"]), measure(e["success"]), e["draws"], e["timeouts"], e.get("metrics", {}))
         for e in data["episodes"]
     )
-    return Row(**{
-        **data, "episodes": episodes, "gain": read(data["gain"]), "success_gain": read(data["success_gain"]),
-        "pass_at": tuple(Estimate(**part) for part in data["pass_at"]),
-    })  # fmt: skip
+    return Row(
+        **{
+            **data,
+            "episodes": episodes,
+            "gain": read(data["gain"]),
+            "success_gain": read(data["success_gain"]),
+            "pass_at": tuple(Estimate(**part) for part in data["pass_at"]),
+        }
+    )
 
 
 def headline(game: TextGame) -> Objective:
@@ -222,9 +227,13 @@ def summarise(
 
 
 def _row(
-    name: str, weight: float, trajectories: Sequence[Trajectory], weights: Mapping[str, float], objective: Objective,
+    name: str,
+    weight: float,
+    trajectories: Sequence[Trajectory],
+    weights: Mapping[str, float],
+    objective: Objective,
     exact: _ExactValues,
-) -> Row:  # fmt: skip
+) -> Row:
     kept = [t for t in trajectories if t.failure is None]
     steps = [step for t in kept for step in t.steps]
     planned = max(t.num_episodes for t in trajectories)
@@ -239,11 +248,16 @@ def _row(
 
     passed = [[float(any(e.success for e in t.episodes[:k])) for t in kept] for k in range(1, planned + 1)]
     return Row(
-        opponent=name, weight=weight, meta_episodes=len(kept), failures=len(trajectories) - len(kept),
-        invalid=sum(step.invalid_reason is not None for step in steps) / max(len(steps), 1), episodes=tuple(episodes),
-        gain=gain(per_hand), success_gain=gain(lambda e: float(e.success)),
+        opponent=name,
+        weight=weight,
+        meta_episodes=len(kept),
+        failures=len(trajectories) - len(kept),
+        invalid=sum(step.invalid_reason is not None for step in steps) / max(len(steps), 1),
+        episodes=tuple(episodes),
+        gain=gain(per_hand),
+        success_gain=gain(lambda e: float(e.success)),
         pass_at=tuple(_mean(kept, values, weights, proportion=True) for values in passed) if kept else (),
-    )  # fmt: skip
+    )
 
 
 def label(trajectory: Trajectory) -> str:

@@ -26,7 +26,7 @@ EVALUATION = 1000
 
 def panel(
     env_id: str, opponents: Sequence[str | None], rows_per_cell: int, seed: int, players: int | None = None
-) -> tuple[Task, ...]:  # fmt: skip
+) -> tuple[Task, ...]:
     """`rows_per_cell` tasks for each opponent and each seat of the first hand.
 
     All cells have the same seeds, hence the same deals: each is played from every seat and against every opponent.
@@ -104,10 +104,12 @@ _SOKOBAN = "mage/Sokoban-Meta-v0"
 _ALFWORLD = "mage/ALFWorld-Meta-v0"
 _WEBSHOP = "mage/WebShop-Meta-v0"
 _WEBSHOP_SPLITS = {
-    "val": "families of products that training never shows", "test": "further such families",
-    "ood_type": "kinds of product that training never shows", "ood_phrase": "sentences that training never uses",
+    "val": "families of products that training never shows",
+    "test": "further such families",
+    "ood_type": "kinds of product that training never shows",
+    "ood_phrase": "sentences that training never uses",
     "ood_catalogue": "another catalogue",
-}  # fmt: skip
+}
 _HELD_OUT = ("kuhn/rock", "kuhn/maniac", "kuhn/caller", "kuhn/bluffer", "uniform", "cfr")
 
 PANELS: Mapping[str, Panel] = {
@@ -130,22 +132,36 @@ PANELS: Mapping[str, Panel] = {
     "sokoban-eval-1box": Panel(_SOKOBAN, {}, 128, 9, "1 box: out of distribution", {"boxes": 1}),
     "sokoban-eval-3box": Panel(_SOKOBAN, {}, 128, 10, "3 boxes: out of distribution", {"boxes": 3}),
     "alfworld-eval-in": Panel(
-        _ALFWORLD, {}, 144, 11,
+        _ALFWORLD,
+        {},
+        144,
+        11,
         "every generated in-distribution game; 0 of 144 have a known plan longer than 10 commands",
-        {"split": "eval_in_distribution"}, task_ids("eval_in_distribution", "official-like"),
+        {"split": "eval_in_distribution"},
+        task_ids("eval_in_distribution", "official-like"),
     ),
     "alfworld-eval-out": Panel(
-        _ALFWORLD, {}, 144, 12,
+        _ALFWORLD,
+        {},
+        144,
+        12,
         "every generated out-of-distribution game; 0 of 144 have a known plan longer than 10 commands",
-        {"split": "eval_out_of_distribution"}, task_ids("eval_out_of_distribution", "official-like"),
+        {"split": "eval_out_of_distribution"},
+        task_ids("eval_out_of_distribution", "official-like"),
     ),
     **{
         f"webshop-{split.replace('_', '-')}": Panel(
-            _WEBSHOP, {}, 128, seed, about, {"split": split}, tuple(goal_ids(split, 128)),
+            _WEBSHOP,
+            {},
+            128,
+            seed,
+            about,
+            {"split": split},
+            tuple(goal_ids(split, 128)),
         )
         for seed, (split, about) in enumerate(_WEBSHOP_SPLITS.items(), start=13)
     },
-}  # fmt: skip
+}
 """The panels of the demo's and the paper's tables, by name."""
 
 

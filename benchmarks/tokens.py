@@ -98,11 +98,12 @@ def rollout_counts(trajectories: Sequence[Trajectory], updates: int, max_tokens:
     merged = row_lengths(trajectories, merge=True)
     unmerged = row_lengths(trajectories, merge=False)
     return TokenCounts(
-        updates, sum(merged),
+        updates,
+        sum(merged),
         sum(forwarded(part, max_tokens) for part in into_updates(merged, updates)),
         sum(forwarded(part, max_tokens) for part in into_updates(unmerged, updates)),
         trl_forwarded(calls_of(trajectories)),
-    )  # fmt: skip
+    )
 
 
 def paper_calls(count: int = PAPER_CALLS, seed: int = 0) -> list[Call]:

@@ -39,9 +39,14 @@ def run(arguments: argparse.Namespace) -> None:
     text = arguments.policies
     names = tuple(name.strip() for name in text.split(";" if ";" in text else ",") if name.strip())
     settings = Settings(
-        arguments.game, names, arguments.games, arguments.episodes, arguments.seed,
-        read_object("--game-kwargs", arguments.game_kwargs), not arguments.no_exact,
-    )  # fmt: skip
+        arguments.game,
+        names,
+        arguments.games,
+        arguments.episodes,
+        arguments.seed,
+        read_object("--game-kwargs", arguments.game_kwargs),
+        not arguments.no_exact,
+    )
     settings.check()
     store = None if arguments.out is None else Store(arguments.out, settings)
     progress = Progress(sys.stderr, settings.game, "pairings")

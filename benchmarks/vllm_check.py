@@ -34,13 +34,29 @@ def make_config(backend: str, folder: Path, use_vllm: bool = True) -> MAGEConfig
     from trainer import MAGEConfig
 
     return MAGEConfig(
-        output_dir=str(folder), backend=backend, use_vllm=use_vllm, vllm_mode="colocate",
-        vllm_max_model_length=MAX_LENGTH, vllm_gpu_memory_utilization=0.2,
-        env_kwargs={"on_invalid": "forfeit"}, memory="history", context="conversation", opponents="pool:kuhn/demo",
-        groups_per_rollout=1, num_generations=4, max_rollouts=2, updates_per_rollout="1", max_completion_length=16,
-        max_prompt_length=MAX_LENGTH - 16, learning_rate=1e-3, beta=0.0, report_to="none", save_strategy="no",
-        disable_tqdm=True, use_cpu=not torch.cuda.is_available(),
-    )  # fmt: skip
+        output_dir=str(folder),
+        backend=backend,
+        use_vllm=use_vllm,
+        vllm_mode="colocate",
+        vllm_max_model_length=MAX_LENGTH,
+        vllm_gpu_memory_utilization=0.2,
+        env_kwargs={"on_invalid": "forfeit"},
+        memory="history",
+        context="conversation",
+        opponents="pool:kuhn/demo",
+        groups_per_rollout=1,
+        num_generations=4,
+        max_rollouts=2,
+        updates_per_rollout="1",
+        max_completion_length=16,
+        max_prompt_length=MAX_LENGTH - 16,
+        learning_rate=1e-3,
+        beta=0.0,
+        report_to="none",
+        save_strategy="no",
+        disable_tqdm=True,
+        use_cpu=not torch.cuda.is_available(),
+    )
 
 
 def train(config: MAGEConfig, folder: Path) -> list[dict[str, float]]:

@@ -287,9 +287,10 @@ def measure(products: int, folder: Path) -> list[Line]:
         Line(products, "steps per CPU-second", found["steps"], "", 5000 if products <= 1000 else None, most=False),
         *(
             Line(products, f"private memory of a further process, {how}", found[name], "MB", 10)
-            for name, how in (("private", "forked"), ("alone", "started")) if name in found
+            for name, how in (("private", "forked"), ("alone", "started"))
+            if name in found
         ),
-    ]  # fmt: skip
+    ]
 
 
 COLD = """

@@ -173,9 +173,13 @@ def _sit_down(arguments: argparse.Namespace) -> _Table:
     alone = game_with(spec.kwargs["game_name"], options).num_players == 1
     max_turns = arguments.max_turns or (PATIENCE if alone else None)
     env = gym.make(
-        arguments.env_id, opponent=arguments.opponent, seat=arguments.seat, max_turns=max_turns,
-        disable_env_checker=True, **options,
-    )  # fmt: skip
+        arguments.env_id,
+        opponent=arguments.opponent,
+        seat=arguments.seat,
+        max_turns=max_turns,
+        disable_env_checker=True,
+        **options,
+    )
     game_env = env.unwrapped
     assert isinstance(game_env, TextGameEnv)
     seed = int(np.random.default_rng().integers(2**31)) if arguments.seed is None else arguments.seed

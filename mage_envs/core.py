@@ -211,9 +211,13 @@ class TextGame(ABC):
     def turn(self, player: int, episode: int = 0) -> Turn:
         """What `player` may know when asked to move."""
         return Turn(
-            player, self.observe(player), self.legal_actions(), self.information_state(player), episode,
+            player,
+            self.observe(player),
+            self.legal_actions(),
+            self.information_state(player),
+            episode,
             self.history(),
-        )  # fmt: skip
+        )
 
     def won(self, player: int) -> bool | None:
         """Whether the finished hand is a success for `player`; None where the sign of the return says it."""

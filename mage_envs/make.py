@@ -94,9 +94,12 @@ def make_env(
     rules = make_game(game_name, **game_options)
     opponents = SeatedOpponents(opponent, make_game(game_name, **game_options))
     options: dict[str, Any] = {
-        "seat": seat, "hands_per_episode": hands_per_episode, "max_turns": max_turns, "on_invalid": on_invalid,
+        "seat": seat,
+        "hands_per_episode": hands_per_episode,
+        "max_turns": max_turns,
+        "on_invalid": on_invalid,
         "render_mode": render_mode,
-    }  # fmt: skip
+    }
     if isinstance(rules, TableGame) and hands_per_episode == 1 and TableEnv.suits(rules) and render_mode != "human":
         return TableEnv(rules, opponents, **options)
     return TextGameEnv(rules, opponents, **options)
@@ -128,15 +131,28 @@ def make_meta_env(
     opponents = SeatedOpponents(opponent, make_game(game_name, **game_options))
     terms = as_protocol(protocol)
     env = TextGameEnv(
-        rules, opponents, seat=seat or terms.seat, hands_per_episode=hands_per_episode,
-        max_turns=terms.max_turns(rules) if max_turns is None else max_turns, on_invalid=on_invalid,
-        timeout_value=terms.timeout_value(rules), render_mode=render_mode,
-    )  # fmt: skip
+        rules,
+        opponents,
+        seat=seat or terms.seat,
+        hands_per_episode=hands_per_episode,
+        max_turns=terms.max_turns(rules) if max_turns is None else max_turns,
+        on_invalid=on_invalid,
+        timeout_value=terms.timeout_value(rules),
+        render_mode=render_mode,
+    )
     return MetaEpisode(
-        env, num_episodes=num_episodes, protocol=protocol, memory=memory, context=context, style=style,
-        deal=deal, reward=reward, length_penalty=length_penalty, invalid_penalty=invalid_penalty,
+        env,
+        num_episodes=num_episodes,
+        protocol=protocol,
+        memory=memory,
+        context=context,
+        style=style,
+        deal=deal,
+        reward=reward,
+        length_penalty=length_penalty,
+        invalid_penalty=invalid_penalty,
         reveal_opponent=reveal_opponent,
-    )  # fmt: skip
+    )
 
 
 def checkpoint(game: TextGame, folder: str, *more: str) -> LanguageModelPolicy:

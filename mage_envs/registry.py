@@ -45,9 +45,11 @@ def register_game(name: str, entry_point: str | type[TextGame], *, kwargs: Mappi
     arguments = {"game_name": name, **(kwargs or {})}
     for kind, maker in (("v0", "make_env"), ("Meta-v0", "make_meta_env")):
         gym.register(
-            f"mage/{name}-{kind}", entry_point=f"mage_envs.make:{maker}",
-            vector_entry_point=f"mage_envs.make_vec:{maker}s", kwargs=arguments,
-        )  # fmt: skip
+            f"mage/{name}-{kind}",
+            entry_point=f"mage_envs.make:{maker}",
+            vector_entry_point=f"mage_envs.make_vec:{maker}s",
+            kwargs=arguments,
+        )
     pettingzoo.register("aec", f"mage/{name}-v0", entry_point="mage_envs.aec:env", kwargs={"game_name": name})
 
 

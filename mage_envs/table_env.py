@@ -45,8 +45,10 @@ class TableEnv(TextGameEnv):
         """Whether the table is all there is to the game, and `info` holds nothing but what every game tells."""
         rules = type(game)
         return game.is_plain() and (rules.metrics, rules.task_id, rules.category) == (
-            TextGame.metrics, TextGame.task_id, TextGame.category,
-        )  # fmt: skip
+            TextGame.metrics,
+            TextGame.task_id,
+            TextGame.category,
+        )
 
     def __init__(self, game: TableGame, opponents: OpponentSource, **options: Any) -> None:
         super().__init__(game, opponents, **options)
@@ -108,9 +110,13 @@ class TableEnv(TextGameEnv):
         self.hand_result = end.observation
         self.over = True
         final = {
-            "seat": seat, "legal_actions": (), "invalid_reason": None, "success": end.success, "timeout": False,
+            "seat": seat,
+            "legal_actions": (),
+            "invalid_reason": None,
+            "success": end.success,
+            "timeout": False,
             "opponent": self.seated.name,
-        }  # fmt: skip
+        }
         return end.observation, end.value, True, False, final
 
     def _step_by_the_book(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:

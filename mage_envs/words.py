@@ -13,19 +13,71 @@ from mage_envs.games.kuhn_poker import MOVES, TO_ACT
 from mage_envs.prompts import ContinueView, EpisodeRecord, PlayView, ReflectView, TurnRecord
 
 REMARK_WORDS = (
-    "opponent", "bets", "checks", "calls", "folds", "often", "rarely", "weak", "strong", "so", "bluff", "trap", "fold",
-    "call", "bet", "check", "more", "less", "with", "J", "Q", "K",
-)  # fmt: skip
+    "opponent",
+    "bets",
+    "checks",
+    "calls",
+    "folds",
+    "often",
+    "rarely",
+    "weak",
+    "strong",
+    "so",
+    "bluff",
+    "trap",
+    "fold",
+    "call",
+    "bet",
+    "check",
+    "more",
+    "less",
+    "with",
+    "J",
+    "Q",
+    "K",
+)
 """Words that a tiny model may reflect with; it gives them their meaning itself."""
 VOCABULARY = tuple(
     dict.fromkeys(
         (
-            "episode", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "first", "second", "J", "Q", "K", "check",
-            "bet", "call", "fold", "opp-check", "opp-bet", "opp-call", "opp-fold", "win-1", "win-2", "lose-1", "lose-2",
-            "shows", "?", "illegal", "timeout", "reflect", "remark", *REMARK_WORDS,
+            "episode",
+            "1",
+            "2",
+            "3",
+            "4",
+            "5",
+            "6",
+            "7",
+            "8",
+            "9",
+            "10",
+            "first",
+            "second",
+            "J",
+            "Q",
+            "K",
+            "check",
+            "bet",
+            "call",
+            "fold",
+            "opp-check",
+            "opp-bet",
+            "opp-call",
+            "opp-fold",
+            "win-1",
+            "win-2",
+            "lose-1",
+            "lose-2",
+            "shows",
+            "?",
+            "illegal",
+            "timeout",
+            "reflect",
+            "remark",
+            *REMARK_WORDS,
         )
     )
-)  # fmt: skip
+)
 """Every word that a prompt or an answer may hold."""
 
 

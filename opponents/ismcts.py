@@ -57,10 +57,14 @@ class ISMCTS:
         uct = UCT * max(abs(self._spiel.min_utility()), abs(self._spiel.max_utility()))
         by_observation = not self._spiel.get_type().provides_information_state_string
         bot = ismcts.ISMCTSBot(
-            self._spiel, mcts.RandomRolloutEvaluator(ROLLOUTS, np.random.RandomState(rollouts)), uct, self.simulations,
-            random_state=np.random.RandomState(search), use_observation_string=by_observation,
+            self._spiel,
+            mcts.RandomRolloutEvaluator(ROLLOUTS, np.random.RandomState(rollouts)),
+            uct,
+            self.simulations,
+            random_state=np.random.RandomState(search),
+            use_observation_string=by_observation,
             allow_inconsistent_action_sets=by_observation,
-        )  # fmt: skip
+        )
         bot.set_resampler(lambda state, player: worlds.sample())
         return bot
 

@@ -97,13 +97,20 @@ class LanguageModelPolicy:
         """The prompt of a turn after this hand's `records`, of which the last ones are `shown`."""
         text = self.style.play(
             PlayView(
-                rules=self._rules, episode=0, num_episodes=self.num_episodes,
-                first_observation=records[0].observation if records else turn.observation, turn=turn,
-                observation=turn.observation, turns=shown, full_turns=self._full_turns,
-                omitted=len(records) - len(shown), memory="", last=records[-1] if records else None,
+                rules=self._rules,
+                episode=0,
+                num_episodes=self.num_episodes,
+                first_observation=records[0].observation if records else turn.observation,
+                turn=turn,
+                observation=turn.observation,
+                turns=shown,
+                full_turns=self._full_turns,
+                omitted=len(records) - len(shown),
+                memory="",
+                last=records[-1] if records else None,
                 max_turns=self._max_turns,
             )
-        )  # fmt: skip
+        )
         return Prompt((Message("user", text),), slot, seed, turn.legal_actions)
 
     def read(self, completion: Completion) -> str | None:

@@ -135,9 +135,16 @@ class League(PrioritisedPool):
     """
 
     def __init__(
-        self, pool: Mapping[str, float], every: int, *, share: float = 0.5, most: int = 10,
-        curve: str | Curve = "hard", decay: float = 0.9, floor: float = 0.1,
-    ) -> None:  # fmt: skip
+        self,
+        pool: Mapping[str, float],
+        every: int,
+        *,
+        share: float = 0.5,
+        most: int = 10,
+        curve: str | Curve = "hard",
+        decay: float = 0.9,
+        floor: float = 0.1,
+    ) -> None:
         super().__init__(pool, curve, decay=decay, floor=floor)
         if every < 1 or most < 1 or not 0 < share < 1:
             raise ValueError(

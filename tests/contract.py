@@ -14,10 +14,29 @@ from opponents import list_opponents, make_opponent
 from opponents.openspiel import DoesNotSuit
 
 GARBAGE = (
-    "", " ", "\n\t\r", "\x00\x01\x7f", "<action>", "</action>", "<action></action>", "</think>", "<think>",
-    "<action>\u202e\U0001f600</action>", "\ud800", "İıſ<ACTION>K</AcTiOn>", "action", "{}", "%s%n", "a" * 100_000,
-    "<action>" * 20_000, "</think>" * 20_000, "<action>bet</action>" * 5_000, "1" * 5000, "(0, 0)", "(9, 9)",
-)  # fmt: skip
+    "",
+    " ",
+    "\n\t\r",
+    "\x00\x01\x7f",
+    "<action>",
+    "</action>",
+    "<action></action>",
+    "</think>",
+    "<think>",
+    "<action>\u202e\U0001f600</action>",
+    "\ud800",
+    "İıſ<ACTION>K</AcTiOn>",
+    "action",
+    "{}",
+    "%s%n",
+    "a" * 100_000,
+    "<action>" * 20_000,
+    "</think>" * 20_000,
+    "<action>bet</action>" * 5_000,
+    "1" * 5000,
+    "(0, 0)",
+    "(9, 9)",
+)
 OPTIONS: dict[str, dict[str, Any]] = {"ALFWorld": {"size": "tiny"}, "WebShop": {"size": "tiny"}}
 """Options with which a game is quick to check."""
 HEAVY = {"mcts": "mcts:20", "ismcts": "ismcts:5", "cfr": "cfr:3", "cfr-argmax": "cfr-argmax:3"}

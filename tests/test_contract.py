@@ -42,12 +42,26 @@ def test_contract_of_the_bare_id(game, kind):
     check_id(f"mage/{game}-{kind}")
 
 
-@pytest.mark.parametrize("options", [
-    {"protocol": "paper"}, {"memory": "history"}, {"memory": "both"}, {"memory": "none"}, {"context": "conversation"},
-    {"context": "conversation", "memory": "both"}, {"context": "conversation", "memory": "none"},
-    {"hands_per_episode": 3}, {"hands_per_episode": 2, "on_invalid": "forfeit"}, {"seat": "first"}, {"seat": "second"},
-    {"num_episodes": 1}, {"reward": "released"}, {"reveal_opponent": True}, {"max_turns": 1},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"protocol": "paper"},
+        {"memory": "history"},
+        {"memory": "both"},
+        {"memory": "none"},
+        {"context": "conversation"},
+        {"context": "conversation", "memory": "both"},
+        {"context": "conversation", "memory": "none"},
+        {"hands_per_episode": 3},
+        {"hands_per_episode": 2, "on_invalid": "forfeit"},
+        {"seat": "first"},
+        {"seat": "second"},
+        {"num_episodes": 1},
+        {"reward": "released"},
+        {"reveal_opponent": True},
+        {"max_turns": 1},
+    ],
+)
 @pytest.mark.parametrize("game", GAMES)
 def test_contract_of_meta_options(game, options):
     check_id(f"mage/{game}-Meta-v0", **options)
@@ -56,11 +70,14 @@ def test_contract_of_meta_options(game, options):
 def test_same_seed_same_transcript_in_two_processes():
     outputs = [
         subprocess.run(
-            [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True,
+            [sys.executable, "-c", SCRIPT],
+            capture_output=True,
+            text=True,
+            check=True,
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": ".", "PATH": ""},
         ).stdout
         for seed in ("0", "1")
-    ]  # fmt: skip
+    ]
     assert outputs[0] == outputs[1]
     assert len(outputs[0].splitlines()) == 2 * len(PAIRS)
 

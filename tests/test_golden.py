@@ -39,65 +39,100 @@ def _acts(*actions: str) -> tuple[str, ...]:
 META = "mage/KuhnPoker-Meta-v0"
 SCENES = {
     "kuhn_meta": Scene(
-        META, 3,
+        META,
+        3,
         (
             "<think>A bluff could work: <action>fold</action>?</think>A bet it is. <action>BET</action>",
-            "I would rather pass.", *_acts("pass", " Check ", "raise", "fold", "CALL", "call"),
+            "I would rather pass.",
+            *_acts("pass", " Check ", "raise", "fold", "CALL", "call"),
         ),
         ("<remark>The opponent bets whatever it holds. Trap it with K, fold J.</remark>", "No tag, so no plan."),
         {"opponent": "kuhn/aggressive", "hands_per_episode": 2},
     ),
     "kuhn_meta_both": Scene(
-        META, 8, _acts("BET", "PASS", "BET", "BET"), ("<remark>Bet more.</remark>", "<remark>Bet less.</remark>"),
+        META,
+        8,
+        _acts("BET", "PASS", "BET", "BET"),
+        ("<remark>Bet more.</remark>", "<remark>Bet less.</remark>"),
         {"opponent": "kuhn/conservative", "memory": "both"},
     ),
     "kuhn_meta_timeout": Scene(
-        META, 1, ("<action>bluff</action>", "", "<action>BET</action>"), ("<remark>Answer in tags.</remark>",),
+        META,
+        1,
+        ("<action>bluff</action>", "", "<action>BET</action>"),
+        ("<remark>Answer in tags.</remark>",),
         {"opponent": "kuhn/intermediate", "num_episodes": 2, "max_turns": 2},
     ),
     "kuhn_conversation": Scene(
-        META, 5, _acts("check", "shrug", "BET", "BET"), ("<remark>It bets a lot.</remark>",),
+        META,
+        5,
+        _acts("check", "shrug", "BET", "BET"),
+        ("<remark>It bets a lot.</remark>",),
         {"opponent": "kuhn/aggressive", "num_episodes": 2, "context": "conversation", "memory": "both"},
     ),
     "kuhn_words_conversation": Scene(
-        META, 2, ("bet", "check", "raise", "call", "fold", "check", "check", "bet"), (),
+        META,
+        2,
+        ("bet", "check", "raise", "call", "fold", "check", "check", "bet"),
+        (),
         {
-            "opponent": "kuhn/aggressive", "hands_per_episode": 2, "num_episodes": 3, "context": "conversation",
-            "memory": "history", "style": "kuhn-words", "on_invalid": "forfeit",
+            "opponent": "kuhn/aggressive",
+            "hands_per_episode": 2,
+            "num_episodes": 3,
+            "context": "conversation",
+            "memory": "history",
+            "style": "kuhn-words",
+            "on_invalid": "forfeit",
         },
     ),
     "kuhn_words_reflection": Scene(
-        META, 4, ("bet", "call", "check", "fold", "check", "bet"), ("opponent bets often", ""),
+        META,
+        4,
+        ("bet", "call", "check", "fold", "check", "bet"),
+        ("opponent bets often", ""),
         {"opponent": "kuhn/aggressive", "hands_per_episode": 2, "style": "kuhn-words"},
     ),
     "kuhn_paper": Scene(
-        META, 6, _acts("PASS", "PASS", "BET"),
+        META,
+        6,
+        _acts("PASS", "PASS", "BET"),
         ("<remark>It bets with everything; call with Q and K.</remark>", "<remark>Folding gains nothing.</remark>"),
         {"opponent": "kuhn/aggressive", "protocol": "paper"},
     ),
     "kuhn_base": Scene(
-        "mage/KuhnPoker-v0", 0, ("raise", "PASS", "BET", "check", "call", "BET"), (),
+        "mage/KuhnPoker-v0",
+        0,
+        ("raise", "PASS", "BET", "check", "call", "BET"),
+        (),
         {"opponent": "kuhn/aggressive", "hands_per_episode": 3},
     ),
     "tictactoe_meta": Scene(
-        "mage/TicTacToe-Meta-v0", 7,
+        "mage/TicTacToe-Meta-v0",
+        7,
         (
-            *_acts("(2, 2)", "(2, 2)", "1 1"), "<think>The corner.",
+            *_acts("(2, 2)", "(2, 2)", "1 1"),
+            "<think>The corner.",
             *_acts("(9, 9)", "3,3", "(1,3)", "(1, 2)", "(2, 1)", "(3, 3)"),
         ),
         ("<remark>It blocks every pair: take the centre, then a corner.</remark>",),
         {"opponent": "minimax", "num_episodes": 2},
     ),
-    "tictactoe_base": Scene(
-        "mage/TicTacToe-v0", 1, ("2 2", "(2,2)", "1, 1", "garbage"), (), {"opponent": "minimax"}
-    ),
-}  # fmt: skip
+    "tictactoe_base": Scene("mage/TicTacToe-v0", 1, ("2 2", "(2,2)", "1, 1", "garbage"), (), {"opponent": "minimax"}),
+}
 
 BEFORE = ("phase", "episode", "hand", "seat", "legal_actions")
 AFTER = (
-    "invalid_reason", "penalty", "hand_end", "hand_reward", "episode_end", "episode_return", "episode_value",
-    "success", "timeout", "opponent",
-)  # fmt: skip
+    "invalid_reason",
+    "penalty",
+    "hand_end",
+    "hand_reward",
+    "episode_end",
+    "episode_return",
+    "episode_value",
+    "success",
+    "timeout",
+    "opponent",
+)
 
 
 def _said(info: dict[str, Any], keys: tuple[str, ...]) -> str:

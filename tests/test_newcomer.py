@@ -125,8 +125,13 @@ def run(code: str, folder: Path, *arguments: str) -> None:
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{folder}", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
         [sys.executable, "-P", "-c", code, *arguments],
-        capture_output=True, text=True, env=environment, cwd=folder, check=False, timeout=300,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+        check=False,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
 
 

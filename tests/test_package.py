@@ -71,9 +71,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_an_installed_package_announces_its_game_and_its_opponents(site: Path, tmp_path: Path) -> None:
     found = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False, cwd=tmp_path,
+        [sys.executable, "-c", SCRIPT],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{site}"},
-    )  # fmt: skip
+    )
     assert found.returncode == 0, found.stderr
     assert Path(found.stdout.strip()).parent == site
 
@@ -81,7 +85,11 @@ def test_an_installed_package_announces_its_game_and_its_opponents(site: Path, t
 def test_without_it_nothing_is_announced(tmp_path: Path) -> None:
     script = "import mage_envs; print(mage_envs.list_games())"
     found = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path,
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert "RockPaperScissors" not in found.stdout

@@ -93,9 +93,14 @@ def split_commands(line: str) -> list[list[str]]:
 def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, env=environment, cwd=folder, check=False,
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+        check=False,
         timeout=300,
-    )  # fmt: skip
+    )
 
 
 def name_of(page: Path) -> str:
@@ -208,16 +213,27 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize(("command", "says"), [
-    ("make demo", None), ("make PYTHON=python3.11 test", None), ("make everything", "no target ['everything']"),
-    ("mage-envs play mage/KuhnPoker-v0 --opponent uniform", None), ("mage-envs fly", "no subcommand ['fly']"),
-    ("mage-bench eval policy:uniform --env x --rows 2", None), ("mage-bench eval x --row-count 2", "['--row-count']"),
-    ("mage-train --preset mage-kuhn --dry-run --max_rollouts 2", None), ("mage-train --gama_step 1", "--gama_step"),
-    ("mage-train --preset mage-chess", "no preset ['mage-chess']"), ("python -m benchmarks.nothing", "no module"),
-    ("python -m trainer --preset grpo-kuhn", None), ("mage-teach", "not a command"),
-    ("mage-envs webshop serve --port 1", None), ("mage-envs webshop sell", "has no subcommand"),
-    ("pip install -e .", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("make demo", None),
+        ("make PYTHON=python3.11 test", None),
+        ("make everything", "no target ['everything']"),
+        ("mage-envs play mage/KuhnPoker-v0 --opponent uniform", None),
+        ("mage-envs fly", "no subcommand ['fly']"),
+        ("mage-bench eval policy:uniform --env x --rows 2", None),
+        ("mage-bench eval x --row-count 2", "['--row-count']"),
+        ("mage-train --preset mage-kuhn --dry-run --max_rollouts 2", None),
+        ("mage-train --gama_step 1", "--gama_step"),
+        ("mage-train --preset mage-chess", "no preset ['mage-chess']"),
+        ("python -m benchmarks.nothing", "no module"),
+        ("python -m trainer --preset grpo-kuhn", None),
+        ("mage-teach", "not a command"),
+        ("mage-envs webshop serve --port 1", None),
+        ("mage-envs webshop sell", "has no subcommand"),
+        ("pip install -e .", None),
+    ],
+)
 def test_the_check_of_commands_finds_mistakes(command: str, says: str | None, tmp_path: Path) -> None:
     found = check_command(shlex.split(command), tmp_path)
     assert found is None if says is None else (found is not None and says in found), found

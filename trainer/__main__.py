@@ -151,11 +151,27 @@ def _describe(config: Any, model: Any) -> None:
     inherited = {item.name for item in fields(MAGEConfig.__mro__[1])}
     own = {item.name: config.__dict__[item.name] for item in fields(config) if item.name not in inherited}
     shown = (
-        "num_generations", "per_device_train_batch_size", "max_completion_length", "learning_rate", "beta", "epsilon",
+        "num_generations",
+        "per_device_train_batch_size",
+        "max_completion_length",
+        "learning_rate",
+        "beta",
+        "epsilon",
         "entropy_coef",
-        "delta", "loss_type", "temperature", "weight_decay", "max_grad_norm", "lr_scheduler_type", "max_steps", "bf16",
-        "gradient_checkpointing", "use_vllm", "vllm_mode", "output_dir", "seed",
-    )  # fmt: skip
+        "delta",
+        "loss_type",
+        "temperature",
+        "weight_decay",
+        "max_grad_norm",
+        "lr_scheduler_type",
+        "max_steps",
+        "bf16",
+        "gradient_checkpointing",
+        "use_vllm",
+        "vllm_mode",
+        "output_dir",
+        "seed",
+    )
     settings = {"model_name_or_path": model.model_name_or_path, "use_peft": model.use_peft}
     settings |= {name: _plain(config.__dict__[name]) for name in shown} | {k: _plain(v) for k, v in own.items()}
     print(yaml.safe_dump({"settings": settings, "opponents": pool_weights(config)}, sort_keys=True))
@@ -211,8 +227,9 @@ def _train(config: Any, model: Any, resume: bool) -> int:
 def _init_kwargs(model: Any) -> dict[str, Any]:
     chosen = {
         "revision": model.model_revision,
-        "attn_implementation": model.attn_implementation, "dtype": None if model.dtype == "auto" else model.dtype,
-    }  # fmt: skip
+        "attn_implementation": model.attn_implementation,
+        "dtype": None if model.dtype == "auto" else model.dtype,
+    }
     return {key: value for key, value in chosen.items() if value is not None}
 
 

@@ -29,9 +29,12 @@ def trl_generator(trainer: MAGETrainer) -> LockStepGenerator:
     """TRL's own generation: transformers, or vLLM in lock-step under `use_vllm`."""
     args = trainer.args
     return LockStepGenerator(
-        chat_tokenizer(trainer), lambda prompts: trl_compat.generate_ids(trainer, prompts), args.max_prompt_length,
-        cast(int, args.max_completion_length), trl_compat.is_collective(trainer),
-    )  # fmt: skip
+        chat_tokenizer(trainer),
+        lambda prompts: trl_compat.generate_ids(trainer, prompts),
+        args.max_prompt_length,
+        cast(int, args.max_completion_length),
+        trl_compat.is_collective(trainer),
+    )
 
 
 def cached_generator(trainer: MAGETrainer) -> CachedGenerator:
@@ -50,9 +53,7 @@ def vllm_stream(trainer: MAGETrainer) -> StreamingGenerator:
     limit = cast(int, args.max_completion_length)
     if args.vllm_mode == "colocate":
         engine = trl_compat.vllm_engine(trainer)
-        return StreamingVLLMGenerator(
-            engine, tokens, limit, args.temperature, args.max_prompt_length, seed=args.seed
-        )  # fmt: skip
+        return StreamingVLLMGenerator(engine, tokens, limit, args.temperature, args.max_prompt_length, seed=args.seed)
     url = args.vllm_server_base_url or f"http://{args.vllm_server_host}:{args.vllm_server_port}"
     return StreamingServerGenerator(
         url, trl_compat.model_name(trainer), tokens, limit, args.temperature, args.max_prompt_length, seed=args.seed

@@ -76,9 +76,13 @@ class _OpenRow:
     def close(self) -> Row:
         sampling = np.array(self.sampling, np.float32)
         return Row(
-            np.array(self.ids, np.int64), np.array(self.targets, np.int64), np.array(self.advantages, np.float32),
-            None if np.isnan(sampling).all() else sampling, tuple(self.legal), self.steps,
-        )  # fmt: skip
+            np.array(self.ids, np.int64),
+            np.array(self.targets, np.int64),
+            np.array(self.advantages, np.float32),
+            None if np.isnan(sampling).all() else sampling,
+            tuple(self.legal),
+            self.steps,
+        )
 
 
 def build_rows(
@@ -100,9 +104,7 @@ def build_rows(
     return rows
 
 
-def _trajectory_rows(
-    trajectory: Trajectory, weights: Sequence[float], merge: bool, mask_truncated: bool
-) -> list[Row]:  # fmt: skip
+def _trajectory_rows(trajectory: Trajectory, weights: Sequence[float], merge: bool, mask_truncated: bool) -> list[Row]:
     open_rows: list[_OpenRow] = []
     for step, weight in zip(trajectory.steps, weights, strict=True):
         if not step.completion_ids:
@@ -214,13 +216,18 @@ def collate(rows: Sequence[Row], pad_id: int, device: torch.device | str = "cpu"
         return tensor(np.concatenate(held))
 
     return MicroBatch(
-        ids=tensor(ids), attention=tensor(attention), positions=tensor(np.maximum(attention.cumsum(1) - 1, 0)),
+        ids=tensor(ids),
+        attention=tensor(attention),
+        positions=tensor(np.maximum(attention.cumsum(1) - 1, 0)),
         rows=tensor(np.repeat(np.arange(len(rows)), [len(row.targets) for row in rows])),
         columns=tensor(np.concatenate([row.targets + width - row.length for row in rows])),
-        advantages=tensor(np.concatenate([row.advantages for row in rows])), old=flat([row.old for row in rows]),
-        reference=flat([row.reference for row in rows]), sampling=flat([row.sampling for row in rows]),
-        legal_at=tensor(legal_at), legal_ids=tensor(legal_ids),
-    )  # fmt: skip
+        advantages=tensor(np.concatenate([row.advantages for row in rows])),
+        old=flat([row.old for row in rows]),
+        reference=flat([row.reference for row in rows]),
+        sampling=flat([row.sampling for row in rows]),
+        legal_at=tensor(legal_at),
+        legal_ids=tensor(legal_ids),
+    )
 
 
 def _collate_legal(rows: Sequence[Row]) -> tuple[Ints, Ints]:

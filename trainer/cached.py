@@ -68,9 +68,7 @@ class CachedGenerator:
         answers = reply(cache, new, prompts, encoded, self.tokens, self.sampling)
         self._rows = {slot: row for row, slot in enumerate(slots)}
         # The last sampled id was not forwarded.
-        self._held = {
-            slot: ids + answer.ids[:-1] for slot, ids, answer in zip(slots, encoded, answers, strict=True)
-        }  # fmt: skip
+        self._held = {slot: ids + answer.ids[:-1] for slot, ids, answer in zip(slots, encoded, answers, strict=True)}
         return answers
 
     def _kept(self, prompt: Prompt, ids: Ids) -> int:

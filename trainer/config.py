@@ -148,10 +148,17 @@ class MAGEConfig(GRPOConfig):
         """How rewards become advantages; without `credit`, several hands are paid as they end, except under GiGPO."""
         by_hand = hands_per_episode > 1 and self.advantage != "gigpo"
         return CreditConfig.from_protocol(
-            protocol, returns=self.returns, credit=self.credit or ("reward" if by_hand else "episode"),
-            gamma_step=self.gamma_step, gamma_episode=self.gamma_episode, advantage=self.advantage, anchor=self.anchor,
-            norm=self.advantage_norm, step_weight=self.step_weight, statistics=self.statistics,
-        )  # fmt: skip
+            protocol,
+            returns=self.returns,
+            credit=self.credit or ("reward" if by_hand else "episode"),
+            gamma_step=self.gamma_step,
+            gamma_episode=self.gamma_episode,
+            advantage=self.advantage,
+            anchor=self.anchor,
+            norm=self.advantage_norm,
+            step_weight=self.step_weight,
+            statistics=self.statistics,
+        )
 
     def _size_rollout(self) -> None:
         """Meta-episodes per process from groups per rollout."""
@@ -180,9 +187,13 @@ class MAGEConfig(GRPOConfig):
     def _check(self) -> None:
         """The cross-field rules, each with cause and remedy."""
         CreditConfig(
-            returns=self.returns, credit=self.credit or "episode", advantage=self.advantage, anchor=self.anchor,
-            norm=self.advantage_norm, statistics=self.statistics,
-        )  # fmt: skip
+            returns=self.returns,
+            credit=self.credit or "episode",
+            advantage=self.advantage,
+            anchor=self.anchor,
+            norm=self.advantage_norm,
+            statistics=self.statistics,
+        )
         for broken, message in [*_method_rules(self), *_update_rules(self), *_backend_rules(self), *_trl_rules(self)]:
             if broken:
                 raise ValueError(message)
@@ -193,85 +204,126 @@ Rules = list[tuple[bool, str]]
 
 def _method_rules(c: MAGEConfig) -> Rules:
     return [
-        (c.grouping not in ("stationary", "non_stationary"),
-         f"grouping={c.grouping!r} is unknown; choose one of: stationary, non_stationary."),
-        (c.exploitability_every < 0 or c.exploitability_samples < 2,
-         f"exploitability_every={c.exploitability_every}, exploitability_samples={c.exploitability_samples}: use at "
-         "least 0, and at least 2."),
-        (c.population not in POPULATIONS,
-         f"population={c.population!r} is unknown; choose one of: {', '.join(POPULATIONS)}."),
-        (c.pfsp_curve not in CURVES,
-         f"pfsp_curve={c.pfsp_curve!r} is unknown; choose one of: {', '.join(CURVES)}."),
-        (c.league_every < 1 or not 0 < c.league_share < 1,
-         f"league_every={c.league_every}, league_share={c.league_share}: use at least 1, and a share from 0 to 1."),
-        (c.context not in ("rebuilt", "conversation"),
-         f"context={c.context!r} is unknown; choose one of: rebuilt, conversation."),
+        (
+            c.grouping not in ("stationary", "non_stationary"),
+            f"grouping={c.grouping!r} is unknown; choose one of: stationary, non_stationary.",
+        ),
+        (
+            c.exploitability_every < 0 or c.exploitability_samples < 2,
+            f"exploitability_every={c.exploitability_every}, exploitability_samples={c.exploitability_samples}: use at "
+            "least 0, and at least 2.",
+        ),
+        (
+            c.population not in POPULATIONS,
+            f"population={c.population!r} is unknown; choose one of: {', '.join(POPULATIONS)}.",
+        ),
+        (c.pfsp_curve not in CURVES, f"pfsp_curve={c.pfsp_curve!r} is unknown; choose one of: {', '.join(CURVES)}."),
+        (
+            c.league_every < 1 or not 0 < c.league_share < 1,
+            f"league_every={c.league_every}, league_share={c.league_share}: use at least 1, and a share from 0 to 1.",
+        ),
+        (
+            c.context not in ("rebuilt", "conversation"),
+            f"context={c.context!r} is unknown; choose one of: rebuilt, conversation.",
+        ),
         (c.num_episodes < 1, f"num_episodes={c.num_episodes} leaves nothing to play; use at least 1."),
         (not 0 <= c.failure_threshold <= 1, f"failure_threshold={c.failure_threshold} is a share; use 0 to 1."),
-        (c.env_timeout is not None and c.env_workers < 1,
-         "env_timeout needs threads that can be given up; set env_workers to 1 or more."),
-    ]  # fmt: skip
+        (
+            c.env_timeout is not None and c.env_workers < 1,
+            "env_timeout needs threads that can be given up; set env_workers to 1 or more.",
+        ),
+    ]
 
 
 def _update_rules(c: MAGEConfig) -> Rules:
     updates = c.updates_per_rollout
     return [
-        (c.gradient_accumulation_steps != 1,
-         f"gradient_accumulation_steps={c.gradient_accumulation_steps}: memory is bounded by "
-         "max_tokens_per_microbatch instead; leave it at 1."),
+        (
+            c.gradient_accumulation_steps != 1,
+            f"gradient_accumulation_steps={c.gradient_accumulation_steps}: memory is bounded by "
+            "max_tokens_per_microbatch instead; leave it at 1.",
+        ),
         (updates != "auto" and int(updates) < 1, f"updates_per_rollout={updates}; use auto or at least 1."),
         (c.minibatch_size < 1, f"minibatch_size={c.minibatch_size}; use at least 1."),
         (c.max_tokens_per_microbatch < 1, f"max_tokens_per_microbatch={c.max_tokens_per_microbatch}; use more."),
         (c.max_rollouts is not None and c.max_rollouts < 1, f"max_rollouts={c.max_rollouts}; use at least 1."),
-        (updates == "auto" and not str(c.lr_scheduler_type).removeprefix("SchedulerType.").lower().startswith("const"),
-         f"lr_scheduler_type={str(c.lr_scheduler_type)!r} needs the length of the run, unknown under "
-         'updates_per_rollout="auto"; set a number, or use constant.'),
-        (updates == "auto" and min(c.logging_steps, c.save_steps, c.eval_steps or 1) < 1,
-         'logging_steps, save_steps and eval_steps are shares of a length unknown under updates_per_rollout="auto"; '
-         "use whole numbers."),
+        (
+            updates == "auto"
+            and not str(c.lr_scheduler_type).removeprefix("SchedulerType.").lower().startswith("const"),
+            f"lr_scheduler_type={str(c.lr_scheduler_type)!r} needs the length of the run, unknown under "
+            'updates_per_rollout="auto"; set a number, or use constant.',
+        ),
+        (
+            updates == "auto" and min(c.logging_steps, c.save_steps, c.eval_steps or 1) < 1,
+            'logging_steps, save_steps and eval_steps are shares of a length unknown under updates_per_rollout="auto"; '
+            "use whole numbers.",
+        ),
         (c.num_iterations != 1, f"num_iterations={c.num_iterations}: a rollout is passed once; set it to 1."),
-        ((c.steps_per_generation or 1) != 1 or c.generation_batch_size is not None,
-         "steps_per_generation and generation_batch_size are TRL's; use groups_per_rollout and updates_per_rollout."),
-        (c.delta is not None and c.delta <= 1 + max(c.epsilon, c.epsilon_high or 0.0),
-         f"delta={c.delta} lies inside the clip range; use more than 1 + epsilon, or None."),
-        (c.uniform_legal_coef_end is not None and c.uniform_legal_coef == 0,
-         "uniform_legal_coef_end ends a schedule that uniform_legal_coef=0 never starts; set uniform_legal_coef."),
-    ]  # fmt: skip
+        (
+            (c.steps_per_generation or 1) != 1 or c.generation_batch_size is not None,
+            "steps_per_generation and generation_batch_size are TRL's; use groups_per_rollout and updates_per_rollout.",
+        ),
+        (
+            c.delta is not None and c.delta <= 1 + max(c.epsilon, c.epsilon_high or 0.0),
+            f"delta={c.delta} lies inside the clip range; use more than 1 + epsilon, or None.",
+        ),
+        (
+            c.uniform_legal_coef_end is not None and c.uniform_legal_coef == 0,
+            "uniform_legal_coef_end ends a schedule that uniform_legal_coef=0 never starts; set uniform_legal_coef.",
+        ),
+    ]
 
 
 def _backend_rules(c: MAGEConfig) -> Rules:
     return [
-        (c.backend not in BACKEND_NAMES,
-         f"backend={c.backend!r} is unknown; choose one of: {', '.join(BACKEND_NAMES)}."),
+        (
+            c.backend not in BACKEND_NAMES,
+            f"backend={c.backend!r} is unknown; choose one of: {', '.join(BACKEND_NAMES)}.",
+        ),
         (c.backend == "vllm_stream" and not c.use_vllm, 'backend="vllm_stream" needs vLLM; set use_vllm=True.'),
-        (c.backend == "vllm_stream" and c.vllm_tensor_parallel_size > 1,
-         'backend="vllm_stream" serves each process alone; use vllm_tensor_parallel_size=1, or backend="trl".'),
+        (
+            c.backend == "vllm_stream" and c.vllm_tensor_parallel_size > 1,
+            'backend="vllm_stream" serves each process alone; use vllm_tensor_parallel_size=1, or backend="trl".',
+        ),
         (c.backend == "cached" and c.use_vllm, 'backend="cached" is the model itself; set use_vllm=False.'),
-        (c.constrained and c.use_vllm,
-         "constrained=True samples among the legal words, which vLLM does not; use backend=\"cached\"."),
-        (c.reuse_sampling_logprobs and c.use_vllm,
-         "reuse_sampling_logprobs=True trusts the sampler, which vLLM's numerics do not deserve; set it to False."),
-    ]  # fmt: skip
+        (
+            c.constrained and c.use_vllm,
+            'constrained=True samples among the legal words, which vLLM does not; use backend="cached".',
+        ),
+        (
+            c.reuse_sampling_logprobs and c.use_vllm,
+            "reuse_sampling_logprobs=True trusts the sampler, which vLLM's numerics do not deserve; set it to False.",
+        ),
+    ]
 
 
 def _trl_rules(c: MAGEConfig) -> Rules:
     neutral = c.top_p == 1.0 and not c.top_k and not c.min_p and c.repetition_penalty == 1.0
     return [
-        (not neutral, "top_p, top_k, min_p and repetition_penalty must be neutral in training (1, 0, None, 1): "
-         "log-probabilities are corrected for temperature only."),
+        (
+            not neutral,
+            "top_p, top_k, min_p and repetition_penalty must be neutral in training (1, 0, None, 1): "
+            "log-probabilities are corrected for temperature only.",
+        ),
         (c.temperature <= 0, f"temperature={c.temperature} samples nothing to learn from; use 1.0."),
         (c.loss_type != "dapo", f"loss_type={c.loss_type!r} is not offered; dapo is the token mean over the update."),
         (c.importance_sampling_level != "token", "importance_sampling_level: a row may hold many steps; use token."),
         (not c.disable_dropout, "disable_dropout=False makes the ratio differ from 1 on-policy; leave it True."),
-        (c.use_vllm and c.vllm_importance_sampling_correction and c.vllm_importance_sampling_mode != "token_truncate",
-         f"vllm_importance_sampling_mode={c.vllm_importance_sampling_mode!r} is not offered; use token_truncate."),
+        (
+            c.use_vllm
+            and c.vllm_importance_sampling_correction
+            and c.vllm_importance_sampling_mode != "token_truncate",
+            f"vllm_importance_sampling_mode={c.vllm_importance_sampling_mode!r} is not offered; use token_truncate.",
+        ),
         (c.mask_truncated_completions, "mask_truncated_completions is TRL's; use mask_truncated."),
-        (c.off_policy_mask_threshold is not None or c.top_entropy_quantile < 1 or c.use_adaptive_entropy,
-         "off_policy_mask_threshold, top_entropy_quantile and use_adaptive_entropy are not offered; leave them off."),
+        (
+            c.off_policy_mask_threshold is not None or c.top_entropy_quantile < 1 or c.use_adaptive_entropy,
+            "off_policy_mask_threshold, top_entropy_quantile and use_adaptive_entropy are not offered; leave them off.",
+        ),
         (c.use_transformers_continuous_batching, "use_transformers_continuous_batching hangs on CPU; use use_vllm."),
         (bool(c.router_aux_loss_coef), "router_aux_loss_coef is not offered; leave it at 0."),
         (c.log_completions, "log_completions is not offered; pass on_rollout_end to MAGETrainer."),
-    ]  # fmt: skip
+    ]
 
 
 def _to_int(name: str, value: str) -> int:

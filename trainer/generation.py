@@ -128,9 +128,7 @@ class LockStepGenerator:
         for index, row in enumerate(sent):
             known = None if logprobs is None else tuple(logprobs[index])
             reply = tuple(replies[index])
-            results[row] = make_completion(
-                prompts[row], self.tokens, encoded[row], reply, known, self.max_new_tokens
-            )  # fmt: skip
+            results[row] = make_completion(prompts[row], self.tokens, encoded[row], reply, known, self.max_new_tokens)
         return results
 
 

@@ -46,17 +46,20 @@ class LossTerms:
         """`progress` in [0, 1] is how far the run has come, for scheduled coefficients."""
         start, end = config.uniform_legal_coef, config.uniform_legal_coef_end
         return cls(
-            config.epsilon, config.epsilon if config.epsilon_high is None else config.epsilon_high, config.delta,
-            config.beta, config.use_bias_correction_kl, config.entropy_coef,
+            config.epsilon,
+            config.epsilon if config.epsilon_high is None else config.epsilon_high,
+            config.delta,
+            config.beta,
+            config.use_bias_correction_kl,
+            config.entropy_coef,
             start if end is None else start + (end - start) * progress,
             config.use_vllm and config.vllm_importance_sampling_correction,
-            config.vllm_importance_sampling_clip_min, config.vllm_importance_sampling_clip_max,
-        )  # fmt: skip
+            config.vllm_importance_sampling_clip_min,
+            config.vllm_importance_sampling_clip_max,
+        )
 
 
-def policy_loss(
-    scores: Scores, batch: MicroBatch, terms: LossTerms
-) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:  # fmt: skip
+def policy_loss(scores: Scores, batch: MicroBatch, terms: LossTerms) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """The summed loss, and sums of what is logged.
 
     PPO clip with dual clip (a ratio never counts above `delta`), k3 KL to the reference, entropy bonus, cross-entropy

@@ -89,9 +89,24 @@ class _Run:
     """One meta-episode under way in one slot."""
 
     __slots__ = (
-        "_asked", "_episode", "_last", "_limit", "_member", "_seed", "_turn", "began", "env", "failure", "misused",
-        "over", "prompt", "retry", "slot", "spec", "steps",
-    )  # fmt: skip
+        "_asked",
+        "_episode",
+        "_last",
+        "_limit",
+        "_member",
+        "_seed",
+        "_turn",
+        "began",
+        "env",
+        "failure",
+        "misused",
+        "over",
+        "prompt",
+        "retry",
+        "slot",
+        "spec",
+        "steps",
+    )
 
     def __init__(self, slot: int, env: Driver, spec: RolloutSpec, retry: int, reply_limit: int) -> None:
         self.slot, self.env, self.spec, self.retry = slot, env, spec, retry
@@ -151,9 +166,22 @@ class _Run:
         reason, penalty, reward, hand_end, _ = env.answer(reply)
         self._last = completion
         step = (
-            episode, phase, played, hand, anchor, reward, penalty, reason, text, completion.prompt_ids, completion.ids,
-            completion.logprobs, completion.truncated, completion.legal_ids, hand_end,
-        )  # fmt: skip
+            episode,
+            phase,
+            played,
+            hand,
+            anchor,
+            reward,
+            penalty,
+            reason,
+            text,
+            completion.prompt_ids,
+            completion.ids,
+            completion.logprobs,
+            completion.truncated,
+            completion.legal_ids,
+            hand_end,
+        )
         self.steps.append(_new(Step, step))
         if env.over:
             self.over = True
@@ -166,9 +194,17 @@ class _Run:
 
     def trajectory(self) -> Trajectory:
         return Trajectory(
-            self.spec.task, self.env.opponent_name, self.spec.group, self.spec.member, tuple(self.steps),
-            self.env.results(), self.env.num_episodes, self.failure, self.retry, self.env.game_env.game.category(),
-        )  # fmt: skip
+            self.spec.task,
+            self.env.opponent_name,
+            self.spec.group,
+            self.spec.member,
+            tuple(self.steps),
+            self.env.results(),
+            self.env.num_episodes,
+            self.failure,
+            self.retry,
+            self.env.game_env.game.category(),
+        )
 
 
 class _Rollout:
@@ -203,9 +239,16 @@ class _Rollout:
         else:
             spec = run.spec
             self.done[index] = Trajectory(
-                spec.task, spec.task.opponent or "", spec.group, spec.member, (), (), run.env.num_episodes,
-                run.failure, run.retry,
-            )  # fmt: skip
+                spec.task,
+                spec.task.opponent or "",
+                spec.group,
+                spec.member,
+                (),
+                (),
+                run.env.num_episodes,
+                run.failure,
+                run.retry,
+            )
 
     def give_up(self, run: _Run, env: Driver, reason: str) -> None:
         """Abandons a hung run with its environment, which its thread may still touch; `env` takes the slot."""

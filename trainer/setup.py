@@ -17,9 +17,13 @@ from trainer.saved import PlaySettings
 def env_kwargs(config: MAGEConfig) -> dict[str, Any]:
     """Keyword arguments of the Meta id, opponents left out."""
     chosen = {
-        "num_episodes": config.num_episodes, "protocol": config.protocol, "memory": config.memory,
-        "context": config.context, "style": config.prompt_style, **cast("dict[str, Any]", config.env_kwargs or {}),
-    }  # fmt: skip
+        "num_episodes": config.num_episodes,
+        "protocol": config.protocol,
+        "memory": config.memory,
+        "context": config.context,
+        "style": config.prompt_style,
+        **cast("dict[str, Any]", config.env_kwargs or {}),
+    }
     return chosen if config.seat is None else {**chosen, "seat": config.seat}
 
 
@@ -55,9 +59,12 @@ def make_population(config: MAGEConfig) -> Population | None:
 def play_settings(config: MAGEConfig) -> PlaySettings:
     """How the trained model must be asked."""
     return PlaySettings(
-        config.env_id, env_kwargs(config), int(config.max_completion_length or 1), config.temperature,
+        config.env_id,
+        env_kwargs(config),
+        int(config.max_completion_length or 1),
+        config.temperature,
         config.constrained,
-    )  # fmt: skip
+    )
 
 
 def sample_prompts(config: MAGEConfig) -> dict[str, str]:

@@ -108,11 +108,39 @@ class TableWalk:
 
     # Together in one object, as in MetaEpisode.
     __slots__ = (
-        "_alternates", "_chat", "_course", "_deals", "_draw", "_few", "_game", "_hands", "_left", "_library", "_node",
-        "_number", "_random", "_real", "_replays", "_replies", "_results", "_root", "_said", "_seat", "_seat0",
-        "_start", "_streams", "_tag", "asked", "episode", "fresh_chat", "game_env", "messages", "num_episodes",
-        "opponent_name", "over",
-    )  # fmt: skip
+        "_alternates",
+        "_chat",
+        "_course",
+        "_deals",
+        "_draw",
+        "_few",
+        "_game",
+        "_hands",
+        "_left",
+        "_library",
+        "_node",
+        "_number",
+        "_random",
+        "_real",
+        "_replays",
+        "_replies",
+        "_results",
+        "_root",
+        "_said",
+        "_seat",
+        "_seat0",
+        "_start",
+        "_streams",
+        "_tag",
+        "asked",
+        "episode",
+        "fresh_chat",
+        "game_env",
+        "messages",
+        "num_episodes",
+        "opponent_name",
+        "over",
+    )
 
     @staticmethod
     def suits(env: MetaEpisode) -> bool:
@@ -146,10 +174,18 @@ class TableWalk:
         self._few = most_turns(roots) <= FEW
         self._alternates = inner.seat_mode == "alternate"
         self._library = _library(
-            roots, env.episode_reward, type(game), game.rules, type(env.style), env.num_episodes,
-            inner.hands_per_episode, inner.max_turns, env.protocol.early_stop, env.memory.carries_transcript,
+            roots,
+            env.episode_reward,
+            type(game),
+            game.rules,
+            type(env.style),
+            env.num_episodes,
+            inner.hands_per_episode,
+            inner.max_turns,
+            env.protocol.early_stop,
+            env.memory.carries_transcript,
             env.replays,
-        )  # fmt: skip
+        )
         self.over, self._left = True, False
         self._node: TableNode
         self._said: list[str]
@@ -261,9 +297,23 @@ class TableWalk:
             env, game, inner = self._real, self._game, self.game_env
             now = self._node.observations[self._seat]
             view = PlayView(
-                game.rules, self.episode, env.num_episodes, now, self._turn(), now, (), game.full_turns, 0, "", None, 0,
-                inner.hands_per_episode, inner.max_turns, env.protocol.early_stop, False,
-            )  # fmt: skip
+                game.rules,
+                self.episode,
+                env.num_episodes,
+                now,
+                self._turn(),
+                now,
+                (),
+                game.full_turns,
+                0,
+                "",
+                None,
+                0,
+                inner.hands_per_episode,
+                inner.max_turns,
+                env.protocol.early_stop,
+                False,
+            )
             text = self._library.keep(key, message("user", env.style.play(view)))
         self._chat: list[Message] = []
         self._ask(text)

@@ -167,8 +167,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--cache", type=Path, metavar="FOLDER", help="where the environments are made (a fresh folder)")
     parser.add_argument("--keep", action="store_true", help="keep the environments for the next run with --cache")
-    parser.add_argument("--save", type=Path, nargs="?", const=Path("benchmarks/results"), metavar="FOLDER",
-                        help="also write peers.json and peers.md there (benchmarks/results)")  # fmt: skip
+    parser.add_argument(
+        "--save",
+        type=Path,
+        nargs="?",
+        const=Path("benchmarks/results"),
+        metavar="FOLDER",
+        help="also write peers.json and peers.md there (benchmarks/results)",
+    )
     chosen = parser.parse_args(arguments)
     folder = chosen.cache or Path(tempfile.mkdtemp(prefix="mage-peers-"))
     peers = [side for side in PEERS if side.key in chosen.peers]

@@ -289,9 +289,11 @@ def gym_resets(size: int, boxes: int) -> Chunk:
 
 def _sokoban(walk: Callable[[bool], Chunk], resets: Callable[[int, int], Chunk]) -> dict[str, Callable[[], Chunk]]:
     return {
-        "sokoban-moves": lambda: walk(False), "sokoban-play": lambda: walk(True),
-        "sokoban-reset-6": lambda: resets(6, 2), "sokoban-reset-10": lambda: resets(10, 4),
-    }  # fmt: skip
+        "sokoban-moves": lambda: walk(False),
+        "sokoban-play": lambda: walk(True),
+        "sokoban-reset-6": lambda: resets(6, 2),
+        "sokoban-reset-10": lambda: resets(10, 4),
+    }
 
 
 SUBJECTS: Mapping[str, Mapping[str, Callable[[], Chunk]]] = {

@@ -76,9 +76,13 @@ class Child:
     def ask(self, row: str, seconds: float, limit: float) -> dict[str, Any]:
         """One measurement, for `seconds` of CPU time. Raises Unavailable, at the latest after `limit` seconds."""
         process = self._process = self._process or subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=self._environment,
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=self._environment,
             cwd=tempfile.gettempdir(),
-        )  # fmt: skip
+        )
         assert process.stdin is not None
         assert process.stdout is not None
         deadline, line = time.monotonic() + limit, b""

@@ -153,9 +153,7 @@ class _Blamed(AtEpisode):
         return _blamed(self._name, lambda: super(_Blamed, self).distribution(turn))
 
 
-def _exact(
-    settings: Settings, game: TextGame, names: tuple[str, str], policies: Sequence[Policy]
-) -> np.ndarray | None:  # fmt: skip
+def _exact(settings: Settings, game: TextGame, names: tuple[str, str], policies: Sequence[Policy]) -> np.ndarray | None:
     """Expected mean return per hand, shape (2 seatings, 2 policies); None where it is not known."""
     known = [policy for policy in policies if isinstance(policy, ExactPolicy)]
     if len(known) < 2 or not isinstance(game, Walkable):

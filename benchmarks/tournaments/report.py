@@ -125,9 +125,21 @@ def ranking_csv(results: Results) -> str:
     rows = []
     for place, s in enumerate(results.standings, start=1):
         e = s.payoff
-        rows.append([
-            place, s.policy, e.mean, e.low, e.high, s.exact, s.wins, s.draws, s.losses, s.rating, s.alpha_rank,
-        ])  # fmt: skip
+        rows.append(
+            [
+                place,
+                s.policy,
+                e.mean,
+                e.low,
+                e.high,
+                s.exact,
+                s.wins,
+                s.draws,
+                s.losses,
+                s.rating,
+                s.alpha_rank,
+            ]
+        )
     return _csv(header, rows)
 
 

@@ -115,9 +115,11 @@ def score(settings: Settings, outcomes: Mapping[tuple[str, str], Pairing | Failu
     pairings = {names: outcome for names, outcome in outcomes.items() if isinstance(outcome, Pairing)}
     cells = {
         (row, column, seat): _cell(pairings[_key(row, column)], row, column, seat, limits)
-        for row in settings.policies for column in settings.policies if _key(row, column) in pairings
+        for row in settings.policies
+        for column in settings.policies
+        if _key(row, column) in pairings
         for seat in SEATS
-    }  # fmt: skip
+    }
     whole = _without_holes(settings.policies, failures)
     notes: list[str] = []
     ratings = _optional(whole, lambda: _ratings(whole, pairings), "Ratings need choix", notes)
@@ -125,10 +127,15 @@ def score(settings: Settings, outcomes: Mapping[tuple[str, str], Pairing | Failu
         whole, lambda: _alpha_rank(whole, cells, pairings), "alpha-rank needs matplotlib and networkx", notes
     )
     standings = [
-        Standing(name, *_payoff(name, whole, cells, pairings, limits), *_shares(name, whole, pairings),
-                 ratings.get(name), masses.get(name))
+        Standing(
+            name,
+            *_payoff(name, whole, cells, pairings, limits),
+            *_shares(name, whole, pairings),
+            ratings.get(name),
+            masses.get(name),
+        )
         for name in whole
-    ]  # fmt: skip
+    ]
     standings.sort(key=lambda standing: (-standing.payoff.mean, standing.policy))
     return Results(settings, game.unit, cells, tuple(standings), failures, tuple(notes))
 
@@ -187,9 +194,12 @@ def interval(values: np.ndarray, limits: tuple[float, float]) -> Estimate:
 
 
 def _payoff(
-    name: str, whole: Sequence[str], cells: Mapping[tuple[str, str, Seat], Cell],
-    pairings: Mapping[tuple[str, str], Pairing], limits: tuple[float, float],
-) -> tuple[Estimate, bool]:  # fmt: skip
+    name: str,
+    whole: Sequence[str],
+    cells: Mapping[tuple[str, str, Seat], Cell],
+    pairings: Mapping[tuple[str, str], Pairing],
+    limits: tuple[float, float],
+) -> tuple[Estimate, bool]:
     """Mean against all others, with the interval of what is not exactly known, and whether all of it is."""
     per_deal = []
     exact = {other: cells[name, other, "both"].exact for other in whole if other != name}
@@ -217,7 +227,7 @@ def _difference(pairing: Pairing, row: str, column: str) -> np.ndarray:
 
 def _optional(
     whole: Sequence[str], compute: Callable[[], dict[str, float]], need: str, notes: list[str]
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, float]:
     """A ranking, empty (and noted) where its library is missing or nobody is left to rank."""
     if not whole:
         return {}
@@ -248,7 +258,7 @@ def _ratings(whole: Sequence[str], pairings: Mapping[tuple[str, str], Pairing]) 
 
 def _alpha_rank(
     whole: Sequence[str], cells: Mapping[tuple[str, str, Seat], Cell], pairings: Mapping[tuple[str, str], Pairing]
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, float]:
     """OpenSpiel's alpha-rank of the game of choosing a policy, both seats equally likely, alpha infinite.
 
     It asks only who of two earns more against the other; where the interval of that difference holds 0, neither.
@@ -267,7 +277,7 @@ def _alpha_rank(
 
 def _who_earns_more(
     row: str, column: str, cells: Mapping[tuple[str, str, Seat], Cell], pairings: Mapping[tuple[str, str], Pairing]
-) -> int:  # fmt: skip
+) -> int:
     """1 for the row, -1 for the column, 0 where that is not known or neither does."""
     exact = cells[row, column, "both"].exact, cells[column, row, "both"].exact
     if exact[0] is not None and exact[1] is not None:

@@ -37,7 +37,7 @@ def made_up_words() -> list[str]:
     for _ in range(STEMMED):
         start = "".join(
             consonant + vowel for consonant, vowel in zip(letters("bcdfglmnprstwxyz", 3), letters("aeiouy", 3))
-        )  # fmt: skip
+        )
         endings = [_ENDINGS[int(rng.integers(len(_ENDINGS)))] for _ in range(int(rng.integers(1, 4)))]
         words.append(start[int(rng.integers(6)) :] + "".join(endings))
     return words

@@ -29,8 +29,11 @@ DEALS = tuple(permutations(range(3), 2))
 TO_ACT: Mapping[str, int] = {"": 0, "p": 1, "b": 1, "pb": 0}
 """Betting (p: check or fold, b: bet or call) to the player to act; other strings end the hand."""
 MOVES: Mapping[str, tuple[str, str]] = {
-    "": ("check", "bet"), "p": ("check", "bet"), "b": ("fold", "call"), "pb": ("fold", "call"),
-}  # fmt: skip
+    "": ("check", "bet"),
+    "p": ("check", "bet"),
+    "b": ("fold", "call"),
+    "pb": ("fold", "call"),
+}
 POT: Mapping[str, int] = {"pp": 1, "bb": 2, "pbb": 2, "bp": 1, "pbp": 1}
 """Chips that change hands at the end."""
 FOLDED: Mapping[str, int] = {"bp": 1, "pbp": 0}

@@ -79,9 +79,19 @@ class TableNode:
 
 
 _BY_THE_TABLE = (
-    "reset", "start", "current_player", "legal_actions", "observe", "information_state", "returns", "turn", "canonical",
-    "apply", "normalise", "won",
-)  # fmt: skip
+    "reset",
+    "start",
+    "current_player",
+    "legal_actions",
+    "observe",
+    "information_state",
+    "returns",
+    "turn",
+    "canonical",
+    "apply",
+    "normalise",
+    "won",
+)
 """What a game must leave as `TableGame` has it for its table to be all there is."""
 
 
@@ -162,9 +172,13 @@ class TableGame(TextGame):
         known = node.turns.get((player, episode))
         if known is None or self.perfect_information:
             known = Turn(
-                player, node.observations[player], node.legal if node.player == player else NOBODY,
-                node.keys[player], episode, self._history,
-            )  # fmt: skip
+                player,
+                node.observations[player],
+                node.legal if node.player == player else NOBODY,
+                node.keys[player],
+                episode,
+                self._history,
+            )
             if not self.perfect_information:
                 node.turns[player, episode] = known
         return known

@@ -22,7 +22,7 @@ ACTIONS = tuple(f"({row}, {column})" for row in (1, 2, 3) for column in (1, 2, 3
 _SPELLINGS = {
     action: tuple(form.format(action[1], action[4]) for form in ("({},{})", "{},{}", "{}, {}", "{} {}"))
     for action in ACTIONS
-}  # fmt: skip
+}
 _MARKS = "XO"
 
 

@@ -66,9 +66,13 @@ class GuestRoom(TextGameEnv):
         """One with the rooms and options of `env`."""
         assert isinstance(env.game, Sokoban)
         return cls(
-            GuestSokoban.like(env.game), env.opponents, seat=env.seat_mode, max_turns=env.max_turns,
-            on_invalid="forfeit" if env.forfeits else "retry", timeout_value=env.timeout_value,
-        )  # fmt: skip
+            GuestSokoban.like(env.game),
+            env.opponents,
+            seat=env.seat_mode,
+            max_turns=env.max_turns,
+            on_invalid="forfeit" if env.forfeits else "retry",
+            timeout_value=env.timeout_value,
+        )
 
     def place(self, boxes: int, player: int, executed: int, turns: int) -> None:
         """Continues from there, after so many executed moves and answers."""
@@ -80,9 +84,12 @@ class SokobanVectorEnv(TextVectorEnv):
     """`num_envs` levels of Sokoban, one hand per episode; see `is_plain_sokoban`."""
 
     def __init__(
-        self, make_env: Callable[[], gym.Env[str, str]], num_envs: int, *,
+        self,
+        make_env: Callable[[], gym.Env[str, str]],
+        num_envs: int,
+        *,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(num_envs, autoreset_mode)
         made = [make_env() for _ in range(num_envs)]
         self._guests = [GuestRoom.like(env) for env in made if isinstance(env, TextGameEnv)]
@@ -112,9 +119,11 @@ class SokobanVectorEnv(TextVectorEnv):
 
     def _advance(self, answers: list[str]) -> Batch:
         boards, count, waiting = self._boards, self.num_envs, self._ended
-        given: list[str] = answers if not waiting.any() else [
-            "" if over else answer for answer, over in zip(answers, waiting.tolist(), strict=True)
-        ]  # fmt: skip
+        given: list[str] = (
+            answers
+            if not waiting.any()
+            else ["" if over else answer for answer, over in zip(answers, waiting.tolist(), strict=True)]
+        )
         numbers = np.fromiter(map(self._numbers.__getitem__, given), np.intp, count)
         rare = (numbers == _ILLEGAL) | (self._turns + 1 >= self._max_turns)
         rows = np.flatnonzero(~(rare | waiting))

@@ -31,9 +31,13 @@ class GuestEnv(TableEnv):
     def like(cls, env: TableEnv) -> GuestEnv:
         """One with the parts and options of `env`."""
         return cls(
-            env.game, env.opponents, seat=env.seat_mode, max_turns=env.max_turns,
-            on_invalid="forfeit" if env.forfeits else "retry", timeout_value=env.timeout_value,
-        )  # fmt: skip
+            env.game,
+            env.opponents,
+            seat=env.seat_mode,
+            max_turns=env.max_turns,
+            on_invalid="forfeit" if env.forfeits else "retry",
+            timeout_value=env.timeout_value,
+        )
 
     def draw_from(self, generator: np.random.Generator, random: Callable[[], float]) -> None:
         """Takes all randomness from there: uniform draws from `random`, everything else from `generator`."""
@@ -64,9 +68,14 @@ class TableVectorEnv(TextVectorEnv):
     """
 
     def __init__(
-        self, make_env: Callable[[], gym.Env[str, str]], env: TableEnv, seated: Sequence[Seated], num_envs: int, *,
+        self,
+        make_env: Callable[[], gym.Env[str, str]],
+        env: TableEnv,
+        seated: Sequence[Seated],
+        num_envs: int,
+        *,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`env`: one that `make_env` made. `seated`: all that its opponents' source may draw, in the order of rising
         draws; see `is_tabulated`."""
         super().__init__(num_envs, autoreset_mode)
@@ -81,10 +90,13 @@ class TableVectorEnv(TextVectorEnv):
         self._seated = seated
         self._names = objects([each.name for each in seated])
         self._replies = ReplyArrays(positions, [cast(StatePolicy, each.policies[0]) for each in seated])
-        self._successes = np.array([
-            node.player is None and game.is_success([HandResult(node.returns[seat], False, seat)])
-            for node in positions.nodes for seat in (0, 1)
-        ])  # fmt: skip
+        self._successes = np.array(
+            [
+                node.player is None and game.is_success([HandResult(node.returns[seat], False, seat)])
+                for node in positions.nodes
+                for seat in (0, 1)
+            ]
+        )
         """(2 N,) in the order of `Positions.texts`."""
         self._always = {"first": 0, "second": 1}.get(env.seat_mode)
         self._max_turns = env.max_turns
@@ -160,9 +172,11 @@ class TableVectorEnv(TextVectorEnv):
         self._turns[rows] += 1
         self._respond(rows)
         reasons = objects([None] * count)
-        by_guests = [
-            (row, self._step_guest(row, answers[row])) for row in np.flatnonzero(odd).tolist()
-        ] if len(rows) < count else []  # fmt: skip
+        by_guests = (
+            [(row, self._step_guest(row, answers[row])) for row in np.flatnonzero(odd).tolist()]
+            if len(rows) < count
+            else []
+        )
         ended = (positions.player[self._position] == OVER) & ~waiting
         if waiting.any():
             self._deal(np.flatnonzero(waiting))
@@ -184,9 +198,14 @@ class TableVectorEnv(TextVectorEnv):
         return self._conclude(texts, rewards, ended, legal, reasons, final)
 
     def _conclude(
-        self, texts: NDArray[np.object_], rewards: NDArray[np.float64], ended: NDArray[np.bool_],
-        legal: NDArray[np.object_], reasons: NDArray[np.object_], final: dict[str, NDArray[Any]],
-    ) -> Batch:  # fmt: skip
+        self,
+        texts: NDArray[np.object_],
+        rewards: NDArray[np.float64],
+        ended: NDArray[np.bool_],
+        legal: NDArray[np.object_],
+        reasons: NDArray[np.object_],
+        final: dict[str, NDArray[Any]],
+    ) -> Batch:
         """The batch, after the autoreset of SAME_STEP. `final`: what info tells of the rows in `ended` alone."""
         everybody = np.ones(self.num_envs, dtype=np.bool_)
         truncated = np.zeros(self.num_envs, dtype=np.bool_)

@@ -172,9 +172,12 @@ class LoopVectorEnv(TextVectorEnv):
     """Any id, in this process, one environment after the other."""
 
     def __init__(
-        self, make_env: Callable[[], gym.Env[str, str]], num_envs: int, *,
+        self,
+        make_env: Callable[[], gym.Env[str, str]],
+        num_envs: int,
+        *,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(num_envs, autoreset_mode)
         self.envs = [make_env() for _ in range(num_envs)]
         self._describe(self.envs[0].metadata, self.envs[0].render_mode)

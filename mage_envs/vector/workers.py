@@ -27,9 +27,14 @@ class WorkerVectorEnv(TextVectorEnv):
     """Any id, in `workers` processes with equal shares of the environments."""
 
     def __init__(
-        self, make_env: Callable[[], gym.Env[str, str]], num_envs: int, *, workers: int, deadline: float | None = None,
+        self,
+        make_env: Callable[[], gym.Env[str, str]],
+        num_envs: int,
+        *,
+        workers: int,
+        deadline: float | None = None,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`deadline`: seconds that a worker has for a step or reset of all its environments; None: forever."""
         super().__init__(num_envs, autoreset_mode)
         check_positive("workers", workers)

@@ -58,9 +58,18 @@ class BayesSolution:
     """The solved problem for one first seat; `value` and `choose` read it."""
 
     def __init__(
-        self, game: TextGame, pool: PoolSpec, seat0: int, *, episodes: int = 3, hands: int = 1, last_only: bool = False,
-        objective: Objective = "returns", alternate: bool = True, limit: int = STATES,
-    ) -> None:  # fmt: skip
+        self,
+        game: TextGame,
+        pool: PoolSpec,
+        seat0: int,
+        *,
+        episodes: int = 3,
+        hands: int = 1,
+        last_only: bool = False,
+        objective: Objective = "returns",
+        alternate: bool = True,
+        limit: int = STATES,
+    ) -> None:
         """`last_only` counts the last episode alone. Seats alternate from hand to hand, or stay at `seat0`.
 
         Raises `NotExact` for an opponent without `distribution`, `TooManyStates` above `limit` states.
@@ -129,9 +138,15 @@ class BayesSolution:
 
 
 def bayes_value(
-    game: TextGame, pool: PoolSpec, *, episodes: int = 3, hands: int = 1, last_only: bool = False,
-    objective: Objective = "returns", limit: int = STATES,
-) -> BayesValue:  # fmt: skip
+    game: TextGame,
+    pool: PoolSpec,
+    *,
+    episodes: int = 3,
+    hands: int = 1,
+    last_only: bool = False,
+    objective: Objective = "returns",
+    limit: int = STATES,
+) -> BayesValue:
     """The Bayes-optimal value over `episodes` of `hands` each, seats alternating, the mean over the first seats.
 
     `last_only`: the best that the last episode can be made worth. The per-episode values are sums over the hands.
@@ -187,9 +202,7 @@ def _successors(beliefs: Floats, hand: Hand) -> tuple[Floats, NDArray[np.uint64]
     return np.concatenate(found)[first], keys
 
 
-def _links(
-    beliefs: Floats, hand: Hand, new: Floats, new_keys: NDArray[np.uint64]
-) -> tuple[NDArray[np.int32], Floats]:  # fmt: skip
+def _links(beliefs: Floats, hand: Hand, new: Floats, new_keys: NDArray[np.uint64]) -> tuple[NDArray[np.int32], Floats]:
     """`after` and `scale` of the beliefs' stage."""
     shape = (len(beliefs), len(hand.evidence))
     links, factors = np.full(shape, -1, np.int32), np.zeros(shape)

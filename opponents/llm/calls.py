@@ -54,9 +54,7 @@ class Session:
         self._deadline = deadline
         self._attempts = attempts
         self._slots = asyncio.Semaphore(concurrency)
-        self._client = openai.AsyncOpenAI(
-            api_key=api_key or "none", base_url=base_url, max_retries=0, timeout=deadline
-        )  # fmt: skip
+        self._client = openai.AsyncOpenAI(api_key=api_key or "none", base_url=base_url, max_retries=0, timeout=deadline)
         self._create = self._client.chat.completions.with_raw_response.create  # loads modules: in no call's deadline
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="mage-llm", daemon=True)
@@ -173,10 +171,11 @@ def read_answer(content: bytes, sent: str) -> Answer:
         text = text.encode("utf-8", "replace").decode("utf-8")  # JSON may hold half of a surrogate pair
         prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
         return Answer(
-            text, choice.get("finish_reason") == "length",
+            text,
+            choice.get("finish_reason") == "length",
             prompt if isinstance(prompt, int) else len(sent),
             completion if isinstance(completion, int) else len(content),
-        )  # fmt: skip
+        )
     except (ValueError, LookupError, TypeError, AttributeError):
         start = " ".join(content[:SHOWN].decode("utf-8", "replace").split())
         raise CallFailed(GARBAGE, f"no chat completion in the server's answer: {start!r}", passing=True) from None

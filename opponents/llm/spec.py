@@ -38,11 +38,22 @@ SWITCH = (_switch, "on or off")
 TEXT = (str, "a text")
 
 OPTIONS: Mapping[str, tuple[Callable[[str], Any], str]] = {
-    "temperature": NUMBER, "top_p": NUMBER, "max_tokens": WHOLE, "max_completion_tokens": WHOLE,
-    "reasoning_effort": TEXT, "thinking": SWITCH, "seed": SWITCH, "deadline": NUMBER, "attempts": WHOLE,
-    "concurrency": WHOLE, "max_calls": WHOLE, "max_total_tokens": WHOLE, "cache": SWITCH, "namespace": TEXT,
+    "temperature": NUMBER,
+    "top_p": NUMBER,
+    "max_tokens": WHOLE,
+    "max_completion_tokens": WHOLE,
+    "reasoning_effort": TEXT,
+    "thinking": SWITCH,
+    "seed": SWITCH,
+    "deadline": NUMBER,
+    "attempts": WHOLE,
+    "concurrency": WHOLE,
+    "max_calls": WHOLE,
+    "max_total_tokens": WHOLE,
+    "cache": SWITCH,
+    "namespace": TEXT,
     "key_variable": TEXT,
-}  # fmt: skip
+}
 """Name of an option to its reader and what to call that in messages."""
 _SENT = ("top_p", "max_completion_tokens", "reasoning_effort")
 """Options that go to the server as they are."""
@@ -92,10 +103,14 @@ def _shared(endpoint: str, options: tuple[str, ...], kept_in: Path) -> EndpointG
     if "thinking" in values:
         parameters["chat_template_kwargs"] = {"enable_thinking": values["thinking"]}
     return EndpointGenerator(
-        model, url, parameters=parameters, send_seed=values.get("seed", True),
+        model,
+        url,
+        parameters=parameters,
+        send_seed=values.get("seed", True),
         budget=Budget(values.get("max_calls"), values.get("max_total_tokens")),
-        cache=AnswerCache(kept_in) if values.get("cache", True) else None, **own,
-    )  # fmt: skip
+        cache=AnswerCache(kept_in) if values.get("cache", True) else None,
+        **own,
+    )
 
 
 def language_model(game: TextGame, endpoint: str, *options: str) -> LanguageModelPolicy:

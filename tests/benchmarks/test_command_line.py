@@ -68,26 +68,29 @@ def test_named_panel_and_list():
     assert "policy:NAME" in listed
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["eval", "policy:cfr"], "Say what to play: --env"),
-    (["eval", "polcy:cfr", *KUHN], "Unknown agent 'polcy:cfr'"),
-    (["eval", "policy:cfr", "--env", "mage/KuhnPoker-v0"], "is no meta-episode"),
-    (["eval", "policy:cfr", "--env", "mage/Kuhn-Meta-v0"], "Unknown environment"),
-    (["eval", "policy:cfr", *KUHN, "--opponents", "kuhn/agressive"], "Did you mean 'kuhn/aggressive'?"),
-    (["eval", "policy:cfr", *KUHN, "--opponents", "pool:kuhn/dmo"], "Did you mean 'kuhn/demo'?"),
-    (["eval", "policy:cfr", *KUHN, "--opponents", "minimax"], "plays TicTacToe, not KuhnPoker"),
-    (["eval", "policy:cfr", *KUHN, "--env-kwargs", "{"], "--env-kwargs is not JSON"),
-    (["eval", "policy:cfr", *KUHN, "--env-kwargs", "3"], "must be a JSON object"),
-    (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"nope": 1}'], "nope"),
-    (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"memory": "all"}'], "memory='all' is unknown"),
-    (["eval", "policy:cfr", *KUHN, "--rows", "0"], "at least one row"),
-    (["eval", "policy:cfr", "--panel", "kuhn-trian"], "Did you mean 'kuhn-train'?"),
-    (["eval", "policy:cfr", "--panel", "kuhn-train", "--rows", "3"], "--panel fixes its rows"),
-    (["eval", "scripted:first", "--panel", "sokoban-eval-1box", "--env-kwargs", '{"boxes": 2}'], "fixes boxes"),
-    (["eval", "policy:cfr", "--panel", "kuhn-train", "--env", "mage/TicTacToe-Meta-v0"], "is played in mage/Kuhn"),
-    (["eval", "model:nowhere"], "there is no such folder"),
-    (["eval", ".", *KUHN], "holds no mage.json"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["eval", "policy:cfr"], "Say what to play: --env"),
+        (["eval", "polcy:cfr", *KUHN], "Unknown agent 'polcy:cfr'"),
+        (["eval", "policy:cfr", "--env", "mage/KuhnPoker-v0"], "is no meta-episode"),
+        (["eval", "policy:cfr", "--env", "mage/Kuhn-Meta-v0"], "Unknown environment"),
+        (["eval", "policy:cfr", *KUHN, "--opponents", "kuhn/agressive"], "Did you mean 'kuhn/aggressive'?"),
+        (["eval", "policy:cfr", *KUHN, "--opponents", "pool:kuhn/dmo"], "Did you mean 'kuhn/demo'?"),
+        (["eval", "policy:cfr", *KUHN, "--opponents", "minimax"], "plays TicTacToe, not KuhnPoker"),
+        (["eval", "policy:cfr", *KUHN, "--env-kwargs", "{"], "--env-kwargs is not JSON"),
+        (["eval", "policy:cfr", *KUHN, "--env-kwargs", "3"], "must be a JSON object"),
+        (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"nope": 1}'], "nope"),
+        (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"memory": "all"}'], "memory='all' is unknown"),
+        (["eval", "policy:cfr", *KUHN, "--rows", "0"], "at least one row"),
+        (["eval", "policy:cfr", "--panel", "kuhn-trian"], "Did you mean 'kuhn-train'?"),
+        (["eval", "policy:cfr", "--panel", "kuhn-train", "--rows", "3"], "--panel fixes its rows"),
+        (["eval", "scripted:first", "--panel", "sokoban-eval-1box", "--env-kwargs", '{"boxes": 2}'], "fixes boxes"),
+        (["eval", "policy:cfr", "--panel", "kuhn-train", "--env", "mage/TicTacToe-Meta-v0"], "is played in mage/Kuhn"),
+        (["eval", "model:nowhere"], "there is no such folder"),
+        (["eval", ".", *KUHN], "holds no mage.json"),
+    ],
+)
 def test_errors_are_one_line_and_exit_2(arguments, message, capfd):
     assert main(arguments) == 2
     captured = capfd.readouterr()
@@ -100,8 +103,10 @@ def test_errors_are_one_line_and_exit_2(arguments, message, capfd):
 def test_ctrl_c_is_clean():
     run = subprocess.Popen(
         [*COMMAND, "eval", "policy:mcts:1000", "--panel", "tictactoe-paper-unseen"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert "128 meta-episodes" in run.stderr.readline()
     run.send_signal(signal.SIGINT)
     out, err = run.communicate(timeout=60)

@@ -186,10 +186,15 @@ def test_policies_of_a_slot_start_afresh_with_every_meta_episode():
     assert len({row[3] for row in seen}) == 1  # common random numbers
 
 
-@pytest.mark.parametrize(("spec", "message"), [
-    ("plicy:cfr", "Unknown agent 'plicy:cfr'"), ("scripted:best", "none of the forms policy:NAME"),
-    ("policy:", "Unknown"), ("model:nowhere", "there is no such folder"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("plicy:cfr", "Unknown agent 'plicy:cfr'"),
+        ("scripted:best", "none of the forms policy:NAME"),
+        ("policy:", "Unknown"),
+        ("model:nowhere", "there is no such folder"),
+    ],
+)
 def test_agent_errors(spec, message):
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         make_agent(spec)
@@ -212,9 +217,10 @@ def test_evaluate_errors():
 
 def test_forms_are_all_made():
     made = {
-        "policy:NAME": "policy:kuhn/nash", "model:FOLDER": None,
+        "policy:NAME": "policy:kuhn/nash",
+        "model:FOLDER": None,
         "llm:MODEL@URL": "llm:tiny@http://127.0.0.1/v1,cache=off",
-    }  # fmt: skip
+    }
     for form in FORMS:
         spec = made.get(form, form)
         if spec is not None:

@@ -32,13 +32,16 @@ def test_more_is_better_in_rates_and_less_in_times():
 def test_the_table_has_a_line_per_row_and_peer_and_says_what_is_missing():
     rows = [BY_KEY["kuhn"], BY_KEY["sokoban-reset-10"], BY_KEY["mcts"]]
     figures = [
-        Figure("kuhn", "MAGE Envs", 400_000.0, 9), Figure("kuhn", "A", 1000.0, 77),
+        Figure("kuhn", "MAGE Envs", 400_000.0, 9),
+        Figure("kuhn", "A", 1000.0, 77),
         Figure("kuhn", "B", None, missing="it has no such game"),
-        Figure("sokoban-reset-10", "MAGE Envs", 2.5, 9), Figure("sokoban-reset-10", "A", 15_000.0, 1),
+        Figure("sokoban-reset-10", "MAGE Envs", 2.5, 9),
+        Figure("sokoban-reset-10", "A", 15_000.0, 1),
         Figure("sokoban-reset-10", "B", None, missing="no answer within 120 s"),
-        Figure("mcts", "MAGE Envs", 5.0, 9), Figure("mcts", "A", None, missing="it has no such game"),
+        Figure("mcts", "MAGE Envs", 5.0, 9),
+        Figure("mcts", "A", None, missing="it has no such game"),
         Figure("mcts", "B", None, missing="it has no such game"),
-    ]  # fmt: skip
+    ]
     lines = table(rows, figures, {"C": "its installation failed: ERROR: no"}).splitlines()
     assert lines[2:] == [
         "| Kuhn Poker, steps | per second | 400,000 | A | 1,000 (77 done) | 400 |",

@@ -20,7 +20,7 @@ def kuhn_summary():
         for name in ("kuhn/conservative", "kuhn/aggressive")
         for seed, value in enumerate((-2, -1, 1, 1))
         for s in (0, 1)
-    ]  # fmt: skip
+    ]
     return summarise(rows, KuhnPoker(), agent="tester", panel="by hand")
 
 

@@ -91,9 +91,12 @@ def test_gain_leaves_out_what_stopped_early():
 
 def test_pass_at_k_and_the_other_rates():
     rows = [
-        played([1, -1, -1], seed=0), played([-1, 0, 1], seed=1, invalid=3), played([-1, -1, -1], seed=2),
-        played([0, 2, -2], seed=3, timeouts=[2]), played([1, 1, 1], seed=4, failure="opponent: broke"),
-    ]  # fmt: skip
+        played([1, -1, -1], seed=0),
+        played([-1, 0, 1], seed=1, invalid=3),
+        played([-1, -1, -1], seed=2),
+        played([0, 2, -2], seed=3, timeouts=[2]),
+        played([1, 1, 1], seed=4, failure="opponent: broke"),
+    ]
     row = summarise(rows, KUHN).rows[0]
     assert [e.mean for e in row.pass_at] == [0.25, 0.5, 0.75]
     assert (row.meta_episodes, row.failures) == (4, 1)

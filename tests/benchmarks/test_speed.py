@@ -102,8 +102,12 @@ def test_shares_of_a_training_step():
     metrics = {"time/environment": 1.0, "time/generate": 4.0, "time/score": 1.0, "time/update": 2.0}
     figures = speed.training_figures(metrics | {"updates_per_rollout": 2.0}, whole=20.0)
     assert [(figure.value, figure.ratio) for figure in figures] == [
-        (1, 0.05), (4, 0.2), (1, 0.05), (4, 0.2), (10, 0.5),
-    ]  # fmt: skip
+        (1, 0.05),
+        (4, 0.2),
+        (1, 0.05),
+        (4, 0.2),
+        (10, 0.5),
+    ]
 
 
 def test_token_figures_are_means_per_update(rollout):
@@ -115,9 +119,12 @@ def test_token_figures_are_means_per_update(rollout):
 def test_the_table_groups_by_section():
     text = speed.table([Figure("one", "a", 1234567, "b", 2469134), Figure("two", "long name", 0.012345)])
     assert [line.split() for line in text.splitlines()] == [
-        ["one", "beside", "ratio"], ["a", "1,234,567", "b", "2,469,134", "0.500"], [],
-        ["two", "beside", "ratio"], ["long", "name", "0.0123"],
-    ]  # fmt: skip
+        ["one", "beside", "ratio"],
+        ["a", "1,234,567", "b", "2,469,134", "0.500"],
+        [],
+        ["two", "beside", "ratio"],
+        ["long", "name", "0.0123"],
+    ]
 
 
 def test_the_whole_script_runs(monkeypatch, tmp_path, capsys):

@@ -73,13 +73,17 @@ def test_held_out_opponents_are_held_out():
     assert len(set().union(*seeds)) == sum(map(len, seeds))
 
 
-@pytest.mark.parametrize(("make", "message"), [
-    (lambda: named_panel("kuhn-trian"), "Did you mean 'kuhn-train'"),
-    (lambda: panel("mage/KuhnPoker-v0", ["cfr"], 1, 0), "ends with -Meta-v0"),
-    (lambda: panel("mage/Nope-Meta-v0", ["cfr"], 1, 0), "Unknown environment"),
-    (lambda: panel(KUHN, ["cfr"], 0, 0), "at least one row"), (lambda: panel(KUHN, [], 1, 0), "different opponents"),
-    (lambda: panel(KUHN, ["cfr", "cfr"], 1, 0), "different opponents"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: named_panel("kuhn-trian"), "Did you mean 'kuhn-train'"),
+        (lambda: panel("mage/KuhnPoker-v0", ["cfr"], 1, 0), "ends with -Meta-v0"),
+        (lambda: panel("mage/Nope-Meta-v0", ["cfr"], 1, 0), "Unknown environment"),
+        (lambda: panel(KUHN, ["cfr"], 0, 0), "at least one row"),
+        (lambda: panel(KUHN, [], 1, 0), "different opponents"),
+        (lambda: panel(KUHN, ["cfr", "cfr"], 1, 0), "different opponents"),
+    ],
+)
 def test_errors(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -259,22 +259,27 @@ def test_an_unknown_policy_runs_nothing(tmp_path, capfd):
     assert not (tmp_path / "x").exists()
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["Kuhnpoker", "--policies", "uniform,cfr"], "Unknown game 'Kuhnpoker'. Did you mean 'KuhnPoker'?"),
-    (["Sokoban", "--policies", "uniform,first"], "for two-player games, and Sokoban has one player"),
-    (["OpenSpiel", "--policies", "uniform,first", "--game-kwargs", '{"game": "kuhn_poker(players=3)"}'],
-     "OpenSpiel has 3 players"),
-    (["KuhnPoker", "--policies", "uniform,minimax"], "'minimax' plays TicTacToe, not KuhnPoker"),
-    (["KuhnPoker", "--policies", "uniform,uniform"], "'uniform' is named twice"),
-    (["KuhnPoker", "--policies", "uniform"], "at least two policies, got uniform"),
-    (["KuhnPoker", "--policies", "uniform,cfr", "--games", "3"], "games=3 must be even"),
-    (["KuhnPoker", "--policies", "uniform,cfr", "--episodes", "0"], "episodes=0 must be at least 1"),
-    (["KuhnPoker", "--policies", "uniform,cfr", "--workers", "0"], "workers=0 must be at least 1"),
-    (["KuhnPoker", "--policies", "uniform,cfr", "--seed", "-1"], "seed=-1 must not be negative"),
-    (["KuhnPoker", "--policies", "uniform,cfr", "--game-kwargs", "{"], "--game-kwargs is not JSON"),
-    (["KuhnPoker", "--policies", "uniform,cfr", "--game-kwargs", "[]"], "must be a JSON object"),
-    (["KuhnPoker", "--policies", "uniform,cfr", "--game-kwargs", '{"cards": 5}'], "does not take these options"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["Kuhnpoker", "--policies", "uniform,cfr"], "Unknown game 'Kuhnpoker'. Did you mean 'KuhnPoker'?"),
+        (["Sokoban", "--policies", "uniform,first"], "for two-player games, and Sokoban has one player"),
+        (
+            ["OpenSpiel", "--policies", "uniform,first", "--game-kwargs", '{"game": "kuhn_poker(players=3)"}'],
+            "OpenSpiel has 3 players",
+        ),
+        (["KuhnPoker", "--policies", "uniform,minimax"], "'minimax' plays TicTacToe, not KuhnPoker"),
+        (["KuhnPoker", "--policies", "uniform,uniform"], "'uniform' is named twice"),
+        (["KuhnPoker", "--policies", "uniform"], "at least two policies, got uniform"),
+        (["KuhnPoker", "--policies", "uniform,cfr", "--games", "3"], "games=3 must be even"),
+        (["KuhnPoker", "--policies", "uniform,cfr", "--episodes", "0"], "episodes=0 must be at least 1"),
+        (["KuhnPoker", "--policies", "uniform,cfr", "--workers", "0"], "workers=0 must be at least 1"),
+        (["KuhnPoker", "--policies", "uniform,cfr", "--seed", "-1"], "seed=-1 must not be negative"),
+        (["KuhnPoker", "--policies", "uniform,cfr", "--game-kwargs", "{"], "--game-kwargs is not JSON"),
+        (["KuhnPoker", "--policies", "uniform,cfr", "--game-kwargs", "[]"], "must be a JSON object"),
+        (["KuhnPoker", "--policies", "uniform,cfr", "--game-kwargs", '{"cards": 5}'], "does not take these options"),
+    ],
+)
 def test_what_does_not_fit_is_one_line(arguments, message, capfd):
     assert main(["tournament", *arguments]) == 2
     out, error = capfd.readouterr()

@@ -71,8 +71,15 @@ def test_opponents_by_every_kind_of_spec():
     from opponents import OpponentPool, make_opponent
 
     policy = make_opponent("kuhn/nash", make_game("KuhnPoker"))
-    for spec in ("kuhn/nash", "kuhn/nash:0.2", "pool:kuhn/demo", policy, OpponentPool({"uniform": 1, "kuhn/rock": 1}),
-                 {"uniform": 0.5, "kuhn/rock": 0.5}, "tests.mage_envs.test_env:Caller"):  # fmt: skip
+    for spec in (
+        "kuhn/nash",
+        "kuhn/nash:0.2",
+        "pool:kuhn/demo",
+        policy,
+        OpponentPool({"uniform": 1, "kuhn/rock": 1}),
+        {"uniform": 0.5, "kuhn/rock": 0.5},
+        "tests.mage_envs.test_env:Caller",
+    ):
         env = gym.make("mage/KuhnPoker-Meta-v0", opponent=spec)
         env.reset(seed=1)
 
@@ -114,16 +121,19 @@ def test_broken_opponents_are_named(name, text):
         env.reset(seed=0)
 
 
-@pytest.mark.parametrize(("kwargs", "text"), [
-    ({"seat": "third"}, "seat='third' is unknown; choose one of: 'first', 'second', 'alternate', 'fixed'"),
-    ({"on_invalid": "ignore"}, "choose one of: 'retry', 'forfeit'"),
-    ({"hands_per_episode": 0}, "hands_per_episode=0 must be a whole number of at least 1"),
-    ({"max_turns": 1.5}, "max_turns=1.5 must be a whole number"),
-    ({"opponent": "kuhn/agressive"}, "Unknown opponent 'kuhn/agressive'. Did you mean 'kuhn/aggressive'"),
-    ({"opponent": "minimax"}, "Opponent 'minimax' plays TicTacToe, not KuhnPoker"),
-    ({"reveal": "never"}, "choose 'showdown' or 'always'"),
-    ({"oponent": "kuhn/nash"}, "KuhnPoker does not take these options: .*'oponent'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kwargs", "text"),
+    [
+        ({"seat": "third"}, "seat='third' is unknown; choose one of: 'first', 'second', 'alternate', 'fixed'"),
+        ({"on_invalid": "ignore"}, "choose one of: 'retry', 'forfeit'"),
+        ({"hands_per_episode": 0}, "hands_per_episode=0 must be a whole number of at least 1"),
+        ({"max_turns": 1.5}, "max_turns=1.5 must be a whole number"),
+        ({"opponent": "kuhn/agressive"}, "Unknown opponent 'kuhn/agressive'. Did you mean 'kuhn/aggressive'"),
+        ({"opponent": "minimax"}, "Opponent 'minimax' plays TicTacToe, not KuhnPoker"),
+        ({"reveal": "never"}, "choose 'showdown' or 'always'"),
+        ({"oponent": "kuhn/nash"}, "KuhnPoker does not take these options: .*'oponent'"),
+    ],
+)
 def test_bad_options_get_one_line(kwargs, text):
     with pytest.raises((ValueError, KeyError, TypeError), match=text) as caught:
         gym.make("mage/KuhnPoker-v0", **kwargs)

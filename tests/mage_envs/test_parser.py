@@ -5,28 +5,31 @@ from hypothesis import strategies as st
 from mage_envs.parser import Reply, after_reasoning, parse_tag
 
 
-@pytest.mark.parametrize(("reply", "action"), [
-    ("<action>bet</action>", "bet"),
-    ("I think <ACTION> bet </Action> so", "bet"),
-    ("<action>check</action> no, <action>bet</action>", "bet"),
-    ("<action>a<action>b</action>", "b"),
-    ("<action>bet</action><action>che", "bet"),
-    ("<think><action>fold</action></think><action>call</action>", "call"),
-    ("<think><action>fold</action></think>call", None),
-    ("<think>a</think><action>x</action></think><action>y</action>", "y"),
-    ("<action>x</action></think>", None),
-    ("<think>never closed <action>bet</action>", None),
-    ("<action>bet</action><think>doubt <action>call</action>", "bet"),
-    ("I bet.", None),
-    ("<action>bet", None),
-    ("bet</action>", None),
-    ("</action>bet<action>", None),
-    ("<action>\nbet\n</action>", "bet"),
-    ("<action></action>", ""),
-    ("", None),
-    ("<remark>bet</remark>", None),
-    ("<actıon>bet</actıon>", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("reply", "action"),
+    [
+        ("<action>bet</action>", "bet"),
+        ("I think <ACTION> bet </Action> so", "bet"),
+        ("<action>check</action> no, <action>bet</action>", "bet"),
+        ("<action>a<action>b</action>", "b"),
+        ("<action>bet</action><action>che", "bet"),
+        ("<think><action>fold</action></think><action>call</action>", "call"),
+        ("<think><action>fold</action></think>call", None),
+        ("<think>a</think><action>x</action></think><action>y</action>", "y"),
+        ("<action>x</action></think>", None),
+        ("<think>never closed <action>bet</action>", None),
+        ("<action>bet</action><think>doubt <action>call</action>", "bet"),
+        ("I bet.", None),
+        ("<action>bet", None),
+        ("bet</action>", None),
+        ("</action>bet<action>", None),
+        ("<action>\nbet\n</action>", "bet"),
+        ("<action></action>", ""),
+        ("", None),
+        ("<remark>bet</remark>", None),
+        ("<actıon>bet</actıon>", None),
+    ],
+)
 def test_strict_tags(reply, action):
     assert parse_tag(reply, "action") == action
 

@@ -66,14 +66,18 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("play", "mage/KuhnPoker-Meta-v0"), "is a meta-episode, made for models; play mage/KuhnPoker-v0."),
-    (("play", "mage/Kuhn-v0"), "doesn't exist"), (("play", "CartPole-v1"), "no text game of this package"),
-    (("play", "mage/KuhnPoker-v0", "--opponent", "kuhn/rok"), "Did you mean 'kuhn/rock'?"),
-    (("play", "mage/KuhnPoker-v0", "--hands", "0"), "--hands must be at least 1"),
-    (("play", "mage/KuhnPoker-v0", "--opponent", "checkpoint:nowhere"), "there is no such folder"),
-    (("list", "Kuhn"), "Did you mean 'KuhnPoker'?"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("play", "mage/KuhnPoker-Meta-v0"), "is a meta-episode, made for models; play mage/KuhnPoker-v0."),
+        (("play", "mage/Kuhn-v0"), "doesn't exist"),
+        (("play", "CartPole-v1"), "no text game of this package"),
+        (("play", "mage/KuhnPoker-v0", "--opponent", "kuhn/rok"), "Did you mean 'kuhn/rock'?"),
+        (("play", "mage/KuhnPoker-v0", "--hands", "0"), "--hands must be at least 1"),
+        (("play", "mage/KuhnPoker-v0", "--opponent", "checkpoint:nowhere"), "there is no such folder"),
+        (("list", "Kuhn"), "Did you mean 'KuhnPoker'?"),
+    ],
+)
 def test_errors_are_one_line_and_exit_2(arguments, message):
     done = run(*arguments)
     assert (done.returncode, done.stdout) == (2, "")

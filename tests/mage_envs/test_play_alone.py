@@ -39,13 +39,30 @@ def solution(env: gym.Env[str, str]) -> list[str]:
     return [MOVES[move] for move in room.search.path(room.level.boxes, room.level.player)]
 
 
-@pytest.mark.parametrize(("text", "legal", "meant"), [
-    ("u", MOVES, "up"), ("R", MOVES, "right"), ("do", MOVES, "down"), ("up, l", MOVES, "up, left"),
-    ("r, r", MOVES, "right, right"), ("r,r", MOVES, "right, right"), ("rrd", MOVES, "right, right, down"),
-    ("up", MOVES, "up"), ("upp", MOVES, "upp"), ("up,,down", MOVES, "up,,down"), ("jump", MOVES, "jump"),
-    ("", MOVES, ""), ("b", ("check", "bet"), "bet"), ("c", ("check", "call"), "c"), ("pass", ("fold", "call"), "pass"),
-    ("(1", ("(1, 1)", "(1, 2)"), "(1"), ("2 2", ("(2, 2)",), "2 2"), ("go", ("go", "go north"), "go"), ("x", (), "x"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "legal", "meant"),
+    [
+        ("u", MOVES, "up"),
+        ("R", MOVES, "right"),
+        ("do", MOVES, "down"),
+        ("up, l", MOVES, "up, left"),
+        ("r, r", MOVES, "right, right"),
+        ("r,r", MOVES, "right, right"),
+        ("rrd", MOVES, "right, right, down"),
+        ("up", MOVES, "up"),
+        ("upp", MOVES, "upp"),
+        ("up,,down", MOVES, "up,,down"),
+        ("jump", MOVES, "jump"),
+        ("", MOVES, ""),
+        ("b", ("check", "bet"), "bet"),
+        ("c", ("check", "call"), "c"),
+        ("pass", ("fold", "call"), "pass"),
+        ("(1", ("(1, 1)", "(1, 2)"), "(1"),
+        ("2 2", ("(2, 2)",), "2 2"),
+        ("go", ("go", "go north"), "go"),
+        ("x", (), "x"),
+    ],
+)
 def test_words_are_spelt_out_where_they_begin_one_action(text, legal, meant):
     assert spelt_out(text, legal) == meant
 
@@ -118,9 +135,13 @@ def test_without_a_terminal_lines_are_read(level):
     moves = solution(level)
     lines = ["", str(1 + MOVES.index(moves[0])), *moves[1:]]
     done = subprocess.run(
-        [sys.executable, "-m", "mage_envs", *SOKOBAN, "--hands", "1"], capture_output=True, text=True,
-        input="\n".join(lines) + "\n", cwd=ROOT, timeout=100,
-    )  # fmt: skip
+        [sys.executable, "-m", "mage_envs", *SOKOBAN, "--hands", "1"],
+        capture_output=True,
+        text=True,
+        input="\n".join(lines) + "\n",
+        cwd=ROOT,
+        timeout=100,
+    )
     assert done.returncode == 0, done.stderr
     assert "every box is on a target" in done.stdout
     assert "arrow" not in done.stdout
@@ -129,15 +150,22 @@ def test_without_a_terminal_lines_are_read(level):
 
 def test_a_limit_of_answers():
     done = subprocess.run(
-        [sys.executable, "-m", "mage_envs", *SOKOBAN, "--max-turns", "2", "--hands", "1"], capture_output=True,
-        text=True, input="fly\nswim\n", cwd=ROOT, timeout=100,
-    )  # fmt: skip
+        [sys.executable, "-m", "mage_envs", *SOKOBAN, "--max-turns", "2", "--hands", "1"],
+        capture_output=True,
+        text=True,
+        input="fly\nswim\n",
+        cwd=ROOT,
+        timeout=100,
+    )
     assert done.stdout.count("That is not a legal action; it spent one of your 2 turns.") == 2
     assert "You ran out of turns" in done.stdout
     wrong = subprocess.run(
-        [sys.executable, "-m", "mage_envs", *SOKOBAN, "--max-turns", "0"], capture_output=True, text=True, cwd=ROOT,
+        [sys.executable, "-m", "mage_envs", *SOKOBAN, "--max-turns", "0"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
         timeout=100,
-    )  # fmt: skip
+    )
     assert (wrong.returncode, wrong.stderr) == (2, "mage-envs: --max-turns must be at least 1, got 0.\n")
 
 

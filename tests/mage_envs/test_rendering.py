@@ -40,13 +40,16 @@ def _no_display(monkeypatch):
 # -- shapes ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("shape", "area"), [
-    (Disc(30.3, 29.6, 20, WHITE), math.pi * 400),
-    (Block(8.5, 10.25, 40, 30, WHITE), 1200),
-    (Block(8.5, 10.25, 40, 30, WHITE, corner=10), 1200 - (4 - math.pi) * 100),
-    (Stroke(((15, 15), (45, 45)), 8, WHITE), math.dist((15, 15), (45, 45)) * 8 + math.pi * 16),
-    (Stroke(((20.2, 20.7), (20.2, 20.7)), 12, WHITE), math.pi * 36),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("shape", "area"),
+    [
+        (Disc(30.3, 29.6, 20, WHITE), math.pi * 400),
+        (Block(8.5, 10.25, 40, 30, WHITE), 1200),
+        (Block(8.5, 10.25, 40, 30, WHITE, corner=10), 1200 - (4 - math.pi) * 100),
+        (Stroke(((15, 15), (45, 45)), 8, WHITE), math.dist((15, 15), (45, 45)) * 8 + math.pi * 16),
+        (Stroke(((20.2, 20.7), (20.2, 20.7)), 12, WHITE), math.pi * 36),
+    ],
+)
 def test_a_shape_covers_its_area(shape, area):
     image = paint(Picture(60, 60, BLACK, (shape,)))
     assert image.shape == (60, 60, 3)
@@ -205,10 +208,15 @@ def test_the_same_seed_draws_the_same_bytes_in_any_process(game):
         "print(hashlib.sha256(env.render().tobytes() + env.render().tobytes()).hexdigest())\n"
     )
     digests = {
-        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True,
-                       env={"PYTHONHASHSEED": seed, "PATH": "", "PYTHONPATH": "."}).stdout
+        subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONHASHSEED": seed, "PATH": "", "PYTHONPATH": "."},
+        ).stdout
         for seed in ("1", "2")
-    }  # fmt: skip
+    }
     assert len(digests) == 1
     assert len(digests.pop()) == 65
 

@@ -49,8 +49,11 @@ def test_fast_path_equals_the_general_one(game, opponent, odd):
 
 
 def test_pool_mixes_draw_the_same():
-    for game, pool in (("KuhnPoker", "pool:kuhn/paper"), ("KuhnPoker", "pool:kuhn/demo"),
-                       ("TicTacToe", {"tictactoe/pattern-1": 1, "tictactoe/center-biased": 2})):  # fmt: skip
+    for game, pool in (
+        ("KuhnPoker", "pool:kuhn/paper"),
+        ("KuhnPoker", "pool:kuhn/demo"),
+        ("TicTacToe", {"tictactoe/pattern-1": 1, "tictactoe/center-biased": 2}),
+    ):
         env = gym.make(f"mage/{game}-v0", opponent=pool)
         assert transcript(env, game, 0.2, 8) == transcript(general(env), game, 0.2, 8)
 

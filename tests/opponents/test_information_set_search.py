@@ -37,10 +37,19 @@ def followed(game: OpenSpiel, seed: int) -> None:
         game.apply(turn.legal_actions[choice])
 
 
-@pytest.mark.parametrize("game", [
-    LeducPoker(), LiarsDice(), Negotiation(), OpenSpiel("kuhn_poker(players=3)"), OpenSpiel("goofspiel(num_cards=4)"),
-    OpenSpiel("dark_hex(board_size=2)"), OpenSpiel("tiny_hanabi"),
-], ids=lambda game: game.spiel_game)  # fmt: skip
+@pytest.mark.parametrize(
+    "game",
+    [
+        LeducPoker(),
+        LiarsDice(),
+        Negotiation(),
+        OpenSpiel("kuhn_poker(players=3)"),
+        OpenSpiel("goofspiel(num_cards=4)"),
+        OpenSpiel("dark_hex(board_size=2)"),
+        OpenSpiel("tiny_hanabi"),
+    ],
+    ids=lambda game: game.spiel_game,
+)
 def test_the_worlds_are_those_that_fit(game: OpenSpiel) -> None:
     for seed in range(4):
         followed(game, seed)
@@ -70,8 +79,11 @@ def test_what_cannot_be_is_said() -> None:
         policy.act(Turn(0, "", ("check", "raise"), "nonsense"))
 
 
-@pytest.mark.parametrize("game", [KuhnPoker(), LeducPoker(), Negotiation(), OpenSpiel("phantom_ttt")],
-                         ids=["kuhn", "leduc", "negotiation", "phantom"])  # fmt: skip
+@pytest.mark.parametrize(
+    "game",
+    [KuhnPoker(), LeducPoker(), Negotiation(), OpenSpiel("phantom_ttt")],
+    ids=["kuhn", "leduc", "negotiation", "phantom"],
+)
 def test_a_seed_brings_the_hands_back(game: OpenSpiel | KuhnPoker) -> None:
     def returns(seed: int) -> list[list[float]]:
         players = [make_opponent("ismcts:12", game), make_opponent("uniform", game)]
@@ -81,12 +93,17 @@ def test_a_seed_brings_the_hands_back(game: OpenSpiel | KuhnPoker) -> None:
 
 
 def test_it_beats_random_players() -> None:
-    leduc = play_match(LeducPoker(), [make_opponent("ismcts:60", LeducPoker()), make_opponent("uniform", LeducPoker())],
-                       np.random.default_rng(1), 150)  # fmt: skip
+    leduc = play_match(
+        LeducPoker(),
+        [make_opponent("ismcts:60", LeducPoker()), make_opponent("uniform", LeducPoker())],
+        np.random.default_rng(1),
+        150,
+    )
     assert leduc.mean[0] - 2 * leduc.standard_error[0] > 0
     kuhn = KuhnPoker()
-    result = play_match(kuhn, [make_opponent("ismcts:60", kuhn), make_opponent("uniform", kuhn)],
-                        np.random.default_rng(1), 300)  # fmt: skip
+    result = play_match(
+        kuhn, [make_opponent("ismcts:60", kuhn), make_opponent("uniform", kuhn)], np.random.default_rng(1), 300
+    )
     assert result.mean[0] - 2 * result.standard_error[0] > 0
 
 

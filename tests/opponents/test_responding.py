@@ -23,10 +23,18 @@ from opponents.exact.tree import positions
 KUHN = KuhnPoker()
 
 
-@pytest.mark.parametrize(("game", "name"), [
-    (KUHN, "kuhn/aggressive"), (KUHN, "kuhn/nash:0.2"), (KUHN, "switch:kuhn/rock,kuhn/maniac,1"),
-    (LeducPoker(), "uniform"), (LeducPoker(), "cfr:20"), (TicTacToe(), "tictactoe/pattern-3"), (OpenSpiel(), "last"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("game", "name"),
+    [
+        (KUHN, "kuhn/aggressive"),
+        (KUHN, "kuhn/nash:0.2"),
+        (KUHN, "switch:kuhn/rock,kuhn/maniac,1"),
+        (LeducPoker(), "uniform"),
+        (LeducPoker(), "cfr:20"),
+        (TicTacToe(), "tictactoe/pattern-3"),
+        (OpenSpiel(), "last"),
+    ],
+)
 def test_the_best_response_reaches_its_value_in_both_seats(game: KuhnPoker, name: str) -> None:
     response = f"best-response-to:{name}"
     for seat in (0, 1):
@@ -135,8 +143,11 @@ def test_counting_sits_in_a_meta_episode() -> None:
         observation, info = env.reset(seed=11)
         done = False
         while not done:
-            _, _, done, _, info = env.step("<action>bet</action>" if "bet" in info["legal_actions"] else
-                                           f"<action>{info['legal_actions'][-1]}</action>")  # fmt: skip
+            _, _, done, _, info = env.step(
+                "<action>bet</action>"
+                if "bet" in info["legal_actions"]
+                else f"<action>{info['legal_actions'][-1]}</action>"
+            )
         assert info["episode"] == 3
     assert observation
     with pytest.raises(ValueError, match=r"^Opponent 'counting': prior must be above 0, got 0\.0\.$"):
@@ -171,6 +182,7 @@ def test_no_two_opponents_are_the_same_policy(game: OpenSpiel) -> None:
         alias = opponent_info(one).alias_of == two or opponent_info(two).alias_of == one
         same = all(
             abs(a.get(action, 0) - b.get(action, 0)) < 1e-9
-            for a, b in zip(tables[one], tables[two], strict=True) for action in {*a, *b}
-        )  # fmt: skip
+            for a, b in zip(tables[one], tables[two], strict=True)
+            for action in {*a, *b}
+        )
         assert same == alias, (one, two)

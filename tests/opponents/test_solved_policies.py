@@ -37,10 +37,13 @@ def test_argmax_is_pure_and_exploitable() -> None:
     assert nash_conv(game, ["cfr-argmax:100", "cfr-argmax:100"]) > nash_conv(game, ["cfr:100", "cfr:100"])
 
 
-@pytest.mark.parametrize(("game", "reason"), [
-    ("hex(board_size=4)", "more than 1,000,000 histories"),
-    ("pig", "no information state strings"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("game", "reason"),
+    [
+        ("hex(board_size=4)", "more than 1,000,000 histories"),
+        ("pig", "no information state strings"),
+    ],
+)
 def test_what_cannot_be_solved(game: str, reason: str) -> None:
     with pytest.raises(DoesNotSuit, match=reason):
         make_opponent("cfr:2", OpenSpiel(game))

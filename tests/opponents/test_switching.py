@@ -55,10 +55,14 @@ def test_distribution_follows_the_episode() -> None:
         assert policy.distribution(turn._replace(episode=3)) == nash.distribution(turn)
 
 
-@pytest.mark.parametrize(("spec", "exact", "deterministic"), [
-    ("switch:minimax,tictactoe/pattern-1,1", True, False), ("switch:mcts:5,uniform,1", False, False),
-    ("switch:tictactoe/pattern-2,tictactoe/pattern-1,1", True, True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("spec", "exact", "deterministic"),
+    [
+        ("switch:minimax,tictactoe/pattern-1,1", True, False),
+        ("switch:mcts:5,uniform,1", False, False),
+        ("switch:tictactoe/pattern-2,tictactoe/pattern-1,1", True, True),
+    ],
+)
 def test_is_exact_and_deterministic_where_both_are(spec: str, exact: bool, deterministic: bool) -> None:
     policy = make_opponent(spec, TicTacToe())
     assert isinstance(policy, ExactPolicy) == exact
@@ -91,12 +95,17 @@ def test_it_is_listed_by_its_form_alone() -> None:
     assert opponent_info("switch").form == "switch:first,then,episode"
 
 
-@pytest.mark.parametrize(("spec", "message"), [
-    ("switch", "lacks first, then, episode"), ("switch:uniform,cfr", "lacks episode"),
-    ("switch:uniform,cfr,x", "episode must be a whole number, got 'x'"),
-    ("switch:uniform,cfr,-1", "episode counts from 0, got -1"), ("switch:unifrm,cfr,1", "Did you mean 'uniform'"),
-    ("switch:uniform,tictactoe/pattern-1,1", "plays TicTacToe, not KuhnPoker"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("switch", "lacks first, then, episode"),
+        ("switch:uniform,cfr", "lacks episode"),
+        ("switch:uniform,cfr,x", "episode must be a whole number, got 'x'"),
+        ("switch:uniform,cfr,-1", "episode counts from 0, got -1"),
+        ("switch:unifrm,cfr,1", "Did you mean 'uniform'"),
+        ("switch:uniform,tictactoe/pattern-1,1", "plays TicTacToe, not KuhnPoker"),
+    ],
+)
 def test_errors(spec: str, message: str) -> None:
     with pytest.raises((ValueError, KeyError)) as caught:
         make_opponent(spec, KUHN)

@@ -33,9 +33,15 @@ def trajectory(
             last = t == counts[k] - 1
             steps.append(
                 Step(
-                    k, "play", t, 0, f"turn {t}", reward=reward if last else 0.0,
-                    penalty=owed.get((k, "play", t), 0.0), hand_end=last,
+                    k,
+                    "play",
+                    t,
+                    0,
+                    f"turn {t}",
+                    reward=reward if last else 0.0,
+                    penalty=owed.get((k, "play", t), 0.0),
+                    hand_end=last,
                 )
-            )  # fmt: skip
+            )
     episodes = tuple(EpisodeResult(reward, reward, 1, reward > 0, False, (0,)) for reward in rewards)
     return Trajectory(Task("test"), opponent, group, member, tuple(steps), episodes, len(rewards), failure)

@@ -26,10 +26,20 @@ def main(model: str, out: str) -> None:
     played: list[Any] = []
     tasks = [Task("mage/KuhnPoker-Meta-v0", "kuhn/rock", seed=seed) for seed in range(3)]
     trainer = make_trainer(
-        model, Path(out).parent / "runs", callbacks=[gradients], max_grad_norm=0.0, entropy_coef=0.01, beta=0.1,
-        max_tokens_per_microbatch=40, optim="sgd", eval_tasks=tasks, per_device_eval_batch_size=1, max_rollouts=1,
-        updates_per_rollout=4, on_rollout_end=lambda _, trajectories: played.extend(trajectories),
-    )  # fmt: skip
+        model,
+        Path(out).parent / "runs",
+        callbacks=[gradients],
+        max_grad_norm=0.0,
+        entropy_coef=0.01,
+        beta=0.1,
+        max_tokens_per_microbatch=40,
+        optim="sgd",
+        eval_tasks=tasks,
+        per_device_eval_batch_size=1,
+        max_rollouts=1,
+        updates_per_rollout=4,
+        on_rollout_end=lambda _, trajectories: played.extend(trajectories),
+    )
     trainer.train()
     metrics = trainer.evaluate()
     processes = trainer.accelerator.num_processes

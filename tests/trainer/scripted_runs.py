@@ -83,11 +83,22 @@ def train(folder: Path, game: str, expert: Make, loser: Make, *, rollouts: int =
         return ScriptedGenerator(answer, tokens)
 
     config = MAGEConfig(
-        output_dir=str(folder / "run"), env_id=f"mage/{game}-Meta-v0", groups_per_rollout=1, num_generations=2,
-        max_rollouts=rollouts, updates_per_rollout=2, max_completion_length=64, max_prompt_length=16_384,
-        learning_rate=3e-3, report_to="none", save_strategy="no", disable_tqdm=True, use_cpu=True, logging_steps=1,
+        output_dir=str(folder / "run"),
+        env_id=f"mage/{game}-Meta-v0",
+        groups_per_rollout=1,
+        num_generations=2,
+        max_rollouts=rollouts,
+        updates_per_rollout=2,
+        max_completion_length=64,
+        max_prompt_length=16_384,
+        learning_rate=3e-3,
+        report_to="none",
+        save_strategy="no",
+        disable_tqdm=True,
+        use_cpu=True,
+        logging_steps=1,
         max_tokens_per_microbatch=16_384,
-    )  # fmt: skip
+    )
     run = ScriptedRun(None)  # type: ignore[arg-type]
     first: list[Trajectory] = []
 

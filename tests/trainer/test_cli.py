@@ -20,38 +20,70 @@ from trainer.tiny import general_tiny
 
 KUHN_POOL = {"kuhn/conservative": 0.3, "kuhn/aggressive": 0.3, "kuhn/intermediate": 0.4}
 TICTACTOE_POOL = {
-    "mcts:100": 8 / 16, **{f"tictactoe/pattern-{i}": 1 / 16 for i in range(1, 7)}, "uniform": 2 / 16,
-}  # fmt: skip
+    "mcts:100": 8 / 16,
+    **{f"tictactoe/pattern-{i}": 1 / 16 for i in range(1, 7)},
+    "uniform": 2 / 16,
+}
 COMMON = {
-    "model_name_or_path": "Qwen/Qwen3-4B", "groups_per_rollout": 16, "max_prompt_length": 4096, "gamma_step": 0.95,
-    "gamma_episode": 0.6, "beta": 0.1, "learning_rate": 1e-6, "epsilon": 0.2, "delta": 3.0, "entropy_coef": 0.001,
-    "weight_decay": 0.01, "max_grad_norm": 1.0, "lr_scheduler_type": "constant", "temperature": 1.0,
-    "max_rollouts": 150, "minibatch_size": 64, "updates_per_rollout": "auto", "anchor": "global",
-    "advantage_norm": "mean", "step_weight": 1.0, "statistics": "agent", "grouping": "stationary",
-    "protocol": "adaptive", "context": "rebuilt",
-}  # fmt: skip
+    "model_name_or_path": "Qwen/Qwen3-4B",
+    "groups_per_rollout": 16,
+    "max_prompt_length": 4096,
+    "gamma_step": 0.95,
+    "gamma_episode": 0.6,
+    "beta": 0.1,
+    "learning_rate": 1e-6,
+    "epsilon": 0.2,
+    "delta": 3.0,
+    "entropy_coef": 0.001,
+    "weight_decay": 0.01,
+    "max_grad_norm": 1.0,
+    "lr_scheduler_type": "constant",
+    "temperature": 1.0,
+    "max_rollouts": 150,
+    "minibatch_size": 64,
+    "updates_per_rollout": "auto",
+    "anchor": "global",
+    "advantage_norm": "mean",
+    "step_weight": 1.0,
+    "statistics": "agent",
+    "grouping": "stationary",
+    "protocol": "adaptive",
+    "context": "rebuilt",
+}
 GAMES = {
     "kuhn": {
-        "env_id": "mage/KuhnPoker-Meta-v0", "max_completion_length": 4096,
+        "env_id": "mage/KuhnPoker-Meta-v0",
+        "max_completion_length": 4096,
         "env_kwargs": {"max_turns": 6, "invalid_penalty": 0.5},
     },
     "tictactoe": {
-        "env_id": "mage/TicTacToe-Meta-v0", "max_completion_length": 3072,
+        "env_id": "mage/TicTacToe-Meta-v0",
+        "max_completion_length": 3072,
         "env_kwargs": {"max_turns": 8, "invalid_penalty": 0.5},
     },
     "sokoban": {
-        "env_id": "mage/Sokoban-Meta-v0", "max_completion_length": 4096, "max_rollouts": 300, "beta": 0.0,
+        "env_id": "mage/Sokoban-Meta-v0",
+        "max_completion_length": 4096,
+        "max_rollouts": 300,
+        "beta": 0.0,
         "env_kwargs": {"max_turns": 7, "invalid_penalty": 0.5, "boxes": 2, "size": 6},
     },
     "webshop": {
-        "env_id": "mage/WebShop-Meta-v0", "groups_per_rollout": 8, "max_completion_length": 1024, "beta": 0.0,
-        "max_prompt_length": 8192, "env_kwargs": {"max_turns": 12, "invalid_penalty": 0.5, "split": "train"},
+        "env_id": "mage/WebShop-Meta-v0",
+        "groups_per_rollout": 8,
+        "max_completion_length": 1024,
+        "beta": 0.0,
+        "max_prompt_length": 8192,
+        "env_kwargs": {"max_turns": 12, "invalid_penalty": 0.5, "split": "train"},
     },
     "alfworld": {
-        "env_id": "mage/ALFWorld-Meta-v0", "groups_per_rollout": 8, "max_completion_length": 1024, "beta": 0.0,
+        "env_id": "mage/ALFWorld-Meta-v0",
+        "groups_per_rollout": 8,
+        "max_completion_length": 1024,
+        "beta": 0.0,
         "env_kwargs": {"max_turns": 10, "invalid_penalty": 0.5, "split": "train"},
     },
-}  # fmt: skip
+}
 TITLES = {
     "kuhn": "Kuhn Poker",
     "tictactoe": "Tic-Tac-Toe",
@@ -71,10 +103,25 @@ METHODS = {
 ALONE = tuple(game for game in GAMES if game not in POOLS)
 PRESETS = [f"{method}-{game}" for method in METHODS for game in POOLS] + [f"mage-{game}" for game in ALONE]
 SMALL = (
-    "--model", "tiny", "--groups_per_rollout", "1", "--num_generations", "2", "--max_rollouts", "1",
-    "--updates_per_rollout", "2", "--max_completion_length", "4", "--env_kwargs", '{"max_turns": 1}',
-    "--use_cpu", "true", "--disable_tqdm", "true",
-)  # fmt: skip
+    "--model",
+    "tiny",
+    "--groups_per_rollout",
+    "1",
+    "--num_generations",
+    "2",
+    "--max_rollouts",
+    "1",
+    "--updates_per_rollout",
+    "2",
+    "--max_completion_length",
+    "4",
+    "--env_kwargs",
+    '{"max_turns": 1}',
+    "--use_cpu",
+    "true",
+    "--disable_tqdm",
+    "true",
+)
 
 
 def run(*arguments: str) -> int:
@@ -198,14 +245,17 @@ def test_a_mistake_is_one_line(arguments: tuple[str, ...], says: str, capsys: py
     assert says in error_line(capsys, arguments)
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ("a: [1\nb: {", "is not valid YAML"),
-    ("- a\n- b\n", "must hold 'field: value' lines"),
-    ("model_name_or_path: x\ngama_step: 1\n", "unknown field in"),
-    ("output_dir: x\n", "no model is named; add --model NAME_OR_PATH, or --model tiny"),
-    ("model_name_or_path: x\nupdates_per_rollout: many\n", "neither auto nor a whole number"),
-    ("model_name_or_path: x\nadvantage: best\n", "choose one of: gigpo"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a: [1\nb: {", "is not valid YAML"),
+        ("- a\n- b\n", "must hold 'field: value' lines"),
+        ("model_name_or_path: x\ngama_step: 1\n", "unknown field in"),
+        ("output_dir: x\n", "no model is named; add --model NAME_OR_PATH, or --model tiny"),
+        ("model_name_or_path: x\nupdates_per_rollout: many\n", "neither auto nor a whole number"),
+        ("model_name_or_path: x\nadvantage: best\n", "choose one of: gigpo"),
+    ],
+)
 def test_a_config_file_that_cannot_be_used_is_one_line(
     text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -276,10 +276,17 @@ class FakeEngine:
         self.aborted: list[str] = []
 
     def add_request(
-        self, request_id: str, prompt: Any, params: FakeParams, arrival_time: float | None = None,
-        lora_request: Any = None, tokenization_kwargs: Any = None, trace_headers: Any = None, priority: int = 0,
+        self,
+        request_id: str,
+        prompt: Any,
+        params: FakeParams,
+        arrival_time: float | None = None,
+        lora_request: Any = None,
+        tokenization_kwargs: Any = None,
+        trace_headers: Any = None,
+        priority: int = 0,
         prompt_text: str | None = None,
-    ) -> str:  # fmt: skip
+    ) -> str:
         if len(prompt["prompt_token_ids"]) > 9:
             raise ValueError("The decoder prompt is longer than the maximum model length")
         self.requests[request_id] = (prompt["prompt_token_ids"], params, [])

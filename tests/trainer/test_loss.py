@@ -95,12 +95,16 @@ def trl_inputs(rows: Sequence[Row], batch: MicroBatch) -> dict[str, torch.Tensor
     assert batch.reference is not None
     assert batch.sampling is not None
     return {
-        "prompt_ids": batch.ids[:, :5], "prompt_mask": batch.attention[:, :5], "completion_ids": batch.ids[:, 5:],
-        "completion_mask": batch.attention[:, 5:], "advantages": one_each,
-        "old_per_token_logps": batch.old.view(shape), "ref_per_token_logps": batch.reference.view(shape),
+        "prompt_ids": batch.ids[:, :5],
+        "prompt_mask": batch.attention[:, :5],
+        "completion_ids": batch.ids[:, 5:],
+        "completion_mask": batch.attention[:, 5:],
+        "advantages": one_each,
+        "old_per_token_logps": batch.old.view(shape),
+        "ref_per_token_logps": batch.reference.view(shape),
         "importance_sampling_ratio": torch.exp(batch.old - batch.sampling).clamp(max=3.0).view(shape),
         "num_items_in_batch": torch.tensor(3 * len(rows)),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("vllm", [False, True])

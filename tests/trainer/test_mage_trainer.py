@@ -48,9 +48,13 @@ class Saves(TrainerCallback):
 def test_a_run_trains_and_logs(model_path: str, tmp_path: Path, updates: int | str) -> None:
     seen: list[list[Trajectory]] = []
     trainer = make_trainer(
-        model_path, tmp_path, updates_per_rollout=updates, minibatch_size=8, beta=0.1,
+        model_path,
+        tmp_path,
+        updates_per_rollout=updates,
+        minibatch_size=8,
+        beta=0.1,
         on_rollout_end=lambda _, played: seen.append(list(played)),
-    )  # fmt: skip
+    )
     before = weights(trainer.model)
     result = trainer.train()
     assert len(seen) == 2
@@ -67,10 +71,25 @@ def test_a_run_trains_and_logs(model_path: str, tmp_path: Path, updates: int | s
     assert per_rollout == [-(-log["steps"] // 8) if updates == "auto" else 2 for log in history]
     assert any(not torch.equal(p, before[name]) for name, p in trainer.model.named_parameters())
     expected = {
-        "loss", "kl", "entropy", "clip_ratio/any", "reward", "value/episode_1", "value/episode_2", "success/episode_2",
-        "invalid", "length", "overflow", "groups/zero_variance", "tokens/padding_factor", "tokens/forwarded",
-        "failures", "time/generate", "time/environment", "time/update",
-    }  # fmt: skip
+        "loss",
+        "kl",
+        "entropy",
+        "clip_ratio/any",
+        "reward",
+        "value/episode_1",
+        "value/episode_2",
+        "success/episode_2",
+        "invalid",
+        "length",
+        "overflow",
+        "groups/zero_variance",
+        "tokens/padding_factor",
+        "tokens/forwarded",
+        "failures",
+        "time/generate",
+        "time/environment",
+        "time/update",
+    }
     assert expected <= set(history[0])
     assert any(key.startswith("value/episode_1/kuhn/soft-") for key in history[0])
     assert history[0]["tokens/padding_factor"] < 1.34
@@ -81,9 +100,15 @@ def test_reused_sampling_logprobs_equal_recomputed_ones(model_path: str, tmp_pat
     final = []
     for reuse in (False, True):
         trainer = make_trainer(
-            model_path, tmp_path, None, backend="cached", constrained=True, uniform_legal_coef=0.06,
-            reuse_sampling_logprobs=reuse, max_rollouts=1,
-        )  # fmt: skip
+            model_path,
+            tmp_path,
+            None,
+            backend="cached",
+            constrained=True,
+            uniform_legal_coef=0.06,
+            reuse_sampling_logprobs=reuse,
+            max_rollouts=1,
+        )
         trainer.train()
         final.append(weights(trainer.model))
     for name, value in final[0].items():
@@ -132,7 +157,7 @@ def test_lora_trains_only_the_adapter(model_path: str, tmp_path: Path) -> None:
 def test_evaluation_plays_every_task_once(model_path: str, tmp_path: Path) -> None:
     trainer = make_trainer(
         model_path, tmp_path, eval_tasks=TASKS, per_device_eval_batch_size=3, eval_strategy="steps", eval_steps=2
-    )  # fmt: skip
+    )
     before = weights(trainer.model)
     metrics = trainer.evaluate()
     assert metrics["eval_steps"] > 0
@@ -239,9 +264,13 @@ def test_non_stationary_groups_need_a_pool(model_path: str, tmp_path: Path) -> N
         MAGETrainer(model_path, make_config(tmp_path, grouping="non_stationary"), make_env)
     seen: list[Trajectory] = []
     mixed = make_trainer(
-        model_path, tmp_path, grouping="non_stationary", statistics="agent", max_rollouts=1,
+        model_path,
+        tmp_path,
+        grouping="non_stationary",
+        statistics="agent",
+        max_rollouts=1,
         on_rollout_end=lambda _, played: seen.extend(played),
-    )  # fmt: skip
+    )
     mixed.train()
     assert len({t.opponent for t in seen}) == 2
 
@@ -250,9 +279,13 @@ def test_slow_environments_play_in_threads(model_path: str, tmp_path: Path) -> N
     plain, threaded = [], []
     for workers, kept in ((0, plain), (2, threaded)):
         trainer = make_trainer(
-            model_path, tmp_path, env_workers=workers, env_timeout=30.0 if workers else None, max_rollouts=1,
+            model_path,
+            tmp_path,
+            env_workers=workers,
+            env_timeout=30.0 if workers else None,
+            max_rollouts=1,
             on_rollout_end=lambda _, played, kept=kept: kept.extend(played),
-        )  # fmt: skip
+        )
         trainer.train()
     assert [t.steps for t in plain] == [t.steps for t in threaded]
 
@@ -295,9 +328,13 @@ def test_one_and_two_processes_give_equal_gradients(model_path: str, tmp_path: P
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.getcwd()}
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     done = subprocess.run(
-        [*launch, rank_worker.__file__, model_path, str(compared[1])], env=environment, capture_output=True, text=True,
-        timeout=240, check=False,
-    )  # fmt: skip
+        [*launch, rank_worker.__file__, model_path, str(compared[1])],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     one, two = map(torch.load, compared)
     assert one["trajectories"] == two["trajectories"]

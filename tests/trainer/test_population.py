@@ -17,11 +17,37 @@ from trainer.trajectory import Trajectory
 from wrappers.results import EpisodeResult
 
 ARGUMENTS = (
-    "--preset", "mage-kuhn", "--model", "tiny", "--groups_per_rollout", "2", "--num_generations", "2",
-    "--updates_per_rollout", "1", "--max_completion_length", "4", "--num_episodes", "2", "--memory", "none",
-    "--env_kwargs", '{"max_turns": 1}', "--use_cpu", "true", "--disable_tqdm", "true", "--save_steps", "1",
-    "--population", "league", "--league_every", "1", "--league_share", "0.5",
-)  # fmt: skip
+    "--preset",
+    "mage-kuhn",
+    "--model",
+    "tiny",
+    "--groups_per_rollout",
+    "2",
+    "--num_generations",
+    "2",
+    "--updates_per_rollout",
+    "1",
+    "--max_completion_length",
+    "4",
+    "--num_episodes",
+    "2",
+    "--memory",
+    "none",
+    "--env_kwargs",
+    '{"max_turns": 1}',
+    "--use_cpu",
+    "true",
+    "--disable_tqdm",
+    "true",
+    "--save_steps",
+    "1",
+    "--population",
+    "league",
+    "--league_every",
+    "1",
+    "--league_share",
+    "0.5",
+)
 
 
 def population_of(folder: Path) -> dict[str, Any]:
@@ -58,9 +84,12 @@ def test_prioritised_sampling_follows_the_results(tmp_path: Path) -> None:
     pool = PrioritisedPool(POOL)
     seen: list[dict[str, float]] = []
     trainer = MAGETrainer(
-        save_model(tmp_path / "model"), make_config(tmp_path, max_rollouts=2), make_env, pool,
+        save_model(tmp_path / "model"),
+        make_config(tmp_path, max_rollouts=2),
+        make_env,
+        pool,
         on_rollout_end=lambda trainer, played: seen.append(dict(trainer.population.weights())),  # type: ignore[union-attr]
-    )  # fmt: skip
+    )
     trainer.train()
     assert len(seen) == 2
     assert seen[0] != pytest.approx(dict.fromkeys(POOL, 0.5))

@@ -304,18 +304,26 @@ def test_a_hung_environment_is_given_up_and_replaced(release: threading.Event) -
     envs = [make(Hanging(release)), make("kuhn/aggressive")]
     wanted = specs(2, seat=0)
     done = collect(
-        envs, ScriptedGenerator(lambda p: answer(p).replace("nonsense", "bet")), wanted,
-        workers=3, step_timeout=0.3, make_env=replacement,
-    )  # fmt: skip
+        envs,
+        ScriptedGenerator(lambda p: answer(p).replace("nonsense", "bet")),
+        wanted,
+        workers=3,
+        step_timeout=0.3,
+        make_env=replacement,
+    )
     assert [(t.failure, t.retries, len(t.episodes)) for t in done] == [(None, 1, 2), (None, 0, 2)]
     assert len(made) == 1
 
 
 def test_one_that_hangs_again_is_filed_as_a_failure(release: threading.Event) -> None:
     (done,) = collect(
-        [make(Hanging(release))], ScriptedGenerator(answer), specs(1, seat=0),
-        workers=3, step_timeout=0.2, make_env=lambda: make(Hanging(release)),
-    )  # fmt: skip
+        [make(Hanging(release))],
+        ScriptedGenerator(answer),
+        specs(1, seat=0),
+        workers=3,
+        step_timeout=0.2,
+        make_env=lambda: make(Hanging(release)),
+    )
     assert (done.failure, done.retries, done.steps) == ("environment: no answer within 0.2 s", 1, ())
 
 
@@ -328,9 +336,13 @@ def test_one_hang_costs_the_others_nothing(release: threading.Event) -> None:
     """One worker, three environments: what waits in the queue has not hung."""
     envs = [make(Hanging(release)), make("kuhn/aggressive"), make("kuhn/aggressive")]
     done = collect(
-        envs, ScriptedGenerator(lambda p: answer(p).replace("nonsense", "bet")), specs(6, seat=0),
-        workers=1, step_timeout=0.5, make_env=lambda: make("kuhn/aggressive"),
-    )  # fmt: skip
+        envs,
+        ScriptedGenerator(lambda p: answer(p).replace("nonsense", "bet")),
+        specs(6, seat=0),
+        workers=1,
+        step_timeout=0.5,
+        make_env=lambda: make("kuhn/aggressive"),
+    )
     assert [t.failure for t in done] == [None] * 6
     assert sum(t.retries for t in done) == 1
 
@@ -403,10 +415,12 @@ def test_the_clock_tells_generation_from_environments() -> None:
     backend.generate = slow  # type: ignore[method-assign]
     clock, reports = RolloutClock(), []
     done = collect(
-        [make(), make()], backend, specs(4), clock=clock, on_step=lambda finished, planned: reports.append(
-            (finished, planned)
-        ),
-    )  # fmt: skip
+        [make(), make()],
+        backend,
+        specs(4),
+        clock=clock,
+        on_step=lambda finished, planned: reports.append((finished, planned)),
+    )
     assert clock.calls == sum(len(t.steps) for t in done)
     assert clock.generate >= 0.02 * len(reports)
     assert 0 < clock.environment == clock.total - clock.generate

@@ -15,9 +15,14 @@ pytestmark = pytest.mark.skipif(not is_installed(), reason='needs pip install -e
 
 def test_the_winners_answers_become_likelier(tmp_path: Path) -> None:
     run = train(
-        tmp_path, "ALFWorld", lambda game: make_opponent("alfworld/expert", game), lambda game: Same("look"),
-        num_episodes=2, size="tiny", max_turns=8,
-    )  # fmt: skip
+        tmp_path,
+        "ALFWorld",
+        lambda game: make_opponent("alfworld/expert", game),
+        lambda game: Same("look"),
+        num_episodes=2,
+        size="tiny",
+        max_turns=8,
+    )
     check(run)
     kinds = {key.rpartition("/")[2] for key in run.log if key.startswith("success/episode_1/")}
     assert kinds

@@ -10,9 +10,14 @@ from tests.trainer.scripted_runs import Same, check, train
 
 def test_the_winners_answers_become_likelier(tmp_path: Path) -> None:
     run = train(
-        tmp_path, "WebShop", lambda game: make_opponent("webshop/oracle", game), lambda game: Same("search[chair]"),
-        num_episodes=2, size="tiny", max_turns=5,
-    )  # fmt: skip
+        tmp_path,
+        "WebShop",
+        lambda game: make_opponent("webshop/oracle", game),
+        lambda game: Same("search[chair]"),
+        num_episodes=2,
+        size="tiny",
+        max_turns=5,
+    )
     check(run)
     assert run.log["success/episode_1/train"] == 0.5
     assert run.log["success/episode_2/train"] == 0.5

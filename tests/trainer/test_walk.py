@@ -36,7 +36,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "noughts": ("TicTacToe", {"opponent": "pool:tictactoe/balanced"}),
     "noughts, early stop": ("TicTacToe", {"opponent": "uniform", "protocol": "paper", "max_turns": 9}),
     "remembers": ("KuhnPoker", {"opponent": "counting", "hands_per_episode": 2}),
-}  # fmt: skip
+}
 KINDS = ("legal", "mixed", "limits")
 
 

@@ -33,17 +33,31 @@ def save_model(folder: Path, seed: int = 0) -> str:
 
 def make_env() -> MetaEpisode:
     return make_meta_env(
-        "KuhnPoker", memory="history", context="conversation", style="kuhn-words", hands_per_episode=2,
-        on_invalid="forfeit", num_episodes=2,
-    )  # fmt: skip
+        "KuhnPoker",
+        memory="history",
+        context="conversation",
+        style="kuhn-words",
+        hands_per_episode=2,
+        on_invalid="forfeit",
+        num_episodes=2,
+    )
 
 
 def make_config(folder: Path, **changes: Any) -> MAGEConfig:
     settings: dict[str, Any] = {
-        "output_dir": str(folder), "groups_per_rollout": 3, "num_generations": 2, "max_rollouts": 2,
-        "updates_per_rollout": 2, "max_completion_length": 1, "advantage": "member_mean", "learning_rate": 1e-3,
-        "report_to": "none", "save_strategy": "no", "disable_tqdm": True, "use_cpu": True,
-    }  # fmt: skip
+        "output_dir": str(folder),
+        "groups_per_rollout": 3,
+        "num_generations": 2,
+        "max_rollouts": 2,
+        "updates_per_rollout": 2,
+        "max_completion_length": 1,
+        "advantage": "member_mean",
+        "learning_rate": 1e-3,
+        "report_to": "none",
+        "save_strategy": "no",
+        "disable_tqdm": True,
+        "use_cpu": True,
+    }
     return MAGEConfig(**(settings | changes))
 
 
@@ -65,10 +79,22 @@ def trajectory(steps: Sequence[Step], group: int = 0, member: int = 0, failure: 
 
 
 def step(
-    prompt: Sequence[int], reply: Sequence[int], *, truncated: bool = False, logprobs: tuple[float, ...] | None = None,
+    prompt: Sequence[int],
+    reply: Sequence[int],
+    *,
+    truncated: bool = False,
+    logprobs: tuple[float, ...] | None = None,
     legal: tuple[int, ...] = (),
-) -> Step:  # fmt: skip
+) -> Step:
     return Step(
-        0, "play", 0, 0, "x", prompt_ids=tuple(prompt), completion_ids=tuple(reply), truncated=truncated,
-        logprobs=logprobs, legal_ids=legal,
-    )  # fmt: skip
+        0,
+        "play",
+        0,
+        0,
+        "x",
+        prompt_ids=tuple(prompt),
+        completion_ids=tuple(reply),
+        truncated=truncated,
+        logprobs=logprobs,
+        legal_ids=legal,
+    )

@@ -19,20 +19,35 @@ from opponents import OpponentPool
 from tests.vector.compare import assert_same
 
 VALUES = st.one_of(
-    st.booleans(), st.integers(-5, 5), st.floats(-2, 2), st.text("ab", max_size=2), st.none(), st.just(("x", "y")),
+    st.booleans(),
+    st.integers(-5, 5),
+    st.floats(-2, 2),
+    st.text("ab", max_size=2),
+    st.none(),
+    st.just(("x", "y")),
     st.just(np.float32(0.5)),
-)  # fmt: skip
+)
 NUMBERS = st.one_of(st.booleans(), st.integers(-5, 5), st.floats(-2, 2), st.none())
 
 
-@given(st.lists(st.tuples(
-    st.integers(0, 3),
-    st.fixed_dictionaries({}, optional={
-        "a": NUMBERS, "b": st.text("ab"), "c": st.one_of(st.none(), st.just(("x", "y"))),
-        "metrics": st.fixed_dictionaries({}, optional={"d": st.floats(0, 1), "e": st.just(np.arange(3))}),
-        "final_obs": st.text("ab"), "final_info": st.fixed_dictionaries({}, optional={"a": NUMBERS}),
-    }),
-)))  # fmt: skip
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3),
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "a": NUMBERS,
+                    "b": st.text("ab"),
+                    "c": st.one_of(st.none(), st.just(("x", "y"))),
+                    "metrics": st.fixed_dictionaries({}, optional={"d": st.floats(0, 1), "e": st.just(np.arange(3))}),
+                    "final_obs": st.text("ab"),
+                    "final_info": st.fixed_dictionaries({}, optional={"a": NUMBERS}),
+                },
+            ),
+        )
+    )
+)
 @settings(max_examples=200, deadline=None)
 def test_infos_are_batched_as_gymnasium_does(told):
     """Types of first values, conversions of later ones, nesting, rows told twice."""

@@ -26,7 +26,7 @@ CASES = [
     ("mage/KuhnPoker-Meta-v0", {"hands_per_episode": 2}, LoopVectorEnv),
     ("mage/TicTacToe-Meta-v0", {"opponent": "mcts:20", "num_episodes": 2}, LoopVectorEnv),
     ("mage/Sokoban-Meta-v0", {"num_episodes": 2}, LoopVectorEnv),
-]  # fmt: skip
+]
 
 
 def name(value):

@@ -57,8 +57,12 @@ def test_what_is_refused(opponent):
     envs.reset(seed=0)
     with pytest.raises(ValueError, match="one action per environment: 2, not 1"):
         envs.step(["bet"])
-    for mask, kind in (([True, False], TypeError), (np.array([1, 0]), TypeError),
-                       (np.array([True]), ValueError), (np.array([False, False]), ValueError)):  # fmt: skip
+    for mask, kind in (
+        ([True, False], TypeError),
+        (np.array([1, 0]), TypeError),
+        (np.array([True]), ValueError),
+        (np.array([False, False]), ValueError),
+    ):
         with pytest.raises(kind, match="options\\['reset_mask'\\] must"):
             envs.reset(options={"reset_mask": mask})
     with pytest.raises(ValueError, match=re.escape("unknown keys ['sead']")):
@@ -133,9 +137,12 @@ def test_gymnasiums_vector_wrappers(env_id):
 
 def asynchronous(**options):
     return gym.make_vec(
-        "mage/KuhnPoker-v0", num_envs=2, vectorization_mode="async", opponent="kuhn/soft-station",
+        "mage/KuhnPoker-v0",
+        num_envs=2,
+        vectorization_mode="async",
+        opponent="kuhn/soft-station",
         vector_kwargs={"context": "spawn", **options},
-    )  # fmt: skip
+    )
 
 
 def test_shared_memory_is_refused_with_the_remedy():

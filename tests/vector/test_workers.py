@@ -243,9 +243,13 @@ def run(tmp_path, guard, end=""):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(guard=guard, end=end))
     return subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=120, cwd=ROOT,
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
 
 
 def test_a_script_that_never_closes_ends_cleanly(tmp_path):

@@ -255,19 +255,28 @@ def test_memory_can_be_replaced():
     assert (observation, info["episode"]) == ("Make a plan for episode 1.", 1)
     env.step("<remark>again</remark>")
     assert env.step("<action>bet</action>")[2]
-    assert notes.log == [("before", 0, 0), ("said", "be bold"), ("after", 1), ("said", "fine"), ("before", 1, 1),
-                         ("said", "again")]  # fmt: skip
+    assert notes.log == [
+        ("before", 0, 0),
+        ("said", "be bold"),
+        ("after", 1),
+        ("said", "fine"),
+        ("before", 1, 1),
+        ("said", "again"),
+    ]
 
 
-@pytest.mark.parametrize(("kwargs", "text"), [
-    ({"protocol": "papr"}, "protocol='papr' is unknown; choose one of: adaptive, paper"),
-    ({"memory": "all"}, "memory='all' is unknown; choose one of: reflection, history, both, none"),
-    ({"context": "chat"}, "context='chat' is unknown; choose one of: 'rebuilt', 'conversation'"),
-    ({"style": "verse"}, "style='verse' is unknown; choose one of: prose, kuhn-words"),
-    ({"reward": "chips"}, "reward='chips' is unknown in KuhnPoker; choose one of: task, released, sign"),
-    ({"num_episodes": 0}, "num_episodes=0 must be a whole number of at least 1"),
-    ({"deal": "old"}, "deal='old' is unknown"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kwargs", "text"),
+    [
+        ({"protocol": "papr"}, "protocol='papr' is unknown; choose one of: adaptive, paper"),
+        ({"memory": "all"}, "memory='all' is unknown; choose one of: reflection, history, both, none"),
+        ({"context": "chat"}, "context='chat' is unknown; choose one of: 'rebuilt', 'conversation'"),
+        ({"style": "verse"}, "style='verse' is unknown; choose one of: prose, kuhn-words"),
+        ({"reward": "chips"}, "reward='chips' is unknown in KuhnPoker; choose one of: task, released, sign"),
+        ({"num_episodes": 0}, "num_episodes=0 must be a whole number of at least 1"),
+        ({"deal": "old"}, "deal='old' is unknown"),
+    ],
+)
 def test_bad_options_get_one_line(kwargs, text):
     with pytest.raises(ValueError, match=text) as caught:
         make(**kwargs)

@@ -23,8 +23,10 @@ from mage_envs.games.alfworld.plan import NoPlan, shortest_plan
 from mage_envs.games.alfworld.scenes import TASK_TYPES, package_folder
 
 FOLDERS: Mapping[str, str] = {
-    "train": "train", "eval_in_distribution": "valid_seen", "eval_out_of_distribution": "valid_unseen",
-}  # fmt: skip
+    "train": "train",
+    "eval_in_distribution": "valid_seen",
+    "eval_out_of_distribution": "valid_unseen",
+}
 """Split to its folder."""
 RELEASE = "json_2.1.1"
 VARIABLE = "ALFWORLD_DATA"

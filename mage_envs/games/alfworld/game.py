@@ -78,9 +78,14 @@ class ALFWorld(TextGame):
         banner: bool = False,
     ) -> None:
         self._options: dict[str, Any] = {
-            "split": split, "data": data, "size": size, "task_types": task_types, "engine": engine,
-            "show_commands": show_commands, "banner": banner,
-        }  # fmt: skip
+            "split": split,
+            "data": data,
+            "size": size,
+            "task_types": task_types,
+            "engine": engine,
+            "show_commands": show_commands,
+            "banner": banner,
+        }
         if engine not in ENGINES:
             raise ValueError(f"engine={engine!r} is unknown; choose one of: {', '.join(ENGINES)}.")
         self.split = _split(split)
@@ -222,9 +227,7 @@ def _task_types(given: str | Sequence[str] | None) -> tuple[str, ...]:
     return tuple(one for one in TASK_TYPES if one in wanted)
 
 
-def _source(
-    data: str | os.PathLike[str], split: str, task_types: tuple[str, ...], size: str | None
-) -> GameSource:  # fmt: skip
+def _source(data: str | os.PathLike[str], split: str, task_types: tuple[str, ...], size: str | None) -> GameSource:
     if data == "generated":
         return MadeGames(split, task_types, size or "official-like")
     if size is not None:

@@ -29,7 +29,7 @@ from mage_envs.games.alfworld.scenes import (
     scene,
     scenes_for,
     wording,
-)  # fmt: skip
+)
 
 T = TypeVar("T")
 SPLITS = ("train", "eval_in_distribution", "eval_out_of_distribution")
@@ -91,9 +91,12 @@ class MadeGame:
     def data(self) -> dict[str, object]:
         """What a `game.tw-pddl` file holds."""
         return {
-            "pddl_domain": domain_text(), "grammar": self.grammar, "pddl_problem": self.problem, "solvable": True,
+            "pddl_domain": domain_text(),
+            "grammar": self.grammar,
+            "pddl_problem": self.problem,
+            "solvable": True,
             "walkthrough": list(self.walkthrough),
-        }  # fmt: skip
+        }
 
     @property
     def folder(self) -> str:
@@ -108,12 +111,15 @@ class MadeGame:
             "task_type": self.task_type,
             "task_id": self.folder.rpartition("/")[2],
             "pddl_params": {
-                "object_target": self.object_type, "parent_target": self.parent_type, "toggle_target": lamp,
-                "mrecep_target": "", "object_sliced": False,
+                "object_target": self.object_type,
+                "parent_target": self.parent_type,
+                "toggle_target": lamp,
+                "mrecep_target": "",
+                "object_sliced": False,
             },
             "scene": {"scene_num": self.scene, "floor_plan": f"FloorPlan{self.scene}"},
             "turk_annotations": {"anns": []},
-        }  # fmt: skip
+        }
 
 
 def task_id(split: str, size: str, task_type: str, index: int) -> str:
@@ -130,8 +136,10 @@ def task_ids(split: str, size: str, task_types: tuple[str, ...] = TASK_TYPES) ->
 def make_game(split: str, size: str, task_type: str, index: int) -> MadeGame:
     """The game of that number. Raises ValueError for arguments that are none of the known."""
     for name, value, known in (
-        ("split", split, SPLITS), ("size", size, tuple(SIZES)), ("task_type", task_type, TASK_TYPES),
-    ):  # fmt: skip
+        ("split", split, SPLITS),
+        ("size", size, tuple(SIZES)),
+        ("task_type", task_type, TASK_TYPES),
+    ):
         if value not in known:
             raise ValueError(f"{name}={value!r} is unknown; choose one of: {', '.join(known)}.")
     if index not in range(GAMES_PER_TASK[split]):
@@ -277,15 +285,26 @@ def _made(contents: _Contents, split: str, size: str, task_type: str, index: int
     grammar = grammar_text().replace("UNKNOWN GOAL", sentence)
     problem = _problem_text(contents, words.goal.format(**names).replace("#", "-"))
     return MadeGame(
-        task_id(split, size, task_type, index), split, task_type, index, contents.room.number,
-        target.object_type, target.parent_type, problem, grammar, shortest_plan(problem, grammar),
-    )  # fmt: skip
+        task_id(split, size, task_type, index),
+        split,
+        task_type,
+        index,
+        contents.room.number,
+        target.object_type,
+        target.parent_type,
+        problem,
+        grammar,
+        shortest_plan(problem, grammar),
+    )
 
 
 _MARKS = {
-    "Cleanable": "cleanable", "Heatable": "heatable", "Coolable": "coolable", "Sliceable": "sliceable",
+    "Cleanable": "cleanable",
+    "Heatable": "heatable",
+    "Coolable": "coolable",
+    "Sliceable": "sliceable",
     "Toggleable": "toggleable",
-}  # fmt: skip
+}
 
 
 def _problem_text(contents: _Contents, goal: str) -> str:

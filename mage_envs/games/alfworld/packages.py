@@ -128,9 +128,13 @@ def translate(domain: str, problem: str) -> tuple[Any, str]:
 
 _MODULES = ("options", "normalize", "translate", "pddl_parser.lisp_parser", "pddl_parser.parsing_functions")
 _OPTIONS = {
-    "filter_unimportant_vars": False, "filter_unreachable_facts": False, "use_partial_encoding": False,
-    "skip_variable_reordering": True, "add_implied_preconditions": False, "invariant_generation_max_candidates": 0,
-}  # fmt: skip
+    "filter_unimportant_vars": False,
+    "filter_unreachable_facts": False,
+    "use_partial_encoding": False,
+    "skip_variable_reordering": True,
+    "add_implied_preconditions": False,
+    "invariant_generation_max_candidates": 0,
+}
 """What `pddl2sas` sets, so that no operator or fact is pruned."""
 
 

@@ -14,8 +14,11 @@ from itertools import permutations, product
 from mage_envs.games.alfworld.compiled import visible_names
 
 Expression = list["str | Expression"]
-_VERBS = {"isclean": ("CleanObject", "sinkbasintype"), "ishot": ("HeatObject", "microwavetype"),
-          "iscool": ("CoolObject", "fridgetype")}  # fmt: skip
+_VERBS = {
+    "isclean": ("CleanObject", "sinkbasintype"),
+    "ishot": ("HeatObject", "microwavetype"),
+    "iscool": ("CoolObject", "fridgetype"),
+}
 """What the goal asks of the object, to the action that brings it about and the kind of receptacle that it needs."""
 
 

@@ -19,10 +19,13 @@ class BreakthroughTexts(Texts):
         letters = [chr(ord("a") + column) for column in range(self._columns)]
         self._actions = tuple(
             f"{letters[column]}{row}{letters[column + side]}{row + step}"
-            for row in range(1, self._rows + 1) for column in range(self._columns)
-            for step in (-1, 1) if 1 <= row + step <= self._rows
-            for side in (-1, 0, 1) if 0 <= column + side < self._columns
-        )  # fmt: skip
+            for row in range(1, self._rows + 1)
+            for column in range(self._columns)
+            for step in (-1, 1)
+            if 1 <= row + step <= self._rows
+            for side in (-1, 0, 1)
+            if 0 <= column + side < self._columns
+        )
 
     def rules(self) -> str:
         return (

@@ -95,9 +95,13 @@ class OpenSpiel(TextGame):
     def turn(self, player: int, episode: int = 0) -> Turn:
         position, texts = self._position, self._texts
         return Turn(
-            player, position.observe(texts, player), position.legal if position.player == player else NOBODY,
-            position.key(texts, player), episode, self._history,
-        )  # fmt: skip
+            player,
+            position.observe(texts, player),
+            position.legal if position.player == player else NOBODY,
+            position.key(texts, player),
+            episode,
+            self._history,
+        )
 
     def canonical(self, action: str) -> str:
         found = self._position.action_of(action)

@@ -64,8 +64,10 @@ class LeducTexts(Texts):
             return super().view(state, player)
         text = state.information_state_string(player)
         public = _field(text, "Public")
-        lines = [f"Your card: {self._rank(_field(text, 'Private'))}. "
-                 f"The open card: {self._rank(public) if public else 'not shown yet'}."]  # fmt: skip
+        lines = [
+            f"Your card: {self._rank(_field(text, 'Private'))}. "
+            f"The open card: {self._rank(public) if public else 'not shown yet'}."
+        ]
         moves = list(_betting(text))
         for number in (1, 2):
             said = [word if who == player else _VERBS[word] for round_, (who, word) in moves if round_ == number]

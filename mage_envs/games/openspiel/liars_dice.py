@@ -24,8 +24,11 @@ class LiarsDiceTexts(Texts):
         self._dice, self._sides = int(given["numdice"]), int(given["dice_sides"])
         self._plain = given["bidding_rule"] != "reset-face" or game.num_players() != 2
         faces = _faces(self._sides)
-        bids = [faces[face][count > 1].join((f"{count} ", "")) for count in range(1, 2 * self._dice + 1)
-                for face in range(self._sides)]  # fmt: skip
+        bids = [
+            faces[face][count > 1].join((f"{count} ", ""))
+            for count in range(1, 2 * self._dice + 1)
+            for face in range(self._sides)
+        ]
         self._actions = (*bids, "liar")
 
     def rules(self) -> str:

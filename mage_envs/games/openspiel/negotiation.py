@@ -32,12 +32,16 @@ class NegotiationTexts(Texts):
 
     def rules(self) -> str:
         given = self.game.get_parameters()
-        fading = f" Each further turn after the second shrinks the points by the factor {given['discount']:g}." if (
-            given["discount"] != 1
-        ) else ""  # fmt: skip
-        breaking = f" After each turn the talks break off with probability {given['prob_end']:g}." if (
-            given["prob_end"]
-        ) else ""  # fmt: skip
+        fading = (
+            f" Each further turn after the second shrinks the points by the factor {given['discount']:g}."
+            if (given["discount"] != 1)
+            else ""
+        )
+        breaking = (
+            f" After each turn the talks break off with probability {given['prob_end']:g}."
+            if (given["prob_end"])
+            else ""
+        )
         return (
             "Negotiation. Two players share out a pool of books, hats and balls. Each player values the items in his "
             "own way and does not know the other's values; the whole pool is worth 10 points to either. Player 0 "

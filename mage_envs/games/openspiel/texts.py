@@ -11,10 +11,20 @@ from mage_envs.games.openspiel.prose import PROSE
 
 CHANCE = -1
 """OpenSpiel's player id of chance."""
-_UNSPOKEN = frozenset({
-    "egocentric", "egocentric_obs_tensor", "instances_file", "obs_type", "obstype", "observation_type",
-    "plain_obs_tensor", "players", "rng_seed", "string_rep",
-})  # fmt: skip
+_UNSPOKEN = frozenset(
+    {
+        "egocentric",
+        "egocentric_obs_tensor",
+        "instances_file",
+        "obs_type",
+        "obstype",
+        "observation_type",
+        "plain_obs_tensor",
+        "players",
+        "rng_seed",
+        "string_rep",
+    }
+)
 """Parameters of OpenSpiel that are none of the rules, or are told in words."""
 
 
@@ -54,9 +64,11 @@ class Texts:
         elif self.hidden:
             parts.append("Not everything is shown to everybody: you see what your player knows.")
         low, high = self.game.min_utility(), self.game.max_utility()
-        goal = "a win counts 1, a draw 0, a loss -1" if (low, high) == (-1, 1) and self.zero_sum else (
-            f"the points of a hand lie between {low:g} and {high:g}"
-        )  # fmt: skip
+        goal = (
+            "a win counts 1, a draw 0, a loss -1"
+            if (low, high) == (-1, 1) and self.zero_sum
+            else (f"the points of a hand lie between {low:g} and {high:g}")
+        )
         parts.append(f"Make your own result as high as you can; {goal}. An action is written exactly as it is listed.")
         return " ".join(parts)
 

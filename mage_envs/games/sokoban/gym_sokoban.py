@@ -67,9 +67,14 @@ class GymSokobanRooms:
         names = self._room_utils.__dict__
         names["random"] = _Draws(rng)
         names["np"] = SimpleNamespace(
-            zeros=np.zeros, copy=np.copy, array=np.array, where=np.where, sum=np.sum, abs=np.abs,
+            zeros=np.zeros,
+            copy=np.copy,
+            array=np.array,
+            where=np.where,
+            sum=np.sum,
+            abs=np.abs,
             random=SimpleNamespace(randint=lambda high: int(rng.integers(high))),
-        )  # fmt: skip
+        )
         for _ in range(TRIES):
             try:
                 structure, state, _ = names["generate_room"](

@@ -89,8 +89,11 @@ def _import(given: argparse.Namespace) -> None:
 
 
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], None]] = {
-    "import": _import, "verify": _verify, "show": _show, "titles": _titles,
-}  # fmt: skip
+    "import": _import,
+    "verify": _verify,
+    "show": _show,
+    "titles": _titles,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -15,7 +15,7 @@ from mage_envs.games.webshop.catalogue_maker import (
     edition,
     shipped,
     stream,
-)  # fmt: skip
+)
 from mage_envs.games.webshop.catalogue_maker.guarantee import CERTIFIED, certificate, checked, searches
 from mage_envs.games.webshop.products import MadeGoal, Product, from_record, normalise
 from mage_envs.games.webshop.search.index import Index

@@ -186,9 +186,19 @@ def _own(catalogue: Catalogue, number: int, entry: Mapping[str, Any]) -> Goal:
     if isinstance(price, bool) or not isinstance(price, int | float) or not price > 0:
         raise wrong(f"must have 'price_upper' as a number of dollars, not {price!r:.60}")
     return Goal(
-        f"{asin}-o{number}", OwnGoals.kind, str(split), str(asin), str(instruction), tuple(attributes), tuple(options),
-        float(price), product.query, product.category, product.product_category, product.title,
-    )  # fmt: skip
+        f"{asin}-o{number}",
+        OwnGoals.kind,
+        str(split),
+        str(asin),
+        str(instruction),
+        tuple(attributes),
+        tuple(options),
+        float(price),
+        product.query,
+        product.category,
+        product.product_category,
+        product.title,
+    )
 
 
 def read_goals(path: str | os.PathLike[str]) -> list[dict[str, Any]]:

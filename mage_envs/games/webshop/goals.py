@@ -78,13 +78,29 @@ def _same(product: Product, numbers: Sequence[int]) -> Iterable[str]:
 
 
 def _goal(
-    product: Product, kind: str, number: int, split: str, text: str, wanted: tuple[str, ...], options: tuple[Any, ...],
+    product: Product,
+    kind: str,
+    number: int,
+    split: str,
+    text: str,
+    wanted: tuple[str, ...],
+    options: tuple[Any, ...],
     upper: float,
-) -> Goal:  # fmt: skip
+) -> Goal:
     return Goal(
-        f"{product.asin}-{kind[0]}{number}", kind, split, product.asin, text, wanted, options, upper, product.query,
-        product.category, product.product_category, product.title,
-    )  # fmt: skip
+        f"{product.asin}-{kind[0]}{number}",
+        kind,
+        split,
+        product.asin,
+        text,
+        wanted,
+        options,
+        upper,
+        product.query,
+        product.category,
+        product.product_category,
+        product.title,
+    )
 
 
 def _human_numbers(product: Product) -> list[int]:

@@ -43,9 +43,11 @@ def _collapsed(node: Node) -> Node | None:
 
 def _index(session: Session) -> list[Node]:
     return [
-        Node(TEXT, "WebShop"), Node(TEXT, "Instruction: "), Node(TEXT, session.goal.instruction),
+        Node(TEXT, "WebShop"),
+        Node(TEXT, "Instruction: "),
+        Node(TEXT, session.goal.instruction),
         Node(BUTTON, "Search"),
-    ]  # fmt: skip
+    ]
 
 
 def _header(session: Session) -> list[Node]:
@@ -105,12 +107,39 @@ def _done(session: Session, shows_score: bool) -> list[Node]:
         for character in "<>&'":
             chosen = chosen.replace(character, f"\\u{ord(character):04x}")
         texts += (
-            "Your code: ", "None", " (Paste it in your MTurk interface.)", "Purchased", "asin", session.product.asin,
-            "options", chosen, "attrs", "None", "category", "None", "query", "None", "product category", "None",
-            "Target", "asin", "options", "attrs", "price upper", "instuction text", "category", "product category",
-            "query", "Goal ", "None", "Reward", "Your score (min 0.0, max 1.0)", str(session.score.total),
-            "Reward Details ", "None",
-        )  # fmt: skip
+            "Your code: ",
+            "None",
+            " (Paste it in your MTurk interface.)",
+            "Purchased",
+            "asin",
+            session.product.asin,
+            "options",
+            chosen,
+            "attrs",
+            "None",
+            "category",
+            "None",
+            "query",
+            "None",
+            "product category",
+            "None",
+            "Target",
+            "asin",
+            "options",
+            "attrs",
+            "price upper",
+            "instuction text",
+            "category",
+            "product category",
+            "query",
+            "Goal ",
+            "None",
+            "Reward",
+            "Your score (min 0.0, max 1.0)",
+            str(session.score.total),
+            "Reward Details ",
+            "None",
+        )
     return [Node(TEXT, text) for text in texts]
 
 

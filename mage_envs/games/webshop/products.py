@@ -137,13 +137,25 @@ def normalise(
     about = instructions or {}
     pictures = raw.get("images") or ()
     return Product(
-        asin, _text(asin, raw, "name"), _text(asin, raw, "full_description"), _bullets(asin, raw), tag, low, high,
-        options, _strings(asin, "attributes", about.get("attributes", NO_ATTRIBUTES)),
-        _text(asin, raw, "query").lower().strip(), _text(asin, raw, "category"), _text(asin, raw, "product_category"),
-        str(pictures[0]) if pictures else "", images, about.get("instruction"),
+        asin,
+        _text(asin, raw, "name"),
+        _text(asin, raw, "full_description"),
+        _bullets(asin, raw),
+        tag,
+        low,
+        high,
+        options,
+        _strings(asin, "attributes", about.get("attributes", NO_ATTRIBUTES)),
+        _text(asin, raw, "query").lower().strip(),
+        _text(asin, raw, "category"),
+        _text(asin, raw, "product_category"),
+        str(pictures[0]) if pictures else "",
+        images,
+        about.get("instruction"),
         _strings(asin, "instruction_attributes", about.get("instruction_attributes") or ()),
-        tuple(_annotation(asin, entry) for entry in annotations), tuple(made),
-    )  # fmt: skip
+        tuple(_annotation(asin, entry) for entry in annotations),
+        tuple(made),
+    )
 
 
 def _text(asin: str, raw: Mapping[str, Any], field: str) -> str:

@@ -31,9 +31,7 @@ class Score(NamedTuple):
     title_score: float
 
 
-def score(
-    product: Product, goal: Goal, price: float, options: Mapping[str, str], tagger: Tagger = nouns
-) -> Score:  # fmt: skip
+def score(product: Product, goal: Goal, price: float, options: Mapping[str, str], tagger: Tagger = nouns) -> Score:
     """The score of buying `product` for `price` with the chosen `options` (axis to value)."""
     query_match = product.query == goal.query
     category_match = len(_segments(product.product_category) & _segments(goal.product_category)) >= 2

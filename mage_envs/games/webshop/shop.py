@@ -34,9 +34,14 @@ class Shop:
     """
 
     def __init__(
-        self, catalogue: Catalogue, kind: str, seed: int = 0, *, tagger: Tagger = nouns,
+        self,
+        catalogue: Catalogue,
+        kind: str,
+        seed: int = 0,
+        *,
+        tagger: Tagger = nouns,
         goals: GoalTable | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.catalogue = catalogue
         self.seed = seed
         self._tagger = tagger

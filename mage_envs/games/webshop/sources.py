@@ -15,9 +15,13 @@ GOALS = ("synthetic", "human")
 
 
 def shop_for(
-    split: str, size: str, data: str | os.PathLike[str] | None, goals: str | os.PathLike[str] | None, price_seed: int,
+    split: str,
+    size: str,
+    data: str | os.PathLike[str] | None,
+    goals: str | os.PathLike[str] | None,
+    price_seed: int,
     title_tagger: str = "builtin",
-) -> Shop:  # fmt: skip
+) -> Shop:
     """The shop that these options of the game name; the processes of a machine share its files.
 
     Raises ValueError for options that do not fit together, DataFileError for the original's files, ImportError for a

@@ -126,9 +126,19 @@ def test_tasks_are_drawn_by_the_stream_and_can_be_chosen():
 
 @pytest.mark.parametrize(
     "task",
-    ["", "x", SIMPLE + "0" * 9, SIMPLE.replace("tiny", "small"), SIMPLE[:-1] + "600", SIMPLE[:-1] + "00",
-     SIMPLE[:-1] + "²", "valid_seen" + SIMPLE[5:], SIMPLE + "/", "a" * 100_000],
-)  # fmt: skip
+    [
+        "",
+        "x",
+        SIMPLE + "0" * 9,
+        SIMPLE.replace("tiny", "small"),
+        SIMPLE[:-1] + "600",
+        SIMPLE[:-1] + "00",
+        SIMPLE[:-1] + "²",
+        "valid_seen" + SIMPLE[5:],
+        SIMPLE + "/",
+        "a" * 100_000,
+    ],
+)
 def test_unknown_tasks(task):
     with pytest.raises(ValueError, match="has no task .* ids run from 'train/tiny/pick_and_place_simple/0' to"):
         ALFWorld(size="tiny").choose(task)
@@ -339,9 +349,12 @@ def test_a_reset_in_the_middle_starts_the_game_again():
 def test_asynchronous_environments():
     """Each worker process has an engine of its own."""
     envs = gym.make_vec(
-        "mage/ALFWorld-v0", num_envs=2, vectorization_mode="async", size="tiny",
+        "mage/ALFWorld-v0",
+        num_envs=2,
+        vectorization_mode="async",
+        size="tiny",
         vector_kwargs={"shared_memory": False},
-    )  # fmt: skip
+    )
     try:
         observations, _ = envs.reset(seed=[0, 1])
         single, _ = gym.make("mage/ALFWorld-v0", size="tiny").reset(seed=1)

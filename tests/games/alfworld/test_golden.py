@@ -35,11 +35,12 @@ def _thing(plan: tuple[str, ...]) -> str:
 
 
 META = Scene(
-    "mage/ALFWorld-Meta-v0", 2,
+    "mage/ALFWorld-Meta-v0",
+    2,
     ("<action>look</action>", "no tag", "<action>fly to the moon</action>", "<action>inventory</action>"),
     ("<remark>Search the closed places too.</remark>",),
     {"size": "tiny", "num_episodes": 2, "max_turns": 4, "memory": "both"},
-)  # fmt: skip
+)
 """A failure, a reflection, and what follows."""
 
 

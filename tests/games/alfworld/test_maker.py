@@ -54,9 +54,12 @@ def test_games_are_as_recorded():
 def test_the_same_in_another_process():
     script = "from tests.games.alfworld.test_maker import digests; print(digests(), end='')"
     printed = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True,
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
         env={"PYTHONHASHSEED": "3", "PYTHONPATH": ".", "PATH": ""},
-    ).stdout  # fmt: skip
+    ).stdout
     assert printed == digests()
 
 

@@ -51,8 +51,11 @@ def test_both_dialects():
 
 def test_cleaning_goes_by_the_sink():
     assert shortest_plan(problem(CLEAN), NEW)[3:] == (
-        "go to sinkbasin 1", "clean cloth 2 with sinkbasin 1", "go to desk 1", "move cloth 2 to desk 1",
-    )  # fmt: skip
+        "go to sinkbasin 1",
+        "clean cloth 2 with sinkbasin 1",
+        "go to desk 1",
+        "move cloth 2 to desk 1",
+    )
 
 
 def test_two_from_one_place_open_each_drawer_once():
@@ -64,8 +67,12 @@ def test_two_from_one_place_open_each_drawer_once():
 def test_one_of_two_is_there_already():
     there = FACTS.replace("(inReceptacle Cloth_bar_1 Drawer_bar_a)", "(inReceptacle Cloth_bar_1 Desk_bar_c)")
     assert shortest_plan(problem(TWO, there), NEW) == (
-        "go to drawer 1", "open drawer 1", "take cloth 1 from drawer 1", "go to desk 1", "move cloth 1 to desk 1",
-    )  # fmt: skip
+        "go to drawer 1",
+        "open drawer 1",
+        "take cloth 1 from drawer 1",
+        "go to desk 1",
+        "move cloth 1 to desk 1",
+    )
 
 
 def test_looking_needs_the_lamp_and_no_second_walk():
@@ -99,9 +106,7 @@ def test_a_grammar_without_the_action():
 @pytest.mark.parametrize("task_type", ["pick_and_place_simple", "look_at_obj_in_light"])
 def test_no_shorter_sequence_of_commands_wins(task_type):
     """All sequences are tried in the engine; what moves nothing (look, examine, inventory, help) is left out."""
-    index = next(
-        index for index in range(50) if len(make_game("train", "tiny", task_type, index).walkthrough) == 4
-    )  # fmt: skip
+    index = next(index for index in range(50) if len(make_game("train", "tiny", task_type, index).walkthrough) == 4)
     engine = FastEngine()
     engine.load(make_game("train", "tiny", task_type, index).data())
     tried = 0

@@ -15,14 +15,49 @@ from mage_envs.games.openspiel import OpenSpiel, UnsuitableGame
 from tests.contract import GARBAGE, check_garbage, transcript
 
 GAMES = (
-    "2048", "backgammon", "battleship(board_width=2,board_height=2,ship_sizes=[1],ship_values=[1],num_shots=2)",
-    "blackjack", "blotto(coins=5)", "catch", "checkers", "chess", "clobber(rows=4,columns=4)", "coin_game",
-    "colored_trails", "crazy_eights", "dark_hex(board_size=3)", "dots_and_boxes", "first_sealed_auction",
-    "go(board_size=5)", "go_fish", "goofspiel(num_cards=4)", "hanabi", "hex(board_size=4)", "kuhn_poker(players=3)",
-    "leduc_poker(players=3)", "lewis_signaling", "liars_dice(numdice=2)", "mancala", "matching_pennies_3p", "matrix_pd",
-    "mnk(m=4,n=4,k=3)", "nim", "oshi_zumo(coins=5,size=1)", "othello", "oware", "pentago", "phantom_ttt", "pig",
-    "sheriff", "tic_tac_toe", "tiny_hanabi", "trade_comm", "ultimate_tic_tac_toe", "universal_poker", "yacht",
-)  # fmt: skip
+    "2048",
+    "backgammon",
+    "battleship(board_width=2,board_height=2,ship_sizes=[1],ship_values=[1],num_shots=2)",
+    "blackjack",
+    "blotto(coins=5)",
+    "catch",
+    "checkers",
+    "chess",
+    "clobber(rows=4,columns=4)",
+    "coin_game",
+    "colored_trails",
+    "crazy_eights",
+    "dark_hex(board_size=3)",
+    "dots_and_boxes",
+    "first_sealed_auction",
+    "go(board_size=5)",
+    "go_fish",
+    "goofspiel(num_cards=4)",
+    "hanabi",
+    "hex(board_size=4)",
+    "kuhn_poker(players=3)",
+    "leduc_poker(players=3)",
+    "lewis_signaling",
+    "liars_dice(numdice=2)",
+    "mancala",
+    "matching_pennies_3p",
+    "matrix_pd",
+    "mnk(m=4,n=4,k=3)",
+    "nim",
+    "oshi_zumo(coins=5,size=1)",
+    "othello",
+    "oware",
+    "pentago",
+    "phantom_ttt",
+    "pig",
+    "sheriff",
+    "tic_tac_toe",
+    "tiny_hanabi",
+    "trade_comm",
+    "ultimate_tic_tac_toe",
+    "universal_poker",
+    "yacht",
+)
 
 
 def hand(game: OpenSpiel, seed: int, most: int = 150) -> list[object]:
@@ -132,12 +167,15 @@ def test_moves_made_at_once_are_hidden_from_each_other() -> None:
     assert game.returns() == (10.0, 0.0)
 
 
-@pytest.mark.parametrize(("text", "reason"), [
-    ("mfg_garnet", "a mean-field game has no players"),
-    ("negotiation", "draws its chance by itself"),
-    ("crossword", "LegalActions unimplemented"),
-    ("blotto(coins=80,fields=3)", "3321 legal actions at one decision"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("mfg_garnet", "a mean-field game has no players"),
+        ("negotiation", "draws its chance by itself"),
+        ("crossword", "LegalActions unimplemented"),
+        ("blotto(coins=80,fields=3)", "3321 legal actions at one decision"),
+    ],
+)
 def test_what_does_not_suit_says_why(text: str, reason: str) -> None:
     with pytest.raises(UnsuitableGame, match=reason) as caught:
         OpenSpiel(text)

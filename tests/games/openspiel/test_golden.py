@@ -15,9 +15,13 @@ from mage_envs.registry import make_game
 
 FOLDER = Path(__file__).parent / "golden"
 HANDS = {
-    "LeducPoker": (8, {}), "ConnectFour": (1, {"rows": 4, "columns": 4}), "LiarsDice": (3, {}), "Negotiation": (2, {}),
-    "Breakthrough": (1, {"rows": 5, "columns": 4}), "OpenSpiel": (4, {"game": "goofspiel(num_cards=3)"}),
-}  # fmt: skip
+    "LeducPoker": (8, {}),
+    "ConnectFour": (1, {"rows": 4, "columns": 4}),
+    "LiarsDice": (3, {}),
+    "Negotiation": (2, {}),
+    "Breakthrough": (1, {"rows": 5, "columns": 4}),
+    "OpenSpiel": (4, {"game": "goofspiel(num_cards=3)"}),
+}
 """Game to the seed and the options."""
 
 

@@ -12,10 +12,18 @@ from opponents.exact import best_response_value, nash_conv, policy_value
 from opponents.exact.tree import Walkable
 
 
-@pytest.mark.parametrize("text", [
-    "leduc_poker(suit_isomorphism=True)", "kuhn_poker", "liars_dice(dice_sides=3)", "nim(pile_sizes=1;2;3)",
-    "goofspiel(num_cards=3)", "matrix_rps", "hex(board_size=2)",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "leduc_poker(suit_isomorphism=True)",
+        "kuhn_poker",
+        "liars_dice(dice_sides=3)",
+        "nim(pile_sizes=1;2;3)",
+        "goofspiel(num_cards=3)",
+        "matrix_rps",
+        "hex(board_size=2)",
+    ],
+)
 def test_exploitability_is_openspiel_s(text: str) -> None:
     game = pyspiel.load_game(text)
     if game.get_type().dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:

@@ -47,8 +47,12 @@ def shortest(level: Level, limit: int) -> int | None:
     for moves in range(limit + 1):
         if any(boxes == targets for _, boxes in layer):
             return moves
-        layer = [after for state in layer for way in WAYS if (after := move(floor, state, way)) not in seen
-                 and not seen.add(after)]  # fmt: skip
+        layer = [
+            after
+            for state in layer
+            for way in WAYS
+            if (after := move(floor, state, way)) not in seen and not seen.add(after)
+        ]
     return None
 
 

@@ -70,8 +70,9 @@ def test_what_follows_the_solving_move_is_not_executed(level_file):
     assert game.executed == 3
     assert game.current_player() is None
     assert game.legal_actions() == ()
-    assert game.observe(0).endswith("Row 2: # _ _ _ P √ _ #\nRow 3: # # # # # # # #\n"
-                                    "The level is solved: every box is on a target.")  # fmt: skip
+    assert game.observe(0).endswith(
+        "Row 2: # _ _ _ P √ _ #\nRow 3: # # # # # # # #\nThe level is solved: every box is on a target."
+    )
     assert game.returns() == (pytest.approx(10 + 1 - 0.3),)
     with pytest.raises(IllegalAction):
         game.apply("left")

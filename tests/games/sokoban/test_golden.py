@@ -11,18 +11,25 @@ from tests.test_golden import Scene, exchange
 
 SCENES = {
     "meta": Scene(
-        "mage/Sokoban-Meta-v0", 12,
+        "mage/Sokoban-Meta-v0",
+        12,
         (
-            "<action>up, up, left</action>", "no tag", "<action>jump</action>", "<action>UP,down</action>",
-            "<action>left, left, left, left</action>", "<action>right</action>", "<action>down, down</action>",
-            "<action>down, right, right</action>", "<action>up, left, down</action>",
+            "<action>up, up, left</action>",
+            "no tag",
+            "<action>jump</action>",
+            "<action>UP,down</action>",
+            "<action>left, left, left, left</action>",
+            "<action>right</action>",
+            "<action>down, down</action>",
+            "<action>down, right, right</action>",
+            "<action>up, left, down</action>",
             "<action>left, up, right</action>",
         ),
         ("<remark>Look where the boxes can still go.</remark>",),
         {"num_episodes": 2, "max_moves": 9, "memory": "both"},
     ),
     "base": Scene("mage/Sokoban-v0", 2, ("left, down", "up", "push", "right, right, right"), (), {"boxes": 1}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", sorted(SCENES))

@@ -113,9 +113,15 @@ def test_the_dynamics_written_here_are_those_of_the_package(monkeypatch):
             pass
 
     faked = (
-        "gym", "gym.utils", "gym.utils.seeding", "gym.spaces", "gym.spaces.discrete",
-        "theirs", "theirs.render_utils", "theirs.room_utils",
-    )  # fmt: skip
+        "gym",
+        "gym.utils",
+        "gym.utils.seeding",
+        "gym.spaces",
+        "gym.spaces.discrete",
+        "theirs",
+        "theirs.render_utils",
+        "theirs.room_utils",
+    )
     fakes = {name: ModuleType(name) for name in faked}
     fakes["gym"].Env, fakes["gym.utils"].seeding = object, fakes["gym.utils.seeding"]
     fakes["gym.spaces.discrete"].Discrete = fakes["gym.spaces"].Box = Space

@@ -100,9 +100,11 @@ def test_rooms_are_the_same_in_every_process():
     script = "from tests.games.sokoban.test_rooms import golden_levels; import sys; sys.stdout.write(golden_levels())"
     for seed in ("0", "12345"):
         made = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, check=True,
+            [sys.executable, "-c", script],
+            capture_output=True,
+            check=True,
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": ".", "PATH": "", "PYTHONIOENCODING": "utf-8"},
-        ).stdout  # fmt: skip
+        ).stdout
         assert made == (GOLDEN / "levels.txt").read_bytes()
 
 

@@ -76,10 +76,16 @@ def test_legal_actions(play):
     assert WebShop.actions(game) is None
 
 
-@pytest.mark.parametrize(("text", "canonical"), [
-    (" Click[ Buy Now ] ", "click[buy now]"), ("search[Red SHOES] please", "search[red shoes]"), ("buy", "buy"),
-    ("click[[2 Pack] x]", "click[[2 pack] x]"), ("", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        (" Click[ Buy Now ] ", "click[buy now]"),
+        ("search[Red SHOES] please", "search[red shoes]"),
+        ("buy", "buy"),
+        ("click[[2 Pack] x]", "click[[2 pack] x]"),
+        ("", ""),
+    ],
+)
 def test_spellings(play, text, canonical):
     assert play().canonical(text) == canonical
 
@@ -159,14 +165,19 @@ def test_the_goal_is_a_function_of_the_generators_state(data):
         assert game.observe(0) == other.observe(0)
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"mode": "txt"}, "mode='txt' is unknown; choose one of: 'text', 'text_rich', 'html', 'url', 'dict'"),
-    ({"mode": "html", "option_state": True}, "option_state=True belongs to mode='text'"),
-    ({"split": "dev"}, "split='dev' has no synthetic goals"), ({"goals": "made"}, "goals='made' is unknown"),
-    ({"size": "tiny"}, "size='tiny' is unknown for the original's data"), ({"price_seed": 1.5}, "price_seed=1.5 must"),
-    ({"data": None, "goals": "human"}, "The built-in catalogue has its own goals"),
-    ({"data": None, "size": "huge"}, "size='huge' is unknown; choose one of: 'tiny', 'small'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "txt"}, "mode='txt' is unknown; choose one of: 'text', 'text_rich', 'html', 'url', 'dict'"),
+        ({"mode": "html", "option_state": True}, "option_state=True belongs to mode='text'"),
+        ({"split": "dev"}, "split='dev' has no synthetic goals"),
+        ({"goals": "made"}, "goals='made' is unknown"),
+        ({"size": "tiny"}, "size='tiny' is unknown for the original's data"),
+        ({"price_seed": 1.5}, "price_seed=1.5 must"),
+        ({"data": None, "goals": "human"}, "The built-in catalogue has its own goals"),
+        ({"data": None, "size": "huge"}, "size='huge' is unknown; choose one of: 'tiny', 'small'"),
+    ],
+)
 def test_bad_options(data, options, message):
     with pytest.raises(ValueError, match=message):
         WebShop(**({"data": data} | options))
@@ -241,8 +252,16 @@ def test_contract(kind, options):
     check_id(f"mage/WebShop-{kind}", size="tiny", **options)
 
 
-@pytest.mark.parametrize("options", [{"protocol": "paper"}, {"memory": "both"}, {"context": "conversation"},
-                                     {"hands_per_episode": 2, "on_invalid": "forfeit"}, {"max_turns": 1}])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"protocol": "paper"},
+        {"memory": "both"},
+        {"context": "conversation"},
+        {"hands_per_episode": 2, "on_invalid": "forfeit"},
+        {"max_turns": 1},
+    ],
+)
 def test_contract_of_meta_options(options):
     check_id("mage/WebShop-Meta-v0", size="tiny", **options)
 

@@ -17,11 +17,21 @@ from mage_envs.games.webshop.store import Catalogue
 from mage_envs.games.webshop.title_check import compare_taggers
 
 OWN = [
-    {"asin": "B000000001", "instruction": "red flats in size 6, please", "attributes": ["non slip"],
-     "options": ["red", "6"], "price_upper": 30},
-    {"asin": "B00000000B", "instruction": "mint tea", "attributes": ["caffeine free"], "split": "val",
-     "options": {"flavor name": "mint"}},
-]  # fmt: skip
+    {
+        "asin": "B000000001",
+        "instruction": "red flats in size 6, please",
+        "attributes": ["non slip"],
+        "options": ["red", "6"],
+        "price_upper": 30,
+    },
+    {
+        "asin": "B00000000B",
+        "instruction": "mint tea",
+        "attributes": ["caffeine free"],
+        "split": "val",
+        "options": {"flavor name": "mint"},
+    },
+]
 
 
 @pytest.fixture
@@ -88,23 +98,37 @@ def test_own_goals_have_a_fingerprint_of_their_own(shop):
     assert one.fingerprint == shop.with_goals(OWN).fingerprint
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"asin": "B0NOTHERE0"}, "Own goal 0 is for 'B0NOTHERE0', which this catalogue does not have"),
-    ({"asin": None}, "Own goal 0 needs 'asin' and 'instruction'"), ({"instruction": ""}, "needs 'asin' and"),
-    ({"attributes": []}, "needs at least one attribute"), ({"attributes": "red"}, "must have 'attributes' as a list"),
-    ({"options": [1]}, "must have 'options' as a list of texts"), ({"price": 3}, "has the unknown field 'price'"),
-    ({"price_upper": "30"}, "'price_upper' as a number"), ({"price_upper": float("nan")}, "'price_upper' as a number"),
-    ({"price_upper": True}, "'price_upper' as a number"), ({"options": {"color": ["red"]}}, "must have 'options'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"asin": "B0NOTHERE0"}, "Own goal 0 is for 'B0NOTHERE0', which this catalogue does not have"),
+        ({"asin": None}, "Own goal 0 needs 'asin' and 'instruction'"),
+        ({"instruction": ""}, "needs 'asin' and"),
+        ({"attributes": []}, "needs at least one attribute"),
+        ({"attributes": "red"}, "must have 'attributes' as a list"),
+        ({"options": [1]}, "must have 'options' as a list of texts"),
+        ({"price": 3}, "has the unknown field 'price'"),
+        ({"price_upper": "30"}, "'price_upper' as a number"),
+        ({"price_upper": float("nan")}, "'price_upper' as a number"),
+        ({"price_upper": True}, "'price_upper' as a number"),
+        ({"options": {"color": ["red"]}}, "must have 'options'"),
+    ],
+)
 def test_bad_own_goals(shop, change, message):
     with pytest.raises(ValueError, match=message):
         shop.with_goals([OWN[0] | change])
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    (None, "is no file of own goals"), ("{", "is no file of own goals"), ("{}", "must hold a JSON array"),
-    ("[]", "no own goals; give at least one"), ("[7]", "Own goal 0 must be an object"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "is no file of own goals"),
+        ("{", "is no file of own goals"),
+        ("{}", "must hold a JSON array"),
+        ("[]", "no own goals; give at least one"),
+        ("[7]", "Own goal 0 must be an object"),
+    ],
+)
 def test_bad_files_of_own_goals(data, tmp_path, content, message):
     path = tmp_path / "goals.json"
     if content is not None:
@@ -193,10 +217,18 @@ def test_commands_that_describe(data, capsys, monkeypatch):
 # -- earlier pages ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("pages", "actions", "expected"), [
-    (0, 0, "2"), (1, 0, "1 2"), (0, 1, "b 2"), (1, 1, "1 b 2"), (2, 1, "0 1 b 2"), (1, 2, "a 1 b 2"),
-    (9, 9, "0 a 1 b 2"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pages", "actions", "expected"),
+    [
+        (0, 0, "2"),
+        (1, 0, "1 2"),
+        (0, 1, "b 2"),
+        (1, 1, "1 b 2"),
+        (2, 1, "0 1 b 2"),
+        (1, 2, "a 1 b 2"),
+        (9, 9, "0 a 1 b 2"),
+    ],
+)
 def test_earlier_pages_and_actions(data, rng, pages, actions, expected):
     plain, game = WebShop(data=data), WebShop(data=data, num_prev_obs=pages, num_prev_actions=actions)
     done = {"a": "search[tea]", "b": "click[next >]"}

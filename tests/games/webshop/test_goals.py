@@ -12,10 +12,17 @@ from mage_envs.games.webshop.products import normalise
 from tests.games.webshop.raw import raw
 
 
-@pytest.mark.parametrize(("price", "limits"), [
-    (24.5, {40.0: 1, 50.0: 2, 60.0: 3}), (30.0, {50.0: 1, 60.0: 2, 70.0: 3}), (0.0, {20.0: 1, 30.0: 2, 40.0: 3}),
-    (955.0, {970.0: 1, 980.0: 2, 990.0: 3}), (960.0, {980.0: 1, 990.0: 2}), (975.0, {990.0: 1}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("price", "limits"),
+    [
+        (24.5, {40.0: 1, 50.0: 2, 60.0: 3}),
+        (30.0, {50.0: 1, 60.0: 2, 70.0: 3}),
+        (0.0, {20.0: 1, 30.0: 2, 40.0: 3}),
+        (955.0, {970.0: 1, 980.0: 2, 990.0: 3}),
+        (960.0, {980.0: 1, 990.0: 2}),
+        (975.0, {990.0: 1}),
+    ],
+)
 def test_the_larger_of_two_of_the_next_four_tens(price, limits):
     pairs = sum(limits.values())
     drawn = Counter(price_limit(price, (number + 0.5) / pairs)[0] for number in range(pairs))
@@ -50,8 +57,9 @@ def test_axes_are_sorted_by_name_and_duplicate_values_stay(shop):
 
 
 def test_products_without_options_or_instruction(shop):
-    goals = {goal.asin: goal for split in ("train", "val", "test") if split in shop.splits
-             for goal in shop.goals(split)}  # fmt: skip
+    goals = {
+        goal.asin: goal for split in ("train", "val", "test") if split in shop.splits for goal in shop.goals(split)
+    }
     assert set(goals) == {f"B00000000{end}" for end in "139BFM"}
     single = normalise(raw("B000000099", "Plain"), {"instruction": "Buy it", "instruction_attributes": ["x"]})
     assert [goal.instruction.split(",")[0] for goal in shop.goals_of(single)] == ["Buy it"]
@@ -69,8 +77,20 @@ def test_human_goals(human_shop):
     assert len(human_shop) == 4
 
 
-@pytest.mark.parametrize("bad", ["", "x", "B000000001", "B000000001-s9", "B000000001-h0", "B000000001-m0",
-                                 "B00GONE000-s0", "B000000001-s-1", "B000000001-s99999999999999999999"])  # fmt: skip
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "",
+        "x",
+        "B000000001",
+        "B000000001-s9",
+        "B000000001-h0",
+        "B000000001-m0",
+        "B00GONE000-s0",
+        "B000000001-s-1",
+        "B000000001-s99999999999999999999",
+    ],
+)
 def test_unknown_ids(shop, bad):
     with pytest.raises(ValueError, match=r"There is no synthetic goal .*; an id looks like 'B0.*-s0'"):
         shop.goal(bad)

@@ -40,12 +40,19 @@ def test_empty_and_marked_files(tmp_path):
     assert list(read_array(write(tmp_path / "c", "\ufeff[1]"))) == [1]
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("", r"character 0: the file ends before '\['"), ("{}", r"character 0: there is '\{' where '\[' belongs"),
-    ("[1, 2", "character 5: the file ends before ',' or ']'"), ("[1 2]", "character 3: there is '2' where"),
-    ('[{"a": 1}, {"b" 2}]', r"character 11: this is no JSON \(Expecting ':' delimiter\)"), ("[1,]", "no JSON"),
-    ('["open', "no JSON"), ("[nul]", "no JSON"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"character 0: the file ends before '\['"),
+        ("{}", r"character 0: there is '\{' where '\[' belongs"),
+        ("[1, 2", "character 5: the file ends before ',' or ']'"),
+        ("[1 2]", "character 3: there is '2' where"),
+        ('[{"a": 1}, {"b" 2}]', r"character 11: this is no JSON \(Expecting ':' delimiter\)"),
+        ("[1,]", "no JSON"),
+        ('["open', "no JSON"),
+        ("[nul]", "no JSON"),
+    ],
+)
 def test_malformed_text_is_placed(tmp_path, text, message):
     with pytest.raises(DataFileError, match=message):
         list(read_array(write(tmp_path / "items.json", text)))
@@ -124,21 +131,26 @@ def _spoil(folder, **files):
     return folder
 
 
-@pytest.mark.parametrize(("files", "message"), [
-    ({"items_shuffle_1000": None}, "has no items_shuffle_1000.json"),
-    ({"items_ins_v2_1000": None}, "has no items_ins_v2_1000.json"),
-    ({"items_shuffle_1000": "[1]"}, "items_shuffle_1000.json: entry 0 must be an object, not 1"),
-    ({"items_shuffle_1000": "[]"}, "items_shuffle_1000.json: a catalogue needs products"),
-    ({"items_shuffle_1000": json.dumps([raw("B1", "x"), raw("B2", "y", pricing="?")])},
-     "items_shuffle_1000.json, entry 1: product B2: 'pricing' must look like"),
-    ({"items_shuffle_1000": "[{}]"}, "entry 0: a product has no 'asin'"),
-    ({"items_ins_v2_1000": "[]"}, r"items_ins_v2_1000.json, character 0: there is '\[' where '\{' belongs"),
-    ({"items_ins_v2_1000": '{"B1": 3}'}, "the entry of B1 must be an object, not 3"),
-    ({"items_ins_v2_1000": "{}"}, "items_ins_v2_1000.json holds no entry"),
-    ({"items_ins_v2_1000": '{"B000000001": {"attributes": "x"}}'}, "'attributes' must be a list of texts, not 'x'"),
-    ({"items_human_ins": '{"B1": {}}'}, "items_human_ins.json: the entry of B1 must be a list of objects"),
-    ({"items_human_ins": '{"B000000001": [{}]}'}, "product B000000001: an instruction by a person has no"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"items_shuffle_1000": None}, "has no items_shuffle_1000.json"),
+        ({"items_ins_v2_1000": None}, "has no items_ins_v2_1000.json"),
+        ({"items_shuffle_1000": "[1]"}, "items_shuffle_1000.json: entry 0 must be an object, not 1"),
+        ({"items_shuffle_1000": "[]"}, "items_shuffle_1000.json: a catalogue needs products"),
+        (
+            {"items_shuffle_1000": json.dumps([raw("B1", "x"), raw("B2", "y", pricing="?")])},
+            "items_shuffle_1000.json, entry 1: product B2: 'pricing' must look like",
+        ),
+        ({"items_shuffle_1000": "[{}]"}, "entry 0: a product has no 'asin'"),
+        ({"items_ins_v2_1000": "[]"}, r"items_ins_v2_1000.json, character 0: there is '\[' where '\{' belongs"),
+        ({"items_ins_v2_1000": '{"B1": 3}'}, "the entry of B1 must be an object, not 3"),
+        ({"items_ins_v2_1000": "{}"}, "items_ins_v2_1000.json holds no entry"),
+        ({"items_ins_v2_1000": '{"B000000001": {"attributes": "x"}}'}, "'attributes' must be a list of texts, not 'x'"),
+        ({"items_human_ins": '{"B1": {}}'}, "items_human_ins.json: the entry of B1 must be a list of objects"),
+        ({"items_human_ins": '{"B000000001": [{}]}'}, "product B000000001: an instruction by a person has no"),
+    ],
+)
 def test_each_bad_file_is_named(tmp_path, files, message):
     (tmp_path / "in").mkdir()
     source = _spoil(write_official(tmp_path / "in"), **files)

@@ -147,9 +147,16 @@ class Reader(HTMLParser):
 
 
 WAYS = [
-    (), (FIND,), ("search[shoes desk tea cream cable]", "click[next >]"), (FIND, OPEN, "click[red]"), JUNO,
-    (*JUNO, "click[features]"), (*JUNO, "click[description]"), (*JUNO, "click[reviews]"), (*JUNO, "click[attributes]"),
-]  # fmt: skip
+    (),
+    (FIND,),
+    ("search[shoes desk tea cream cable]", "click[next >]"),
+    (FIND, OPEN, "click[red]"),
+    JUNO,
+    (*JUNO, "click[features]"),
+    (*JUNO, "click[description]"),
+    (*JUNO, "click[reviews]"),
+    (*JUNO, "click[attributes]"),
+]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -178,8 +185,11 @@ def test_dict(visit, asked):
     assert json.loads(says(visit(), "dict")) == {"page": "index", "instruction": asked}
     results = json.loads(says(visit(FIND), "dict"))
     assert results["products"][0] == {
-        "asin": "B000000001", "title": "Alba Canvas Ballet Flats Shoes for Women", "price": "$24.5", "visited": False,
-    }  # fmt: skip
+        "asin": "B000000001",
+        "title": "Alba Canvas Ballet Flats Shoes for Women",
+        "price": "$24.5",
+        "visited": False,
+    }
     product = json.loads(says(visit(*JUNO, "click[é blue]"), "dict"))
     assert product["chosen"] == {"color": "é blue"}
     assert product["options"] == {"color": ["it's <red>", 'a "b"', "é blue"]}

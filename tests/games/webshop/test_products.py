@@ -12,12 +12,20 @@ def product(**fields):
     return normalise(raw("B000000009", "Some Shoe", **fields))
 
 
-@pytest.mark.parametrize(("pricing", "low", "high", "tag"), [
-    (None, 100.0, 100.0, "$100.0"), ("", 100.0, 100.0, "$100.0"), ("$24.50", 24.5, 24.5, "$24.5"),
-    ("$1,299.00", 1299.0, 1299.0, "$1299.0"), ("$8.99 - $12.5", 8.99, 12.5, "$8.99 to $12.5"),
-    ("$9 $10 $11", 9.0, 10.0, "$9.0 to $10.0"), ("US$4.25", 4.25, 4.25, "$4.25"), ("5.00 $7", 7.0, 7.0, "$7.0"),
-    ("$30 - $10", 30.0, 10.0, "$30.0 to $10.0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pricing", "low", "high", "tag"),
+    [
+        (None, 100.0, 100.0, "$100.0"),
+        ("", 100.0, 100.0, "$100.0"),
+        ("$24.50", 24.5, 24.5, "$24.5"),
+        ("$1,299.00", 1299.0, 1299.0, "$1299.0"),
+        ("$8.99 - $12.5", 8.99, 12.5, "$8.99 to $12.5"),
+        ("$9 $10 $11", 9.0, 10.0, "$9.0 to $10.0"),
+        ("US$4.25", 4.25, 4.25, "$4.25"),
+        ("5.00 $7", 7.0, 7.0, "$7.0"),
+        ("$30 - $10", 30.0, 10.0, "$30.0 to $10.0"),
+    ],
+)
 def test_prices(pricing, low, high, tag):
     shown = product(pricing=pricing)
     assert (shown.low, shown.high, shown.price_tag) == (low, high, tag)
@@ -63,12 +71,18 @@ def test_which_entries_are_loaded():
     assert [entry["asin"] for entry in PRODUCTS if not is_kept(entry)] == ["nan", "B0000000LONG"]
 
 
-@pytest.mark.parametrize(("fields", "message"), [
-    ({"pricing": "cheap"}, r"B000000009: 'pricing' must look like '\$24.50'"), ({"pricing": "$1.2.3"}, "'pricing'"),
-    ({"name": 3}, "B000000009: 'name' must be a text, not 3"), ({"small_description": [3]}, "must be a list of texts"),
-    ({"customization_options": [1]}, "must be an object"), ({"customization_options": {"a": 1}}, "must be a list"),
-    ({"customization_options": {"a": [{"v": 1}]}}, "an option of 'a' has no text 'value'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"pricing": "cheap"}, r"B000000009: 'pricing' must look like '\$24.50'"),
+        ({"pricing": "$1.2.3"}, "'pricing'"),
+        ({"name": 3}, "B000000009: 'name' must be a text, not 3"),
+        ({"small_description": [3]}, "must be a list of texts"),
+        ({"customization_options": [1]}, "must be an object"),
+        ({"customization_options": {"a": 1}}, "must be a list"),
+        ({"customization_options": {"a": [{"v": 1}]}}, "an option of 'a' has no text 'value'"),
+    ],
+)
 def test_malformed_products_are_named(fields, message):
     with pytest.raises(MalformedProduct, match=message):
         normalise(raw("B000000009", "Some Shoe") | fields)

@@ -18,8 +18,20 @@ def bought(**fields):
 
 
 def wanted(**fields):
-    goal = Goal("B1-s0", "synthetic", "train", "B1", "", ("rubber sole",), ("7",), 30.0, "shoes", "c", "A › B › C",
-                "alpha canvas shoe")  # fmt: skip
+    goal = Goal(
+        "B1-s0",
+        "synthetic",
+        "train",
+        "B1",
+        "",
+        ("rubber sole",),
+        ("7",),
+        30.0,
+        "shoes",
+        "c",
+        "A › B › C",
+        "alpha canvas shoe",
+    )
     return goal._replace(**fields)
 
 
@@ -34,33 +46,51 @@ def test_price(price, expected):
     assert result.r_price is (price <= 30)
 
 
-@pytest.mark.parametrize(("product", "attributes", "met"), [
-    (bought(), ("rubber sole",), 1), (bought(), ("rubber soles",), 1), (bought(), ("sole rubber thick",), 1),
-    (bought(), ("leather lining",), 0), (bought(attributes=["non slip rubber sole"]), ("rubber sole",), 1),
-    (bought(attributes=[]), ("canvas",), 1), (bought(attributes=[], full_description="Machine WASH it"), ("wash",), 1),
-    (bought(attributes=[], full_description="machine wash"), ("Wash",), 0),
-    (bought(attributes=[], small_description=["Non", "Slip"]), ("non slip",), 1),
-    (bought(attributes=[], small_description=["non"], full_description="slip"), ("non slip",), 0),
-    (bought(), ("rubber sole", "rubber sole"), 2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("product", "attributes", "met"),
+    [
+        (bought(), ("rubber sole",), 1),
+        (bought(), ("rubber soles",), 1),
+        (bought(), ("sole rubber thick",), 1),
+        (bought(), ("leather lining",), 0),
+        (bought(attributes=["non slip rubber sole"]), ("rubber sole",), 1),
+        (bought(attributes=[]), ("canvas",), 1),
+        (bought(attributes=[], full_description="Machine WASH it"), ("wash",), 1),
+        (bought(attributes=[], full_description="machine wash"), ("Wash",), 0),
+        (bought(attributes=[], small_description=["Non", "Slip"]), ("non slip",), 1),
+        (bought(attributes=[], small_description=["non"], full_description="slip"), ("non slip",), 0),
+        (bought(), ("rubber sole", "rubber sole"), 2),
+    ],
+)
 def test_attributes(product, attributes, met):
     result = total(product, wanted(attributes=attributes))
     assert result.r_att == met / len(attributes)
     assert result.total == (met + 1 + 1) / (len(attributes) + 2)
 
 
-@pytest.mark.parametrize(("options", "chosen", "matched"), [
-    (("7",), {}, 0), (("7",), {"size": "8"}, 0), (("7",), {"size": "7", "color": "red"}, 1),
-    (("7",), {"shoe": "7 wide"}, 1),
-    # Both sides are reduced to the first colour of a list that stands in them.
-    (("royal blue",), {"color": "navy blue stripes"}, 1), (("red",), {"color": "tired"}, 1),
-    (("blue", "light blue"), {"color": "blue"}, 2),
-    # Pairs: the axis is part of what is compared, and a colour is only one if it is the whole value.
-    ((("color", "royal blue"),), {"color": "blue"}, 1), ((("color", "royal blue"),), {"color": "light blue"}, 1),
-    ((("color", "blue"),), {"color": "navy blue"}, 1), ((("color", "blue"),), {"color": "red"}, 0),
-    ((("size", "7"),), {"x": "size"}, 1), (("7",), {"x": "size"}, 0), ((("size", "7"),), {"size": "7"}, 1),
-    ((("size", "7"),), {"size": "8"}, 0), ((("color", "red"), ("size", "7")), {"color": "red"}, 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "chosen", "matched"),
+    [
+        (("7",), {}, 0),
+        (("7",), {"size": "8"}, 0),
+        (("7",), {"size": "7", "color": "red"}, 1),
+        (("7",), {"shoe": "7 wide"}, 1),
+        # Both sides are reduced to the first colour of a list that stands in them.
+        (("royal blue",), {"color": "navy blue stripes"}, 1),
+        (("red",), {"color": "tired"}, 1),
+        (("blue", "light blue"), {"color": "blue"}, 2),
+        # Pairs: the axis is part of what is compared, and a colour is only one if it is the whole value.
+        ((("color", "royal blue"),), {"color": "blue"}, 1),
+        ((("color", "royal blue"),), {"color": "light blue"}, 1),
+        ((("color", "blue"),), {"color": "navy blue"}, 1),
+        ((("color", "blue"),), {"color": "red"}, 0),
+        ((("size", "7"),), {"x": "size"}, 1),
+        (("7",), {"x": "size"}, 0),
+        ((("size", "7"),), {"size": "7"}, 1),
+        ((("size", "7"),), {"size": "8"}, 0),
+        ((("color", "red"), ("size", "7")), {"color": "red"}, 1),
+    ],
+)
 def test_options(options, chosen, matched):
     result = total(goal=wanted(options=options), options=chosen)
     assert result.r_option == matched / len(options)
@@ -76,19 +106,27 @@ TEN = " ".join(f"w{number}" for number in range(10))
 RELATED, OTHER = {"query": "shoes"}, {"query": "boots", "product_category": "X › Y"}
 
 
-@pytest.mark.parametrize(("title", "name", "kind", "title_score", "factor"), [
-    ("alpha canvas shoe", "alpha canvas shoe", OTHER, 1.0, 1.0),
-    ("a b", "alpha canvas shoe", RELATED, 0.0, 0.0),  # an equal query does not help
-    (f"{TEN} w10", "w0", RELATED, 1 / 11, 0.1),
-    (TEN, "w0", RELATED, 0.1, 1.0), (TEN, "w0", OTHER, 0.1, 0.5),
-    ("a b c d e", "a", OTHER, 0.2, 0.5), ("a b c d e", "a b", OTHER, 0.4, 1.0), ("a b c d e", "a", RELATED, 0.2, 1.0),
-    ("a a a a a", "a", OTHER, 0.2, 0.5), ("a", "a a a", OTHER, 1.0, 1.0),
-    ("", "a", OTHER, 0.2, 0.5), ("", "a", RELATED, 0.2, 1.0),
-    ("a b c d e", "a", OTHER | {"product_category": "C › X › A"}, 0.2, 1.0),
-    ("a b c d e", "a", OTHER | {"product_category": "A › A › D"}, 0.2, 0.5),
-    ("a b c d e", "a", OTHER | {"product_category": " A ›B› Z"}, 0.2, 1.0),
-    ("a b c d e", "a", OTHER | {"product_category": "a › b"}, 0.2, 0.5),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("title", "name", "kind", "title_score", "factor"),
+    [
+        ("alpha canvas shoe", "alpha canvas shoe", OTHER, 1.0, 1.0),
+        ("a b", "alpha canvas shoe", RELATED, 0.0, 0.0),  # an equal query does not help
+        (f"{TEN} w10", "w0", RELATED, 1 / 11, 0.1),
+        (TEN, "w0", RELATED, 0.1, 1.0),
+        (TEN, "w0", OTHER, 0.1, 0.5),
+        ("a b c d e", "a", OTHER, 0.2, 0.5),
+        ("a b c d e", "a b", OTHER, 0.4, 1.0),
+        ("a b c d e", "a", RELATED, 0.2, 1.0),
+        ("a a a a a", "a", OTHER, 0.2, 0.5),
+        ("a", "a a a", OTHER, 1.0, 1.0),
+        ("", "a", OTHER, 0.2, 0.5),
+        ("", "a", RELATED, 0.2, 1.0),
+        ("a b c d e", "a", OTHER | {"product_category": "C › X › A"}, 0.2, 1.0),
+        ("a b c d e", "a", OTHER | {"product_category": "A › A › D"}, 0.2, 0.5),
+        ("a b c d e", "a", OTHER | {"product_category": " A ›B› Z"}, 0.2, 1.0),
+        ("a b c d e", "a", OTHER | {"product_category": "a › b"}, 0.2, 0.5),
+    ],
+)
 def test_the_kind_of_product(title, name, kind, title_score, factor):
     """`title` is the wanted product's, `name` the bought one's."""
     result = total(bought(name=name, **kind), wanted(title=title))

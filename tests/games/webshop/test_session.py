@@ -7,18 +7,34 @@ from mage_envs.games.webshop.session import LONGEST_QUERY, Session, parse
 FIND, OPEN = "search[alba canvas ballet flats]", "click[b000000001]"
 
 
-@pytest.mark.parametrize(("action", "ours", "upstream"), [
-    ("search[Red Shoes]", ("search", "red shoes"), ("search", "red shoes")),
-    ("click[Buy Now]", ("click", "buy now"), ("click", "buy now")),
-    ("click[x] and more", ("click", "x"), ("click", "x")), ("click[x]\nmore", ("click", "x"), ("click", "x")),
-    ("Search[x]", ("search", "x"), None), (" click [ x ] ", ("click", "x"), None),
-    ("click[[2 pack] x]", ("click", "[2 pack] x"), None), ("search[a [b] c]", ("search", "a [b] c"), None),
-    ("search[a] b]", ("search", "a] b"), ("search", "a] b")), ("search[a\nb]", ("search", "a\nb"), None),
-    ("search[ x]", ("search", "x"), ("search", " x")), ("search[ ]", None, ("search", " ")),
-    ("search[]", None, None), ("search", None, None), ("", None, None), ("[x]", None, None), ("buy[x]", None, None),
-    ("research[x]", None, None), ("click x", None, None), ("click[x", None, None), ("click]x[", None, None),
-    ("\nclick[x]", ("click", "x"), None), ("click[]]", ("click", "]"), ("click", "]")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("action", "ours", "upstream"),
+    [
+        ("search[Red Shoes]", ("search", "red shoes"), ("search", "red shoes")),
+        ("click[Buy Now]", ("click", "buy now"), ("click", "buy now")),
+        ("click[x] and more", ("click", "x"), ("click", "x")),
+        ("click[x]\nmore", ("click", "x"), ("click", "x")),
+        ("Search[x]", ("search", "x"), None),
+        (" click [ x ] ", ("click", "x"), None),
+        ("click[[2 pack] x]", ("click", "[2 pack] x"), None),
+        ("search[a [b] c]", ("search", "a [b] c"), None),
+        ("search[a] b]", ("search", "a] b"), ("search", "a] b")),
+        ("search[a\nb]", ("search", "a\nb"), None),
+        ("search[ x]", ("search", "x"), ("search", " x")),
+        ("search[ ]", None, ("search", " ")),
+        ("search[]", None, None),
+        ("search", None, None),
+        ("", None, None),
+        ("[x]", None, None),
+        ("buy[x]", None, None),
+        ("research[x]", None, None),
+        ("click x", None, None),
+        ("click[x", None, None),
+        ("click]x[", None, None),
+        ("\nclick[x]", ("click", "x"), None),
+        ("click[]]", ("click", "]"), ("click", "]")),
+    ],
+)
 def test_parse(action, ours, upstream):
     assert parse(action) == ours
     assert parse(action, upstream=True) == upstream
@@ -40,9 +56,19 @@ def test_a_visit(visit):
     session.play(OPEN)
     assert (session.page, session.product.asin, session.visited) == ("item", "B000000001", {"B000000001"})
     assert list(session.clickables()) == [
-        "back to search", "< prev", "description", "features", "reviews", "buy now", "royal blue", "red",
-        "black | white", "6", "7", "8.5",
-    ]  # fmt: skip
+        "back to search",
+        "< prev",
+        "description",
+        "features",
+        "reviews",
+        "buy now",
+        "royal blue",
+        "red",
+        "black | white",
+        "6",
+        "7",
+        "8.5",
+    ]
     for value in ("7", "royal blue", "red"):
         session.play(f"click[{value}]")
     assert list(session.options.items()) == [("size", "7"), ("color", "red")]
@@ -98,8 +124,15 @@ def test_a_search_is_possible_from_every_page(visit):
 def test_what_means_nothing_changes_nothing(visit, way):
     session = visit(*way)
     state = [getattr(session, name) for name in Session.__slots__]
-    for action in ("click[search]", "click[no such thing]", "nonsense", "", "click[attributes]", "click[b000000002]",
-                   f"search[{'x' * (LONGEST_QUERY + 1)}]"):  # fmt: skip
+    for action in (
+        "click[search]",
+        "click[no such thing]",
+        "nonsense",
+        "",
+        "click[attributes]",
+        "click[b000000002]",
+        f"search[{'x' * (LONGEST_QUERY + 1)}]",
+    ):
         assert not session.play(action)
         assert [getattr(session, name) for name in Session.__slots__] == state
 
@@ -146,8 +179,13 @@ def test_attributes_only_where_asked_for(visit):
 
 
 def test_every_legal_action_works(visit):
-    for way in ((FIND,), ("search[shoes desk tea cream cable]", "click[next >]"), (FIND, OPEN),
-                ("search[juno bold quoted pumps]", "click[b00000000a]"), (FIND, OPEN, "click[reviews]")):  # fmt: skip
+    for way in (
+        (FIND,),
+        ("search[shoes desk tea cream cable]", "click[next >]"),
+        (FIND, OPEN),
+        ("search[juno bold quoted pumps]", "click[b00000000a]"),
+        (FIND, OPEN, "click[reviews]"),
+    ):
         for upstream in (False, True):
             for action in visit(*way, upstream=upstream).legal_actions():
                 visit(*way, action, upstream=upstream)

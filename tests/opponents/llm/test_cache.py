@@ -39,8 +39,15 @@ def test_what_makes_an_answer_another(server: Server, connect: Connect, cache: A
         return len(server.bodies) - before
 
     assert calls(1, 2) == 1
-    for changed in ({"temperature": 0.9}, {"max_tokens": 9}, {"parameters": {"top_p": 0.5}}, {"send_seed": False},
-                    {"namespace": "elsewhere"}, {"text": "y"}, {"model": "tiny", "temperature": 0}):  # fmt: skip
+    for changed in (
+        {"temperature": 0.9},
+        {"max_tokens": 9},
+        {"parameters": {"top_p": 0.5}},
+        {"send_seed": False},
+        {"namespace": "elsewhere"},
+        {"text": "y"},
+        {"model": "tiny", "temperature": 0},
+    ):
         assert calls(1, 2, **changed) == 1
         assert calls(1, 2, **changed) == 0
     assert calls(1, 3) == 1

@@ -31,12 +31,17 @@ def test_answers_come_from_the_model_in_order_and_by_seed(server: Server, connec
     prompts = [ask(f"Say {number}", 5, number) for number in range(12)]
     answers = endpoint.generate(prompts)
     expected = [
-        server.model.reply({
-            "model": "tiny", "max_tokens": 8, "temperature": 1.0, "seed": server_seed(prompt.seed),
-            "messages": [{"role": "user", "content": prompt.messages[0].content}],
-        })
+        server.model.reply(
+            {
+                "model": "tiny",
+                "max_tokens": 8,
+                "temperature": 1.0,
+                "seed": server_seed(prompt.seed),
+                "messages": [{"role": "user", "content": prompt.messages[0].content}],
+            }
+        )
         for prompt in prompts
-    ]  # fmt: skip
+    ]
     assert [answer.text for answer in answers] == [reply.text for reply in expected]
     assert [answer.truncated for answer in answers] == [reply.truncated for reply in expected]
     assert len({answer.text for answer in answers}) > 6
@@ -55,9 +60,12 @@ def test_the_request_holds_what_was_asked_for(server: Server, connect: Connect) 
     assert body == {
         "model": "tiny",
         "messages": [{"role": role, "content": text} for role, text in chat.messages],
-        "temperature": 0.5, "max_tokens": 8, "top_p": 0.9, "chat_template_kwargs": {"enable_thinking": False},
+        "temperature": 0.5,
+        "max_tokens": 8,
+        "top_p": 0.9,
+        "chat_template_kwargs": {"enable_thinking": False},
         "seed": server_seed(chat.seed),
-    }  # fmt: skip
+    }
     assert 0 <= body["seed"] < 2**31
     connect(temperature=0).generate([chat])
     connect(send_seed=False).generate([chat])
@@ -97,15 +105,18 @@ def test_concurrency_is_used_and_bounded(server: Server, connect: Connect) -> No
 # -- reading ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("message", "reason", "expected"), [
-    ({"content": "<action>bet</action>"}, "stop", Completion("<action>bet</action>")),
-    ({"content": "a", "reasoning_content": "<action>x</action>"}, "stop", Completion("a")),
-    ({"content": "<think>a</think>b"}, "stop", Completion("<think>a</think>b")),
-    ({"content": "cut"}, "length", Completion("cut", truncated=True)),
-    ({"content": None, "reasoning_content": "hm"}, "length", Completion("", truncated=True)),
-    ({"content": None, "refusal": "no"}, "content_filter", Completion("")),
-    ({"content": "Grüße 🂡 \ud83d"}, "stop", Completion("Grüße 🂡 ?")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("message", "reason", "expected"),
+    [
+        ({"content": "<action>bet</action>"}, "stop", Completion("<action>bet</action>")),
+        ({"content": "a", "reasoning_content": "<action>x</action>"}, "stop", Completion("a")),
+        ({"content": "<think>a</think>b"}, "stop", Completion("<think>a</think>b")),
+        ({"content": "cut"}, "length", Completion("cut", truncated=True)),
+        ({"content": None, "reasoning_content": "hm"}, "length", Completion("", truncated=True)),
+        ({"content": None, "refusal": "no"}, "content_filter", Completion("")),
+        ({"content": "Grüße 🂡 \ud83d"}, "stop", Completion("Grüße 🂡 ?")),
+    ],
+)
 def test_messages_of_all_kinds(
     server: Server, connect: Connect, message: dict, reason: str, expected: Completion
 ) -> None:
@@ -183,11 +194,20 @@ def test_what_stays_wrong_is_not_tried_again(server: Server, connect: Connect) -
     assert len(server.bodies) == 4
 
 
-@pytest.mark.parametrize("content", [
-    b"", b"{", b"[]", b"3", b'{"choices": []}', b'{"choices": null}', b"\xff",
-    b'{"choices": [{"message": {"content": [1]}}]}',
-    b'{"error": {"message": "upstream"}}',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"3",
+        b'{"choices": []}',
+        b'{"choices": null}',
+        b"\xff",
+        b'{"choices": [{"message": {"content": [1]}}]}',
+        b'{"error": {"message": "upstream"}}',
+    ],
+)
 def test_garbage_is_told_of(server: Server, connect: Connect, content: bytes) -> None:
     server.troubles = [raw(content)]
     error = failure(connect(attempts=1))
@@ -206,11 +226,14 @@ def test_no_server_and_a_broken_connection(server: Server, connect: Connect) -> 
     assert failure(connect(attempts=1)).startswith(f"connection: no answer from {server.url}/ (")
 
 
-@pytest.mark.parametrize(("code", "message"), [
-    (400, "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens."),
-    (400, "The decoder prompt (length 15) is longer than the maximum model length of 8."),
-    (413, "the request exceeds the available context size"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (400, "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens."),
+        (400, "The decoder prompt (length 15) is longer than the maximum model length of 8."),
+        (413, "the request exceeds the available context size"),
+    ],
+)
 def test_a_prompt_that_is_too_long_is_an_overflow(server: Server, connect: Connect, code: int, message: str) -> None:
     server.troubles = [status(code, message)]
     endpoint = connect()
@@ -278,16 +301,22 @@ def test_the_api_key_is_sent_and_stays_secret(
 # -- making ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("options", "says"), [
-    ({"base_url": "localhost:8000"}, "starts with http:// or https://"),
-    ({"base_url": "http:///v1"}, "and a host"),
-    ({"base_url": f"http://me:{KEY}@host/v1"}, "holds a user, a query or a fragment"),
-    ({"base_url": f"http://host/v1?api-key={KEY}"}, "MAGE_LLM_API_KEY"),
-    ({"temperature": -1.0}, "temperature >= 0"),
-    ({"deadline": 0.0}, "deadline > 0"), ({"attempts": 0}, "attempts >= 1"),
-    ({"deadline": float("inf")}, "deadline > 0"), ({"concurrency": 0}, "concurrency >= 1"), ({"model": ""}, "a name"),
-    ({"max_tokens": 0}, "max_tokens >= 1, got 0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"base_url": "localhost:8000"}, "starts with http:// or https://"),
+        ({"base_url": "http:///v1"}, "and a host"),
+        ({"base_url": f"http://me:{KEY}@host/v1"}, "holds a user, a query or a fragment"),
+        ({"base_url": f"http://host/v1?api-key={KEY}"}, "MAGE_LLM_API_KEY"),
+        ({"temperature": -1.0}, "temperature >= 0"),
+        ({"deadline": 0.0}, "deadline > 0"),
+        ({"attempts": 0}, "attempts >= 1"),
+        ({"deadline": float("inf")}, "deadline > 0"),
+        ({"concurrency": 0}, "concurrency >= 1"),
+        ({"model": ""}, "a name"),
+        ({"max_tokens": 0}, "max_tokens >= 1, got 0"),
+    ],
+)
 def test_settings_that_cannot_be(options: dict, says: str) -> None:
     with pytest.raises(ValueError, match=says) as caught:
         EndpointGenerator(**{"model": "x", "base_url": "http://host/v1", **options})

@@ -154,29 +154,43 @@ def test_options_reach_the_request(server: Server) -> None:
     [body] = server.bodies
     del body["messages"]
     assert body == {
-        "model": "a/b:4b@2024", "temperature": 0.5, "top_p": 0.9, "max_completion_tokens": 7,
-        "chat_template_kwargs": {"enable_thinking": False}, "reasoning_effort": "low",
-    }  # fmt: skip
+        "model": "a/b:4b@2024",
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "max_completion_tokens": 7,
+        "chat_template_kwargs": {"enable_thinking": False},
+        "reasoning_effort": "low",
+    }
 
 
 URL = "http://127.0.0.1:9/v1"
 
 
-@pytest.mark.parametrize(("name", "says"), [
-    ("llm", "lacks endpoint"), ("llm:", "lacks a model or a server's url; write llm:model@url, as in llm:qwen3"),
-    ("llm:qwen3", "'llm:qwen3' lacks a model or a server's url"), (f"llm:@{URL}", "lacks a model or a server's url"),
-    ("llm:qwen3@localhost:8000", "lacks a model or a server's url"),
-    (f"llm:x@{URL},temprature=1", r"'llm:x' has no option 'temprature=1'\. Did you mean temperature\? It takes temper"),
-    (f"llm:x@{URL},greedy", "has no option 'greedy'"), (f"llm:x@{URL},", "has no option ''"),
-    (f"llm:x@{URL},temperature=hot", "temperature must be a number, got 'hot'"),
-    (f"llm:x@{URL},deadline=nan", "deadline must be a number, got 'nan'"),
-    (f"llm:x@{URL},max_tokens=1.5", "max_tokens must be a whole number, got '1.5'"),
-    (f"llm:x@{URL},cache=no", "cache must be on or off, got 'no'"),
-    (f"llm:x@{URL},attempts=1,attempts=2", "is given attempts twice"),
-    (f"llm:x@{URL},max_tokens=1,max_completion_tokens=2", "say the same; give one"),
-    (f"llm:x@{URL},max_calls=-1", "max_calls must be 0 or more"), (f"llm:x@{URL},attempts=0", "attempts >= 1"),
-    ("llm:x@http://me:pw@host/v1", "at host holds a user"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("llm", "lacks endpoint"),
+        ("llm:", "lacks a model or a server's url; write llm:model@url, as in llm:qwen3"),
+        ("llm:qwen3", "'llm:qwen3' lacks a model or a server's url"),
+        (f"llm:@{URL}", "lacks a model or a server's url"),
+        ("llm:qwen3@localhost:8000", "lacks a model or a server's url"),
+        (
+            f"llm:x@{URL},temprature=1",
+            r"'llm:x' has no option 'temprature=1'\. Did you mean temperature\? It takes temper",
+        ),
+        (f"llm:x@{URL},greedy", "has no option 'greedy'"),
+        (f"llm:x@{URL},", "has no option ''"),
+        (f"llm:x@{URL},temperature=hot", "temperature must be a number, got 'hot'"),
+        (f"llm:x@{URL},deadline=nan", "deadline must be a number, got 'nan'"),
+        (f"llm:x@{URL},max_tokens=1.5", "max_tokens must be a whole number, got '1.5'"),
+        (f"llm:x@{URL},cache=no", "cache must be on or off, got 'no'"),
+        (f"llm:x@{URL},attempts=1,attempts=2", "is given attempts twice"),
+        (f"llm:x@{URL},max_tokens=1,max_completion_tokens=2", "say the same; give one"),
+        (f"llm:x@{URL},max_calls=-1", "max_calls must be 0 or more"),
+        (f"llm:x@{URL},attempts=0", "attempts >= 1"),
+        ("llm:x@http://me:pw@host/v1", "at host holds a user"),
+    ],
+)
 def test_names_that_say_too_little_or_too_much(name: str, says: str) -> None:
     with pytest.raises(ValueError, match=says) as told:
         make_opponent(name, KUHN)

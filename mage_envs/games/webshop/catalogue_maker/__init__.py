@@ -15,6 +15,18 @@ from mage_envs.games.webshop.catalogue_maker.make import (
 )
 
 __all__ = [
-    "SIZES", "SPLITS", "TYPOS", "VERSION", "CatalogueGoal", "Choice", "FamilyRecord", "Made", "about", "edition",
-    "goal_ids", "make", "shipped", "stream",
-]  # fmt: skip
+    "SIZES",
+    "SPLITS",
+    "TYPOS",
+    "VERSION",
+    "CatalogueGoal",
+    "Choice",
+    "FamilyRecord",
+    "Made",
+    "about",
+    "edition",
+    "goal_ids",
+    "make",
+    "shipped",
+    "stream",
+]

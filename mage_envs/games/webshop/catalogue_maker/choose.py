@@ -47,7 +47,7 @@ USUAL_PATIENCE, PATIENCE = 32, {"large": 16}
 
 def choose(
     size: str | int, seed: int = 0, *, held_out: bool = False, typos: float = TYPOS, known: Iterable[Choice] = ()
-) -> Iterator[Choice]:  # fmt: skip
+) -> Iterator[Choice]:
     """The choice for each goal of a catalogue, in their order; `known` are the first of them, where there are any.
 
     Raises RuntimeError for a goal that cannot be proven.

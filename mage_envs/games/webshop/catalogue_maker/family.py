@@ -15,9 +15,7 @@ _CONTESTED = 2
 _LONGEST_LIST = 60
 _HIGHEST = 900.0
 """Above 980 dollars the shop could name no limit; the costly near duplicate needs room below that."""
-_KINDS = Weighted(
-    [(46, "attribute"), (14, "option"), (9, "axis"), (8, "price"), (13, "brand"), (10, "type")]
-)  # fmt: skip
+_KINDS = Weighted([(46, "attribute"), (14, "option"), (9, "axis"), (8, "price"), (13, "brand"), (10, "type")])
 
 
 class Value(NamedTuple):
@@ -73,9 +71,17 @@ def _seed(draws: Draws, kind: Type) -> tuple[Member, list[int]]:
     for _, values in options[:2]:
         exposed.append(draws.choice(values).classes[0])
     member = Member(
-        kind, draws.choice(kind.department.brands), attributes, options, low, high, priced, ("seed", ""), frozenset(),
+        kind,
+        draws.choice(kind.department.brands),
+        attributes,
+        options,
+        low,
+        high,
+        priced,
+        ("seed", ""),
+        frozenset(),
         tuple(exposed),
-    )  # fmt: skip
+    )
     return _offering(member), contested
 
 
@@ -140,7 +146,7 @@ def _plan(draws: Draws, seed: Member, other: Type | None, count: int) -> list[st
 
 def _changed(
     draws: Draws, seed: Member, members: list[Member], contested: list[int], other: Type | None, change: str
-) -> Member:  # fmt: skip
+) -> Member:
     """The seed with one thing changed; an attribute where no new change of that kind is left."""
     taken = {member.change for member in members}
     if change == "option":
@@ -167,9 +173,10 @@ def _other_attribute(draws: Draws, seed: Member, taken: set[tuple[str, str]], co
     places = draws.shuffled(contested) + draws.shuffled(range(len(seed.attributes)))
     for place in places:
         others = [
-            other for other in seed.kind.groups[place].values
+            other
+            for other in seed.kind.groups[place].values
             if other is not seed.attributes[place] and ("attribute", other.name) not in taken
-        ]  # fmt: skip
+        ]
         if others:
             other = draws.choice(others)
             attributes = (*seed.attributes[:place], other, *seed.attributes[place + 1 :])

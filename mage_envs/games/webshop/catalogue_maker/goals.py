@@ -68,9 +68,14 @@ class Wish(NamedTuple):
 
 
 def goals(
-    deal: Callable[[int, int], Draws], chosen: Iterator[Choice], number: int, split: str, members: list[Member],
-    listings: list[Listing], typos: float,
-) -> list[CatalogueGoal]:  # fmt: skip
+    deal: Callable[[int, int], Draws],
+    chosen: Iterator[Choice],
+    number: int,
+    split: str,
+    members: list[Member],
+    listings: list[Listing],
+    typos: float,
+) -> list[CatalogueGoal]:
     """Two for each product of the family. `deal(goal, candidate)` gives the draws of a candidate for a goal, `chosen`
     says which candidate it is."""
     made: list[CatalogueGoal] = []
@@ -85,9 +90,15 @@ def goals(
 
 
 def candidate(
-    draws: Draws, number: int, split: str, members: list[Member], listings: list[Listing], typos: float, place: int,
+    draws: Draws,
+    number: int,
+    split: str,
+    members: list[Member],
+    listings: list[Listing],
+    typos: float,
+    place: int,
     other: CatalogueGoal | None,
-) -> CatalogueGoal:  # fmt: skip
+) -> CatalogueGoal:
     """A goal for the member at `place`, which wants something else than `other`."""
     member, shown = members[place], listings[place]
     asin, order = str(shown.raw["asin"]), 0 if other is None else 1
@@ -96,11 +107,19 @@ def candidate(
     options = tuple((axis, value) for axis, value, _ in wish.options)
     manner = HELD_OUT if split == "ood_phrase" else USUAL
     return CatalogueGoal(
-        f"{asin}-m{order}", asin, number, split, member.kind.name,
+        f"{asin}-m{order}",
+        asin,
+        number,
+        split,
+        member.kind.name,
         instruction(draws, member.kind, wanted, options, manner, typos),
-        tuple(attribute.name for attribute in wanted), options, wish.limit,
-        tuple(shown.places[attribute.name] for attribute in wanted), wish.near_misses, wish.alternatives,
-    )  # fmt: skip
+        tuple(attribute.name for attribute in wanted),
+        options,
+        wish.limit,
+        tuple(shown.places[attribute.name] for attribute in wanted),
+        wish.near_misses,
+        wish.alternatives,
+    )
 
 
 def _wish(draws: Draws, member: Member, members: list[Member], shown: Listing, other: CatalogueGoal | None) -> Wish:
@@ -127,9 +146,12 @@ def _wants_the_same(member: Member, wish: Wish, other: CatalogueGoal) -> bool:
 
 
 def _judged(
-    member: Member, members: list[Member], attributes: tuple[int, ...], options: tuple[tuple[str, str, str], ...],
+    member: Member,
+    members: list[Member],
+    attributes: tuple[int, ...],
+    options: tuple[tuple[str, str, str], ...],
     limit: float,
-) -> Wish:  # fmt: skip
+) -> Wish:
     """What is wanted, with the count of members that have it all and of those that do not."""
     needed = {member.attributes[place].name for place in attributes} | {known for _, _, known in options}
     having = sum(rival.low <= limit and needed <= rival.offers for rival in members)
@@ -159,10 +181,12 @@ def _disputed(member: Member, attribute: str) -> bool:
 def _wanted(draws: Draws, member: Member, shown: Listing) -> tuple[int, ...]:
     """Attributes, disputed ones more often; one at least of several can be found by searching."""
     count = draws.weighted(_ATTRIBUTES)
-    ranked = sorted([
-        (draws.uniform() ** _RARER if _disputed(member, attribute.name) else draws.uniform(), place)
-        for place, attribute in enumerate(member.attributes)
-    ])  # fmt: skip
+    ranked = sorted(
+        [
+            (draws.uniform() ** _RARER if _disputed(member, attribute.name) else draws.uniform(), place)
+            for place, attribute in enumerate(member.attributes)
+        ]
+    )
     chosen = [place for _, place in ranked[-count:]]
     if member.change[0] == "attribute" and draws.chance(_OWN):
         chosen[-1] = next(place for _, place in ranked if member.attributes[place].name == member.change[1])

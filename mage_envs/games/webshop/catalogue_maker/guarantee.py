@@ -31,10 +31,12 @@ _LEAST_TITLE_SCORE = 0.1
 """Below it the reward takes a product for another kind of thing."""
 
 
-CERTIFIED = frozenset({
-    "1.1-6a9ec3d7600dc25b6d546dcf45e92050fc45bcb4a390b17be2a90e1cf140f004",  # xl
-    "1.1-0c53b5e5ce586c4d8e0e35096c229561e9235e8a054dbe6b4294bc7dd2d288f4",  # its held-out twin
-})  # fmt: skip
+CERTIFIED = frozenset(
+    {
+        "1.1-6a9ec3d7600dc25b6d546dcf45e92050fc45bcb4a390b17be2a90e1cf140f004",  # xl
+        "1.1-0c53b5e5ce586c4d8e0e35096c229561e9235e8a054dbe6b4294bc7dd2d288f4",  # its held-out twin
+    }
+)
 """What `certificate` says of catalogues in which all products were found, and that take minutes to search. The command
 `python -m mage_envs.games.webshop.catalogue_maker --size xl` searches again, and prints it."""
 

@@ -29,15 +29,21 @@ def _forms(table: Mapping[str, Sequence[tuple[float, str]]]) -> Forms:
 
 
 USUAL = Manner(
-    Weighted(phrases.OPENERS), _forms(phrases.CLAUSES), _forms(phrases.PLURAL_CLAUSES), _forms(phrases.SENTENCES),
+    Weighted(phrases.OPENERS),
+    _forms(phrases.CLAUSES),
+    _forms(phrases.PLURAL_CLAUSES),
+    _forms(phrases.SENTENCES),
     _forms(phrases.CHOICES),
     {"a": 0.9, "w": 0.55, "m": 0.7, "f": 0.0, "t": 0.0},
-)  # fmt: skip
+)
 HELD_OUT = Manner(
-    Weighted(phrases.HELD_OUT_OPENERS), _forms(phrases.HELD_OUT_CLAUSES), _forms(phrases.HELD_OUT_CLAUSES),
-    _forms(phrases.HELD_OUT_SENTENCES), _forms(phrases.HELD_OUT_CHOICES),
+    Weighted(phrases.HELD_OUT_OPENERS),
+    _forms(phrases.HELD_OUT_CLAUSES),
+    _forms(phrases.HELD_OUT_CLAUSES),
+    _forms(phrases.HELD_OUT_SENTENCES),
+    _forms(phrases.HELD_OUT_CHOICES),
     dict.fromkeys("awmft", 0.0),
-)  # fmt: skip
+)
 _SYNONYM = 0.5
 _SENTENCE = 0.06
 _FRUGAL = 0.004
@@ -45,9 +51,13 @@ _BUYERS = {"women's ": " for women", "men's ": " for men", "girls' ": " for girl
 
 
 def instruction(
-    draws: Draws, kind: Type, wanted: Sequence[Attribute], options: Sequence[tuple[str, str]], manner: Manner,
+    draws: Draws,
+    kind: Type,
+    wanted: Sequence[Attribute],
+    options: Sequence[tuple[str, str]],
+    manner: Manner,
     typos: float,
-) -> str:  # fmt: skip
+) -> str:
     """The text of a goal, lower case, without the price; `typos` is the chance of one slip."""
     many = kind.number in {"plural", "pair"}
     before: list[str] = []

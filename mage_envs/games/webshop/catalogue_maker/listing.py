@@ -64,9 +64,13 @@ def _words(member: Member) -> dict[str, str]:
     kind = member.kind
     many = kind.number in {"plural", "pair"}
     return {
-        "n": kind.name, "N": kind.title, "brand": member.brand, "This": "These" if many else "This",
-        "is": "are" if many else "is", "come": "come" if many else "comes",
-    }  # fmt: skip
+        "n": kind.name,
+        "N": kind.title,
+        "brand": member.brand,
+        "This": "These" if many else "This",
+        "is": "are" if many else "is",
+        "come": "come" if many else "comes",
+    }
 
 
 def _title(draws: Draws, member: Member, told: list[Attribute]) -> str:
@@ -103,7 +107,7 @@ def _sentence(draws: Draws, forms: Mapping[str, tuple[str, ...]], attribute: Att
 
 def _bullets(
     draws: Draws, member: Member, words: dict[str, str], first: list[Attribute], later: list[Attribute]
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """Two to six; the first is searched, the others are only read."""
     count = max(2, min(6, draws.between(2, 5) + (len(later) > 1)))
     groups: list[list[Attribute]] = [[] for _ in range(count)]

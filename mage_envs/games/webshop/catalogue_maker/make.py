@@ -62,9 +62,13 @@ def make(size: str | int = "small", seed: int = 0, *, held_out: bool = False, ty
 
 
 def stream(
-    size: str | int = "small", seed: int = 0, *, held_out: bool = False, typos: float = TYPOS,
+    size: str | int = "small",
+    seed: int = 0,
+    *,
+    held_out: bool = False,
+    typos: float = TYPOS,
     chosen: Iterable[Choice] = (),
-) -> Iterator[FamilyRecord]:  # fmt: skip
+) -> Iterator[FamilyRecord]:
     """The families of a catalogue, one at a time, so that any size fits in memory.
 
     `chosen`: the candidates for its goals in their order, the first ones where there are none.

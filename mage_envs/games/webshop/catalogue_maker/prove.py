@@ -183,10 +183,15 @@ def proof_of(shop: Shop, goal: Goal, buyer: Buyer, search: Search) -> Proof:
                 query, by_words = words, words not in (product.title, product.indexed_text())
                 break
     return Proof(
-        goal.id, goal.split, best_reward(shop, shop.catalogue.product(target), goal), rank, query, by_words,
+        goal.id,
+        goal.split,
+        best_reward(shop, shop.catalogue.product(target), goal),
+        rank,
+        query,
+        by_words,
         sum(NEAR <= buyer.reward(position, goal) < 1.0 for position in own[:SEEN]),
         sum(buyer.is_satisfied(position, goal) for position in looked_at if position != target),
-    )  # fmt: skip
+    )
 
 
 def _queries(goal: Goal) -> Iterator[str]:

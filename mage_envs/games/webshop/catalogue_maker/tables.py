@@ -93,10 +93,13 @@ def siblings() -> dict[str, tuple[Type, ...]]:
     groups = {kind.name: {group.name for group in kind.groups} for kind in product_types()}
     for kind in product_types():
         near = [
-            other for other in product_types()
-            if other.department is kind.department and other.held_out == kind.held_out and other is not kind
+            other
+            for other in product_types()
+            if other.department is kind.department
+            and other.held_out == kind.held_out
+            and other is not kind
             and len(groups[kind.name] & groups[other.name]) >= 3
-        ]  # fmt: skip
+        ]
         found[kind.name] = tuple(near)
     return found
 
@@ -111,9 +114,30 @@ def headline(text: str) -> str:
 
 
 _LETTERS = frozenset(
-    {"2k", "4k", "8k", "ac", "dpi", "gmo", "hd", "hdmi", "ipx7", "led", "pbt", "pu", "rgb", "sd", "sls", "spf", "tv",
-     "usb", "usda", "uv", "xl"}
-)  # fmt: skip
+    {
+        "2k",
+        "4k",
+        "8k",
+        "ac",
+        "dpi",
+        "gmo",
+        "hd",
+        "hdmi",
+        "ipx7",
+        "led",
+        "pbt",
+        "pu",
+        "rgb",
+        "sd",
+        "sls",
+        "spf",
+        "tv",
+        "usb",
+        "usda",
+        "uv",
+        "xl",
+    }
+)
 _SMALL = frozenset({"and", "for", "of", "with", "in", "on", "the", "a", "to"})
 
 
@@ -176,17 +200,27 @@ def _groups(module: ModuleType) -> dict[str, Group]:
 def _types(module: ModuleType, axes: dict[str, Axis]) -> list[Type]:
     groups = _groups(module)
     department = Department(
-        module.NAME, tuple(_parts(module.BRANDS, ",")), tuple(_parts(module.FILLERS, ",")),
-        tuple(_parts(module.BENEFITS, ";")), tuple(_lines(module.STORIES)),
-    )  # fmt: skip
+        module.NAME,
+        tuple(_parts(module.BRANDS, ",")),
+        tuple(_parts(module.FILLERS, ",")),
+        tuple(_parts(module.BENEFITS, ";")),
+        tuple(_lines(module.STORIES)),
+    )
     kinds = []
     for line in _lines(module.TYPES):
         head, number, path, options, rest = _parts(line, ";")
         price, _, names = rest.partition(" ")
-        kinds.append(Type(
-            head.lstrip("*"), number, SEPARATOR.join([module.ROOT, *path.split(" > ")]),
-            tuple(axes[name] for name in _parts(options, ",")), float(price),
-            tuple(groups[name] for name in _parts(names, ",")), head.startswith("*"), department,
-            headline(head.lstrip("*")),
-        ))  # fmt: skip
+        kinds.append(
+            Type(
+                head.lstrip("*"),
+                number,
+                SEPARATOR.join([module.ROOT, *path.split(" > ")]),
+                tuple(axes[name] for name in _parts(options, ",")),
+                float(price),
+                tuple(groups[name] for name in _parts(names, ",")),
+                head.startswith("*"),
+                department,
+                headline(head.lstrip("*")),
+            )
+        )
     return kinds

@@ -54,9 +54,7 @@ def write_index(
     mark_complete(target)
 
 
-def _build(
-    documents: Iterable[tuple[str, str]], shard_terms: int, write: Writer, shelf: Path | None
-) -> IndexArrays:  # fmt: skip
+def _build(documents: Iterable[tuple[str, str]], shard_terms: int, write: Writer, shelf: Path | None) -> IndexArrays:
     inverter, shards = _Inverter(), list[_Shard]()
     for identifier, text in documents:
         inverter.add(identifier, text)
@@ -216,9 +214,7 @@ def _shelved(shard: _Shard, shelf: Path | None, number: int) -> _Shard:
 # -- merging ---------------------------------------------------------------------------------------------------
 
 
-def _merged(
-    shards: list[_Shard], ranks: NDArray[np.uint32], totals: NDArray[np.int64], write: Writer
-) -> IndexArrays:  # fmt: skip
+def _merged(shards: list[_Shard], ranks: NDArray[np.uint32], totals: NDArray[np.int64], write: Writer) -> IndexArrays:
     vocabulary, vocabulary_starts, numbers = _vocabulary(shards)
     sizes = np.zeros(len(vocabulary_starts) - 1, np.int64)
     for shard, own in zip(shards, numbers):

@@ -77,7 +77,7 @@ class Index:
         self._with_terms, total = arrays.totals.tolist()
         self._divisors = divisors(
             arrays.pair_table[:, 0], arrays.pair_table[:, 1], mean_length(total, self._with_terms)
-        )  # fmt: skip
+        )
         self._vocabulary = arrays.vocabulary.data
         self._vocabulary_starts = arrays.vocabulary_starts.data
         self._scratch = _Scratch(min(_BLOCK, self._size))

@@ -58,9 +58,14 @@ def create_app(
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     tokens = Tokens()
     views = Views(
-        shop, tokens, Visits() if visits is None else visits, Watches() if watches is None else watches,
-        np.random.default_rng() if rng is None else rng, images=images, shows_attributes=shows_attributes,
-    )  # fmt: skip
+        shop,
+        tokens,
+        Visits() if visits is None else visits,
+        Watches() if watches is None else watches,
+        np.random.default_rng() if rng is None else rng,
+        images=images,
+        shows_attributes=shows_attributes,
+    )
     for address, method, view in views.routes():
         app.add_url_rule(address, f"{method} {address}", _endpoint(flask, tokens, cookie, view), methods=[method])
     _add_refusals(flask, app)
@@ -68,9 +73,7 @@ def create_app(
     return app
 
 
-def _endpoint(
-    flask: ModuleType, tokens: Tokens, cookie: str, view: Callable[..., Answer]
-) -> Callable[..., Response]:  # fmt: skip
+def _endpoint(flask: ModuleType, tokens: Tokens, cookie: str, view: Callable[..., Answer]) -> Callable[..., Response]:
     """A view as Flask calls it."""
 
     def endpoint(**parts: str) -> Response:

@@ -41,9 +41,14 @@ def serve(given: argparse.Namespace, make_agent: MakeAgent | None = None) -> Non
     """Serves what `add_options` parsed until Ctrl-C. Raises ValueError, OSError or ImportError."""
     shop = shop_for(given.split, given.size, given.data, given.goals, 0)
     site = Site(
-        shop, host=given.host, port=given.port, exposed=given.exposed, names=given.name, images=given.images,
+        shop,
+        host=given.host,
+        port=given.port,
+        exposed=given.exposed,
+        names=given.name,
+        images=given.images,
         shows_attributes=given.attributes,
-    )  # fmt: skip
+    )
     with ExitStack() as stack:
         stack.callback(site.close)
         print(f"WebShop is at {site.url} (Ctrl-C stops it).", flush=True)

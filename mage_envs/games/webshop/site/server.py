@@ -128,9 +128,15 @@ class Site:
         self._images = images
         self._thread: Thread | None = None
         app = create_app(
-            shop, hosts=host_names(self.port, names), cookie=f"webshop-{self.port}", images=images,
-            shows_attributes=shows_attributes, visits=visits, watches=self._watches, rng=rng,
-        )  # fmt: skip
+            shop,
+            hosts=host_names(self.port, names),
+            cookie=f"webshop-{self.port}",
+            images=images,
+            shows_attributes=shows_attributes,
+            visits=visits,
+            watches=self._watches,
+            rng=rng,
+        )
         self._server.set_app(app)
 
     def watch(self, title: str) -> Watch:
@@ -148,7 +154,7 @@ class Site:
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.close()
 
     def close(self) -> None:

@@ -80,9 +80,16 @@ class Views:
     """The pages over one shop. Views run in several threads: a visit is read and changed under its lock."""
 
     def __init__(
-        self, shop: Shop, tokens: Tokens, visits: Visits, watches: Watches, rng: np.random.Generator,
-        *, images: bool, shows_attributes: bool,
-    ) -> None:  # fmt: skip
+        self,
+        shop: Shop,
+        tokens: Tokens,
+        visits: Visits,
+        watches: Watches,
+        rng: np.random.Generator,
+        *,
+        images: bool,
+        shows_attributes: bool,
+    ) -> None:
         self._shop = shop
         self._tokens = tokens
         self._visits = visits

@@ -36,7 +36,7 @@ class Visits:
 
     def __init__(
         self, most: int = MOST_VISITS, idle: float = IDLE_SECONDS, clock: Callable[[], float] = monotonic
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._most, self._idle, self._clock = most, idle, clock
         self._lock = Lock()
         self._visits: OrderedDict[str, tuple[Visit, float]] = OrderedDict()

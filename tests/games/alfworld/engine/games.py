@@ -19,8 +19,18 @@ from mage_envs.games.alfworld.scenes import TASK_TYPES
 ROOT = Path(__file__).parents[4]
 needs_engine = pytest.mark.skipif(find_spec("fast_downward") is None, reason='needs pip install -e ".[alfworld]"')
 NONSENSE = (
-    "", " ", "fly", "GO TO", "Look", "go  to", "examine", "\x00", "go to fridge 1\x00", "größer", "{o.name}",
-)  # fmt: skip
+    "",
+    " ",
+    "fly",
+    "GO TO",
+    "Look",
+    "go  to",
+    "examine",
+    "\x00",
+    "go to fridge 1\x00",
+    "größer",
+    "{o.name}",
+)
 """Commands that no state admits."""
 
 
@@ -74,9 +84,14 @@ def run_python(code: str, **variables: str | None) -> str:
         if value is None:
             environment.pop(name, None)
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True,
-        timeout=300, check=False,
-    )  # fmt: skip
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, (done.returncode, done.stderr[-3000:])
     assert done.stderr == ""
     return done.stdout

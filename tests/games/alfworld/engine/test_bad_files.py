@@ -74,7 +74,8 @@ ONLY_FAST = {
     "a missing rule": (lambda: changed("grammar", '"list_empty"', '"none"'), "no rule 'list_empty'"),
     "an unknown type": (lambda: changed("grammar", "r:receptacle", "r:cupboard"), "KeyError: 'cupboard'"),
     "a rule that needs itself": (
-        lambda: changed("grammar", "Your task is to", "#task# Your task is to"), "needs itself"
+        lambda: changed("grammar", "Your task is to", "#task# Your task is to"),
+        "needs itself",
     ),
     "code": (lambda: changed("grammar", "{r.name or r.id}", "{__import__('os').getcwd()}"), "is not run here"),
     "private attributes": (lambda: changed("grammar", "{r.name or r.id}", "{r.__class__}"), "is not run here"),
@@ -83,7 +84,7 @@ ONLY_FAST = {
         lambda: changed("grammar", '"open {r}"', '"open [{o.name | inreceptacle(o:object, r:receptacle)}]"'),
         "depends on facts that change",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("engine", [FastEngine, StockEngine])

@@ -47,8 +47,10 @@ def test_the_wording_of_the_older_release():
     for new, before in (("arrive at {r.name}", "arrive at {lend.name}"), ("move {o} to {r}", "put {o} in/on {r}")):
         assert new in old
         old = old.replace(new, before)
-    plan = [command.replace("move", "put").replace(" to ", " in/on ") if "move" in command else command
-            for command in game["walkthrough"]]  # fmt: skip
+    plan = [
+        command.replace("move", "put").replace(" to ", " in/on ") if "move" in command else command
+        for command in game["walkthrough"]
+    ]
     assert compared({**game, "grammar": old}, len(plan) + 5, first=plan)
 
 

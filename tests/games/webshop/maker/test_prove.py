@@ -22,9 +22,11 @@ def shop():
 def proofs(shop):
     """A proof for every seventh goal of each split of the default catalogue."""
     return [
-        proof for split in SPLITS if split != "ood_catalogue"
+        proof
+        for split in SPLITS
+        if split != "ood_catalogue"
         for proof in prove(shop, islice(shop.goals(split), 0, None, 7))
-    ]  # fmt: skip
+    ]
 
 
 def test_all_goals_of_the_tiny_catalogue_are_proven():

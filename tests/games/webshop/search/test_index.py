@@ -116,8 +116,12 @@ def test_equal_scores_are_in_the_order_of_ids() -> None:
 
 def test_ids_that_end_in_zeros_have_their_order() -> None:
     assert Index.build([("a\0\0", "red"), ("a\0", "red"), ("b", "red"), ("", "red"), ("a", "red")]).search("red") == (
-        3, 4, 1, 0, 2,
-    )  # fmt: skip
+        3,
+        4,
+        1,
+        0,
+        2,
+    )
 
 
 def test_repeated_words_count_each_time() -> None:

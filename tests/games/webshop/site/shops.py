@@ -27,22 +27,36 @@ ATTACKS = (
 """Each would run a script, or change the page, where its text were taken for markup."""
 
 HOSTILE = [
-    raw(f"B0HOSTILE{number}", f"Canvas shoe {attack}", full_description=f"About {attack}",
-        small_description=[f"First {attack}", attack], category=attack, images=[attack],
-        options={f"color {attack}": [attack, f"plain {attack}", "red"], "size": ["6", "7"]})
+    raw(
+        f"B0HOSTILE{number}",
+        f"Canvas shoe {attack}",
+        full_description=f"About {attack}",
+        small_description=[f"First {attack}", attack],
+        category=attack,
+        images=[attack],
+        options={f"color {attack}": [attack, f"plain {attack}", "red"], "size": ["6", "7"]},
+    )
     for number, attack in enumerate(ATTACKS)
 ] + [
     raw("../../x", "Canvas shoe with a path for a name"),
     raw("a/b?c#d%2f", "Canvas shoe with an address for a name", options={"color": ["red", "blue"]}),
-]  # fmt: skip
+]
 
 SECRET = [
-    raw("B0SECRET00", "Zebra Secretword Lantern", category="secretcategory", query="secretquery",
-        product_category="Secretroot › Secretleaf", full_description="Secretdescription",
-        small_description=["Secretbullet"], options={"color": ["secretoption"]}, pricing="$17.00",
-        images=["https://secrethost.example/x.jpg"]),
+    raw(
+        "B0SECRET00",
+        "Zebra Secretword Lantern",
+        category="secretcategory",
+        query="secretquery",
+        product_category="Secretroot › Secretleaf",
+        full_description="Secretdescription",
+        small_description=["Secretbullet"],
+        options={"color": ["secretoption"]},
+        pricing="$17.00",
+        images=["https://secrethost.example/x.jpg"],
+    ),
     *(raw(f"B0PLAIN00{number}", f"Canvas shoe number {number}", options={"size": ["6", "7"]}) for number in range(9)),
-]  # fmt: skip
+]
 
 
 def write_shop(folder: Path, products: list[dict], attributes: dict, human: dict):

@@ -22,10 +22,18 @@ from tests.games.webshop.site.shops import ATTACKS
 
 pytestmark = pytest.mark.skipif("browser" in os.environ.get("LEAVE_OUT", ""), reason="LEAVE_OUT names browser")
 FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--no-first-run", "--window-size=1200,900",
-    "--host-resolver-rules=MAP evil.example 127.0.0.1", "--disable-features=BackForwardCache",
-)  # fmt: skip
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--window-size=1200,900",
+    "--host-resolver-rules=MAP evil.example 127.0.0.1",
+    "--disable-features=BackForwardCache",
+)
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,51 @@ from tests.games.webshop.site.shops import ATTACKS, ROOT, Visitor
 
 FORM = "application/x-www-form-urlencoded"
 ALLOWED = {
-    "a", "article", "aside", "body", "br", "button", "code", "dd", "div", "dl", "dt", "fieldset", "form", "g", "h1",
-    "h2", "h3", "h4", "h5", "head", "header", "html", "input", "label", "legend", "li", "link", "main", "meta", "meter",
-    "nav", "ol", "option", "p", "path", "pre", "rect", "section", "select", "span", "svg", "title", "ul", "!DOCTYPE",
-}  # fmt: skip
+    "a",
+    "article",
+    "aside",
+    "body",
+    "br",
+    "button",
+    "code",
+    "dd",
+    "div",
+    "dl",
+    "dt",
+    "fieldset",
+    "form",
+    "g",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "head",
+    "header",
+    "html",
+    "input",
+    "label",
+    "legend",
+    "li",
+    "link",
+    "main",
+    "meta",
+    "meter",
+    "nav",
+    "ol",
+    "option",
+    "p",
+    "path",
+    "pre",
+    "rect",
+    "section",
+    "select",
+    "span",
+    "svg",
+    "title",
+    "ul",
+    "!DOCTYPE",
+}
 
 
 def assert_harmless(page: str) -> None:
@@ -97,12 +138,21 @@ def test_forms_need_the_visitors_key(visitor, shop):
     assert visit.get("/search").path == "/search"
 
 
-@pytest.mark.parametrize(("headers", "status"), [
-    ({"Origin": "http://evil.example"}, 403), ({"Origin": "null"}, 403), ({"Origin": "http://127.0.0.1:3001"}, 403),
-    ({"Origin": "https://127.0.0.1:3000"}, 403), ({"Origin": "http://localhost:3000"}, 403), ({"Origin": ""}, 403),
-    ({"Sec-Fetch-Site": "cross-site"}, 403), ({"Sec-Fetch-Site": "same-site"}, 403),
-    ({"Origin": ROOT, "Sec-Fetch-Site": "same-origin"}, 200), ({}, 200),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://127.0.0.1:3001"}, 403),
+        ({"Origin": "https://127.0.0.1:3000"}, 403),
+        ({"Origin": "http://localhost:3000"}, 403),
+        ({"Origin": ""}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Origin": ROOT, "Sec-Fetch-Site": "same-origin"}, 200),
+        ({}, 200),
+    ],
+)
 def test_forms_from_elsewhere(visitor, headers, status):
     visit = visitor().start()
     form = {"form_key": visit.hidden("form_key"), "search_query": "tea"}
@@ -124,9 +174,19 @@ def test_cookies_that_were_not_given_out_are_nobodys(visitor):
     token, _, signature = cookie.partition(".")
     assert re.fullmatch(r"[0-9a-f]{32}\.[0-9a-f]{64}", cookie)
     for forged in (
-        f"{'0' * 32}.{signature}", f"{token}.{'0' * 64}", f"{token}.", token, "", f"{token}.{signature}.x",
-        f" {token}.{signature}x", f"{token.upper()}.{signature}", Tokens().cookie(token), "é.ü", "../../x", "x" * 4000,
-    ):  # fmt: skip
+        f"{'0' * 32}.{signature}",
+        f"{token}.{'0' * 64}",
+        f"{token}.",
+        token,
+        "",
+        f"{token}.{signature}.x",
+        f" {token}.{signature}x",
+        f"{token.upper()}.{signature}",
+        Tokens().cookie(token),
+        "é.ü",
+        "../../x",
+        "x" * 4000,
+    ):
         visit.client.set_cookie("webshop", forged, domain="127.0.0.1")
         assert visit.get("/results/1").path == "/", forged
         visit.client.set_cookie("webshop", cookie, domain="127.0.0.1")
@@ -148,11 +208,27 @@ def test_cookies_are_strict_and_change_with_the_visit(visitor):
 # -- hosts, paths, bodies --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("host", [
-    "evil.example", "127.0.0.1", "127.0.0.1:3001", "localhost", "127.0.0.1:3000.evil.example", "localhost.:3000", "",
-    "evil.example:3000", "127.0.0.1:3000,evil.example", "127.0.0.1:3000@evil.example", "[::1]", "0.0.0.0:3000",
-    "0:3000", "127.1:3000", "127.0.0.1:3000 ", "127.0.0.1:03000",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "127.0.0.1",
+        "127.0.0.1:3001",
+        "localhost",
+        "127.0.0.1:3000.evil.example",
+        "localhost.:3000",
+        "",
+        "evil.example:3000",
+        "127.0.0.1:3000,evil.example",
+        "127.0.0.1:3000@evil.example",
+        "[::1]",
+        "0.0.0.0:3000",
+        "0:3000",
+        "127.1:3000",
+        "127.0.0.1:3000 ",
+        "127.0.0.1:03000",
+    ],
+)
 def test_other_hosts_are_refused(visitor, host):
     answer = visitor().get("/", headers={"Host": host}).answer
     assert (answer.status_code, answer.get_data()) == (421, b"This host name is not served here.\n")
@@ -168,11 +244,27 @@ def test_the_machines_own_names_are_served(visitor):
     assert not any(is_loopback(host) for host in ("0.0.0.0", "::", "", "x.lan", "localhost.x.lan"))
 
 
-@pytest.mark.parametrize("path", [
-    "/static/../views.py", "/static/%2e%2e/views.py", "/static/..%2fviews.py", "/static/%2E%2E%2Fviews.py",
-    "//evil.example/", "/static/..\\views.py", "/static/%5c..%5cviews.py", "/item/%2f%2fevil.example", "/results/%00",
-    "/a%2Fb", "/./..//x", "http://evil.example/", "http://127.0.0.1:3000/", "*", "x", "/\t",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../views.py",
+        "/static/%2e%2e/views.py",
+        "/static/..%2fviews.py",
+        "/static/%2E%2E%2Fviews.py",
+        "//evil.example/",
+        "/static/..\\views.py",
+        "/static/%5c..%5cviews.py",
+        "/item/%2f%2fevil.example",
+        "/results/%00",
+        "/a%2Fb",
+        "/./..//x",
+        "http://evil.example/",
+        "http://127.0.0.1:3000/",
+        "*",
+        "x",
+        "/\t",
+    ],
+)
 def test_odd_paths_are_refused(shop, path):
     answers = []
 
@@ -192,17 +284,21 @@ def test_the_package_is_not_served(visitor):
         assert "def " not in visit.page
 
 
-@pytest.mark.parametrize(("options", "status"), [
-    ({"data": b"x" * (LONGEST_BODY + 1), "content_type": FORM}, 413),
-    ({"data": b"x=y", "content_type": "multipart/form-data; boundary=x"}, 415),
-    ({"data": b"{}", "content_type": "application/json"}, 415), ({"data": b"x=y", "content_type": "text/plain"}, 415),
-    ({"data": b"x=y", "content_type": FORM, "headers": {"Transfer-Encoding": "chunked"}}, 411),
-    ({"data": b"x=y", "content_type": FORM, "environ_overrides": {"CONTENT_LENGTH": "-1"}}, 400),
-    ({"data": b"x=y", "content_type": FORM, "environ_overrides": {"CONTENT_LENGTH": "9" * 400}}, 413),
-    ({"data": b"x=y", "content_type": FORM, "environ_overrides": {"CONTENT_LENGTH": ""}}, 411),
-    ({"data": b"&".join([b"a=b"] * 4000), "content_type": FORM}, 403),
-    ({"data": b"%ff%fe=%00&search_query=%ed%a0%80", "content_type": FORM}, 403),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        ({"data": b"x" * (LONGEST_BODY + 1), "content_type": FORM}, 413),
+        ({"data": b"x=y", "content_type": "multipart/form-data; boundary=x"}, 415),
+        ({"data": b"{}", "content_type": "application/json"}, 415),
+        ({"data": b"x=y", "content_type": "text/plain"}, 415),
+        ({"data": b"x=y", "content_type": FORM, "headers": {"Transfer-Encoding": "chunked"}}, 411),
+        ({"data": b"x=y", "content_type": FORM, "environ_overrides": {"CONTENT_LENGTH": "-1"}}, 400),
+        ({"data": b"x=y", "content_type": FORM, "environ_overrides": {"CONTENT_LENGTH": "9" * 400}}, 413),
+        ({"data": b"x=y", "content_type": FORM, "environ_overrides": {"CONTENT_LENGTH": ""}}, 411),
+        ({"data": b"&".join([b"a=b"] * 4000), "content_type": FORM}, 403),
+        ({"data": b"%ff%fe=%00&search_query=%ed%a0%80", "content_type": FORM}, 403),
+    ],
+)
 def test_bodies(visitor, options, status):
     visit = visitor().start()
     answer = visit.client.post("/search", base_url=ROOT, **options)
@@ -239,9 +335,17 @@ def assert_headers(answer) -> None:
 def test_every_answer_has_the_headers(visitor):
     visit = visitor().start()
     for path, status in (
-        ("/", 200), ("/search", 200), ("/static/shop.css", 200), ("/healthz", 200), ("/no", 404), ("/click", 405),
-        ("/static/no", 404), (f"/{'x' * 3000}", 414), ("/goals/train/99", 404), ("/results/1", 200),
-    ):  # fmt: skip
+        ("/", 200),
+        ("/search", 200),
+        ("/static/shop.css", 200),
+        ("/healthz", 200),
+        ("/no", 404),
+        ("/click", 405),
+        ("/static/no", 404),
+        (f"/{'x' * 3000}", 414),
+        ("/goals/train/99", 404),
+        ("/results/1", 200),
+    ):
         with visit.get(path).answer as answer:
             assert answer.status_code == status, path
             assert_headers(answer)

@@ -33,29 +33,43 @@ def ask(site, text: str) -> str:
         return b"".join(iter(lambda: connection.recv(65_536), b"")).decode("latin-1")
 
 
-@pytest.mark.parametrize(("request_text", "status"), [
-    ("GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 200), ("HEAD / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 200),
-    ("GET /no HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 404), ("GET / HTTP/1.1\r\n\r\n", 421),
-    ("GET / HTTP/1.1\r\nHost: evil.example:PORT\r\n\r\n", 421), ("GET / HTTP/1.0\r\n\r\n", 421),
-    ("GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nHost: evil.example\r\n\r\n", 421),
-    ("GET / HTTP/1.1\r\nHost: evil.example\r\nHost: 127.0.0.1:PORT\r\n\r\n", 421),
-    ("GET http://evil.example/ HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 400),
-    ("GET http://127.0.0.1:PORT/ HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
-    ("GET //evil.example/.. HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 400),
-    ("GET /static/..%2f..%2fviews.py HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 400),
-    ("GET /static/../../views.py HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 400),
-    ("GET evil HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 400),
-    ("CONNECT x:1 HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 405),
-    (f"GET /{'x' * 70_000} HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 414),
-    (f"GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nX: {'x' * 70_000}\r\n\r\n", 431),
-    ("<script>alert(1)</script>\r\n\r\n", 400), ("<script> alert(1) HTTP/9.9\r\n\r\n", 505), ("\x00\xff\r\n\r\n", 400),
-    ("POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 411),
-    ("POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Length: x\r\n\r\n", 400),
-    (f"POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Length: 500000\r\n\r\n{'x' * 500_000}", 413),
-    ("POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Length: 999999999\r\n\r\nshort", 413),
-    ("POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Type: application/x-www-form-urlencoded\r\n"
-     f"Content-Length: {LONGEST_BODY}\r\n\r\nshort", 400),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("request_text", "status"),
+    [
+        ("GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 200),
+        ("HEAD / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 200),
+        ("GET /no HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 404),
+        ("GET / HTTP/1.1\r\n\r\n", 421),
+        ("GET / HTTP/1.1\r\nHost: evil.example:PORT\r\n\r\n", 421),
+        ("GET / HTTP/1.0\r\n\r\n", 421),
+        ("GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nHost: evil.example\r\n\r\n", 421),
+        ("GET / HTTP/1.1\r\nHost: evil.example\r\nHost: 127.0.0.1:PORT\r\n\r\n", 421),
+        ("GET http://evil.example/ HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 400),
+        ("GET http://127.0.0.1:PORT/ HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
+        ("GET //evil.example/.. HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 400),
+        ("GET /static/..%2f..%2fviews.py HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 400),
+        ("GET /static/../../views.py HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 400),
+        ("GET evil HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 400),
+        ("CONNECT x:1 HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 405),
+        (f"GET /{'x' * 70_000} HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 414),
+        (f"GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nX: {'x' * 70_000}\r\n\r\n", 431),
+        ("<script>alert(1)</script>\r\n\r\n", 400),
+        ("<script> alert(1) HTTP/9.9\r\n\r\n", 505),
+        ("\x00\xff\r\n\r\n", 400),
+        (
+            "POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+            411,
+        ),
+        ("POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Length: x\r\n\r\n", 400),
+        (f"POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Length: 500000\r\n\r\n{'x' * 500_000}", 413),
+        ("POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Length: 999999999\r\n\r\nshort", 413),
+        (
+            "POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+            f"Content-Length: {LONGEST_BODY}\r\n\r\nshort",
+            400,
+        ),
+    ],
+)
 def test_requests_as_no_browser_sends_them(site, request_text, status):
     answer = ask(site, request_text)
     head, _, body = answer.partition("\r\n\r\n")
@@ -159,10 +173,14 @@ def test_the_command_shows_an_agent(data):
             served.terminate()
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["--size", "huge"], "size='huge' is unknown"), (["--data", "/no/such/place"], "/no/such/place"),
-    (["--host", "0.0.0.0"], "host='0.0.0.0' can be reached from other machines"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--size", "huge"], "size='huge' is unknown"),
+        (["--data", "/no/such/place"], "/no/such/place"),
+        (["--host", "0.0.0.0"], "host='0.0.0.0' can be reached from other machines"),
+    ],
+)
 def test_the_commands_errors_are_one_line(arguments, message, data):
     given = arguments if "--data" in arguments or "--size" in arguments else [*arguments, "--data", str(data)]
     command = [sys.executable, "-m", "mage_envs.games.webshop.site", "--port", "0", *given]

@@ -18,11 +18,23 @@ def test_a_visit_goes_where_the_engine_goes(visitor, shop):
     twin = Session(shop, shop.goal_at(int(shop.numbers("train")[0])))
     assert (visit.path, "search_input" in visit.page) == ("/search", True)
     for act in (
-        "search[Alba CANVAS ballet flats ]", "click[b000000001]", "click[description]", "click[< prev]",
-        "click[features]", "click[< prev]", "click[reviews]", "click[< prev]", "click[< prev]", "click[next >]",
-        "click[< prev]", "click[back to search]", "search[canvas]", "click[b000000001]", "click[royal blue]",
+        "search[Alba CANVAS ballet flats ]",
+        "click[b000000001]",
+        "click[description]",
+        "click[< prev]",
+        "click[features]",
+        "click[< prev]",
+        "click[reviews]",
+        "click[< prev]",
+        "click[< prev]",
+        "click[next >]",
+        "click[< prev]",
+        "click[back to search]",
+        "search[canvas]",
+        "click[b000000001]",
+        "click[royal blue]",
         "click[buy now]",
-    ):  # fmt: skip
+    ):
         assert twin.play(act), act
         name = act.partition("[")[2][:-1]
         if act.startswith("search"):
@@ -34,9 +46,12 @@ def test_a_visit_goes_where_the_engine_goes(visitor, shop):
         page = shown(twin)
         assert (visit.answer.status_code, visit.path) == (200, page.address), act
         for text in (
-            page.instruction, *(hit.title for hit in page.products), *(page.texts),
-            *([page.item.title] if page.item else []), *([str(page.score)] if page.score is not None else []),
-        ):  # fmt: skip
+            page.instruction,
+            *(hit.title for hit in page.products),
+            *(page.texts),
+            *([page.item.title] if page.item else []),
+            *([str(page.score)] if page.score is not None else []),
+        ):
             assert re.sub(r"\s+", " ", text) in visit.texts, (act, text)
     assert twin.page == "done"
     assert f"<pre>{twin.score.total}</pre>" in visit.page
@@ -147,8 +162,14 @@ def test_goals_are_chosen_by_their_place_or_drawn(visitor, shop):
     assert len(drawn) > 3
     count = len(shop.numbers("train"))
     key = visit.get("/").hidden("form_key")
-    for form in ({"split": "no"}, {}, {"split": "train", "goal": str(count)}, {"split": "train", "goal": "-1"},
-                 {"split": "train", "goal": "9" * 5000}, {"split": "train", "goal": "٣"}):  # fmt: skip
+    for form in (
+        {"split": "no"},
+        {},
+        {"split": "train", "goal": str(count)},
+        {"split": "train", "goal": "-1"},
+        {"split": "train", "goal": "9" * 5000},
+        {"split": "train", "goal": "٣"},
+    ):
         assert visit.post("/visits", {"form_key": key} | form).answer.status_code == 400
     for path in (
         "/goals/no/1",

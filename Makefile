@@ -19,11 +19,11 @@ demo-reflect: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.demo --reflect
 
 demo-seeds: $(VENV)/.runtime
-	$(BIN)/python -m benchmarks.demo_seeds
+	$(BIN)/python -m benchmarks.demo.seeds
 
 bench: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.speed
-	$(BIN)/python -m benchmarks.vector_speed
+	$(BIN)/python -m benchmarks.speed.vector
 
 peers: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.peers

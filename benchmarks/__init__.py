@@ -7,11 +7,11 @@
 Loads neither torch nor matplotlib.
 """
 
-from benchmarks.agents import Agent, GeneratorAgent, PolicyAgent, SavedModelAgent, make_agent
-from benchmarks.evaluate import evaluate, game_of, make_envs
-from benchmarks.report import adaptation_figure, save, table
-from benchmarks.scores import EpisodeScore, Estimate, Row, Summary, estimate, summarise
-from benchmarks.suites import PANELS, Panel, fingerprint, named_panel, panel
+from benchmarks.evaluation.agents import Agent, GeneratorAgent, PolicyAgent, SavedModelAgent, make_agent
+from benchmarks.evaluation.evaluate import evaluate, game_of, make_envs
+from benchmarks.evaluation.report import adaptation_figure, save, table
+from benchmarks.evaluation.scores import EpisodeScore, Estimate, Row, Summary, estimate, summarise
+from benchmarks.evaluation.suites import PANELS, Panel, fingerprint, named_panel, panel
 
 __all__ = [
     "PANELS",

@@ -10,11 +10,11 @@ from importlib import import_module
 import gymnasium as gym
 
 COMMANDS: Mapping[str, str] = {
-    "eval": "benchmarks.evaluate",
-    "ceilings": "benchmarks.ceilings",
-    "exploit": "benchmarks.exploit",
-    "tournament": "benchmarks.tournament",
-    "list": "benchmarks.suites",
+    "eval": "benchmarks.evaluation.evaluate",
+    "ceilings": "benchmarks.exact.ceilings",
+    "exploit": "benchmarks.exact.exploit",
+    "tournament": "benchmarks.tournaments.command",
+    "list": "benchmarks.evaluation.suites",
 }
 """Subcommand to its module."""
 

@@ -21,12 +21,12 @@ from mage_envs.core import (  # noqa: E402
     Turn,
 )
 from mage_envs.env import OpponentFailure, TextGameEnv  # noqa: E402
-from mage_envs.generation import Completion, Generator, Message, Prompt  # noqa: E402
 from mage_envs.match import MatchResult, play_match  # noqa: E402
-from mage_envs.parser import Reply, parse_tag  # noqa: E402
-from mage_envs.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, Prose, ReflectView, TurnRecord  # noqa: E402
 from mage_envs.registry import UnknownGame, list_games, load_game, load_plugins, make_game, register_game  # noqa: E402
 from mage_envs.spaces import FreeText  # noqa: E402
+from mage_envs.text.generation import Completion, Generator, Message, Prompt  # noqa: E402
+from mage_envs.text.parser import Reply, parse_tag  # noqa: E402
+from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, Prose, ReflectView, TurnRecord  # noqa: E402
 
 __version__ = "0.1.0"
 

@@ -13,13 +13,13 @@ import numpy as np
 
 import mage_envs  # noqa: F401  (it registers the ids)
 from mage_envs.core import TextGame
-from mage_envs.doctor import report
 from mage_envs.env import TextGameEnv
 from mage_envs.games.webshop import command as webshop
 from mage_envs.games.webshop.site import command as site
-from mage_envs.json_options import game_with, read_object
-from mage_envs.keyboard import ask, spelt_out, takes_arrows
 from mage_envs.registry import list_games, load_game
+from mage_envs.terminal.doctor import report
+from mage_envs.terminal.json_options import game_with, read_object
+from mage_envs.terminal.keyboard import ask, spelt_out, takes_arrows
 from opponents import list_forms, list_opponents, list_pools, make_opponent
 
 QUIT = ("q", "quit", "exit")
@@ -164,10 +164,10 @@ def play(arguments: argparse.Namespace) -> None:
 
 def _sit_down(arguments: argparse.Namespace) -> _Table:
     spec = gym.spec(arguments.env_id)
-    if spec.entry_point == "mage_envs.make:make_meta_env":
+    if spec.entry_point == "wrappers.make:make_meta_env":
         base = arguments.env_id.replace("-Meta-", "-")
         raise ValueError(f"{arguments.env_id} is a meta-episode, made for models; play {base}.")
-    if spec.entry_point != "mage_envs.make:make_env":
+    if spec.entry_point != "wrappers.make:make_env":
         raise ValueError(f"{arguments.env_id} is no text game of this package; mage-envs list names them all.")
     options = read_object("--options", arguments.options, '{"boxes": 1}')
     alone = game_with(spec.kwargs["game_name"], options).num_players == 1

@@ -10,8 +10,8 @@ from pettingzoo import AECEnv
 from pettingzoo.utils import wrappers
 
 from mage_envs.core import IllegalAction
+from mage_envs.drawing.screen import FPS, Screen
 from mage_envs.registry import make_game
-from mage_envs.rendering import FPS, Screen
 from mage_envs.spaces import FreeText
 
 ObservationDict = dict[str, Any]

@@ -9,12 +9,12 @@ import gymnasium as gym
 import numpy as np
 
 from mage_envs.core import HandResult, IllegalAction, Policy, RemembersMetaEpisode, SeesResults, TextGame, Turn
+from mage_envs.drawing.screen import FPS, Screen
 from mage_envs.games.table import TableGame
-from mage_envs.parser import INVALID
 from mage_envs.randomness import FURTHER_OPPONENTS, GAME, OPPONENT, SharedStream, Streams, Uniforms
-from mage_envs.rendering import FPS, Screen
 from mage_envs.replies import Replies
 from mage_envs.spaces import FreeText
+from mage_envs.text.parser import INVALID
 
 SEATS = ("first", "second", "alternate", "fixed")
 """Seat of hand j: always first, always second, (seat0 + j) mod players, or seat0 throughout."""

@@ -46,8 +46,8 @@ def register_game(name: str, entry_point: str | type[TextGame], *, kwargs: Mappi
     for kind, maker in (("v0", "make_env"), ("Meta-v0", "make_meta_env")):
         gym.register(
             f"mage/{name}-{kind}",
-            entry_point=f"mage_envs.make:{maker}",
-            vector_entry_point=f"mage_envs.make_vec:{maker}s",
+            entry_point=f"wrappers.make:{maker}",
+            vector_entry_point=f"wrappers.make_vec:{maker}s",
             kwargs=arguments,
         )
     pettingzoo.register("aec", f"mage/{name}-v0", entry_point="mage_envs.aec:env", kwargs={"game_name": name})

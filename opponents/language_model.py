@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from mage_envs.core import TextGame, Turn
-from mage_envs.generation import Completion, Generator, Message, Prompt
-from mage_envs.parser import parse_tag
-from mage_envs.prompts import PlayView, PromptStyle, TurnRecord
+from mage_envs.text.generation import Completion, Generator, Message, Prompt
+from mage_envs.text.parser import parse_tag
+from mage_envs.text.prompts import PlayView, PromptStyle, TurnRecord
 from opponents.registry import register_opponent
 
 TRIES = 3
@@ -128,5 +128,5 @@ def legal_form(answer: str | None, legal_actions: tuple[str, ...]) -> str | None
 
 
 register_opponent(
-    "checkpoint", entry_point="mage_envs.make:checkpoint", needs_game=True, form="checkpoint:folder"
+    "checkpoint", entry_point="trainer.checkpoint:checkpoint", needs_game=True, form="checkpoint:folder"
 )  # the composition root, which may load the trainer's saved models

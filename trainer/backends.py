@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from mage_envs.generation import Generator
+from mage_envs.text.generation import Generator
 from trainer import trl_compat
 from trainer.cached import CachedGenerator
 from trainer.generation import LockStepGenerator, StreamingGenerator

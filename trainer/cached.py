@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from transformers import PreTrainedModel
 
-from mage_envs.generation import Completion, Prompt
+from mage_envs.text.generation import Completion, Prompt
 from trainer.generation import fits
 from trainer.local_model import RaggedCache, Sampling, check_full_attention, evaluating, reply
 from trainer.tokens import ChatTokenizer, Ids

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from trl.trainer.grpo_config import GRPOConfig
 
-from mage_envs.json_options import read_object
+from mage_envs.terminal.json_options import read_object
 from opponents import CURVES
 from trainer.advantages import CreditConfig
 from wrappers import Protocol

@@ -1,6 +1,6 @@
 """Backends that need no torch: scripted, lock-step around a function of ids; and what all backends share.
 
-A lock-step backend is a `mage_envs.generation.Generator`; a streaming one is a `StreamingGenerator`.
+A lock-step backend is a `mage_envs.text.generation.Generator`; a streaming one is a `StreamingGenerator`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from mage_envs.generation import Completion, Message, Prompt
+from mage_envs.text.generation import Completion, Message, Prompt
 from trainer.tokens import ChatTokenizer, make_completion
 
 GenerateIds = Callable[[list[list[int]]], tuple[list[list[int]], list[list[float]] | None]]

@@ -16,7 +16,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-from mage_envs.generation import Completion, Prompt
+from mage_envs.text.generation import Completion, Prompt
 from trainer.generation import fits, keyed_uniforms, stream_keys
 from trainer.tokens import ChatTokenizer, Ids, legal_ids, make_completion
 

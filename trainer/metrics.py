@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from mage_envs.parser import INVALID, LENGTH, OVERFLOW
+from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW
 from trainer.trajectory import Trajectory
 from wrappers.results import EpisodeResult
 

@@ -13,9 +13,9 @@ import gymnasium as gym
 
 from mage_envs.core import Task
 from mage_envs.env import OpponentFailure
-from mage_envs.generation import Completion, Generator, Prompt
-from mage_envs.parser import Reply
 from mage_envs.randomness import SEEDS_KEPT
+from mage_envs.text.generation import Completion, Generator, Prompt
+from mage_envs.text.parser import Reply
 from trainer.generation import StreamingGenerator
 from trainer.trajectory import Step, Trajectory
 from trainer.workers import Workers

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mage_envs.generation import Generator
+    from mage_envs.text.generation import Generator
     from trainer.local_model import Sampling
 
 FILE = "mage.json"

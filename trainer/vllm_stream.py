@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple, Protocol
 
-from mage_envs.generation import Completion, Prompt
+from mage_envs.text.generation import Completion, Prompt
 from trainer.generation import StreamingGenerator, fits, stream_keys
 from trainer.tokens import ChatTokenizer, Ids, make_completion
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from mage_envs.prompts import EpisodeRecord, PromptStyle, ReflectView, TurnRecord
+from mage_envs.text.prompts import EpisodeRecord, PromptStyle, ReflectView, TurnRecord
 
 
 class MemoryView(NamedTuple):

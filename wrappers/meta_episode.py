@@ -11,12 +11,12 @@ from gymnasium.utils import RecordConstructorArgs
 
 from mage_envs.core import Turn
 from mage_envs.env import Seated, TextGameEnv, check_choice, check_positive
-from mage_envs.generation import Message
-from mage_envs.parser import INVALID, LENGTH, OVERFLOW, REMARK_LIMIT, Reply, parse_tag
-from mage_envs.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, TurnRecord
 from mage_envs.randomness import POOL, KeyedStreams, Uniforms, prepare
 from mage_envs.spaces import FreeText
-from mage_envs.styles import as_style
+from mage_envs.text.generation import Message
+from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW, REMARK_LIMIT, Reply, parse_tag
+from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, TurnRecord
+from mage_envs.text.styles import as_style
 from wrappers.memory import MemoryStrategy, MemoryView, as_memory
 from wrappers.protocol import Protocol, as_protocol
 from wrappers.results import Asked, EpisodeResult, Outcome, result_of

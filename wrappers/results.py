@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mage_envs.prompts import EpisodeRecord
+from mage_envs.text.prompts import EpisodeRecord
 
 
 class Asked(NamedTuple):

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from mage_envs.core import EpisodeReward, HandResult, Turn
 from mage_envs.env import no_draw
 from mage_envs.games.table import TableGame, TableNode, most_turns
-from mage_envs.generation import Message
-from mage_envs.parser import parse_tag
-from mage_envs.prompts import ContinueView, EpisodeRecord, PlayView, Prose, TurnRecord
 from mage_envs.randomness import FEW, GAME, OPPONENT, SEEDS_KEPT, KeyedStreams
 from mage_envs.table_env import TableEnv
-from mage_envs.words import KuhnWords
+from mage_envs.text.generation import Message
+from mage_envs.text.parser import parse_tag
+from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, Prose, TurnRecord
+from mage_envs.text.words import KuhnWords
 from wrappers.memory import EpisodicMemory
 from wrappers.meta_episode import MetaEpisode, message
 from wrappers.results import Asked, EpisodeResult, Outcome

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from benchmarks.scores import AtEpisode
+from benchmarks.evaluation.scores import AtEpisode
 from benchmarks.tournaments.settings import Settings
 from mage_envs.core import ExactPolicy, Policy, RemembersMetaEpisode, SeesResults, StatePolicy, TextGame, Turn
 from mage_envs.randomness import GAME, OPPONENT

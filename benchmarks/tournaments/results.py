@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchmarks.scores import Estimate, Z, estimate
+from benchmarks.evaluation.scores import Estimate, Z, estimate
 from benchmarks.tournaments.pairing import Failure, Pairing
 from benchmarks.tournaments.settings import Settings
 

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from mage_envs.core import TextGame
-from mage_envs.json_options import game_with
+from mage_envs.terminal.json_options import game_with
 from opponents import make_opponent
 
 

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from mage_envs.generation import Completion, Prompt
+from mage_envs.text.generation import Completion, Prompt
 from opponents.llm.budget import Budget
 from opponents.llm.cache import Answer, AnswerCache
 from opponents.llm.failures import CallFailed, PromptTooLong

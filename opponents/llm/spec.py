@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from mage_envs.core import TextGame
-from mage_envs.prompts import Prose
+from mage_envs.text.prompts import Prose
 from opponents.language_model import LanguageModelPolicy
 from opponents.llm.budget import Budget
 from opponents.llm.cache import AnswerCache, cache_path

@@ -13,8 +13,8 @@ import sys
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.report import load
-from mage_envs.words import VOCABULARY
+from benchmarks.evaluation.report import load
+from mage_envs.text.words import VOCABULARY
 from trainer.saved import PlaySettings
 from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from benchmarks import GeneratorAgent, PolicyAgent, evaluate, make_agent, panel, summarise
-from benchmarks.agents import FORMS, REMARK, SavedModelAgent
+from benchmarks.evaluation.agents import FORMS, REMARK, SavedModelAgent
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
-from mage_envs.words import VOCABULARY
+from mage_envs.text.words import VOCABULARY
 from opponents.exact import best_response, policy_value
 from trainer.generation import ScriptedGenerator
 from trainer.saved import PlaySettings

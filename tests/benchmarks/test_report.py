@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from benchmarks import adaptation_figure, save, summarise, table
-from benchmarks.report import load
+from benchmarks.evaluation.report import load
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from tests.benchmarks.results import played

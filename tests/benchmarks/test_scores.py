@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import Summary, estimate, summarise
-from benchmarks.scores import Z
+from benchmarks.evaluation.scores import Z
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from tests.benchmarks.results import played

@@ -8,9 +8,12 @@ import sys
 import pytest
 import torch
 
-from benchmarks import gpu, speed, tokens, vllm_check
-from benchmarks.speed import Effort, Figure
-from benchmarks.tokens import Call, TokenCounts
+from benchmarks.gpu import measure as gpu
+from benchmarks.gpu import vllm as vllm_check
+from benchmarks.speed import measure as speed
+from benchmarks.speed import tokens
+from benchmarks.speed.measure import Effort, Figure
+from benchmarks.speed.tokens import Call, TokenCounts
 from tests.trainer.tiny_runs import step, trajectory
 
 TOY = gpu.Size(vocab=300, hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64)
@@ -25,7 +28,7 @@ def rollout():
 
 
 def test_the_measuring_scripts_load_no_torch():
-    names = "benchmarks.speed, benchmarks.tokens, benchmarks.gpu, benchmarks.vllm_check"
+    names = "benchmarks.speed.measure, benchmarks.speed.tokens, benchmarks.gpu.measure, benchmarks.gpu.vllm"
     script = f"import sys, {names}; print({{'torch', 'trl', 'transformers'}} & set(sys.modules))"
     assert (
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mage_envs.parser import Reply, after_reasoning, parse_tag
+from mage_envs.text.parser import Reply, after_reasoning, parse_tag
 
 
 @pytest.mark.parametrize(

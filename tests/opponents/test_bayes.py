@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import evaluate, make_agent, panel, summarise
+from benchmarks import make_agent, panel, summarise
 from benchmarks.__main__ import main
+from benchmarks.evaluation import evaluate
 from mage_envs import make_game
 from mage_envs.core import ExactPolicy, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker

@@ -18,10 +18,10 @@ import pytest
 import mage_envs  # noqa: F401
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
-from mage_envs.generation import Completion, Prompt
 from mage_envs.match import play_match
-from mage_envs.prompts import Prose
-from mage_envs.words import VOCABULARY, KuhnWords
+from mage_envs.text.generation import Completion, Prompt
+from mage_envs.text.prompts import Prose
+from mage_envs.text.words import VOCABULARY, KuhnWords
 from opponents import LanguageModelPolicy, make_opponent
 from opponents.language_model import TRIES
 from trainer.saved import PlaySettings

@@ -12,16 +12,16 @@ from typing import Any
 
 import torch
 
-from benchmarks.agents import PolicyAgent
+from benchmarks.evaluation.agents import PolicyAgent
 from mage_envs.core import Policy, TextGame
-from mage_envs.generation import Completion, Prompt
-from mage_envs.make import make_meta_env
+from mage_envs.text.generation import Completion, Prompt
 from trainer import MAGEConfig, MAGETrainer, Step, Trajectory
 from trainer.advantages import weigh
 from trainer.generation import ScriptedGenerator
 from trainer.rollout import meta_episode
 from trainer.tiny import general_tiny
 from trainer.tokens import ChatTokenizer
+from wrappers.make import make_meta_env
 
 Make = Callable[[TextGame], Policy]
 

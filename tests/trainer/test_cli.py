@@ -13,7 +13,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
-from mage_envs.generation import Message, Prompt
+from mage_envs.text.generation import Message, Prompt
 from trainer.__main__ import main, preset_names
 from trainer.saved import PlaySettings, load_generator
 from trainer.tiny import general_tiny

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 
-from mage_envs.generation import Completion, Generator, Message, Prompt
+from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from trainer.cached import CachedGenerator
 from trainer.generation import LockStepGenerator, ScriptedGenerator, StreamingGenerator, keyed_uniforms, stream_keys
 from trainer.local_model import HFGenerator, RaggedCache, Sampling

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl.generation.vllm_generation import VLLMGeneration
 
 from mage_envs.core import Task
-from mage_envs.generation import Completion, Prompt
+from mage_envs.text.generation import Completion, Prompt
 from tests.trainer import rank_worker
 from tests.trainer.tiny_runs import cached, make_config, make_env, make_trainer, save_model
 from trainer import MAGETrainer, Trajectory

@@ -11,12 +11,12 @@ import gymnasium as gym
 import pytest
 
 from mage_envs.core import Task
-from mage_envs.generation import Completion, Prompt
-from mage_envs.make import make_meta_env
+from mage_envs.text.generation import Completion, Prompt
 from trainer.generation import ScriptedGenerator, StreamingGenerator
 from trainer.rollout import RolloutClock, RolloutSpec, collect
 from trainer.trajectory import Trajectory
 from wrappers import MetaEpisode
+from wrappers.make import make_meta_env
 
 ID = "mage/KuhnPoker-Meta-v0"
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from mage_envs.generation import Message, Prompt
+from mage_envs.text.generation import Message, Prompt
 from trainer.local_model import HFGenerator, Sampling
 from trainer.tiny import byte_tokenizer, general_tiny, save_tiny, tiny_model, tiny_tokenizer
 from trainer.tokens import ChatTokenizer

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mage_envs.generation import Completion, Message, Prompt
+from mage_envs.text.generation import Completion, Message, Prompt
 from trainer.tiny import byte_tokenizer, tiny_tokenizer
 from trainer.tokens import ChatTokenizer, legal_ids
 

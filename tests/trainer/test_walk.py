@@ -10,13 +10,13 @@ import pytest
 from mage_envs.core import Task
 from mage_envs.env import TextGameEnv
 from mage_envs.games.kuhn_poker import KuhnPoker
-from mage_envs.generation import Completion, Prompt
-from mage_envs.make import SeatedOpponents, make_meta_env
-from mage_envs.prompts import Prose
-from mage_envs.styles import STYLES
+from mage_envs.text.generation import Completion, Prompt
+from mage_envs.text.prompts import Prose
+from mage_envs.text.styles import STYLES
 from trainer.rollout import RolloutSpec, collect
 from trainer.trajectory import Trajectory
 from wrappers import MetaEpisode
+from wrappers.make import SeatedOpponents, make_meta_env
 from wrappers.walk import TableWalk, fastest
 
 Answer = Callable[[Prompt], Completion]

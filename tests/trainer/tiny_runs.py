@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from mage_envs.core import Task
-from mage_envs.make import make_meta_env
-from mage_envs.words import VOCABULARY
+from mage_envs.text.words import VOCABULARY
 from trainer import MAGEConfig, MAGETrainer, Step, Trajectory
 from trainer.cached import CachedGenerator
 from trainer.local_model import Sampling
 from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
 from trainer.tokens import ChatTokenizer
 from wrappers import MetaEpisode
+from wrappers.make import make_meta_env
 from wrappers.results import EpisodeResult
 
 POOL = {"kuhn/soft-conservative": 1.0, "kuhn/soft-aggressive": 1.0}

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from benchmarks import vector_speed
-from benchmarks.vector_speed import CASES, Batched, Case, Effort, Singles
+from benchmarks.speed import vector as vector_speed
+from benchmarks.speed.vector import CASES, Batched, Case, Effort, Singles
 
 
 def test_one_of_each(monkeypatch, capsys):

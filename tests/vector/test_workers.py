@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mage_envs import OpponentFailure
-from mage_envs.parser import Reply
+from mage_envs.text.parser import Reply
 from mage_envs.vector import WorkerFailure, WorkerVectorEnv
 from tests.vector.compare import MODES, assert_same, gymnasiums, ours, play
 from tests.vector.deadly_opponents import Deadly, Hanging, Raising

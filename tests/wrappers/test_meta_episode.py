@@ -4,7 +4,7 @@ import tracemalloc
 import gymnasium as gym
 import pytest
 
-from mage_envs.parser import Reply
+from mage_envs.text.parser import Reply
 from trainer.rollout import meta_episode
 from wrappers import ADAPTIVE, PAPER, EpisodicMemory, MetaEpisode, Protocol
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import evaluate, make_agent, panel
+from benchmarks import make_agent, panel
+from benchmarks.evaluation import evaluate
 from mage_envs import make_game
 from mage_envs.core import Turn
 from mage_envs.games.alfworld import ALFWorld, task_ids

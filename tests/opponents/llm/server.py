@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from mage_envs.generation import Completion, Message, Prompt
+from mage_envs.text.generation import Completion, Message, Prompt
 from trainer.local_model import HFGenerator, Sampling
 from trainer.tiny import general_tiny
 from trainer.tokens import ChatTokenizer

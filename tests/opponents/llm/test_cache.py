@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mage_envs.generation import Completion, Message, Prompt
+from mage_envs.text.generation import Completion, Message, Prompt
 from opponents.llm import AnswerCache
 from opponents.llm.cache import Answer, cache_path
 from tests.opponents.llm.conftest import Connect
@@ -82,7 +82,7 @@ def test_of_two_answers_the_first_stays(cache: AnswerCache) -> None:
 
 SCRIPT = """
 import sys
-from mage_envs.generation import Message, Prompt
+from mage_envs.text.generation import Message, Prompt
 from opponents.llm import AnswerCache, EndpointGenerator
 endpoint = EndpointGenerator("tiny", sys.argv[1], max_tokens=8, send_seed=False, cache=AnswerCache(sys.argv[2]))
 prompts = [Prompt((Message("user", "x"),), seed=(number,)) for number in range(24)]

@@ -12,7 +12,7 @@ from email.utils import formatdate
 
 import pytest
 
-from mage_envs.generation import Completion, Message, Prompt
+from mage_envs.text.generation import Completion, Message, Prompt
 from opponents.llm import AnswerCache, Budget, EndpointGenerator
 from opponents.llm.calls import back_off
 from opponents.llm.endpoint import server_seed

@@ -12,9 +12,9 @@ import pytest
 
 import mage_envs  # noqa: F401
 from benchmarks.__main__ import main
-from benchmarks.agents import make_agent
-from benchmarks.evaluate import evaluate
-from benchmarks.suites import panel
+from benchmarks.evaluation.agents import make_agent
+from benchmarks.evaluation.evaluate import evaluate
+from benchmarks.evaluation.suites import panel
 from mage_envs import OpponentFailure
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe

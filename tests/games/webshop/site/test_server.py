@@ -57,7 +57,8 @@ def ask(site, text: str) -> str:
         ("<script> alert(1) HTTP/9.9\r\n\r\n", 505),
         ("\x00\xff\r\n\r\n", 400),
         (
-            "POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+            "POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nTransfer-Encoding: chunked\r\n\r\n"
+            "5\r\nhello\r\n0\r\n\r\n",
             411,
         ),
         ("POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Length: x\r\n\r\n", 400),

@@ -11,10 +11,10 @@ from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.webshop import WebShop
 from mage_envs.games.webshop.site.playing import Player
 from mage_envs.games.webshop.site.watching import LAST_ACTIONS, LONGEST_ACTION, MOST_WATCHES, WatchedEnv, Watches
-from mage_envs.make import SeatedOpponents
 from opponents import make_opponent
 from tests.games.webshop.site.shops import ROOT, Visitor
 from wrappers import MetaEpisode
+from wrappers.make import SeatedOpponents
 
 FIND, OPEN = "search[alba canvas ballet flats]", "click[b000000001]"
 

@@ -1,0 +1,266 @@
+"""The demo: a tiny transformer learns, from random weights on a CPU, to adapt to an unknown Kuhn Poker opponent.
+
+It runs through the same `MAGETrainer`, `collect` and environments as a 4B model would. No prompt names an opponent,
+the held-out opponents are never trained on, and the evaluation plays fresh deals, each from both seats.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks.demo.table import DemoResult, evaluate_demo, table
+from trainer.saved import PlaySettings, save_model, write_atomically
+from trainer.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from trainer.mage_trainer import MAGETrainer
+
+ENV_ID = "mage/KuhnPoker-Meta-v0"
+TRAINING_POOL = "pool:kuhn/demo"
+CURVE_WINDOW = 10
+"""Rollouts that a reported training figure averages over."""
+
+
+@dataclass(frozen=True)
+class DemoSettings:
+    """Everything that a demo run depends on."""
+
+    seed: int = 0
+    rollouts: int = 200
+    groups: int = 32
+    hands: int = 3
+    reflect: bool = False
+    """Train with reflections (memory `reflection`) in place of the literal transcript (memory `history`)."""
+    rows: int = 600
+    """Evaluation meta-episodes per training opponent and seat; a third of them per held-out opponent and seat."""
+
+    @property
+    def play(self) -> PlaySettings:
+        """How the model is asked, in training and afterwards."""
+        kwargs = {
+            "memory": "reflection" if self.reflect else "history",
+            "context": "conversation",
+            "style": "kuhn-words",
+            "hands_per_episode": self.hands,
+            "on_invalid": "forfeit",
+            "reveal": "always",
+            "length_penalty": 0.0,
+        }
+        return PlaySettings(ENV_ID, kwargs, max_new_tokens=REMARK_WORDS if self.reflect else 1, constrained=True)
+
+
+REMARK_WORDS = 4
+"""Length of a reflection, in words."""
+
+
+def make_trainer(settings: DemoSettings, folder: Path, on_rollout: Callable[..., None]) -> MAGETrainer:
+    """The trainer of a run; its start model is written to `folder`/start."""
+    import gymnasium as gym
+
+    from benchmarks.evaluation.suites import weights_of
+    from mage_envs.text.words import VOCABULARY
+    from trainer import MAGEConfig, MAGETrainer
+    from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
+
+    play = settings.play
+    tokenizer = tiny_tokenizer(VOCABULARY)
+    start = save_tiny(folder / "start", tiny_model(len(tokenizer), seed=settings.seed), tokenizer)
+    config = MAGEConfig(
+        output_dir=str(folder),
+        seed=settings.seed,
+        env_id=ENV_ID,
+        opponents=TRAINING_POOL,
+        prompt_style="kuhn-words",
+        memory=play.env_kwargs["memory"],
+        context="conversation",
+        groups_per_rollout=settings.groups,
+        num_generations=8,
+        max_rollouts=settings.rollouts,
+        updates_per_rollout="4",
+        backend="cached",
+        max_completion_length=play.max_new_tokens,
+        constrained=True,
+        reuse_sampling_logprobs=True,
+        advantage="member_mean",
+        advantage_norm="mean_std",
+        credit="reward",
+        gamma_step=0.95,
+        gamma_episode=0.6,
+        learning_rate=1e-3,
+        adam_beta2=0.98,
+        lr_scheduler_type="warmup_stable_decay",
+        lr_scheduler_kwargs={"num_decay_steps": 2 * settings.rollouts, "min_lr_ratio": 0.05, "decay_type": "linear"},
+        uniform_legal_coef=0.06,
+        uniform_legal_coef_end=0.006,
+        entropy_coef=0.0,
+        beta=0.0,
+        use_cpu=True,
+        max_tokens_per_microbatch=8192,
+        report_to="none",
+        disable_tqdm=True,
+        logging_strategy="no",
+        save_strategy="steps",
+        save_steps=40,
+        save_total_limit=1,
+    )
+
+    return MAGETrainer(
+        start,
+        config,
+        lambda: gym.make(ENV_ID, disable_env_checker=True, opponent=TRAINING_POOL, **play.env_kwargs),
+        weights_of(TRAINING_POOL),
+        on_rollout_end=on_rollout,
+    )
+
+
+class Curve:
+    """The learning curve (chips per hand in each episode, per rollout), kept on disk, and the progress line."""
+
+    def __init__(self, path: Path, rollouts: int, log: Callable[[str, bool], None]) -> None:
+        self.path = path
+        self.points: list[list[float]] = json.loads(path.read_text()) if path.exists() else []
+        self._rollouts = rollouts
+        self._log = log
+        self._started: float | None = None
+        self._first = 0
+
+    def __call__(self, trainer: MAGETrainer, trajectories: Sequence[Trajectory]) -> None:
+        done = trainer.progress.rollouts
+        played = [t for t in trajectories if t.failure is None]
+        point = np.mean([[e.value / e.hands for e in t.episodes] for t in played], axis=0)
+        self.points = [*self.points[: done - 1], [round(float(value), 6) for value in point]]
+        write_atomically(self.path, json.dumps(self.points))
+        now = time.monotonic()
+        if self._started is None:
+            self._started, self._first = now, done
+            left = "starting"
+        else:
+            left = f"{(now - self._started) / (done - self._first) * (self._rollouts - done):.0f} s left"
+        recent = np.mean(self.points[-CURVE_WINDOW:], axis=0)
+        figures = " ".join(f"{value:+.3f}" for value in recent)
+        self._log(
+            f"training: rollout {done}/{self._rollouts}, chips in episodes 1 to {len(recent)}: {figures}, {left}",
+            done % 10 == 0 or done == self._rollouts,
+        )
+
+
+def quieten() -> None:
+    """Silences the libraries' own progress bars and advice; the demo reports for itself."""
+    import warnings
+
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    warnings.filterwarnings("ignore", module="transformers|trl|torch|accelerate")
+
+
+def train(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> list[list[float]] | None:
+    """Trains, or goes on where an interrupted run of the same settings stopped; saves the model to `out`.
+
+    Returns the learning curve, or None when Ctrl-C stopped the run (the model as it then is has been saved).
+    """
+    from transformers import PrinterCallback
+    from transformers.trainer_utils import get_last_checkpoint
+
+    folder = out / "training"
+    described = json.dumps(asdict(settings), sort_keys=True)
+    kept = folder / "settings.json"
+    if not kept.exists() or kept.read_text() != described:
+        shutil.rmtree(folder, ignore_errors=True)
+        write_atomically(kept, described)
+    curve = Curve(folder / "curve.json", settings.rollouts, log)
+    trainer = make_trainer(settings, folder, curve)
+    trainer.remove_callback(PrinterCallback)
+    last = get_last_checkpoint(str(folder))  # type: ignore[no-untyped-call]
+    if last is not None:
+        log(f"training: going on from {Path(last).name}", True)
+    stopped = False
+    try:
+        trainer.train(resume_from_checkpoint=last)
+    except KeyboardInterrupt:
+        stopped = True
+    save_model(trainer.save_model, settings.play, out)
+    return None if stopped else curve.points
+
+
+def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> DemoResult | None:
+    """Trains, evaluates and writes everything to `out`; None when Ctrl-C stopped the training."""
+    quieten()
+    started = time.monotonic()
+    curve = train(settings, out, log)
+    if curve is None:
+        return None
+    trained = time.monotonic() - started
+    result = evaluate_demo(out, settings.rows, seed=settings.seed, on_step=log)
+    write_atomically(out / "result.json", json.dumps(result.to_json(), indent=1))
+    from benchmarks.evaluation.report import adaptation_figure
+
+    smoothed = [
+        (float(i + 1), float(np.mean([p[-1] for p in curve[max(0, i - CURVE_WINDOW + 1) : i + 1]])))
+        for i in range(len(curve))
+    ]
+    controls = [
+        replace(result.other_memory, opponent="another's memory"),
+        replace(result.no_memory, opponent="no memory"),
+    ]
+    adaptation_figure(out / "adaptation.png", result.training, smoothed, controls)
+    shutil.rmtree(out / "training")
+    log(f"trained in {trained:.0f} s, evaluated in {time.monotonic() - started - trained:.0f} s", True)
+    return result
+
+
+class Log:
+    """Progress on stderr: redrawn in place on a terminal, every tenth line elsewhere."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+
+    def __call__(self, text: str, milestone: bool) -> None:
+        if self._live:
+            sys.stderr.write(f"\r\x1b[K{text}" + ("\n" if milestone else ""))
+        elif milestone:
+            sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the demo."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.demo", description=__doc__)
+    parser.add_argument("--reflect", action="store_true", help="train with reflections; a shorter run")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the run (0)")
+    parser.add_argument("--rollouts", type=int, help="rollouts to train for (200, with --reflect 60)")
+    parser.add_argument("--rows", type=int, help="evaluation meta-episodes per opponent and seat (600, --reflect 200)")
+    parser.add_argument("--out", type=Path, help="folder of the result (runs/demo, runs/demo-reflect)")
+    chosen = parser.parse_args(arguments)
+    rollouts = chosen.rollouts or (60 if chosen.reflect else 200)
+    rows = chosen.rows or (200 if chosen.reflect else 600)
+    if rollouts < 1 or rows < 3:
+        parser.error("--rollouts must be at least 1 and --rows at least 3.")
+    settings = DemoSettings(chosen.seed, rollouts, reflect=chosen.reflect, rows=rows)
+    out = chosen.out or Path("runs/demo-reflect" if chosen.reflect else "runs/demo")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    try:
+        result = run(settings, out, Log())
+    except KeyboardInterrupt:
+        result = None
+    if result is None:
+        again = "make demo-reflect" if chosen.reflect else "make demo"
+        print(f"\nStopped. The model as it is lies in {out}; the same command ({again}) goes on where it stopped.")
+        return 130
+    print(table(result))
+    print(f"\nFigure: {out}/adaptation.png   Numbers: {out}/result.json   Model: {out}")
+    print(f"Play against it:  mage-envs play mage/KuhnPoker-v0 --opponent checkpoint:{out}")
+    return 0

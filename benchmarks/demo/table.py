@@ -1,0 +1,139 @@
+"""The demo's evaluation: training and held-out opponents, two controls, and the adaptation table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluation.agents import SavedModelAgent
+from benchmarks.evaluation.evaluate import evaluate, game_of
+from benchmarks.evaluation.scores import Estimate, Row, Summary, summarise
+from benchmarks.evaluation.suites import panel, weights_of
+
+TRAINING = tuple(weights_of("pool:kuhn/demo"))
+"""The opponents that the model is trained against."""
+HELD_OUT = ("kuhn/rock", "kuhn/maniac", "kuhn/caller", "kuhn/bluffer", "uniform", "cfr")
+"""Never trained on: extremes near the training ones, not new kinds."""
+PANEL_SEED = 20_000
+"""Seeds of the evaluation panels start here, a range apart for each seed of the run."""
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What the demo measured."""
+
+    training: Summary
+    held_out: Summary
+    other_memory: Row
+    """Control: the opponent is exchanged for another before the last episode, so the memory is of the wrong one."""
+    no_memory: Row
+    """Control: the same model, shown nothing of the earlier episodes."""
+    seed: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "training": self.training.to_json(),
+            "held_out": self.held_out.to_json(),
+            "other_memory": asdict(self.other_memory),
+            "no_memory": asdict(self.no_memory),
+            "seed": self.seed,
+        }
+
+
+def evaluate_demo(folder: Path, rows: int, seed: int, on_step: Callable[[str, bool], None]) -> DemoResult:
+    """Plays the saved model in `folder` on fresh deals, each from both seats."""
+    agent = SavedModelAgent(folder)
+    kwargs = dict(agent.settings.env_kwargs)
+    env_id = agent.settings.env_id
+    game = game_of(env_id, kwargs)
+    pool = dict.fromkeys(TRAINING, 1.0)
+    last = int(kwargs.get("num_episodes", 3)) - 1
+
+    def play(label: str, opponents: Sequence[str], count: int, **changes: Any) -> Summary:
+        tasks = panel(env_id, opponents, count, PANEL_SEED + seed)
+
+        def report(done: int, total: int) -> None:
+            on_step(f"evaluating {label}: {done}/{total} meta-episodes", done == total)
+
+        played = evaluate(agent, tasks, kwargs | changes, on_step=report)
+        return summarise(played, game, pool=pool, agent=agent.name)
+
+    pairs = [f"switch:{a},{b},{last}" for a in TRAINING for b in TRAINING if a != b]
+    return DemoResult(
+        training=play("training opponents", TRAINING, rows),
+        held_out=play("held-out opponents", HELD_OUT, max(rows // 3, 1)),
+        other_memory=play("with another opponent's memory", pairs, max(rows // 3, 1)).overall,
+        no_memory=play("without memory", TRAINING, max(rows // 2, 1), memory="none").overall,
+        seed=seed,
+    )
+
+
+def _cell(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "n/a"
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.mean:+.3f}"
+    return f"{estimate.mean:+.3f} ±{(estimate.high - estimate.low) / 2:.3f}"
+
+
+def _number(value: float | None, form: str = "+.3f") -> str:
+    return "n/a" if value is None else format(value, form)
+
+
+def _line(name: str, row: Row, shared: bool = False) -> list[str]:
+    measures = [episode.returns for episode in row.episodes]
+    final = measures[-1]
+    share = _number(final.share, ".0%") if shared else ""
+    cells = [_cell(measure.estimate) for measure in measures]
+    return [name, *cells, _cell(row.gain), _number(final.uninformed), _number(final.ceiling), share]
+
+
+def table(result: DemoResult) -> str:
+    """The adaptation table as text."""
+    count = len(result.training.overall.episodes)
+    head = ["chips per hand", *(f"episode {k}" for k in range(1, count + 1)), f"gain 1 to {count}"]
+    head += ["best blind", "best response", "share"]
+    lines: list[list[str] | str] = [head, "trained against"]
+    lines += [_line(f"  {row.opponent}", row) for row in result.training.rows]
+    lines += [_line("  all", result.training.overall, shared=True), "controls"]
+    lines += [_line(f"  another's memory in episode {count}", result.other_memory, shared=True)]
+    lines += [_line("  no memory", result.no_memory, shared=True), "never trained against"]
+    lines += [_line(f"  {row.opponent}", row) for row in result.held_out.rows]
+    full = [line for line in lines if not isinstance(line, str)]
+    widths = [max(len(line[i]) for line in full) for i in range(len(head))]
+    text = []
+    for line in lines:
+        if isinstance(line, str):
+            text.append(line)
+        else:
+            cells = [cell.rjust(width) for cell, width in zip(line[1:], widths[1:])]
+            text.append("  ".join([line[0].ljust(widths[0]), *cells]).rstrip())
+    text += [
+        "",
+        "± is half a 95% interval, clustered by meta-episode (those with the same deals are one cluster); the gain",
+        "is paired within the meta-episode. 'best blind' is what the best policy without information earns (exact,",
+        "for the training pool), 'best response' the exact value of knowing the opponent, 'share' the way from the",
+        "one to the other that the last episode has come.",
+    ]
+    return "\n".join(text)
+
+
+def requirements(result: DemoResult) -> Mapping[str, bool]:
+    """What `make demo-seeds` asks of every seed."""
+    overall, rock = result.training.overall, result.held_out.rows[HELD_OUT.index("kuhn/rock")]
+    gain, rock_gain = overall.gain, rock.gain
+    assert gain is not None
+    assert rock_gain is not None
+    last = overall.episodes[-1].returns.estimate.mean
+    return {
+        f"gain over the training opponents {gain.mean:+.3f} >= 0.04": gain.mean >= 0.04,
+        f"its interval [{_number(gain.low)}, {_number(gain.high)}] is above 0": gain.low is not None and gain.low > 0,
+        f"last episode {last:+.3f} >= 0.16": last >= 0.16,
+        f"with another opponent's memory {result.other_memory.episodes[-1].returns.estimate.mean:+.3f} <= 0.10": (
+            result.other_memory.episodes[-1].returns.estimate.mean <= 0.10
+        ),
+        f"gain against kuhn/rock {rock_gain.mean:+.3f} >= 0.10": rock_gain.mean >= 0.10,
+    }

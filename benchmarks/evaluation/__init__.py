@@ -1,0 +1,1 @@
+"""Evaluation through the one rollout loop: panels, agents, scores with intervals, tables and figures."""

@@ -1,0 +1,275 @@
+"""Reports of a summary: a plain-text table, JSON, CSV, and a figure (matplotlib, loaded when it is drawn)."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluation.scores import Estimate, Measure, Row, Summary
+from trainer.saved import write_atomically
+
+NOT_KNOWN = "n/a"
+_AGENT, _CEILING, _UNINFORMED = "#1f5fa8", "#b3472c", "#6b6b6b"
+
+
+def table(summary: Summary, controls: Sequence[Row] = ()) -> str:
+    """The headline measure per opponent and episode, its interval and exact values, then the other rates.
+
+    `controls` are further rows, as the overall row of another evaluation under another name.
+    """
+    rows = [*summary.rows, *([summary.overall] if len(summary.rows) > 1 else []), *controls]
+    wins = summary.objective == "success"
+    measure = "success rate" if wins else f"{summary.unit} per hand"
+    head = f"{summary.agent} in {summary.env_id}" + (f" ({summary.panel})" if summary.panel else "")
+    episodes = max(len(row.episodes) for row in rows)
+    columns = [summary.rows_are, *(f"episode {k}" for k in range(1, episodes + 1))]
+    columns += [f"gain 1 to {episodes}"] if episodes > 1 else []
+    columns += ["no information", "ceiling", "share"]
+    main = [_headline(row, summary, episodes) for row in rows]
+    rates = [_rates(row, summary, episodes) for row in rows]
+    rate_columns = [summary.rows_are, *(f"pass@{k}" for k in range(1, episodes + 1))]
+    rate_columns += ["n"] if wins else [*(f"success {k}" for k in range(1, episodes + 1)), "n"]
+    rate_columns += ["draws", "timeouts", "invalid", "failed"]
+    title = f"{measure[0].upper()}{measure[1:]} with 95% intervals; exact values for episode {episodes}"
+    further = "Success within the first k episodes (pass@k) and in each; shares of episodes, of answers, and failures"
+    lines = [head, "", title, *aligned(columns, main), "", further, *aligned(rate_columns, rates)]
+    lines += _metrics(rows, summary, episodes)
+    return "\n".join(lines) + "\n"
+
+
+def _headline(row: Row, summary: Summary, episodes: int) -> list[str]:
+    measures = [episode.measure(summary.objective) for episode in row.episodes]
+    cells = [row.opponent or "all", *(_interval(measure.estimate) for measure in measures)]
+    cells += [NOT_KNOWN] * (episodes - len(measures))
+    if episodes > 1:
+        cells.append(_interval(row.success_gain if summary.objective == "success" else row.gain, signed=True))
+    last = measures[-1] if len(measures) == episodes else None
+    share = None if last is None else last.share
+    return [
+        *cells,
+        number(last.uninformed if last else None),
+        number(last.ceiling if last else None),
+        NOT_KNOWN if share is None else f"{share:.0%}" if share >= 0 else "< 0%",
+    ]
+
+
+def _rates(row: Row, summary: Summary, episodes: int) -> list[str]:
+    cells = [row.opponent or "all", *(_percent(estimate) for estimate in row.pass_at)]
+    cells += [NOT_KNOWN] * (episodes - len(row.pass_at))
+    if summary.objective != "success":
+        cells += [_percent(episode.success.estimate) for episode in row.episodes]
+        cells += [NOT_KNOWN] * (episodes - len(row.episodes))
+    played = [episode.success.estimate.n for episode in row.episodes]
+    cells.append(str(row.meta_episodes) if len(set(played)) <= 1 else "/".join(map(str, played)))
+    count = max(len(row.episodes), 1)
+    draws = sum(episode.draws for episode in row.episodes) / count
+    timeouts = sum(episode.timeouts for episode in row.episodes) / count
+    return [*cells, f"{draws:.1%}", f"{timeouts:.1%}", f"{row.invalid:.1%}", str(row.failures)]
+
+
+def _metrics(rows: Sequence[Row], summary: Summary, episodes: int) -> list[str]:
+    """The lines of the game's own metrics; none where it has none."""
+    names = sorted({name for row in rows for episode in row.episodes for name in episode.metrics})
+    if not names:
+        return []
+    columns = [summary.rows_are, *(f"{name} {k}" for name in names for k in range(1, episodes + 1))]
+    cells = []
+    for row in rows:
+        found = [row.episodes[k].metrics if k < len(row.episodes) else {} for k in range(episodes)]
+        cells.append([row.opponent or "all", *(number(one.get(name)) for name in names for one in found)])
+    return ["", "The game's metrics at the end of each episode, means", *aligned(columns, cells)]
+
+
+def _interval(estimate: Estimate | None, signed: bool = False) -> str:
+    if estimate is None:
+        return NOT_KNOWN
+    mean = f"{round(estimate.mean, 3) + 0.0:+.3f}" if signed else number(estimate.mean)
+    if estimate.low is None or estimate.high is None:
+        return mean
+    return f"{mean} [{number(estimate.low)}, {number(estimate.high)}]"
+
+
+def number(value: float | None) -> str:
+    return NOT_KNOWN if value is None else f"{round(value, 3) + 0.0:.3f}"
+
+
+def _percent(estimate: Estimate) -> str:
+    return f"{estimate.mean:.1%}"
+
+
+def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines with the first column to the left and all others to the right."""
+    lines = [columns, *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    text = [
+        "  ".join(
+            [line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:]))]
+        ).rstrip()
+        for line in lines
+    ]
+    return [text[0], "-" * max(map(len, text)), *text[1:]]
+
+
+# -- files -----------------------------------------------------------------------------------------------------
+
+
+def save(folder: Path, summary: Summary) -> list[Path]:
+    """Writes summary.json, scores.csv and, where matplotlib is installed, adaptation.png; returns their paths."""
+    written = [folder / "summary.json", folder / "scores.csv"]
+    write_atomically(written[0], json.dumps(summary.to_json(), indent=2) + "\n")
+    write_atomically(written[1], csv_text(summary))
+    if importlib.util.find_spec("matplotlib") is not None:
+        written.append(folder / "adaptation.png")
+        adaptation_figure(written[-1], summary)
+    return written
+
+
+def load(path: Path) -> Summary:
+    """The summary in a file that `save` wrote."""
+    return Summary.from_json(json.loads(path.read_text()))
+
+
+def csv_text(summary: Summary) -> str:
+    """One line per opponent, episode and measure."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["opponent", "episode", "measure", "mean", "low", "high", "n", "uninformed", "ceiling", "share"])
+    for row in (*summary.rows, summary.overall):
+        for number, episode in enumerate(row.episodes, start=1):
+            for name, measure in ((f"{summary.unit} per hand", episode.returns), ("success", episode.success)):
+                e = measure.estimate
+                cells = (e.mean, e.low, e.high, e.n, measure.uninformed, measure.ceiling, measure.share)
+                writer.writerow([row.opponent, number, name, *("" if cell is None else cell for cell in cells)])
+        for number, e in enumerate(row.pass_at, start=1):
+            writer.writerow(
+                [
+                    row.opponent,
+                    number,
+                    "pass@k",
+                    e.mean,
+                    *("" if x is None else x for x in (e.low, e.high)),
+                    e.n,
+                    "",
+                    "",
+                    "",
+                ]
+            )
+    return text.getvalue()
+
+
+# -- the figure ------------------------------------------------------------------------------------------------
+
+
+def adaptation_figure(
+    path: Path | str,
+    summary: Summary,
+    learning_curve: Sequence[tuple[float, float]] | None = None,
+    controls: Sequence[Row] = (),
+) -> None:
+    """A PNG with one panel per opponent: the measure by episode with its interval, and the exact values.
+
+    `learning_curve`: (training step, score) pairs for a panel of their own. `controls`: rows drawn beside the overall
+    one. Raises ImportError with the remedy where matplotlib is missing.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise ImportError('The figure needs matplotlib. Install it with: pip install -e ".[cli]"') from error
+    rows = [*summary.rows, *([summary.overall] if len(summary.rows) > 1 else [])]
+    curves = len(rows) + bool(learning_curve)
+    columns = min(curves, 3 if curves in (3, 5, 6) else 4)
+    lines = -(-curves // columns)
+    figure = Figure(figsize=(3.3 * columns, 2.7 * lines + 0.9), layout="constrained", dpi=150)
+    FigureCanvasAgg(figure)
+    axes = list(figure.subplots(lines, columns, squeeze=False).flat)
+    for spare in axes[curves:]:
+        spare.remove()
+    label = "success rate" if summary.objective == "success" else f"{summary.unit} per hand"
+    if learning_curve:
+        _learning_panel(axes.pop(0), learning_curve, label)
+    low, high = _limits(rows, controls, summary)
+    for place, (axis, row) in enumerate(zip(axes, rows)):
+        _opponent_panel(axis, row, summary, controls if row is rows[-1] else ())
+        axis.set_ylim(low, high)
+        if (place + bool(learning_curve)) % columns == 0 or place == 0:
+            axis.set_ylabel(label)
+    _legend(figure, axes[len(rows) - 1])
+    figure.suptitle(f"{summary.agent} in {summary.env_id}", fontsize=11)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+
+
+def _measures(row: Row, summary: Summary) -> list[Measure]:
+    return [episode.measure(summary.objective) for episode in row.episodes]
+
+
+def _limits(rows: Sequence[Row], controls: Sequence[Row], summary: Summary) -> tuple[float, float]:
+    """A common scale for all opponents."""
+    if summary.objective == "success":
+        return -0.04, 1.04
+    seen: list[float] = [0.0]
+    for row in (*rows, *controls):
+        for m in _measures(row, summary):
+            e = m.estimate
+            seen += [v for v in (e.mean, e.low, e.high, m.ceiling, m.uninformed) if v is not None]
+    margin = 0.06 * (max(seen) - min(seen) or 1.0)
+    return min(seen) - margin, max(seen) + margin
+
+
+def _learning_panel(axis: Any, curve: Sequence[tuple[float, float]], label: str) -> None:
+    axis.plot([step for step, _ in curve], [score for _, score in curve], color=_AGENT, linewidth=1.4)
+    axis.set_title("learning curve", fontsize=9)
+    axis.set_xlabel("training step")
+    axis.set_ylabel(label)
+    _quiet(axis)
+
+
+def _opponent_panel(axis: Any, row: Row, summary: Summary, controls: Sequence[Row]) -> None:
+    measures = _measures(row, summary)
+    episodes = list(range(1, len(measures) + 1))
+    for name, color, style in (("ceiling", _CEILING, "--"), ("uninformed", _UNINFORMED, ":")):
+        values = [m.ceiling if name == "ceiling" else m.uninformed for m in measures]
+        known = [(k, value) for k, value in zip(episodes, values, strict=True) if value is not None]
+        if known:
+            title = "best response" if name == "ceiling" else "best without information"
+            axis.plot(*zip(*known), color=color, linestyle=style, linewidth=1.4, label=title)
+    for number, control in enumerate(controls):
+        means = [m.estimate.mean for m in _measures(control, summary)]
+        axis.plot(
+            episodes[: len(means)],
+            means,
+            color=("#8a5fb0", "#3f8f5f")[number % 2],
+            marker="x",
+            markersize=5,
+            linewidth=1.2,
+            label=control.opponent,
+        )
+    estimates = [m.estimate for m in measures]
+    low = [e.mean if e.low is None else e.low for e in estimates]
+    high = [e.mean if e.high is None else e.high for e in estimates]
+    axis.fill_between(episodes, low, high, color=_AGENT, alpha=0.2, linewidth=0)
+    axis.plot(
+        episodes, [e.mean for e in estimates], color=_AGENT, marker="o", markersize=4, label="agent, 95% interval"
+    )
+    axis.set_title(row.opponent, fontsize=9)
+    axis.set_xticks(episodes)
+    axis.set_xlabel("episode")
+    _quiet(axis)
+
+
+def _quiet(axis: Any) -> None:
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(axis="y", color="#e4e4e4", linewidth=0.8)
+    axis.set_axisbelow(True)
+    axis.tick_params(labelsize=8)
+
+
+def _legend(figure: Any, axis: Any) -> None:
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), fontsize=8, frameon=False)

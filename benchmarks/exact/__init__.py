@@ -1,0 +1,1 @@
+"""Commands on exact values: ceilings of a game, exploitability of a model."""

@@ -1,0 +1,1 @@
+"""What a GPU and the real vLLM do: commands for a machine that has them."""

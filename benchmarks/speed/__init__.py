@@ -1,0 +1,1 @@
+"""How fast the project is, side by side in one run: commands for its developers."""

@@ -1,0 +1,384 @@
+"""Speed on this machine: environments, opponents, `collect`, a demo training step, tokens per update (`make bench`).
+
+Times are CPU times, medians over repeats in which a figure and what it is compared with take turns, so that a loaded
+machine slows both: trust the ratios more than the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+import mage_envs  # noqa: F401  (registers the ids)
+from benchmarks.demo.run import DemoSettings, make_trainer, quieten
+from benchmarks.evaluation.evaluate import make_envs
+from benchmarks.speed import tokens
+from mage_envs.registry import make_game
+from mage_envs.text.generation import Prompt
+from opponents import make_opponent
+from opponents.mcts import MEMORY_MB, ROLLOUTS, UCT
+from trainer.generation import ScriptedGenerator
+from trainer.rollout import collect
+from trainer.saved import write_atomically
+from trainer.specs import rollout_specs
+from trainer.trajectory import Trajectory
+
+Work = Callable[[], int]
+"""Does some work and returns how many units it did."""
+
+STEPS, SEARCHES, REMARK = "steps per CPU-second", "search, us of CPU per move", "<remark>No remark.</remark>"
+TRAINING, TOKENS = "demo training step, seconds", "tokens forwarded per update"
+OWN_STATE = "pyspiel state + observation_string"
+MEMBERS = 8
+"""Meta-episodes that share their deals, as in training."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the table: a value, and what it is seen beside."""
+
+    section: str
+    name: str
+    value: float
+    beside: str = ""
+    reference: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """The value as a multiple of its reference."""
+        return None if not self.reference else self.value / self.reference
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured."""
+
+    repeats: int = 7
+    steps: int = 30_000
+    games: int = 40
+    meta_episodes: int = 256
+    rollouts: int = 15
+    groups: int = 32
+
+
+QUICK = Effort(repeats=3, steps=3_000, games=5, meta_episodes=32, rollouts=2, groups=4)
+
+
+def rates(subjects: Mapping[str, Work], repeats: int) -> dict[str, float]:
+    """Units per CPU-second of each subject: medians over repeats in which the subjects take turns."""
+    found: dict[str, list[float]] = {name: [] for name in subjects}
+    for name, work in subjects.items():
+        work()  # caches, lazy imports
+        found[name].clear()
+    for _ in range(repeats):
+        for name, work in subjects.items():
+            started = time.process_time()
+            units = work()
+            found[name].append(units / max(time.process_time() - started, 1e-9))
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+# -- base ids --------------------------------------------------------------------------------------------------
+
+
+def env_steps(env: gym.Env[Any, Any], steps: int) -> Work:
+    """Plays `steps` of the learner's moves, opponent's replies and resets included."""
+    env.reset(seed=0)
+
+    def work() -> int:
+        info = env.reset()[1]
+        for count in range(steps):
+            legal = info["legal_actions"]
+            _, _, terminated, truncated, info = env.step(legal[count % len(legal)])
+            if terminated or truncated:
+                info = env.reset()[1]
+        return steps
+
+    return work
+
+
+def spiel_steps(short_name: str, steps: int) -> Work:
+    """Plays `steps` moves of either player in pyspiel's own state, with the mover's observation string after each."""
+    import pyspiel
+
+    game = pyspiel.load_game(short_name)
+
+    def work() -> int:
+        state, chances = game.new_initial_state(), 0
+        for count in range(steps):
+            while state.is_chance_node():
+                outcomes = state.legal_actions()
+                state.apply_action(outcomes[chances % len(outcomes)])
+                chances += 1
+            legal = state.legal_actions()
+            state.apply_action(legal[count % len(legal)])
+            if state.is_terminal():
+                state.observation_string(0)
+                state = game.new_initial_state()
+            elif not state.is_chance_node():
+                state.observation_string(state.current_player())
+        return steps
+
+    return work
+
+
+def pettingzoo_steps(steps: int) -> Work | None:
+    """PettingZoo's own Tic-Tac-Toe, either player's moves; None where its extras are not installed."""
+    try:
+        from pettingzoo.classic.tictactoe.tictactoe import env as make
+    except (ImportError, gym.error.DependencyNotInstalled):
+        return None
+    env = make()
+
+    def work() -> int:
+        env.reset()
+        for count in range(steps):
+            observation, _, terminated, truncated, _ = env.last()
+            if terminated or truncated:
+                env.reset()
+                observation = env.last()[0]
+            legal = np.flatnonzero(observation["action_mask"])
+            env.step(int(legal[count % len(legal)]))
+        return steps
+
+    return work
+
+
+def base_figures(effort: Effort) -> list[Figure]:
+    """Base ids through `gym.make` with its default wrappers, beside pyspiel's bare state."""
+    pairs = (
+        ("TicTacToe", "tictactoe/pattern-1", "tic_tac_toe"),
+        ("KuhnPoker", "kuhn/conservative", "kuhn_poker"),
+        ("KuhnPoker", "kuhn/soft-station", "kuhn_poker"),
+    )
+    figures = []
+    for game, opponent, short_name in pairs:
+        env = gym.make(f"mage/{game}-v0", opponent=opponent)
+        subjects = {"ours": env_steps(env, effort.steps), "theirs": spiel_steps(short_name, effort.steps)}
+        zoo = pettingzoo_steps(effort.steps // 10) if game == "TicTacToe" else None
+        found = rates(subjects | ({"zoo": zoo} if zoo else {}), effort.repeats)
+        name = f"mage/{game}-v0, {opponent}"
+        figures.append(Figure(STEPS, name, found["ours"], OWN_STATE, found["theirs"]))
+        if zoo:
+            figures.append(Figure(STEPS, name, found["ours"], "PettingZoo tictactoe_v3", found["zoo"]))
+    return figures
+
+
+# -- search ----------------------------------------------------------------------------------------------------
+
+
+def our_search(simulations: int, games: int) -> Work:
+    """Moves of the opponent `mcts:N` against itself, its resets included."""
+    game = make_game("TicTacToe")
+    policies = [make_opponent(f"mcts:{simulations}", make_game("TicTacToe")) for _ in range(2)]
+    rng = np.random.default_rng(0)
+
+    def work() -> int:
+        moves = 0
+        for _ in range(games):
+            game.reset(rng)
+            for policy in policies:
+                policy.reset(rng)
+            while (player := game.current_player()) is not None:
+                game.apply(policies[player].act(game.turn(player)))
+                moves += 1
+        return moves
+
+    return work
+
+
+def spiel_search(simulations: int, games: int) -> Work:
+    """Moves of pyspiel's bot against itself, nothing around it."""
+    import pyspiel
+
+    game = pyspiel.load_game("tic_tac_toe")
+    bots = [
+        pyspiel.MCTSBot(
+            game, pyspiel.RandomRolloutEvaluator(ROLLOUTS, seat), UCT, simulations, MEMORY_MB, True, seat, False
+        )
+        for seat in range(2)
+    ]
+
+    def work() -> int:
+        moves = 0
+        for _ in range(games):
+            state = game.new_initial_state()
+            while not state.is_terminal():
+                state.apply_action(bots[state.current_player()].step(state))
+                moves += 1
+        return moves
+
+    return work
+
+
+def search_figures(effort: Effort) -> list[Figure]:
+    """`mcts:N` on Tic-Tac-Toe beside the bot it is made of."""
+    figures = []
+    for simulations, games in ((100, effort.games), (1000, max(effort.games // 5, 1))):
+        subjects = {"ours": our_search(simulations, games), "bot": spiel_search(simulations, games)}
+        found = rates(subjects, effort.repeats)
+        name = f"mcts:{simulations}, TicTacToe"
+        figures.append(Figure(SEARCHES, name, 1e6 / found["ours"], "pyspiel's bot alone", 1e6 / found["bot"]))
+    return figures
+
+
+# -- collect ---------------------------------------------------------------------------------------------------
+
+
+def collected_steps(env_id: str, kwargs: Mapping[str, Any], opponent: str, count: int) -> Work:
+    """Model calls of `count` meta-episodes, groups of 8 and fresh deals each time, through `collect`, by a script."""
+    envs = make_envs(env_id, kwargs, count, opponent)
+    tag = envs[0].style.action_tag
+
+    def answer(prompt: Prompt) -> str:
+        if not prompt.legal_actions:
+            return REMARK
+        chosen = prompt.legal_actions[prompt.seed[2] % len(prompt.legal_actions)]
+        return chosen if tag is None else f"<{tag}>{chosen}</{tag}>"
+
+    generator, rollouts = ScriptedGenerator(answer), itertools.count()
+
+    def work() -> int:
+        specs = rollout_specs(env_id, 0, next(rollouts), max(count // MEMBERS, 1), min(count, MEMBERS))
+        return sum(len(trajectory.steps) for trajectory in collect(envs, generator, specs))
+
+    return work
+
+
+def collect_figures(effort: Effort) -> list[Figure]:
+    """Meta-episodes through `collect` with a scripted model, beside steps of the base id alone."""
+    prose: dict[str, Any] = {"style": "prose"}
+    subjects = (
+        ("TicTacToe, prose, rebuilt", "TicTacToe", prose, "tictactoe/pattern-1"),
+        ("KuhnPoker, prose, rebuilt", "KuhnPoker", prose, "kuhn/soft-station"),
+        ("KuhnPoker, the demo's settings", "KuhnPoker", dict(DemoSettings().play.env_kwargs), "kuhn/soft-station"),
+    )
+    figures = []
+    for name, game, kwargs, opponent in subjects:
+        env = gym.make(f"mage/{game}-v0", opponent=opponent)
+        collected = collected_steps(f"mage/{game}-Meta-v0", kwargs, opponent, effort.meta_episodes)
+        found = rates({"collect": collected, "base": env_steps(env, effort.steps)}, effort.repeats)
+        figures.append(Figure(STEPS, f"collect: {name}", found["collect"], "its base id alone", found["base"]))
+    return figures
+
+
+# -- a training step of the demo -------------------------------------------------------------------------------
+
+
+def demo_run(settings: DemoSettings, folder: Path) -> tuple[dict[str, float], float, list[list[Trajectory]]]:
+    """Trains two or more rollouts of the demo: mean recorded metrics, seconds from one to the next, trajectories."""
+    from transformers import PrinterCallback
+
+    quieten()
+    kept: list[list[Trajectory]] = []
+    times: list[float] = []
+
+    def keep(_: Any, trajectories: Sequence[Trajectory]) -> None:
+        kept.append(list(trajectories))
+        times.append(time.perf_counter())
+
+    trainer = make_trainer(settings, folder, keep)
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    return trainer.state.log_history[-1], (times[-1] - times[0]) / (len(times) - 1), kept
+
+
+def training_figures(metrics: Mapping[str, float], whole: float) -> list[Figure]:
+    """The parts of one rollout with its updates; seconds of wall time, since they are what the trainer records."""
+    seconds = {
+        "environment (collect without the model)": metrics["time/environment"],
+        "generation": metrics["time/generate"],
+        "old log-probabilities": metrics["time/score"],
+        "updates": metrics["time/update"] * metrics["updates_per_rollout"],
+    }
+    seconds["all else (advantages, batches, the trainer's loop)"] = whole - sum(seconds.values())
+    return [Figure(TRAINING, name, value, "rollout and updates", whole) for name, value in seconds.items()]
+
+
+def token_figures(rollouts: Sequence[Sequence[Trajectory]]) -> list[Figure]:
+    """Tokens per update, on the demo's rollouts and on the paper's length spread; the reference is what is useful."""
+    demo = [tokens.rollout_counts(trajectories, 4, 8192) for trajectories in rollouts]
+    spreads = {"demo": demo, "paper's spread": [tokens.paper_counts(tokens.paper_calls())]}
+    figures = []
+    for name, counts in spreads.items():
+        updates = sum(count.updates for count in counts)
+        useful = sum(count.useful for count in counts) / updates
+        for label, total in (
+            ("merged rows, our micro-batches", sum(count.merged for count in counts)),
+            ("one row per call, our micro-batches", sum(count.unmerged for count in counts)),
+            ("one row per call, TRL's padding", sum(count.trl for count in counts)),
+        ):
+            figures.append(Figure(TOKENS, f"{name}: {label}", total / updates, "merged, unpadded", useful))
+    return figures
+
+
+def demo_figures(effort: Effort) -> list[Figure]:
+    """Time and tokens of the demo."""
+    settings = DemoSettings(rollouts=effort.rollouts, groups=effort.groups)
+    with tempfile.TemporaryDirectory() as folder:
+        metrics, whole, rollouts = demo_run(settings, Path(folder))
+    return training_figures(metrics, whole) + token_figures(rollouts)
+
+
+# -- the table -------------------------------------------------------------------------------------------------
+
+
+def number(value: float | None) -> str:
+    """A value with three significant digits or none after the point."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """All figures as text, a block per section."""
+    width = max(len(figure.name) for figure in figures)
+    beside = max(len(figure.beside) for figure in figures)
+    lines = []
+    for section, block in itertools.groupby(figures, key=lambda figure: figure.section):
+        lines += ["", f"{section:<{width}}  {'':>11}  {'beside':<{beside}}  {'':>11}  {'ratio':>7}"]
+        for f in block:
+            ratio = "" if f.ratio is None else f"{f.ratio:.3f}"
+            value, reference = number(f.value), number(f.reference)
+            lines.append(f"{f.name:<{width}}  {value:>11}  {f.beside:<{beside}}  {reference:>11}  {ratio:>7}".rstrip())
+    return "\n".join(lines[1:]) + "\n"
+
+
+def as_json(figures: Sequence[Figure], effort: Effort) -> str:
+    """Everything that was measured, with where and how hard."""
+    machine = {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
+    lines = [asdict(figure) | {"ratio": figure.ratio} for figure in figures]
+    return json.dumps({**machine, "effort": asdict(effort), "figures": lines}, indent=1) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures and prints the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a fifth of the time, for a look")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    chosen = parser.parse_args(arguments)
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    effort = QUICK if chosen.quick else Effort()
+    figures: list[Figure] = []
+    for measure in (base_figures, collect_figures, search_figures, demo_figures):
+        sys.stderr.write(f"measuring: {measure.__name__.removesuffix('_figures')}\n")
+        figures += measure(effort)
+    print(table(figures), end="")
+    if chosen.json is not None:
+        write_atomically(chosen.json, as_json(figures, effort))
+    return 0

@@ -1,0 +1,65 @@
+"""`mage-bench tournament`: every policy against every policy, in both seats; see `benchmarks.tournaments`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from benchmarks.evaluation.evaluate import Progress
+from benchmarks.tournaments import Settings, Store, play_all, report, score
+from mage_envs.terminal.json_options import read_object
+
+HELP = "play every policy against every policy: payoff matrix, exact values, ranking, heat map"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `mage-bench tournament`."""
+    parser.add_argument("game", metavar="GAME", help="a two-player game, as in TicTacToe")
+    parser.add_argument(
+        "--policies", metavar="NAMES", required=True, help="names with commas between (semicolons where a name has one)"
+    )
+    parser.add_argument("--games", type=int, default=200, metavar="N", help="matches per pairing, even (200)")
+    parser.add_argument(
+        "--episodes", type=int, default=1, metavar="K", help="hands per match, for policies that learn in it (1)"
+    )
+    parser.add_argument("--game-kwargs", metavar="JSON", help="""options of the game, as in '{"reveal": "always"}'""")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of all draws (0)")
+    parser.add_argument("--no-exact", action="store_true", help="leave the exact values out, for large trees")
+    cores = os.cpu_count() or 1
+    parser.add_argument("--workers", type=int, default=cores, metavar="N", help=f"processes (here {cores})")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="keep each pairing there, go on from it, and write the reports"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Plays, and writes the tables to stdout; raises RuntimeError after that where a pairing failed."""
+    text = arguments.policies
+    names = tuple(name.strip() for name in text.split(";" if ";" in text else ",") if name.strip())
+    settings = Settings(
+        arguments.game,
+        names,
+        arguments.games,
+        arguments.episodes,
+        arguments.seed,
+        read_object("--game-kwargs", arguments.game_kwargs),
+        not arguments.no_exact,
+    )
+    settings.check()
+    store = None if arguments.out is None else Store(arguments.out, settings)
+    progress = Progress(sys.stderr, settings.game, "pairings")
+    try:
+        outcomes = play_all(settings, workers=arguments.workers, store=store, on_finished=progress)
+    except KeyboardInterrupt:
+        kept = "; the same command goes on from there" if store else ", and lost without --out"
+        sys.stderr.write(f"\nInterrupted: {progress.done} of {progress.total} pairings are played{kept}.\n")
+        raise SystemExit(130) from None
+    results = score(settings, outcomes)
+    sys.stdout.write(report.text(results))
+    sys.stdout.flush()
+    if arguments.out is not None:
+        sys.stderr.write("".join(f"wrote {path}\n" for path in report.save(arguments.out, results)))
+    if results.failures:
+        raise RuntimeError(f"{len(results.failures)} of {len(outcomes)} pairings failed, as told; the others count.")

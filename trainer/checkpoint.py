@@ -1,0 +1,45 @@
+"""The opponent `checkpoint:<folder>`: a model that mage-train or the demo saved."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import gymnasium as gym
+
+from mage_envs.core import TextGame
+from mage_envs.text.styles import as_style
+from opponents import LanguageModelPolicy
+from trainer.saved import PlaySettings, load_generator
+
+if TYPE_CHECKING:
+    from mage_envs.text.generation import Generator
+
+
+def checkpoint(game: TextGame, folder: str, *more: str) -> LanguageModelPolicy:
+    """The opponent `checkpoint:<folder>`: a model that mage-train or the demo saved, asked as it was trained.
+
+    A comma in the folder's name is part of it. Each model is loaded once per process, again after it was saved anew.
+    """
+    path = Path(",".join((folder, *more)))
+    if not path.is_dir():
+        raise FileNotFoundError(f"Opponent 'checkpoint:{path}': there is no such folder; give a saved model's.")
+    generator, settings = _saved_model(path.resolve(), max(file.stat().st_mtime_ns for file in (path, *path.iterdir())))
+    trained_on = gym.spec(settings.env_id).kwargs["game_name"]
+    if trained_on != game.name:
+        raise ValueError(f"Opponent 'checkpoint:{path}' was trained on {trained_on} and does not play {game.name}.")
+    style = as_style(settings.env_kwargs.get("style", "prose"))
+    return LanguageModelPolicy(generator, game, style, settings.env_kwargs.get("num_episodes", 3))
+
+
+@lru_cache(maxsize=16)
+def _saved_model(folder: Path, saved_at: int) -> tuple[Generator, PlaySettings]:
+    """The model as it was when its newest file had the time stamp `saved_at`."""
+    PlaySettings.load(folder)  # its errors come before those of a missing package
+    try:
+        return load_generator(folder)
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f'The model in {folder} needs {error.name}. Install it with: pip install -e ".[train]"'
+        ) from error

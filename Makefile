@@ -1,6 +1,6 @@
-# `make demo` and `make test` need nothing but Python 3.11 or 3.12 and a package index; each sets itself up in .venv.
-PYTHON ?= $(shell for p in python3.12 python3.11 python3; do \
-  $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
+# `make demo` and `make test` need nothing but Python 3.11 to 3.14 and a package index; each sets itself up in .venv.
+PYTHON ?= $(shell for p in python3.12 python3.11 python3.13 python3.14 python3; do \
+  $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null && { echo $$p; break; }; done)
 VENV ?= .venv
 BIN = $(VENV)/bin
 # Parts of the tests to leave out where a system package is missing and may not be installed: terminal, browser, compiler
@@ -23,7 +23,6 @@ demo-seeds: $(VENV)/.runtime
 
 bench: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.speed
-	$(BIN)/python -m benchmarks.speed.vector
 
 peers: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.peers
@@ -37,13 +36,13 @@ test: $(VENV)/.develop
 	@test -z "$(LEAVE_OUT)" || echo "Left out by LEAVE_OUT: $(LEAVE_OUT)"
 
 test-long: $(VENV)/.develop
-	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m slow --timeout 3600 $(PYTEST_ARGS)
 
 lint: $(VENV)/.develop
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 $(VENV)/.python:
-	@test -n "$(PYTHON)" || { echo "mage-envs needs Python 3.11 or 3.12; set PYTHON=/path/to/python3.11"; exit 1; }
+	@test -n "$(PYTHON)" || { echo "mage-envs needs Python 3.11 to 3.14; set PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || tests/system_packages.sh --venv $(PYTHON)
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
@@ -56,7 +55,7 @@ $(VENV)/.runtime: $(VENV)/.python pyproject.toml constraints.txt
 
 # The planner behind ALFWorld is built here; its build calls a bare `python`.
 $(VENV)/.develop: $(VENV)/.runtime
-	$(if $(filter compiler,$(LEAVE_OUT)),,tests/system_packages.sh --compiler)
+	$(if $(filter compiler,$(LEAVE_OUT)),,tests/system_packages.sh --compiler $(BIN)/python)
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt \
 	  -e ".[all,dev,gym-sokoban$(if $(filter compiler,$(LEAVE_OUT)),,$(COMMA)alfworld)]"
 	@touch $@

@@ -4,14 +4,30 @@
     trajectories = evaluate(make_agent("policy:kuhn/nash"), tasks)
     print(table(summarise(trajectories, game_of(tasks[0].env_id))))
 
-Loads neither torch nor matplotlib.
+Each name is loaded when it is asked for. Nothing here loads torch or matplotlib before it is needed.
 """
 
-from benchmarks.evaluation.agents import Agent, GeneratorAgent, PolicyAgent, SavedModelAgent, make_agent
-from benchmarks.evaluation.evaluate import evaluate, game_of, make_envs
-from benchmarks.evaluation.report import adaptation_figure, save, table
-from benchmarks.evaluation.scores import EpisodeScore, Estimate, Row, Summary, estimate, summarise
-from benchmarks.evaluation.suites import PANELS, Panel, fingerprint, named_panel, panel
+from typing import TYPE_CHECKING, Any
+
+from mage_envs import _siblings
+
+if TYPE_CHECKING:
+    from benchmarks.evaluation.agents import Agent, GeneratorAgent, PolicyAgent, SavedModelAgent, make_agent
+    from benchmarks.evaluation.environments import game_of, make_envs
+    from benchmarks.evaluation.evaluate import evaluate
+    from benchmarks.evaluation.report import adaptation_figure, save, table
+    from benchmarks.evaluation.scores import EpisodeScore, Estimate, Row, Summary, estimate, summarise
+    from benchmarks.evaluation.suites import PANELS, Panel, fingerprint, named_panel, panel
+
+_MODULES = {
+    "benchmarks.evaluation.agents": ("Agent", "GeneratorAgent", "PolicyAgent", "SavedModelAgent", "make_agent"),
+    "benchmarks.evaluation.environments": ("game_of", "make_envs"),
+    "benchmarks.evaluation.evaluate": ("evaluate",),
+    "benchmarks.evaluation.report": ("adaptation_figure", "save", "table"),
+    "benchmarks.evaluation.scores": ("EpisodeScore", "Estimate", "Row", "Summary", "estimate", "summarise"),
+    "benchmarks.evaluation.suites": ("PANELS", "Panel", "fingerprint", "named_panel", "panel"),
+}
+"""Module to what it offers here."""
 
 __all__ = [
     "PANELS",
@@ -37,3 +53,14 @@ __all__ = [
     "summarise",
     "table",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return vars(_siblings.load(module))[name]
+    raise AttributeError(f"module 'benchmarks' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,41 +1,37 @@
-"""`mage-bench`, the command line of the benchmarks. A subcommand is a module with HELP, add_arguments and run."""
+"""`mage-bench`, the command line of the benchmarks."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 
-import gymnasium as gym
+from mage_envs.terminal.commands import Command, run_command
 
-COMMANDS: Mapping[str, str] = {
-    "eval": "benchmarks.evaluation.evaluate",
-    "ceilings": "benchmarks.exact.ceilings",
-    "exploit": "benchmarks.exact.exploit",
-    "tournament": "benchmarks.tournaments.command",
-    "list": "benchmarks.evaluation.suites",
+COMMANDS: Mapping[str, Command] = {
+    "eval": Command(
+        "benchmarks.evaluation.evaluate",
+        "evaluate a saved model, a policy or a scripted agent on a table of opponents",
+    ),
+    "ceilings": Command(
+        "benchmarks.exact.ceilings",
+        "print the exact ceilings of a game: best responses, exploitability, Bayes-optimal adaptation",
+    ),
+    "exploit": Command(
+        "benchmarks.exact.exploit",
+        "query a saved model at every information set of a small game and print its exploitability",
+    ),
+    "tournament": Command(
+        "benchmarks.tournaments.command",
+        "play every policy against every policy: payoff matrix, exact values, ranking, heat map",
+    ),
+    "list": Command("benchmarks.evaluation.suites", "name the panels and the kinds of agents"),
 }
-"""Subcommand to its module."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a subcommand; returns 0, 2 after an error (one line on stderr), 130 after Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="mage-bench", description="Evaluates agents, and keeps the numbers honest.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, module in COMMANDS.items():
-        about = import_module(module).HELP
-        import_module(module).add_arguments(commands.add_parser(name, help=about, description=about))
-    given = parser.parse_args(arguments)
-    try:
-        import_module(COMMANDS[given.command]).run(given)
-    except KeyboardInterrupt:
-        sys.stderr.write("\nInterrupted; nothing was written.\n")
-        return 130
-    except (ValueError, LookupError, OSError, ImportError, RuntimeError, gym.error.Error) as error:
-        sys.stderr.write(f"mage-bench: {' '.join(str(error).split())}\n")
-        return 2
-    return 0
+    about = "Evaluates agents, and keeps the numbers honest."
+    return run_command("mage-bench", about, COMMANDS, arguments, "Interrupted; nothing was written.")
 
 
 if __name__ == "__main__":

@@ -1,75 +1,134 @@
 """MAGE Envs: multi-agent text environments and meta-episodes for language agents.
 
-Importing this package registers the ids in Gymnasium and PettingZoo; it loads neither torch nor pyspiel.
+Importing this package registers the ids in Gymnasium and PettingZoo; it loads neither torch nor pyspiel. What users
+need of `opponents` and `wrappers` is named here too, and loaded when it is asked for.
 """
 
-from pathlib import Path
+from typing import Any
 
 from mage_envs import _siblings
-
-_siblings.check(Path(__file__).resolve().parent.parent)
-
-from mage_envs.core import (  # noqa: E402
+from mage_envs.core import (
     ExactPolicy,
+    Game,
+    GameFacts,
     HandResult,
     IllegalAction,
+    NotEnumerable,
     Policy,
     RemembersMetaEpisode,
     SeesResults,
+    State,
+    StatePolicy,
     Task,
-    TextGame,
     Turn,
 )
-from mage_envs.env import OpponentFailure, TextGameEnv  # noqa: E402
-from mage_envs.match import MatchResult, play_match  # noqa: E402
-from mage_envs.registry import UnknownGame, list_games, load_game, load_plugins, make_game, register_game  # noqa: E402
-from mage_envs.spaces import FreeText  # noqa: E402
-from mage_envs.text.generation import Completion, Generator, Message, Prompt  # noqa: E402
-from mage_envs.text.parser import Reply, parse_tag  # noqa: E402
-from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, Prose, ReflectView, TurnRecord  # noqa: E402
+from mage_envs.env import TextGameEnv
+from mage_envs.hand import Hand, OpponentFailure
+from mage_envs.match import MatchResult, play_match
+from mage_envs.registry import UnknownGame, list_games, load_game, load_plugins, make_game, register_game, settings_of
+from mage_envs.settings import GameSettings
+from mage_envs.spaces import FreeText
+from mage_envs.text.generation import Completion, Generator, Message, Prompt
+from mage_envs.text.parser import Reply, parse_tag
+from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, Prose, ReflectView, TurnRecord
 
 __version__ = "0.1.0"
+
+_ABOVE = {
+    "opponents": (
+        "OpponentPool",
+        "UnknownOpponent",
+        "list_forms",
+        "list_opponents",
+        "list_pools",
+        "make_opponent",
+        "opponent_info",
+        "register_opponent",
+        "register_pool",
+    ),
+    "wrappers": ("EpisodicMemory", "MemoryStrategy", "MemoryView", "MetaEpisode", "Protocol"),
+}
+"""Package to what it offers here."""
 
 __all__ = [
     "Completion",
     "ContinueView",
     "EpisodeRecord",
+    "EpisodicMemory",
     "ExactPolicy",
     "FreeText",
+    "Game",
+    "GameFacts",
+    "GameSettings",
     "Generator",
+    "Hand",
     "HandResult",
     "IllegalAction",
     "MatchResult",
+    "MemoryStrategy",
+    "MemoryView",
     "Message",
+    "MetaEpisode",
+    "NotEnumerable",
     "OpponentFailure",
+    "OpponentPool",
     "PlayView",
     "Policy",
     "Prompt",
     "PromptStyle",
     "Prose",
+    "Protocol",
     "ReflectView",
     "RemembersMetaEpisode",
     "Reply",
     "SeesResults",
+    "State",
+    "StatePolicy",
     "Task",
-    "TextGame",
     "TextGameEnv",
     "Turn",
     "TurnRecord",
     "UnknownGame",
+    "UnknownOpponent",
+    "list_forms",
     "list_games",
+    "list_opponents",
+    "list_pools",
     "load_game",
     "make_game",
+    "make_opponent",
+    "opponent_info",
     "parse_tag",
     "play_match",
     "register_game",
+    "register_opponent",
+    "register_pool",
+    "settings_of",
 ]
 
-register_game("TicTacToe", "mage_envs.games.tictactoe:TicTacToe")
-register_game("KuhnPoker", "mage_envs.games.kuhn_poker:KuhnPoker")
-register_game("Sokoban", "mage_envs.games.sokoban:Sokoban")
-register_game("WebShop", "mage_envs.games.webshop:WebShop")
-register_game("ALFWorld", "mage_envs.games.alfworld:ALFWorld")
-for _name in ("LeducPoker", "ConnectFour", "LiarsDice", "Negotiation", "Breakthrough", "OpenSpiel"):
-    register_game(_name, f"mage_envs.games.openspiel:{_name}")
+
+def __getattr__(name: str) -> Any:
+    """What the packages above offer. Raises ImportError where a module of the user's hides one of them."""
+    for package, names in _ABOVE.items():
+        if name in names:
+            return vars(_siblings.load(package))[name]
+    raise AttributeError(f"module 'mage_envs' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+register_game("TicTacToe", "mage_envs.games.tictactoe:TicTacToe", settings="mage_envs.games.tictactoe:SETTINGS")
+register_game("KuhnPoker", "mage_envs.games.kuhn_poker:KuhnPoker", settings="mage_envs.games.kuhn_poker:SETTINGS")
+register_game("Sokoban", "mage_envs.games.sokoban:Sokoban", settings="mage_envs.games.sokoban:SETTINGS")
+register_game("WebShop", "mage_envs.games.webshop:WebShop", settings="mage_envs.games.webshop:SETTINGS")
+register_game("ALFWorld", "mage_envs.games.alfworld:ALFWorld", settings="mage_envs.games.alfworld:SETTINGS")
+_TITLES = "mage_envs.games.openspiel.titles"
+register_game("LeducPoker", f"{_TITLES}:LeducPoker", settings=f"{_TITLES}:LEDUC")
+register_game("ConnectFour", f"{_TITLES}:ConnectFour")
+register_game("LiarsDice", f"{_TITLES}:LiarsDice")
+register_game("Negotiation", f"{_TITLES}:Negotiation", settings=f"{_TITLES}:NEGOTIATION")
+register_game("Breakthrough", f"{_TITLES}:Breakthrough")
+register_game("OpenSpiel", "mage_envs.games.openspiel:OpenSpiel")
 load_plugins()

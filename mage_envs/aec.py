@@ -1,7 +1,14 @@
-"""The PettingZoo form of a game: every seat open, as an AEC environment."""
+"""The PettingZoo form of a game: every seat open, as an AEC environment.
+
+    from mage_envs.aec import kuhn_poker_v0
+
+gives a game as PettingZoo's own modules are given, with `env` and `raw_env`; so for every registered game.
+"""
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -9,9 +16,11 @@ import numpy as np
 from pettingzoo import AECEnv
 from pettingzoo.utils import wrappers
 
-from mage_envs.core import IllegalAction
+from mage_envs.core import IllegalAction, State
 from mage_envs.drawing.screen import FPS, Screen
-from mage_envs.registry import make_game
+from mage_envs.hand import Hand
+from mage_envs.randomness import SEED_BITS, Streams
+from mage_envs.registry import list_games, make_game
 from mage_envs.spaces import FreeText
 
 ObservationDict = dict[str, Any]
@@ -31,11 +40,13 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
     def __init__(self, game_name: str, render_mode: str | None = None, **game_options: Any) -> None:
         super().__init__()
         self.game = make_game(game_name, **game_options)
-        self._screen = Screen(self.game, render_mode)
+        self.hand = Hand(self.game)
+        """The hand that is being played, all of its seats open."""
+        self._screen = Screen(self.game.facts, render_mode)
         self.metadata = {**self.metadata, **self._screen.metadata, "name": f"{game_name}_v0"}
         self.render_mode = render_mode
-        self.possible_agents = [f"player_{seat}" for seat in range(self.game.num_players)]
-        self.action_names = self.game.actions()
+        self.possible_agents = [f"player_{seat}" for seat in range(self.game.facts.players)]
+        self.action_names = self.game.facts.actions
         self._index = {name: index for index, name in enumerate(self.action_names or ())}
         self.action_spaces: dict[str, gym.Space[Any]] = {}
         self.observation_spaces: dict[str, gym.Space[Any]] = {}
@@ -64,22 +75,27 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
         self.terminations = dict.fromkeys(self.agents, False)
         self.truncations = dict.fromkeys(self.agents, False)
         self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
-        self.game.reset(self._rng)
+        streams = Streams(int(self._rng.integers(2**SEED_BITS)))
+        self.hand.deal((None,) * len(self.agents), streams, streams)
         self._select()
-        self._screen.show(self._seat())
+        self._screen.show(self._state, self._seat())
+
+    @property
+    def _state(self) -> State:
+        return self.hand.state
 
     def _select(self) -> None:
-        player = self.game.current_player()
+        player = self._state.player
         if player is not None:
             self.agent_selection = self.agents[player]
         self.infos = {agent: {"legal_actions": self._legal(seat)} for seat, agent in enumerate(self.agents)}
 
     def _legal(self, seat: int) -> tuple[str, ...]:
-        return self.game.legal_actions() if self.game.current_player() == seat else ()
+        return self._state.legal_actions if self._state.player == seat else ()
 
     def observe(self, agent: str) -> ObservationDict:
         seat = self.possible_agents.index(agent)
-        observation: ObservationDict = {"text": self.game.observe(seat)}
+        observation: ObservationDict = {"text": self._state.observation(seat)}
         if self.action_names is not None:
             mask = np.zeros(len(self.action_names), np.int8)
             mask[[self._index[name] for name in self._legal(seat)]] = 1
@@ -94,17 +110,17 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
         self._cumulative_rewards[agent] = 0.0
         self._clear_rewards()
         try:
-            self.game.apply(action if self.action_names is None else self.action_names[int(action)])
+            self.hand.play(action if self.action_names is None else self.action_names[int(action)])
         except (IllegalAction, IndexError):
-            self.rewards[agent] = self.game.min_return
+            self.rewards[agent] = self.game.facts.min_return
             self.terminations = dict.fromkeys(self.agents, True)
         else:
-            if self.game.current_player() is None:
-                self.rewards = dict(zip(self.agents, self.game.returns(), strict=True))
+            if self.hand.over:
+                self.rewards = dict(zip(self.agents, self._state.returns, strict=True))
                 self.terminations = dict.fromkeys(self.agents, True)
         self._select()
         self._accumulate_rewards()
-        self._screen.show(self._seat())
+        self._screen.show(self._state, self._seat())
 
     def _seat(self) -> int:
         """The mover's; after the end, that of the last agent to step."""
@@ -116,10 +132,10 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
             gym.logger.warn("render() was called without a render mode; make the environment with render_mode='ansi'.")
             return None
         if self.render_mode == "ansi":
-            return self.game.observe(self._seat())
+            return self._state.observation(self._seat())
         if self.render_mode == "rgb_array":
-            return self._screen.image(self._seat())
-        self._screen.show(self._seat())
+            return self._screen.image(self._state, self._seat())
+        self._screen.show(self._state, self._seat())
         return None
 
     def close(self) -> None:
@@ -130,3 +146,24 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
 def env(game_name: str, render_mode: str | None = None, **game_options: Any) -> AECEnv[Any, Any, Any]:
     """The environment as PettingZoo's own are given: with its order-enforcing wrapper."""
     return wrappers.OrderEnforcingWrapper(TextGameAEC(game_name, render_mode, **game_options))
+
+
+class GameModule:
+    """One game as PettingZoo's modules are: `env()` with its usual wrapper, `raw_env()` without."""
+
+    def __init__(self, game_name: str) -> None:
+        self.env = partial(env, game_name)
+        self.raw_env = partial(TextGameAEC, game_name)
+
+
+def __getattr__(name: str) -> GameModule:
+    """`kuhn_poker_v0` for the registered game `KuhnPoker`."""
+    found = {f"{_snake(game)}_v0": game for game in list_games()}
+    if name not in found:
+        raise AttributeError(f"mage_envs.aec has no {name!r}; its games are {', '.join(found)}.")
+    return GameModule(found[name])
+
+
+def _snake(name: str) -> str:
+    """`KuhnPoker` to `kuhn_poker`, `ALFWorld` to `alfworld`, `TicTacToe` to `tic_tac_toe`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()

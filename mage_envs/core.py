@@ -1,15 +1,15 @@
-"""The nouns of the suite: a game, a turn, a policy, a task.
+"""The nouns of the suite: a game, its states, a turn, a policy, a task.
 
-Everything above this file speaks only these types. A game holds rules and text, nothing of Gymnasium or
-torch; a policy sees a `Turn`, never the game, so it cannot peek.
+Everything above this file speaks only these types. A `Game` is a value that holds rules; a `State` is one point of a
+hand, a value too; a policy sees a `Turn`, never the state, so it cannot peek.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -17,11 +17,141 @@ from mage_envs.drawing.picture import Picture
 
 
 class IllegalAction(ValueError):
-    """An action text that the rules do not allow now; the game's state is unchanged."""
+    """An action text that the rules do not allow now; nothing has changed."""
 
     def __init__(self, action: str, legal_actions: Sequence[str]) -> None:
         shown = action if len(action) <= 40 else action[:37] + "..."
         super().__init__(f"{shown!r} is not legal; choose one of: {', '.join(legal_actions)}.")
+        self.action, self.legal_actions = action, legal_actions
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.action, self.legal_actions)
+
+
+class NotEnumerable(TypeError):
+    """A game whose whole tree is not at hand; the message says why."""
+
+
+# -- games -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class GameFacts:
+    """What is true of all hands of a game."""
+
+    name: str
+    """Name in ids: `KuhnPoker` gives `mage/KuhnPoker-v0`."""
+    rules: str
+    """Prose for the prompt: rules, goal, and the form of an action."""
+    players: int = 2
+    unit: str = "points"
+    """Unit of the returns, for tables."""
+    min_return: float = -1.0
+    """The worst return of a hand, in the game's unit."""
+    max_return: float = 1.0
+    perfect_information: bool = False
+    max_turns: int = 20
+    """Answers that one player has in a hand, where nothing else is said."""
+    actions: tuple[str, ...] | None = None
+    """All action texts in a fixed order; None where there is no fixed set (free text)."""
+    shows_legal_actions: bool = True
+    """Whether prompts list the legal actions; `info["legal_actions"]` has them in any case."""
+    pays_on_the_way: bool = False
+    """Whether `State.returns` counts while a hand goes on, so that a hand that is stopped keeps it."""
+    has_pictures: bool = False
+    """Whether states have a `picture`, and environments the render modes `rgb_array` and `human`."""
+
+
+class State(ABC):
+    """One point of a hand: who is to move, what each player sees, what a move leads to.
+
+    A value: `after` gives another state and leaves this one as it is. Engines that keep their state (ALFWorld, WebShop,
+    OpenSpiel's chance) may return themselves changed; then only the result is valid.
+    """
+
+    if TYPE_CHECKING:  # a subclass may make these fields, attributes or properties
+
+        @property
+        def player(self) -> int | None:
+            """Who is to move; None when the hand is over."""
+            ...
+
+        @property
+        def legal_actions(self) -> tuple[str, ...]:
+            """The mover's legal action texts in a fixed order; empty when the hand is over.
+
+            Games of free text (WebShop) give examples or nothing; then `after` decides.
+            """
+            ...
+
+        @property
+        def returns(self) -> tuple[float, ...]:
+            """Each player's return in the game's unit; zeros before the end, unless the game pays on the way."""
+            ...
+
+    happened: tuple[str, ...] = ()
+    """What chance brought after the last move, in games of perfect information."""
+    task: str | None = None
+    """Id of the task that is played (a goal, a game file), in games that have such ids."""
+    category: str | None = None
+    """Class of what is played, for tables and logs ("2 boxes"); None where there is one kind only."""
+
+    @abstractmethod
+    def observation(self, seat: int) -> str:
+        """What that player sees; after the end also the result."""
+
+    def information_state(self, seat: int) -> str:
+        """Key of what that player knows, equal exactly when it knows the same; the observation, unless shorter."""
+        return self.observation(seat)
+
+    @abstractmethod
+    def after(self, action: str) -> State:
+        """The state after the mover's `action` (and chance); raises `IllegalAction`, and then nothing has changed."""
+
+    def canonical(self, action: str) -> str:
+        """`action` as `legal_actions` spells it, where it is another spelling of a legal one."""
+        return action
+
+    def move(self, action: str) -> tuple[str, State]:
+        """`canonical` and `after` at once, for games that find both in one look."""
+        after = self.after(action)
+        return self.canonical(action), after
+
+    def won(self, seat: int) -> bool | None:
+        """Whether the finished hand is a success for that player; None where the sign of the return says it."""
+        return None
+
+    def metrics(self) -> Mapping[str, float]:
+        """What nobody at the table may know, by name, for logs and evaluation: `info["metrics"]`."""
+        return {}
+
+    def picture(self, seat: int) -> Picture:
+        """What that player may see now, as a picture, in games that have pictures."""
+        raise TypeError(f"{type(self).__name__} has no picture; it is shown as text alone.")
+
+
+class Game(ABC):
+    """The rules of a turn-based game in text, for 1 to N players; an instance is never changed by play."""
+
+    facts: GameFacts
+
+    @abstractmethod
+    def initial_state(self, rng: np.random.Generator) -> State:
+        """The first state of a hand; all chance comes from `rng`."""
+
+    def initial_states(self) -> Sequence[tuple[float, State]]:
+        """Every first state with its probability, no chance left below them; the same objects at each call.
+
+        Raises `NotEnumerable` for a game that has no such tree at hand.
+        """
+        raise NotEnumerable(f"{self.facts.name} has no tree at hand: it defines no initial_states().")
+
+    def task_state(self, task: str, rng: np.random.Generator) -> State:
+        """The first state of that task; raises `ValueError` for an unknown id."""
+        raise ValueError(f"{self.facts.name} has no tasks to choose from; leave task={task!r} out.")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
 
 
 class Turn(NamedTuple):
@@ -35,11 +165,15 @@ class Turn(NamedTuple):
     episode: int = 0
     """Index of the episode in the meta-episode (0 outside of one)."""
     history: tuple[str, ...] = ()
-    """All actions so far, by all players, in games of perfect information; else empty."""
+    """All actions so far, by all players and by chance, in games of perfect information; else empty."""
     task: str | None = None
     """Id of the task that is played, in games that tell it (as `info["task"]` does); no prompt shows it."""
 
 
+# -- policies --------------------------------------------------------------------------------------------------
+
+
+@runtime_checkable
 class Policy(Protocol):
     """What plays a seat. Any class with these two methods is one; there is no base class."""
 
@@ -68,12 +202,8 @@ class SeesResults(Protocol):
 
 
 @runtime_checkable
-class ExactPolicy(Protocol):
+class ExactPolicy(Policy, Protocol):
     """A policy whose action probabilities are known exactly, so that ceilings against it can be computed."""
-
-    def reset(self, rng: np.random.Generator) -> None: ...
-
-    def act(self, turn: Turn) -> str: ...
 
     def distribution(self, turn: Turn) -> Mapping[str, float]:
         """Probability of every legal action (missing ones are 0); sums to 1, depends on `turn` alone."""
@@ -81,17 +211,24 @@ class ExactPolicy(Protocol):
 
 
 @runtime_checkable
-class StatePolicy(Protocol):
-    """A policy that is a function of the information state, so that its replies can be tabulated.
+class StatePolicy(ExactPolicy, Protocol):
+    """An exact policy that says whether its distribution follows from `turn.information_state` alone.
 
-    If `deterministic`, it never draws; else it draws exactly one `rng.random()` per decision.
+    Where it does, its replies may be tabulated: they are then drawn from `distribution`, one uniform number a decision
+    (none where one action is certain), and `act` need not be called.
     """
 
-    deterministic: bool
+    follows_information_state: bool
 
-    def cuts(self, turn: Turn) -> tuple[tuple[tuple[float, str], ...], str]:
-        """((threshold, action), ...) in rising order, and the action for draws above the last threshold."""
-        ...
+
+def is_state_policy(policy: object) -> bool:
+    """Whether a policy declares that its distribution follows from the information state."""
+    return isinstance(policy, StatePolicy) and policy.follows_information_state
+
+
+# -- results and tasks -----------------------------------------------------------------------------------------
+
+BY_THE_RULES, BY_TIMEOUT, BY_FORFEIT = "rules", "timeout", "forfeit"
 
 
 class HandResult(NamedTuple):
@@ -99,158 +236,37 @@ class HandResult(NamedTuple):
 
     value: float
     """The learner's return in the game's own unit (chips; 1/0/-1)."""
-    timeout: bool = False
     seat: int = 0
+    ended_by: str = BY_THE_RULES
+    """`rules`; `timeout`: its turns ran out; `forfeit`: an illegal answer lost it."""
     success: bool | None = None
-    """Whether the game itself calls the hand won (`TextGame.won`); None where the value says it, by its sign."""
+    """Whether the game itself calls the hand won (`State.won`); None where the value says it, by its sign."""
+    observation: str = ""
+    """What the learner saw last."""
+    information_state: str = ""
+    """What it knew at the end, as a key; empty where the hand was not played to its end."""
+
+    def told(self) -> dict[str, Any]:
+        """As `info["hand_results"]` has it."""
+        return {
+            "value": self.value,
+            "seat": self.seat,
+            "ended_by": self.ended_by,
+            "success": self.success,
+            "observation": self.observation,
+            "information_state": self.information_state,
+        }
 
 
-EpisodeReward = Callable[[Sequence[HandResult], int], float]
-"""Maps the hands finished so far and the number of hands planned to the task reward R so far.
-
-It must be 0 for no hands. The reward of one hand is the difference it makes.
-"""
-
-
-def outcome_reward(hands: Sequence[HandResult], planned: int) -> float:
-    """+10 for a positive episode total, -10 for a negative one, 0 for neither (method.md, Appendix A)."""
-    total = sum(hand.value for hand in hands)
-    return 10.0 if total > 0 else -10.0 if total < 0 else 0.0
-
-
-def success_reward(hands: Sequence[HandResult], planned: int) -> float:
-    """+10 when every hand so far is a success by the game's own word (`TextGame.won`), else -10."""
-    if not hands:
-        return 0.0
-    return 10.0 if all(hand.success for hand in hands) else -10.0
-
-
-def success_or_nothing(hands: Sequence[HandResult], planned: int) -> float:
-    """10 when every hand so far is a success, else 0, as the released code pays for tasks."""
-    return max(success_reward(hands, planned), 0.0)
-
-
-class TextGame(ABC):
-    """The rules of one turn-based game in text, for 1 to N players; one instance plays one hand at a time.
-
-    Subclasses set the class attributes and write the abstract methods. `reset` may be called at any time.
-    """
-
-    name: ClassVar[str]
-    """Name in ids: `KuhnPoker` gives `mage/KuhnPoker-v0`."""
-    num_players: ClassVar[int] = 2
-    rules: ClassVar[str]
-    """Prose for the prompt: rules, goal, and the form of an action."""
-    perfect_information: ClassVar[bool] = False
-    min_return: ClassVar[float] = -1.0
-    """The worst return of a hand, in the game's unit; what a timed-out hand counts where a protocol says so."""
-    max_return: ClassVar[float] = 1.0
-    max_turns: ClassVar[int] = 20
-    """Default limit of the learner's answers per hand."""
-    turn_limits: ClassVar[Mapping[str, int]] = {}
-    """Named limits for meta-episodes where they are not `max_turns`: `task` (protocol adaptive), `released` (paper)."""
-    length_penalty: ClassVar[float] = 0.0
-    """c_len of the length penalty."""
-    invalid_penalty: ClassVar[float] = 0.5
-    default_opponent: ClassVar[Any] = "uniform"
-    """Name, or mapping of names to weights (a pool), seated where the user names none."""
-    history_window: ClassVar[int] = 7
-    """Turns of the current episode shown in a play prompt."""
-    full_turns: ClassVar[int] = 2
-    """The newest turns of that window shown with their observation; older ones as action only."""
-    reflect_window: ClassVar[int] = 7
-    """Turns of an earlier episode shown in a reflect prompt or in the memory."""
-    unit: ClassVar[str] = "points"
-    """Unit of the returns, for tables."""
-    rewards: ClassVar[Mapping[str, EpisodeReward]] = {"task": outcome_reward, "released": outcome_reward}
-    """Named task rewards: `task` (protocol adaptive), `released` (protocol paper), others by name."""
-
-    @abstractmethod
-    def reset(self, rng: np.random.Generator) -> None:
-        """Starts a fresh hand; all chance comes from `rng`."""
-
-    @abstractmethod
-    def current_player(self) -> int | None:
-        """The player to move, None when the hand is over."""
-
-    @abstractmethod
-    def legal_actions(self) -> tuple[str, ...]:
-        """The current player's legal action texts, in a fixed order; empty when the hand is over.
-
-        Games of free text (WebShop) return examples or nothing; then `apply` decides.
-        """
-
-    @abstractmethod
-    def observe(self, player: int) -> str:
-        """What `player` sees now; after the end also the result."""
-
-    @abstractmethod
-    def apply(self, action: str) -> None:
-        """Plays `action` for the current player, else raises `IllegalAction` with the state unchanged."""
-
-    @abstractmethod
-    def returns(self) -> tuple[float, ...]:
-        """Each player's return in the game's unit; zeros before the end."""
-
-    def information_state(self, player: int) -> str:
-        """Key of what `player` knows; the observation, unless a game has a shorter one."""
-        return self.observe(player)
-
-    def history(self) -> tuple[str, ...]:
-        """All actions so far in games of perfect information, else empty."""
-        return ()
-
-    def canonical(self, action: str) -> str:
-        """`action` as `legal_actions` spells it, where it is another spelling of a legal one."""
-        return action
-
-    def actions(self) -> tuple[str, ...] | None:
-        """The fixed set of all actions in a fixed order, None where the game has none (free text)."""
-        return None
-
-    def turn(self, player: int, episode: int = 0) -> Turn:
-        """What `player` may know when asked to move."""
-        return Turn(
-            player,
-            self.observe(player),
-            self.legal_actions(),
-            self.information_state(player),
-            episode,
-            self.history(),
-        )
-
-    def won(self, player: int) -> bool | None:
-        """Whether the finished hand is a success for `player`; None where the sign of the return says it."""
-        return None
-
-    def return_if_stopped(self, player: int) -> float | None:
-        """The return of a hand that is stopped now for want of turns; None: whatever the protocol counts for one."""
-        return None
-
-    def metrics(self) -> Mapping[str, float]:
-        """What nobody at the table may know, by name, for logs and evaluation: `info["metrics"]`."""
-        return {}
-
-    def picture(self, player: int) -> Picture:
-        """What `player` may see now, as a picture; a game that defines this has `rgb_array` and `human` rendering."""
-        raise TypeError(f"{self.name} has no picture; it is shown as text alone.")
-
-    def task_id(self) -> str | None:
-        """Id of the task that is played (a goal, a game file); None where the game has no such ids."""
-        return None
-
-    def choose(self, task_id: str | None) -> None:
-        """The following resets play this task; None: tasks are drawn again. Raises ValueError for an unknown id."""
-        if task_id is not None:
-            raise ValueError(f"{self.name} has no tasks to choose from; leave task={task_id!r} out.")
-
-    def category(self) -> str | None:
-        """Class of the running task, for tables and logs ("2 boxes"); None where there is one kind only."""
-        return None
-
-    def is_success(self, hands: Sequence[HandResult]) -> bool:
-        """Whether an episode of these hands succeeded; a timeout never does."""
-        return sum([hand.value for hand in hands]) > 0 and not any(hand.timeout for hand in hands)
+def is_success(hands: Sequence[HandResult]) -> bool:
+    """Whether an episode of these hands succeeded; one with a timeout never does."""
+    if len(hands) == 1 and hands[0].success is None:
+        return hands[0].value > 0 and hands[0].ended_by != BY_TIMEOUT
+    if not hands or BY_TIMEOUT in [hand.ended_by for hand in hands]:
+        return False
+    if hands[0].success is not None:
+        return all(hand.success for hand in hands)
+    return sum([hand.value for hand in hands]) > 0
 
 
 @dataclass(frozen=True)
@@ -263,5 +279,6 @@ class Task:
     seat: int | None = None
     """Seat of the first hand (seat0); None: from the seed."""
     seed: int = 0
+    """Below 2**53, so that every JSON reader keeps it."""
     task_id: str | None = None
     """The game's own id of what is played (a goal, a game file); None: drawn by the seed."""

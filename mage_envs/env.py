@@ -2,50 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
 
 import gymnasium as gym
-import numpy as np
 
-from mage_envs.core import HandResult, IllegalAction, Policy, RemembersMetaEpisode, SeesResults, TextGame, Turn
+from mage_envs.checks import check_choice, check_positive
+from mage_envs.core import BY_TIMEOUT, Game, GameFacts, HandResult, is_success
 from mage_envs.drawing.screen import FPS, Screen
-from mage_envs.games.table import TableGame
-from mage_envs.randomness import FURTHER_OPPONENTS, GAME, OPPONENT, SharedStream, Streams, Uniforms
-from mage_envs.replies import Replies
+from mage_envs.hand import Hand, OpponentFailure
+from mage_envs.randomness import POOL, SEED_BITS, Streams
+from mage_envs.seats import Seat
+from mage_envs.settings import GameSettings
 from mage_envs.spaces import FreeText
-from mage_envs.text.parser import INVALID
+from mage_envs.text.parser import OVERFLOW, Reply
 
-SEATS = ("first", "second", "alternate", "fixed")
+__all__ = ["OpponentFailure", "OpponentSource", "Seated", "TextGameEnv"]
+
+SEATINGS = ("first", "second", "alternate", "fixed")
 """Seat of hand j: always first, always second, (seat0 + j) mod players, or seat0 throughout."""
 ON_INVALID = ("retry", "forfeit")
 """An illegal action leaves the state and spends a turn, or loses the hand at the game's worst return."""
+_NOTHING: dict[str, Any] = {}
 
 
-class OpponentFailure(RuntimeError):
-    """An opponent raised, or answered with an illegal action."""
-
-
-class Seated(NamedTuple):
+class Seated:
     """The opponents of one episode or meta-episode: one policy per other seat, in playing order after the learner."""
 
-    name: str
-    policies: tuple[Policy, ...]
-    draws: bool = True
-    """False where every policy is deterministic, so that nobody needs a random stream."""
-    watching: tuple[tuple[int, SeesResults], ...] = ()
-    """Those of `policies` that are told how hands end, with their places."""
-    remembering: tuple[RemembersMetaEpisode, ...] = ()
-    """Those of `policies` that keep something between the hands of a meta-episode."""
-    replies: Replies | None = None
-    """The replies of a single opponent that is a function of the information state."""
+    def __init__(self, name: str, others: Sequence[Seat]) -> None:
+        self.name = name
+        self.others = tuple(others)
+        players = len(self.others) + 1
+        self.around = [
+            tuple(None if seat == learner else self.others[(seat - learner - 1) % players] for seat in range(players))
+            for learner in range(players)
+        ]
+        """By the learner's seat: who sits where, that one open."""
+
+    def begin_meta_episode(self) -> None:
+        """Tells policies that remember to forget."""
+        for seat in self.others:
+            seat.begin_meta_episode()
 
 
 class OpponentSource(Protocol):
     """Where an environment gets its opponents from."""
 
-    def draw(self, rng: Uniforms | np.random.Generator) -> Seated:
-        """Draws from the pool by `rng.random()`; a single opponent draws nothing."""
+    def draw(self, streams: Streams) -> Seated:
+        """Draws from the pool by the streams' role POOL; a single opponent draws nothing."""
         ...
 
     def named(self, name: str) -> Seated:
@@ -53,344 +57,250 @@ class OpponentSource(Protocol):
         ...
 
 
-def no_draw() -> float:
-    """The `random` of a policy that declares never to draw."""
-    raise OpponentFailure("An opponent that declares itself deterministic drew a random number.")
-
-
-_IDLE = np.random.Generator(np.random.PCG64(0))
-"""Handed to policies that declare never to use it."""
-
-
 class TextGameEnv(gym.Env[str, str]):
     """One episode (of `hands_per_episode` hands) of `game` against opponents drawn from `opponents`.
 
-    Action: the plain action text. Observation: the raw text for the learner's seat; when a hand ended within
-    the step, its result comes first. Reward: the game's own return of each hand that ended in the step (chips;
-    1/0/-1), else 0. An illegal action pays 0 and spends a turn. Running out of `max_turns` answers in a hand
-    terminates the episode as a timeout; the running and the unplayed hands then count `timeout_value`.
-    `info`: seat, legal_actions, invalid_reason; at the end also success, timeout and opponent; in games that have
-    them, `metrics`, `task` (its id) and `category`.
+    Action: the plain action text. Observation: the raw text for the learner's seat; results of hands that ended within
+    the step come first. Reward: the game's own return of each hand that ended in the step (chips; 1/0/-1), else 0.
+    An illegal action pays 0 and spends a turn. Running out of `max_turns` answers in a hand terminates the episode as a
+    timeout; the running and the unplayed hands then count `timeout_value`. `info`: see docs/environments.md.
+
+    An episode is a function of (seed, options, answers). `reset(seed=s, options={"episode": k})` starts episode k of
+    the meta-episode of seed s: the same opponent, the next seats, deals of its own.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": FPS}  # noqa: RUF012  (Gymnasium's annotation)
     """The class's; an instance has its game's modes."""
-    option_keys: ClassVar[tuple[str, ...]] = ("opponent", "seat", "task")
-    """What `reset(options=...)` may hold."""
-
-    # What every turn touches lies together in the object (see MetaEpisode).
-    __slots__ = (
-        "_alternates", "_deal_episode", "_episode", "_first_seat", "_one_root", "_replies", "_streams", "_table_game",
-        "_turns", "_uniform", "carried", "forfeits", "game", "hand_result", "hands", "hands_per_episode", "max_turns",
-        "on_result", "over", "seat", "seated", "timed_out",
-    )  # fmt: skip
+    reset_options: ClassVar[tuple[str, ...]] = ("opponent", "seat", "task", "episode", "deal")
+    """What `reset(options=...)` may hold: a registered name; the seat of the first hand of episode 0; a task's id; the
+    episode's index; the index of the episode whose deals are dealt (its own by default)."""
 
     def __init__(
         self,
-        game: TextGame,
+        game: Game,
         opponents: OpponentSource,
         *,
+        settings: GameSettings | None = None,
         seat: str = "alternate",
         hands_per_episode: int = 1,
         max_turns: int | None = None,
         on_invalid: str = "retry",
         timeout_value: float = 0.0,
+        reveal_opponent: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        check_choice("seat", seat, SEATS)
+        """`reveal_opponent`: `info` names the opponent from the start, not at the end alone."""
+        check_choice("seat", seat, SEATINGS)
         check_choice("on_invalid", on_invalid, ON_INVALID)
         check_positive("hands_per_episode", hands_per_episode)
         self.game = game
+        self.settings = settings or GameSettings()
         self.opponents = opponents
-        self.seat_mode = seat
         self.hands_per_episode = hands_per_episode
-        self.max_turns = game.max_turns if max_turns is None else max_turns
+        self.max_turns = game.facts.max_turns if max_turns is None else max_turns
         check_positive("max_turns", self.max_turns)
-        self.forfeits = on_invalid == "forfeit"
-        self.timeout_value = timeout_value
-        self.render_mode = render_mode
-        self._screen = Screen(game, render_mode)
-        self.metadata = self._screen.metadata
-        self.observation_space = FreeText()
-        self.action_space = FreeText()
-        self.over: bool = True
+        self.hand = Hand(game, max_turns=self.max_turns, forfeits=on_invalid == "forfeit", timeout_value=timeout_value)
+        """The hand that is being played."""
         self.hands: list[HandResult] = []
         """Results of the hands of the running episode."""
         self.seated = Seated("", ())
         self.seat = 0
         """The learner's seat in the running hand."""
-        self.timed_out = False
-        self.hand_result = ""
-        """The learner's last view of the hand that ended last."""
-        self.carried = ""
-        """The results of the hands that ended with the last answer, where the episode goes on."""
-        self._turns = 0
-        self._streams: Streams | None = None
-        self._table_game = game if isinstance(game, TableGame) and game.is_plain() else None
-        roots = self._table_game.all_roots() if self._table_game is not None else ()
-        self._one_root = roots[0] if len(roots) == 1 else None
-        self._can_tabulate = bool(roots) and not game.perfect_information
-        rules = type(game)
-        self._tells_metrics = rules.metrics is not TextGame.metrics
-        self._tells_task = rules.task_id is not TextGame.task_id
-        self._tells_category = rules.category is not TextGame.category
-        self.on_result: Callable[[Turn], None] | None = None
-        """Called with the learner's view of each hand that was played to its end, where a policy learns from it."""
-        self._chosen: str | None = None
-        """The task that the last reset asked for."""
-        self._replies: Replies | None = None
-        self._uniform: Callable[[], float] = no_draw
+        self.over = True
+        self.observation_space = FreeText()
+        self.action_space = FreeText()
+        self.render_mode = render_mode
+        self._screen = Screen(game.facts, render_mode)
+        self.metadata = self._screen.metadata
+        self._seating = seat
+        self._alternates = seat == "alternate" and game.facts.players > 1
+        self._reveals = reveal_opponent
+        self._lists_history = game.facts.perfect_information
+        self._streams = Streams(0)
+        self._seeded = False
+        self._first_seat = self._episode = self._deal_episode = 0
+        self._task: str | None = None
+        self._ended: list[HandResult] = []
+        """Hands that ended and were not told yet."""
 
-    # -- the episode, driven by `reset`/`step` here and by MetaEpisode --------------------------------------
-
-    def draw_seat(self, rng: Uniforms | np.random.Generator) -> int:
-        """The seat of the first hand."""
-        if self.seat_mode == "first" or self.game.num_players == 1:
-            return 0
-        if self.seat_mode == "second":
-            return 1
-        return int(rng.random() * self.game.num_players)
-
-    def begin(self, seated: Seated, seat0: int, streams: Streams, episode: int = 0, deal_episode: int = 0) -> None:
-        """Starts episode `episode` of a meta-episode that began in seat `seat0`.
-
-        `deal_episode` keys the game's chance: equal numbers deal equal hands.
-        """
-        self.seated = seated
-        self._streams = streams
-        self._episode = episode
-        self._deal_episode = deal_episode
-        self._alternates = self.seat_mode == "alternate" and self.game.num_players > 1
-        self._first_seat = seat0 + episode * self.hands_per_episode if self._alternates else seat0
-        self.hands = []
-        self.over = False
-        self.timed_out = False
-        self.hand_result = ""
-        self.carried = ""
-        self._replies = seated.replies if self._can_tabulate else None
-        self._uniform = no_draw
-        self._start_hand(0)
-
-    def roles(self) -> tuple[int, ...]:
-        """Roles of the streams of which a hand takes the first values alone, so that they are worth preparing."""
-        if self._table_game is None:
-            return ()
-        return (OPPONENT,) if self._one_root is not None else (GAME, OPPONENT)
-
-    def seat_of(self, hand: int) -> int:
-        """The learner's seat in a hand of this episode: hand j of the meta-episode has seat (seat0 + j) mod players."""
-        return (self._first_seat + hand) % self.game.num_players if self._alternates else self._first_seat
-
-    def _start_hand(self, hand: int) -> None:
-        streams, table_game = self._streams, self._table_game
-        assert streams is not None
-        self.seat = seat = self.seat_of(hand)
-        self._turns = 0
-        if table_game is not None:
-            root = self._one_root or table_game.root_at(streams.first(GAME, self._deal_episode, hand))
-            if self._replies is not None:
-                if self.seated.draws:
-                    self._uniform = streams.uniforms(OPPONENT, self._episode, hand)
-                table_game.node = root
-                if root.player != seat:
-                    self._advance()
-                return
-            table_game.start(root)
-        else:
-            self.game.reset(streams.stream(GAME, self._deal_episode, hand))
-        for index, policy in enumerate(self.seated.policies):
-            role = OPPONENT if index == 0 else FURTHER_OPPONENTS + index
-            policy.reset(streams.stream(role, self._episode, hand) if self.seated.draws else _IDLE)
-        if self.game.current_player() != seat:
-            self._advance()
-
-    def _advance(self) -> None:
-        """Lets the opponents play until it is the learner's turn or the hand is over."""
-        seat, table_game = self.seat, self._table_game
-        if self._replies is not None and table_game is not None:
-            node = table_game.node
-            if node.player is not None:
-                node = table_game.node = self._replies.respond(node, seat, self._uniform)
-            if node.player is None:
-                self._end_hand(node.returns[seat], node.observations[seat])
-            return
-        game = self.game
-        player = game.current_player()
-        while player != seat:
-            if player is None:
-                self._end_hand(game.returns()[seat], game.observe(seat))
-                return
-            seated = self.seated
-            policy = seated.policies[(player - seat - 1) % game.num_players]
-            try:
-                game.apply(policy.act(game.turn(player, self._episode)))
-            except Exception as error:
-                raise OpponentFailure(f"Opponent {seated.name!r} failed in {game.name}: {error}") from error
-            player = game.current_player()
-
-    def _end_hand(self, value: float, result: str) -> None:
-        game = self.game
-        self.hands.append(HandResult(value, False, self.seat, game.won(self.seat)))
-        self.hand_result = result
-        if (self.seated.watching or self.on_result is not None) and game.current_player() is None:
-            for place, policy in self.seated.watching:
-                policy.see_result(game.turn((self.seat + 1 + place) % game.num_players, self._episode))
-            if self.on_result is not None:
-                self.on_result(game.turn(self.seat, self._episode))
-        if len(self.hands) >= self.hands_per_episode:
-            self.over = True
-        else:
-            self.carried = f"{self.carried}{result}\n\n"
-            self._start_hand(len(self.hands))
-
-    def time_out(self) -> None:
-        """Ends the episode as a timeout: the running and every unplayed hand count `timeout_value`.
-
-        The running hand counts what the game says of a hand that is stopped, where it says something.
-        """
-        value = self.game.return_if_stopped(self.seat)
-        for hand in range(len(self.hands), self.hands_per_episode):
-            self.hands.append(HandResult(self.timeout_value if value is None else value, True, self.seat_of(hand)))
-            value = None
-        self.hand_result = "You ran out of turns: the episode is over and not won."
-        self.over = self.timed_out = True
-
-    def play(self, action: str) -> str | None:
-        """Plays the learner's action; returns None, or why it counts as invalid."""
-        self.carried = ""
-        self._turns += 1
-        hand = len(self.hands)
-        try:
-            self.game.apply(action)
-        except IllegalAction:
-            return self._refuse()
-        self._advance()
-        if self._turns >= self.max_turns and len(self.hands) == hand:
-            self.time_out()
-        return None
-
-    def _refuse(self) -> str:
-        """What an illegal action costs."""
-        if self.forfeits:
-            self._end_hand(self.game.min_return, "Your answer was not a legal action: you forfeit the hand.")
-        elif self._turns >= self.max_turns:
-            self.time_out()
-        return INVALID
-
-    def observation(self) -> str:
-        """The raw text for the learner now."""
-        text = self.hand_result if self.over else self.game.observe(self.seat)
-        return self.carried + text if self.carried else text
-
-    def _is_over(self) -> bool:
-        return self.over
-
-    def turn(self) -> Turn:
-        """The learner's turn."""
-        return self.game.turn(self.seat, self._episode)
-
-    def succeeded(self) -> bool:
-        """Whether the finished episode is a success."""
-        return self.game.is_success(self.hands)
+    @property
+    def facts(self) -> GameFacts:
+        """The game's."""
+        return self.game.facts
 
     # -- Gymnasium ------------------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Starts an episode. `options`: `opponent` (registered name), `seat` (of the first hand), `task` (its id)."""
-        super().reset(seed=seed)
-        rng = self.np_random
-        name, seat = self.read_options(options)
-        seat0 = self.draw_seat(rng)
-        seated = self.opponents.draw(rng)
-        if name is not None:
-            seated = self.opponents.named(name)
-        for policy in seated.remembering:
-            policy.begin_meta_episode()
-        self.begin(seated, seat0 if seat is None else seat, SharedStream(rng))
-        self.refresh()
-        info = {"seat": self.seat, "legal_actions": self._legal(), "invalid_reason": None}
-        return self.observation(), self.tell(info)
-
-    def tell(self, info: dict[str, Any]) -> dict[str, Any]:
-        """`info`, to which the game's metrics, task and category were added where it has some."""
-        if self._tells_metrics:
-            info["metrics"] = dict(self.game.metrics())
-        if self._tells_task:
-            info["task"] = self.game.task_id()
-        if self._tells_category:
-            info["category"] = self.game.category()
-        return info
-
-    def read_options(self, options: dict[str, Any] | None) -> tuple[str | None, int | None]:
-        """Reads the options of `reset`: tells the game the task; returns opponent and seat. Raises for unknown keys."""
-        given = options or {}
-        if unknown := sorted(key for key in given if key not in self.option_keys):
-            raise ValueError(f"reset(options=...) has unknown keys {unknown}; known: {', '.join(self.option_keys)}.")
-        seat, players = given.get("seat"), self.game.num_players
-        if seat is not None and seat not in range(players):
-            raise ValueError(f"reset(options={{'seat': {seat!r}}}) must be a seat from 0 to {players - 1}.")
-        task = given.get("task")
-        if task != self._chosen:
-            self.game.choose(task)
-            self._chosen = task
-        return given.get("opponent"), seat
-
-    def _legal(self) -> tuple[str, ...]:
-        return () if self.over else self.game.legal_actions()
+        """Starts an episode; `options` as in `reset_options`. Without a seed, one is drawn from `np_random`."""
+        given = self._checked(options) if options else _NOTHING
+        self._episode = episode = given.get("episode", 0)
+        self._deal_episode = given.get("deal", episode)
+        self._task = given.get("task")
+        self._streams = streams = self._opened(seed, episode)
+        name, seat = given.get("opponent"), given.get("seat")
+        self.seated = self.opponents.draw(streams) if name is None else self.opponents.named(name)
+        self._first_seat = self._drawn_seat(streams) if seat is None else seat
+        if self._alternates:
+            self._first_seat += episode * self.hands_per_episode
+        self.hands, self._ended, self.over = [], [], False
+        if episode == 0:
+            self.seated.begin_meta_episode()
+        self._deal(0)
+        if self.hand.over:
+            self._settle()
+        if self.render_mode == "human":
+            self._screen.show(self.hand.state, self.seat)
+        return self._observation(), self._info(None, None)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        if self.over:
+        """Plays an action's text. A `Reply` that overflowed (there was no answer) ends the episode as a timeout."""
+        if not isinstance(action, str):
+            raise TypeError(f"step() takes an action as str, not {type(action).__name__}.")
+        reason = None
+        if not self.over:
+            if isinstance(action, Reply) and action.overflow:
+                reason = OVERFLOW
+                self.hand.time_out()
+            else:
+                reason = self.hand.answer(action)
+            if self.hand.over:
+                self._settle()
+        elif not self._ended:  # an episode without any decision of the learner ends with the first answer
             raise gym.error.ResetNeeded("The episode is over (or was never started): call reset() before step().")
-        done = len(self.hands)
-        reason = self.play(action)
-        reward = 0.0
-        if len(self.hands) > done:
-            reward = sum([hand.value for hand in self.hands[done:]])
         if self.render_mode == "human":
-            self.refresh()
-        if not self._is_over():
-            info = {"seat": self.seat, "legal_actions": self.game.legal_actions(), "invalid_reason": reason}
-            return self.observation(), reward, False, False, self.tell(info)
-        return self.observation(), reward, True, False, self.tell(self._final_info(reason))
-
-    def _final_info(self, reason: str | None) -> dict[str, Any]:
-        return {
-            "seat": self.seat,
-            "legal_actions": (),
-            "invalid_reason": reason,
-            "success": self.succeeded(),
-            "timeout": self.timed_out,
-            "opponent": self.seated.name,
-        }
+            self._screen.show(self.hand.state, self.seat)
+        info = self._info(reason, self.hand.played)
+        if not self._ended:
+            return self.hand.observation(self.seat), 0.0, False, False, info
+        observation, reward = self._observation(), sum([result.value for result in self._ended])
+        info["hand_results"] = [result.told() for result in self._ended]
+        self._ended = []
+        if self.over:
+            info["success"] = is_success(self.hands)
+            info["timeout"] = self.hands[-1].ended_by == BY_TIMEOUT
+            info["opponent"] = self.seated.name
+        else:
+            info["anchor"] = self.hand.observation(self.seat)
+        return observation, reward, self.over, False, info
 
     def render(self) -> Any:
         """Mode `ansi`: the observation; `rgb_array`: an image; `human`: shows that in a window, as each step does."""
+        if self.render_mode is None:
+            return None
+        if self.over and not self.hands:
+            raise gym.error.ResetNeeded("There is nothing to show before the first episode: call reset() first.")
         if self.render_mode == "ansi":
-            return self.observation()
+            return self.hand.observation(self.seat)
         if self.render_mode == "rgb_array":
-            if self.over and not self.hands:
-                raise gym.error.ResetNeeded("There is nothing to draw before the first episode: call reset() first.")
-            return self._screen.image(self.seat)
-        self.refresh()
+            return self._screen.image(self.hand.state, self.seat)
+        self._screen.show(self.hand.state, self.seat)
         return None
-
-    def refresh(self) -> None:
-        """Shows the game in the window, in mode `human`, once there is one to show."""
-        if self.render_mode == "human" and not (self.over and not self.hands):
-            self._screen.show(self.seat)
 
     def close(self) -> None:
         """Closes the window, if one is open; it opens again with the next reset or step."""
         self._screen.close()
 
+    # -- the course of an episode ---------------------------------------------------------------------------
 
-def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
-    """Raises ValueError where an option has an unknown value."""
-    if value not in choices:
-        raise ValueError(f"{name}={value!r} is unknown; choose one of: {', '.join(map(repr, choices))}.")
+    def _opened(self, seed: int | None, episode: int) -> Streams:
+        """The streams of a seed; without one, those that follow the last ones, which `np_random` began."""
+        if seed is not None:
+            if not episode or seed != self._np_random_seed:  # further episodes need not pay 20 us for the same again
+                super().reset(seed=seed)
+            self._seeded = True
+            return Streams(seed)
+        if self._seeded:
+            return self._streams.following()
+        self._seeded = True
+        return Streams(int(self.np_random.integers(2**SEED_BITS)))
 
+    def _drawn_seat(self, streams: Streams) -> int:
+        """The seat of the first hand."""
+        if self._seating == "first" or self.facts.players == 1:
+            return 0
+        return 1 if self._seating == "second" else int(streams.first(POOL) * self.facts.players)
 
-def check_positive(name: str, value: int) -> None:
-    """Raises ValueError unless `value` is a positive whole number."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name}={value!r} must be a whole number of at least 1.")
+    def _seat_of(self, number: int) -> int:
+        return (self._first_seat + number) % self.facts.players if self._alternates else self._first_seat
+
+    def _deal(self, number: int) -> None:
+        """Starts a hand of this episode."""
+        self.seat = seat = self._seat_of(number)
+        streams = self._streams
+        self.hand.deal(
+            self.seated.around[seat],
+            streams,
+            streams,
+            episode=self._episode,
+            number=number,
+            deal_episode=self._deal_episode,
+            task=self._task,
+        )
+
+    def _settle(self) -> None:
+        """Files the hand that is over, and deals the next ones until the learner is asked or the episode is over."""
+        hand = self.hand
+        while hand.over:
+            self._file(hand.result(self.seat))
+            if hand.ended_by == BY_TIMEOUT:
+                value, text = hand.timeout_value, hand.observation(self.seat)
+                for number in range(len(self.hands), self.hands_per_episode):
+                    seat = self._seat_of(number)
+                    self._file(HandResult(value=value, seat=seat, ended_by=BY_TIMEOUT, observation=text))
+            if len(self.hands) >= self.hands_per_episode:
+                self.over = True
+                return
+            self._deal(len(self.hands))
+
+    def _file(self, result: HandResult) -> None:
+        self.hands.append(result)
+        self._ended.append(result)
+
+    # -- what is told ---------------------------------------------------------------------------------------
+
+    def _observation(self) -> str:
+        """The raw text now, results of hands that ended since the last answer first."""
+        if not self._ended:
+            return self.hand.observation(self.seat)
+        if len(self._ended) == 1 and self.over:
+            return self._ended[0].observation
+        if self.over:
+            played = [result for number, result in enumerate(self._ended) if number == 0 or result.information_state]
+            return "\n\n".join([result.observation for result in played])
+        return "\n\n".join([*(result.observation for result in self._ended), self.hand.observation(self.seat)])
+
+    def _info(self, reason: str | None, action: str | None) -> dict[str, Any]:
+        state, seat = self.hand.state, self.seat
+        info: dict[str, Any] = {
+            "episode_index": self._episode,
+            "hand": len(self.hands),
+            "seat": seat,
+            "legal_actions": () if self.over else state.legal_actions,
+            "information_state": state.information_state(seat),
+            "invalid_reason": reason,
+            "action": action,
+        }
+        if self._reveals:
+            info["opponent"] = self.seated.name
+        if self._lists_history:
+            info["history"] = self.hand.history
+        if metrics := state.metrics():
+            info["metrics"] = dict(metrics)
+        if state.task is not None:
+            info["task"] = state.task
+        if state.category is not None:
+            info["category"] = state.category
+        return info
+
+    def _checked(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The options, none of which means nothing here."""
+        if unknown := sorted(key for key in given if key not in self.reset_options):
+            raise ValueError(f"reset(options=...) has unknown keys {unknown}; known: {', '.join(self.reset_options)}.")
+        seat, players = given.get("seat"), self.facts.players
+        if seat is not None and seat not in range(players):
+            raise ValueError(f"reset(options={{'seat': {seat!r}}}) must be a seat from 0 to {players - 1}.")
+        for key in ("episode", "deal"):
+            value = given.get(key, 0)
+            if not isinstance(value, int) or value < 0:
+                raise ValueError(f"reset(options={{{key!r}: {value!r}}}) must be a whole number from 0.")
+        return given

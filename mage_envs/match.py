@@ -7,7 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mage_envs.core import Policy, RemembersMetaEpisode, SeesResults, TextGame
+from mage_envs.core import Game, Policy
+from mage_envs.hand import Hand
+from mage_envs.randomness import SEED_BITS, Streams
+from mage_envs.seats import Seat
 
 
 class MatchResult(NamedTuple):
@@ -30,22 +33,17 @@ class MatchResult(NamedTuple):
         return np.asarray(self.returns.std(axis=0, ddof=1) / np.sqrt(hands))
 
 
-def play_match(game: TextGame, policies: Sequence[Policy], rng: np.random.Generator, hands: int = 1) -> MatchResult:
-    """Plays `hands` hands; `policies[i]` sits at seat i. An illegal action raises `IllegalAction`."""
-    if len(policies) != game.num_players:
-        raise ValueError(f"{game.name} has {game.num_players} seats, but {len(policies)} policies were given.")
-    for policy in policies:
-        if isinstance(policy, RemembersMetaEpisode):
-            policy.begin_meta_episode()
-    returns = np.zeros((hands, game.num_players))
-    for hand in range(hands):
-        game.reset(rng)
-        for policy in policies:
-            policy.reset(rng)
-        while (player := game.current_player()) is not None:
-            game.apply(policies[player].act(game.turn(player)))
-        returns[hand] = game.returns()
-        for seat, policy in enumerate(policies):
-            if isinstance(policy, SeesResults):
-                policy.see_result(game.turn(seat))
+def play_match(game: Game, policies: Sequence[Policy], rng: np.random.Generator, hands: int = 1) -> MatchResult:
+    """Plays `hands` hands; `policies[i]` sits at seat i. One that fails or acts illegally raises `OpponentFailure`."""
+    if len(policies) != game.facts.players:
+        raise ValueError(f"{game.facts.name} has {game.facts.players} seats, but {len(policies)} policies were given.")
+    streams = Streams(int(rng.integers(2**SEED_BITS)))
+    seats = [Seat(policy, type(policy).__name__) for policy in policies]
+    for seat in seats:
+        seat.begin_meta_episode()
+    hand = Hand(game)
+    returns = np.zeros((hands, game.facts.players))
+    for number in range(hands):
+        hand.deal(seats, streams, streams, number=number)
+        returns[number] = hand.state.returns
     return MatchResult(returns)

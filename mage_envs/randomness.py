@@ -1,155 +1,122 @@
-"""Keyed random streams: a stream is a function of (seed, role, episode, hand), never of what was drawn before."""
+"""The suite's one keyed random stream, counter-based: splitmix64 (Steele, Lea and Flood, 2014).
+
+A stream is a function of its key (seed, role, episode, hand), never of what was drawn before. Number i of a stream is
+`mix(key + (i + 1) * GOLDEN)`, in plain Python for single draws and in NumPy for a batch, to the same bit. Whoever needs
+more than uniform numbers gets a NumPy Generator on a Philox with the same key.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
-from itertools import chain
-from typing import Any, Protocol
-
 import numpy as np
+import numpy.typing as npt
 
-from mage_envs.seeding import first_values
-
-Key = tuple[int, int, int]
-"""(role, episode, hand)."""
+UInt64s = npt.NDArray[np.uint64]
 
 GAME = 0
 """Role of the game's chance: deals, rooms, goals."""
-OPPONENT = 1
-"""Role of the first opponent's choices; the i-th further opponent has role `FURTHER_OPPONENTS + i`."""
-POOL = 2
-"""Role of the draws that open a meta-episode: first seat, then opponent."""
-FURTHER_OPPONENTS = 3
+POOL = 1
+"""Role of the draws that open a meta-episode: hand 0 the first seat, hand 1 the opponent."""
+SEATS = 16
+"""Role of the policy in seat 0; that of seat s is `SEATS + s`."""
+
+SEED_BITS = 53
+"""Seeds that the suite makes are below 2**53, so that every JSON reader keeps them."""
+_MASK = 0xFFFFFFFFFFFFFFFF
+_GOLDEN = 0x9E3779B97F4A7C15
+_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_APART = 0xD1342543DE82EF95
+"""Odd: where the streams of one seed begin, so far from each other that none runs into another."""
+_UNIT = 2.0**-53
 
 
-@lru_cache(maxsize=4096)
-def _initial_state(seed: int, role: int, episode: int, hand: int) -> dict[str, Any]:
-    # Members of a group ask for the same keys, and setting a state costs a tenth of making one.
-    return dict(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(role, episode, hand))).state)
+def mix(x: int) -> int:
+    """The finaliser of splitmix64 for a number below 2**64: every input bit flips half of the output bits."""
+    x = (x ^ (x >> 30)) * _FIRST & _MASK
+    x = (x ^ (x >> 27)) * _SECOND & _MASK
+    return x ^ (x >> 31)
 
 
-FEW = 4
-"""Uniform values of a stream that are kept; a hand of a table game rarely draws more."""
-SEEDS_KEPT = 256
-"""Seeds whose first values are kept."""
+def fold(*parts: int) -> int:
+    """One number below 2**64 for a sequence of whole numbers of any size."""
+    state = 0
+    for part in parts:
+        while True:
+            state = mix((state + _GOLDEN + part) & _MASK)
+            part >>= 64
+            if part in (0, -1):
+                break
+    return state
 
 
-@lru_cache(maxsize=SEEDS_KEPT)
-def _first_values(seed: int) -> dict[Key, Sequence[float]]:
-    # Filled as streams are asked for; members of a group have the same seed, so they share it.
-    return {}
+def seed_of(*parts: int) -> int:
+    """A seed, below 2**53, for a sequence of whole numbers."""
+    return fold(*parts) >> (64 - SEED_BITS)
 
 
-def prepare(seeds: Sequence[int], keys: Sequence[Key]) -> None:
-    """Makes the first values of these streams of these seeds together, at a twentieth of their cost one by one.
+class Stream:
+    """Uniform numbers of one key."""
 
-    It changes no number. More than `SEEDS_KEPT` seeds push each other out.
-    """
-    fitting = [seed for seed in dict.fromkeys(seeds) if 0 <= seed < 1 << 128]
-    if fitting and keys:
-        for seed, values in zip(fitting, first_values(fitting, keys, FEW).tolist(), strict=True):
-            _first_values(seed).update(zip(keys, values, strict=True))
+    def __init__(self, key: int) -> None:
+        self.key = key
+        self._state = key
 
+    def random(self) -> float:
+        """The next number in [0, 1)."""
+        self._state = x = (self._state + _GOLDEN) & _MASK
+        x = (x ^ (x >> 30)) * _FIRST & _MASK
+        x = (x ^ (x >> 27)) * _SECOND & _MASK
+        return ((x ^ (x >> 31)) >> 11) * _UNIT
 
-class Uniforms:
-    """`random()` alone: stands in for a Generator with whoever calls nothing else of it (seat and pool draws)."""
-
-    __slots__ = ("random",)
-
-    def __init__(self, random: Callable[[], float]) -> None:
-        self.random = random
-
-
-class Streams(Protocol):
-    """Where an environment takes its generators from."""
-
-    def stream(self, role: int, episode: int, hand: int) -> np.random.Generator: ...
-
-    def uniforms(self, role: int, episode: int, hand: int) -> Callable[[], float]:
-        """The `random` of that stream, for who needs nothing else of it."""
-        ...
-
-    def first(self, role: int, episode: int, hand: int) -> float:
-        """The first uniform value of that stream, for who needs no second."""
-        ...
+    def generator(self) -> np.random.Generator:
+        """A new NumPy Generator of this key, for who needs more than uniform numbers (20 us)."""
+        return np.random.Generator(np.random.Philox(key=mix(self.key)))
 
 
-class _Rest:
-    """The values of a stream behind the kept ones, for the rare hand that draws so many.
+class Streams:
+    """All streams of one seed (or of several whole numbers)."""
 
-    An iterator and no generator function: to throw away one of those that was never used up costs as much as ten draws.
-    """
+    def __init__(self, *seed: int) -> None:
+        self._base = fold(*seed)
 
-    __slots__ = ("_key", "_random", "_seed")
+    def at(self, role: int, episode: int = 0, hand: int = 0) -> Stream:
+        """The stream of a role (below 256) in a hand of an episode, at its start."""
+        return Stream((self._base + (role + (episode << 8) + (hand << 32)) * _APART) & _MASK)
 
-    def __init__(self, seed: int, key: Key) -> None:
-        self._seed, self._key = seed, key
-        self._random: Callable[[], float] | None = None
+    def first(self, role: int, episode: int = 0, hand: int = 0) -> float:
+        """The first number of that stream, for who needs no second."""
+        x = (self._base + (role + (episode << 8) + (hand << 32)) * _APART + _GOLDEN) & _MASK
+        x = (x ^ (x >> 30)) * _FIRST & _MASK
+        x = (x ^ (x >> 27)) * _SECOND & _MASK
+        return ((x ^ (x >> 31)) >> 11) * _UNIT
 
-    def __iter__(self) -> _Rest:
-        return self
-
-    def __next__(self) -> float:
-        if self._random is None:
-            generator = np.random.Generator(np.random.PCG64(0))
-            generator.bit_generator.state = _initial_state(self._seed, *self._key)
-            generator.random(FEW)
-            self._random = generator.random
-        return self._random()
-
-
-class KeyedStreams:
-    """`SeedSequence(seed, spawn_key=(role, episode, hand))`, made when asked for.
-
-    One Generator object per role is rewound to the key's start, so a stream is valid until the next one of
-    the same role is asked for.
-    """
-
-    __slots__ = ("_generators", "_held", "seed")
-
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-        self._generators: dict[int, np.random.Generator] = {}
-        self._held = _first_values(seed)
-
-    def stream(self, role: int, episode: int, hand: int) -> np.random.Generator:
-        generator = self._generators.get(role)
-        if generator is None:
-            generator = self._generators[role] = np.random.Generator(np.random.PCG64(0))
-        generator.bit_generator.state = _initial_state(self.seed, role, episode, hand)
-        return generator
-
-    def uniforms(self, role: int, episode: int, hand: int) -> Callable[[], float]:
-        values = self.values(role, episode, hand)
-        return chain(values, _Rest(self.seed, (role, episode, hand))).__next__
-
-    def first(self, role: int, episode: int, hand: int) -> float:
-        return self.values(role, episode, hand)[0]
-
-    def values(self, role: int, episode: int, hand: int) -> Sequence[float]:
-        """The first `FEW` uniform values of that stream."""
-        key = (role, episode, hand)
-        return self._held.get(key) or self._learn(key)
-
-    def _learn(self, key: Key) -> Sequence[float]:
-        generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(self.seed, spawn_key=key)))
-        values: list[float] = generator.random(FEW).tolist()
-        self._held[key] = values
-        return values
+    def following(self) -> Streams:
+        """The streams of whatever comes after, where nobody names a seed for it."""
+        after = Streams.__new__(Streams)
+        x = (self._base + _GOLDEN) & _MASK
+        x = (x ^ (x >> 30)) * _FIRST & _MASK
+        x = (x ^ (x >> 27)) * _SECOND & _MASK
+        after._base = x ^ (x >> 31)
+        return after
 
 
-class SharedStream:
-    """One Generator for everything, consumed in order: Gymnasium's `np_random` in the base ids."""
+# -- many at once ----------------------------------------------------------------------------------------------
 
-    def __init__(self, generator: np.random.Generator) -> None:
-        self.generator = generator
 
-    def stream(self, role: int, episode: int, hand: int) -> np.random.Generator:
-        return self.generator
+def _mix_all(x: UInt64s) -> UInt64s:
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(_FIRST)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(_SECOND)
+    return x ^ (x >> np.uint64(31))
 
-    def uniforms(self, role: int, episode: int, hand: int) -> Callable[[], float]:
-        return self.generator.random
 
-    def first(self, role: int, episode: int, hand: int) -> float:
-        return self.generator.random()
+def fold_all(parts: UInt64s) -> UInt64s:
+    """`fold` of each row of `parts` (n, k), whose numbers are below 2**64: (n,)."""
+    state = np.zeros(len(parts), np.uint64)
+    for column in parts.T:
+        state = _mix_all(state + np.uint64(_GOLDEN) + column)
+    return state
+
+
+def uniforms(keys: UInt64s, index: int) -> npt.NDArray[np.float64]:
+    """Number `index` (from 0) of the stream of each key: (n,), in [0, 1)."""
+    step = np.uint64((index + 1) * _GOLDEN & _MASK)
+    return (_mix_all(keys + step) >> np.uint64(11)).astype(np.float64) * _UNIT

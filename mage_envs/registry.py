@@ -11,12 +11,17 @@ from typing import Any
 import gymnasium as gym
 import pettingzoo
 
-from mage_envs.core import TextGame
+from mage_envs.core import Game
+from mage_envs.settings import GameSettings
 
 GROUP = "mage_envs.games"
 """Entry-point group by which other packages announce games: name = game name, value = `module:Class`."""
 
 _GAMES: dict[str, str] = {}
+_SETTINGS: dict[str, GameSettings | str] = {}
+DEFAULTS = GameSettings()
+ENV, META_ENV = "mage_envs.making:make_env", "mage_envs.making:make_meta_env"
+"""Entry points in the specifications of the ids that this package registers."""
 
 
 class UnknownGame(KeyError):
@@ -26,11 +31,18 @@ class UnknownGame(KeyError):
         return str(self.args[0])
 
 
-def register_game(name: str, entry_point: str | type[TextGame], *, kwargs: Mapping[str, Any] | None = None) -> None:
+def register_game(
+    name: str,
+    entry_point: str | type[Game],
+    *,
+    settings: GameSettings | str = DEFAULTS,
+    kwargs: Mapping[str, Any] | None = None,
+) -> None:
     """Registers `mage/<name>-v0` and `mage/<name>-Meta-v0` in Gymnasium and `mage/<name>-v0` in PettingZoo.
 
-    `entry_point` is `"module:Class"`, loaded when the game is made, or the class itself. `kwargs` are defaults of
-    the ids. Registering the same entry point again does nothing; another one under a taken name is a ValueError.
+    `entry_point` is `"module:Class"`, loaded when the game is made, or the class itself. `settings` of prompts and
+    training are a `GameSettings` or `"module:NAME"` of one. `kwargs` are defaults of the ids. Registering the same
+    entry point again does nothing; another one under a taken name is a ValueError.
     """
     target = entry_point if isinstance(entry_point, str) else f"{entry_point.__module__}:{entry_point.__qualname__}"
     if ":" not in target:
@@ -42,12 +54,13 @@ def register_game(name: str, entry_point: str | type[TextGame], *, kwargs: Mappi
     if name in _GAMES:
         return
     _GAMES[name] = target
+    _SETTINGS[name] = settings
     arguments = {"game_name": name, **(kwargs or {})}
     for kind, maker in (("v0", "make_env"), ("Meta-v0", "make_meta_env")):
         gym.register(
             f"mage/{name}-{kind}",
-            entry_point=f"wrappers.make:{maker}",
-            vector_entry_point=f"wrappers.make_vec:{maker}s",
+            entry_point=f"mage_envs.making:{maker}",
+            vector_entry_point=f"mage_envs.making:{maker}s",
             kwargs=arguments,
         )
     pettingzoo.register("aec", f"mage/{name}-v0", entry_point="mage_envs.aec:env", kwargs={"game_name": name})
@@ -58,24 +71,35 @@ def list_games() -> tuple[str, ...]:
     return tuple(sorted(_GAMES))
 
 
-def load_game(name: str) -> type[TextGame]:
+def load_game(name: str) -> type[Game]:
     """The class of a registered game. Raises UnknownGame, or ImportError naming what is missing."""
     if name not in _GAMES:
         close = difflib.get_close_matches(name, _GAMES, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise UnknownGame(f"Unknown game {name!r}.{hint} list_games() names them all: {', '.join(list_games())}.")
     module, _, attribute = _GAMES[name].partition(":")
-    loaded: type[TextGame] = importlib.import_module(module).__dict__[attribute]
+    loaded: type[Game] = importlib.import_module(module).__dict__[attribute]
     return loaded
 
 
-def make_game(name: str, **kwargs: Any) -> TextGame:
+def make_game(name: str, **kwargs: Any) -> Game:
     """A fresh game; `kwargs` are its own options. Raises TypeError naming an option that the game does not have."""
     game = load_game(name)
     try:
         return game(**kwargs)
     except TypeError as error:
         raise TypeError(f"{name} does not take these options: {error}.") from error
+
+
+def settings_of(name: str) -> GameSettings:
+    """The settings that a registered game came with."""
+    load_game(name)
+    settings = _SETTINGS[name]
+    if isinstance(settings, GameSettings):
+        return settings
+    module, _, attribute = settings.partition(":")
+    loaded: GameSettings = importlib.import_module(module).__dict__[attribute]
+    return loaded
 
 
 def load_plugins() -> None:

@@ -10,25 +10,8 @@
 Importing this registers the built-in ones and loads no search or solver. Exact game theory is `opponents.exact`.
 """
 
-from opponents import (  # noqa: F401  (they register)
-    alfworld,
-    bayes,
-    best_response,
-    cfr,
-    counting,
-    ismcts,
-    kuhn,
-    mcts,
-    minimax,
-    patterns,
-    placed,
-    sokoban,
-    switching,
-    uniform,
-    webshop,
-)
+from opponents import builtin, kuhn, patterns, placed, switching, uniform  # noqa: F401  (they register)
 from opponents.language_model import LanguageModelPolicy
-from opponents.policies import DeclaresDeterminism
 from opponents.pools import Entry, OpponentPool, PoolSpec, as_pool, list_pools, register_pool
 from opponents.populations import CURVES, FixedPool, League, Population, PrioritisedPool
 from opponents.registry import (
@@ -40,15 +23,11 @@ from opponents.registry import (
     opponent_info,
     register_opponent,
 )
+from opponents.seating import SeatedOpponents
 from opponents.tabular import RulePolicy, TabularPolicy
-
-register_opponent(
-    "llm", entry_point="opponents.llm:language_model", needs_game=True, form="llm:model@url"
-)  # by name: its client and its database load when it plays
 
 __all__ = [
     "CURVES",
-    "DeclaresDeterminism",
     "Entry",
     "FixedPool",
     "LanguageModelPolicy",
@@ -59,6 +38,7 @@ __all__ = [
     "Population",
     "PrioritisedPool",
     "RulePolicy",
+    "SeatedOpponents",
     "TabularPolicy",
     "UnknownOpponent",
     "as_pool",

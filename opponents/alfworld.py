@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mage_envs.core import TextGame, Turn
+from mage_envs.core import Game, Turn
 from mage_envs.games.alfworld.game import ALFWorld
 from mage_envs.games.alfworld.scenes import affordances
-from opponents.registry import register_opponent
 
 _TASKS = (
     (re.compile(r"put an? (clean|hot|cool) (\w+) in (\w+)"), ("verb", "thing", "parent")),
@@ -89,14 +88,11 @@ class _Room:
         ]
 
 
-@register_opponent("alfworld/expert", games=("ALFWorld",))
 class ALFWorldExpert:
     """Searches and acts by the text; a game may be too large to be searched within the turns that are left.
 
-    It needs the admissible commands (`show_commands=True`), to which it owes the spelling of its own.
+    It spells its commands as `turn.legal_actions` has them.
     """
-
-    deterministic = True
 
     def __init__(self) -> None:
         self._remembered: _Room | None = None
@@ -261,15 +257,12 @@ def _keepers(kind: str) -> frozenset[str]:
     return found or frozenset(holds) - _openable()
 
 
-@register_opponent("alfworld/oracle", games=("ALFWorld",), needs_game=True)
 class ALFWorldOracle:
     """Carries out the shortest plan of the game whose id the turn tells, `look` where none is known."""
 
-    deterministic = True
-
-    def __init__(self, game: TextGame) -> None:
+    def __init__(self, game: Game) -> None:
         if not isinstance(game, ALFWorld):
-            raise TypeError(f"alfworld/oracle plays ALFWorld, not {game.name}.")
+            raise TypeError(f"alfworld/oracle plays ALFWorld, not {game.facts.name}.")
         self._game = game
         self._left: list[str] | None = None
 

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mage_envs.core import TextGame, Turn
+from mage_envs.core import Game, State, Turn
 from opponents.exact.bayes import BayesSolution
 from opponents.exact.hands import Branch
-from opponents.exact.tree import roots_of
 from opponents.pools import OpponentPool, PoolSpec, as_pool
-from opponents.registry import register_opponent
 
 
 class BayesPolicy:
@@ -23,19 +21,18 @@ class BayesPolicy:
     the first, after as many hands as were planned, and after evidence that no opponent of the pool can give.
     """
 
-    deterministic = True
-
-    def __init__(
-        self, game: TextGame, pool: PoolSpec, episodes: int = 3, hands: int = 1, last_only: bool = False
-    ) -> None:
-        self._rules = _Rules(tuple(roots_of(game)), game)
+    def __init__(self, game: Game, pool: PoolSpec, episodes: int = 3, hands: int = 1, last_only: bool = False) -> None:
+        self._game = game
         self._problem = (as_pool(pool), episodes, hands, last_only)
         self._planned = episodes * hands
+        game.initial_states()
         self.begin_meta_episode()
 
     def begin_meta_episode(self) -> None:
         """Forgets everything."""
         self._hand = self._state = 0
+        self._seat0: int | None = None
+        """The seat of the first hand, once it is known."""
         self._solution: BayesSolution | None = None
         self._said: list[tuple[str, str]] = []
 
@@ -62,8 +59,11 @@ class BayesPolicy:
         self._hand, self._state, self._said = self._hand + 1, state, []
 
     def _solved(self, turn: Turn) -> BayesSolution:
+        if self._seat0 is None:
+            self._seat0 = turn.player
         if self._solution is None:
-            self._solution = _solve(self._rules, turn.player, *self._problem)
+            rules = _Rules(tuple(self._game.initial_states()), self._game)
+            self._solution = _solve(rules, self._seat0, *self._problem)
         return self._solution
 
     def _branch(self, solution: BayesSolution) -> Branch:
@@ -72,13 +72,17 @@ class BayesPolicy:
             branch = branch.decisions[state][action]
         return branch
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the solution, which is large and found again."""
+        return {**self.__dict__, "_solution": None}
+
 
 @dataclass(frozen=True)
 class _Rules:
-    """A game, equal to another with the very same tree."""
+    """A game, equal to another with the very same first states."""
 
-    roots: tuple[Any, ...]
-    game: TextGame = field(compare=False)
+    states: tuple[tuple[float, State], ...]
+    game: Game = field(compare=False)
 
 
 @lru_cache(maxsize=8)
@@ -87,7 +91,6 @@ def _solve(rules: _Rules, seat0: int, pool: OpponentPool, episodes: int, hands: 
     return BayesSolution(rules.game, pool, seat0, episodes=episodes, hands=hands, last_only=last_only)
 
 
-@register_opponent("bayes", needs_game=True, form="bayes:pool,episodes,hands")
-def bayes(game: TextGame, pool: str, episodes: int = 3, hands: int = 1) -> BayesPolicy:
+def bayes(game: Game, pool: str, episodes: int = 3, hands: int = 1) -> BayesPolicy:
     """`bayes:kuhn/demo,3,3` plays best against an opponent drawn from that pool, in 3 episodes of 3 hands."""
     return BayesPolicy(game, f"pool:{pool}", episodes, hands)

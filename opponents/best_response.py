@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from mage_envs.core import ExactPolicy, TextGame, Turn
+from mage_envs.core import ExactPolicy, Game, Turn
 from opponents.exact import best_response
-from opponents.registry import register_opponent
 from opponents.tabular import RulePolicy
 
 
@@ -16,13 +15,12 @@ def by_seat(policies: Sequence[ExactPolicy], turn: Turn) -> Mapping[str, float]:
     return policies[turn.player].distribution(turn)
 
 
-@register_opponent("best-response-to", needs_game=True, form="best-response-to:name")
-def best_response_to(game: TextGame, name: str, *more: str) -> RulePolicy:
+def best_response_to(game: Game, name: str, *more: str) -> RulePolicy:
     """`best-response-to:kuhn/nash:0.2` plays the best response to that opponent, in whichever seat it sits.
 
-    Among equally good actions the first. Raises ValueError for an opponent without exact probabilities, TypeError for
-    a game whose tree is not at hand.
+    Among equally good actions the first. Raises ValueError for an opponent without exact probabilities, NotEnumerable
+    for a game whose tree is not at hand.
     """
     opponent = ",".join((name, *more))
-    policies = [best_response(game, opponent, seat).policy for seat in range(game.num_players)]
-    return RulePolicy(partial(by_seat, policies), deterministic=True)
+    policies = [best_response(game, opponent, seat).policy for seat in range(game.facts.players)]
+    return RulePolicy(partial(by_seat, policies))

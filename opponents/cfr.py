@@ -9,13 +9,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from mage_envs.core import TextGame, Turn
+from mage_envs.core import Game, Turn
 from opponents.openspiel import SpielForm, form_of
-from opponents.registry import register_opponent
 from opponents.solved import average_policy
 from opponents.tabular import RulePolicy
-
-GAMES = ("KuhnPoker", "LeducPoker", "LiarsDice", "OpenSpiel")
 
 
 def average(form: SpielForm, iterations: int, solver: str, turn: Turn) -> dict[str, float]:
@@ -30,12 +27,12 @@ def argmax(form: SpielForm, iterations: int, solver: str, turn: Turn) -> dict[st
     return {max(row, key=lambda action: row[action]): 1.0}
 
 
-def _solution(game: TextGame, opponent: str, iterations: int) -> tuple[SpielForm, int, str]:
+def _solution(game: Game, opponent: str, iterations: int) -> tuple[SpielForm, int, str]:
     """Form, iterations and solver; the game is solved now, so that what cannot be solved is said at once."""
     form = form_of(game, opponent)
     if iterations < 1:
         raise ValueError(f"Opponent {opponent!r}: iterations must be at least 1, got {iterations}.")
-    solver = "CFRSolver" if game.name == "KuhnPoker" or not _is_zero_sum(form.load()) else "CFRPlusSolver"
+    solver = "CFRSolver" if game.facts.name == "KuhnPoker" or not _is_zero_sum(form.load()) else "CFRPlusSolver"
     average_policy(form.game, iterations, solver)
     return form, iterations, solver
 
@@ -47,13 +44,11 @@ def _is_zero_sum(game: Any) -> bool:
     return game.num_players() == 2 and game.get_type().utility in (utility.ZERO_SUM, utility.CONSTANT_SUM)
 
 
-@register_opponent("cfr", games=GAMES, needs_game=True)
-def cfr(game: TextGame, iterations: int = 1000) -> RulePolicy:
+def cfr(game: Game, iterations: int = 1000) -> RulePolicy:
     """The average policy of CFR or CFR+, sampled."""
     return RulePolicy(partial(average, *_solution(game, "cfr", iterations)))
 
 
-@register_opponent("cfr-argmax", games=GAMES, needs_game=True)
-def cfr_argmax(game: TextGame, iterations: int = 1000) -> RulePolicy:
+def cfr_argmax(game: Game, iterations: int = 1000) -> RulePolicy:
     """The likeliest action of CFR's average policy, as the MAGE paper's code plays it; no equilibrium any more."""
-    return RulePolicy(partial(argmax, *_solution(game, "cfr-argmax", iterations)), deterministic=True)
+    return RulePolicy(partial(argmax, *_solution(game, "cfr-argmax", iterations)))

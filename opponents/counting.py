@@ -8,24 +8,22 @@ with that weight.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, TextGame, Turn
-from mage_envs.games.table import GameNode
-from opponents.exact import BestResponse, best_response
-from opponents.exact.tree import Roots, roots_of
-from opponents.registry import register_opponent
+from mage_envs.core import ExactPolicy, Game, Turn
+from opponents.exact import best_response
+from opponents.exact.tree import Node, roots_of
 from opponents.tabular import RulePolicy
 
 Counts = Mapping[str, Mapping[str, float]]
 """Information state to action to how often it was seen, in fractions where it is not certain."""
-Way = tuple[float, GameNode, tuple[tuple[str, str], ...]]
+Place = tuple[int, tuple[str, ...]]
+"""A position of the tree: the number of its root, and the moves from there."""
+Way = tuple[float, Place, tuple[tuple[str, str], ...]]
 """Probability, position, and the others' (information state, action) on the way since one's last turn."""
-GAMES = ("KuhnPoker", "LeducPoker", "OpenSpiel")
 
 
 def estimate(counts: Counts, prior: float, turn: Turn) -> dict[str, float]:
@@ -43,12 +41,8 @@ class Counting:
     uniform play.
     """
 
-    deterministic = False
-
-    def __init__(self, respond: Callable[[ExactPolicy, int], BestResponse], roots: Roots, prior: float) -> None:
-        """`respond`: (policy of the others, own seat) to the best response; `roots`: the game's tree."""
-        self._respond = respond
-        self._roots = roots
+    def __init__(self, game: Game, prior: float) -> None:
+        self._game = game
         self._prior = prior
         self._counts: dict[str, dict[str, float]] = {}
         self._responses: dict[int, ExactPolicy] = {}
@@ -63,25 +57,33 @@ class Counting:
 
     def reset(self, rng: np.random.Generator) -> None:
         """Starts a hand; what was counted stays."""
-        self._ways = [(chance, root, ()) for chance, root in self._roots]
+        roots = roots_of(self._game)
+        self._ways = [(chance, (number, ()), ()) for number, (chance, _) in enumerate(roots)]
         self._responses = {}
         self._model = RulePolicy(partial(estimate, {s: dict(row) for s, row in self._counts.items()}, self._prior))
 
     def act(self, turn: Turn) -> str:
         seat = turn.player
         reached, _ = self._follow(seat)
-        found = [way for way in reached if way[1].turn().information_state == turn.information_state]
+        found = [way for way in reached if self._node(way[1]).turn().information_state == turn.information_state]
         self._count(found)
         if seat not in self._responses:
-            self._responses[seat] = self._respond(self._model, seat).policy
+            self._responses[seat] = best_response(self._game, self._model, seat).policy
         action = self._responses[seat].act(turn)
-        self._ways = [(weight, node.children[action], ()) for weight, node, _ in found]
+        self._ways = [(weight, (root, (*moves, action)), ()) for weight, (root, moves), _ in found]
         return action
 
     def see_result(self, turn: Turn) -> None:
         """The hand is over: counts what the others did since the own last move, as far as the end tells."""
         _, ended = self._follow(turn.player)
-        self._count([way for way in ended if way[1].view(turn.player) == turn.observation])
+        self._count([way for way in ended if self._node(way[1]).view(turn.player) == turn.observation])
+
+    def _node(self, place: Place) -> Node:
+        root, moves = place
+        node = roots_of(self._game)[root][1]
+        for action in moves:
+            node = node.children[action]
+        return node
 
     def _follow(self, seat: int) -> tuple[list[Way], list[Way]]:
         """All ways on from the own last move: to the own next turn, and to the end of the hand."""
@@ -89,17 +91,19 @@ class Counting:
         ended: list[Way] = []
         stack, self._ways = self._ways, []
         while stack:
-            weight, node, trail = stack.pop()
+            weight, place, trail = stack.pop()
+            node = self._node(place)
             if node.player is None:
-                ended.append((weight, node, trail))
+                ended.append((weight, place, trail))
             elif node.player == seat:
-                reached.append((weight, node, trail))
+                reached.append((weight, place, trail))
             else:
+                root, moves = place
                 there = node.turn()
                 row = self._model.distribution(there)
                 stack.extend(
-                    (weight * row[action], child, (*trail, (there.information_state, action)))
-                    for action, child in node.children.items()
+                    (weight * row[action], (root, (*moves, action)), (*trail, (there.information_state, action)))
+                    for action in node.children
                 )
         return reached, ended
 
@@ -111,14 +115,10 @@ class Counting:
                 seen = self._counts.setdefault(state, {})
                 seen[action] = seen.get(action, 0.0) + weight / total
 
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the running hand; `reset` starts the next one."""
-        return {**self.__dict__, "_ways": [], "_responses": {}}
 
-
-@register_opponent("counting", games=GAMES, needs_game=True)
-def counting(game: TextGame, prior: float = 1.0) -> Counting:
+def counting(game: Game, prior: float = 1.0) -> Counting:
     """`counting:5` believes in even play until it has seen much more than 5 moves at an information state."""
     if prior <= 0:
         raise ValueError(f"Opponent 'counting': prior must be above 0, got {prior}.")
-    return Counting(partial(best_response, game), roots_of(game), prior)
+    roots_of(game)
+    return Counting(game, prior)

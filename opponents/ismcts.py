@@ -11,62 +11,42 @@ from typing import Any
 
 import numpy as np
 
-from mage_envs.core import TextGame, Turn
+from mage_envs.core import Game, Turn
+from mage_envs.randomness import SEED_BITS, Stream, fold
 from opponents.openspiel import DoesNotSuit, form_of
-from opponents.registry import register_opponent
 from opponents.worlds import Lost, Worlds
 
 UCT = 1.4
 """For returns between -1 and 1; scaled with the returns of the game."""
 ROLLOUTS = 1
-_SEEDS = 2**31
-GAMES = ("KuhnPoker", "LeducPoker", "LiarsDice", "Negotiation", "OpenSpiel")
+_SEEDS = 2**32
 
 
-@register_opponent("ismcts", games=GAMES, needs_game=True)
 class ISMCTS:
     """Search with `simulations` simulations per move; plays the most visited action.
 
-    `reset` draws all seeds, so that equal generators play equal hands. It must see all its turns of a hand. Raises
-    DoesNotSuit for a game that hides nothing, and ValueError during the hand where no position that was followed fits
-    (deals of many cards at once).
+    `reset` draws one seed, from which all else follows. It must see all its turns of a hand. Raises DoesNotSuit for a
+    game that hides nothing, and ValueError during the hand where no position that was followed fits (deals of many
+    cards at once).
     """
 
-    deterministic = False
-
-    def __init__(self, game: TextGame, simulations: int = 100) -> None:
-        if game.perfect_information:
-            raise DoesNotSuit(f"Opponent 'ismcts' is for games that hide something; {game.name} does not: take 'mcts'.")
+    def __init__(self, game: Game, simulations: int = 100) -> None:
+        if game.facts.perfect_information:
+            raise DoesNotSuit(
+                f"Opponent 'ismcts' is for games that hide something; {game.facts.name} does not: take 'mcts'."
+            )
         if simulations < 1:
             raise ValueError(f"Opponent 'ismcts': simulations must be at least 1, got {simulations}.")
         self.simulations = simulations
-        self._name = game.name
+        self._name = game.facts.name
         self._form = form_of(game, "ismcts")
-        self._spiel = self._form.load()
+        self._form.load()
         self._worlds: Worlds | None = None
-        self._bot: Any = None
+        self._seed = self._moves = 0
 
     def reset(self, rng: np.random.Generator) -> None:
-        seeds = [int(rng.integers(_SEEDS)) for _ in range(3)]
-        self._worlds = Worlds(self._form, np.random.default_rng(seeds[0]))
-        self._bot = self._made_bot(self._worlds, seeds[1], seeds[2])
-
-    def _made_bot(self, worlds: Worlds, rollouts: int, search: int) -> Any:
-        from open_spiel.python.algorithms import ismcts, mcts
-
-        uct = UCT * max(abs(self._spiel.min_utility()), abs(self._spiel.max_utility()))
-        by_observation = not self._spiel.get_type().provides_information_state_string
-        bot = ismcts.ISMCTSBot(
-            self._spiel,
-            mcts.RandomRolloutEvaluator(ROLLOUTS, np.random.RandomState(rollouts)),
-            uct,
-            self.simulations,
-            random_state=np.random.RandomState(search),
-            use_observation_string=by_observation,
-            allow_inconsistent_action_sets=by_observation,
-        )
-        bot.set_resampler(lambda state, player: worlds.sample())
-        return bot
+        self._seed, self._moves = int(rng.integers(2**SEED_BITS)), 0
+        self._worlds = Worlds(self._form, Stream(self._seed).generator())
 
     def act(self, turn: Turn) -> str:
         worlds = self._worlds
@@ -78,11 +58,27 @@ class ISMCTS:
             raise ValueError(f"Opponent 'ismcts' cannot play {self._name} on: {error}; take another one.") from None
         state = worlds.sample()
         actions = state.legal_actions()
-        action: int = actions[0] if len(actions) == 1 else int(self._bot.step(state))
+        action: int = actions[0] if len(actions) == 1 else int(self._bot(worlds).step(state))
         worlds.play(action)
+        self._moves += 1
         index: int = actions.index(action)
         return turn.legal_actions[index]
 
-    def __getstate__(self) -> dict[str, Any]:
-        """All but what belongs to the hand, which does not pickle; `reset` makes the next one."""
-        return {**self.__dict__, "_bot": None, "_worlds": None}
+    def _bot(self, worlds: Worlds) -> Any:
+        """The search for one move; bots cannot be copied, so none is kept."""
+        from open_spiel.python.algorithms import ismcts, mcts
+
+        game = self._form.load()
+        rollouts, search = (np.random.RandomState(fold(self._seed, self._moves, n) % _SEEDS) for n in (0, 1))
+        by_observation = not game.get_type().provides_information_state_string
+        bot = ismcts.ISMCTSBot(
+            game,
+            mcts.RandomRolloutEvaluator(ROLLOUTS, rollouts),
+            UCT * max(abs(game.min_utility()), abs(game.max_utility())),
+            self.simulations,
+            random_state=search,
+            use_observation_string=by_observation,
+            allow_inconsistent_action_sets=by_observation,
+        )
+        bot.set_resampler(lambda state, player: worlds.sample())
+        return bot

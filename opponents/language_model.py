@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy, deepcopy
+from typing import Any, Self
 
 import numpy as np
 
-from mage_envs.core import TextGame, Turn
+from mage_envs.core import GameFacts, Turn
+from mage_envs.registry import DEFAULTS, list_games, settings_of
+from mage_envs.settings import GameSettings
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from mage_envs.text.parser import parse_tag
 from mage_envs.text.prompts import PlayView, PromptStyle, TurnRecord
-from opponents.registry import register_opponent
 
 TRIES = 3
 """Times a turn is asked before a random legal action takes the answer's place."""
@@ -25,10 +28,15 @@ class LanguageModelPolicy:
     counts it.
     """
 
-    deterministic = False
-
-    def __init__(self, generator: Generator, game: TextGame, style: PromptStyle, num_episodes: int = 1) -> None:
-        """Of `game` only the rules' text and the prompt's windows are kept."""
+    def __init__(
+        self,
+        generator: Generator,
+        facts: GameFacts,
+        style: PromptStyle,
+        num_episodes: int = 1,
+        settings: GameSettings = DEFAULTS,
+    ) -> None:
+        """`facts` of the game that is played; of its `settings`, the windows of the prompt."""
         self.generator = generator
         self.style = style
         self.num_episodes = num_episodes
@@ -38,15 +46,19 @@ class LanguageModelPolicy:
         """Answers that were no legal action."""
         self.given_up = 0
         """Turns whose action was drawn because no answer was legal."""
-        self._name = game.name
-        self._rules = game.rules
-        self._window = game.history_window
-        self._max_turns = game.max_turns
-        self._full_turns = game.full_turns
+        self._facts = facts
+        self._settings = settings
         self._rng: np.random.Generator
         self._key = 0
         self._calls = 0
         self._records: list[TurnRecord] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A copy with the same generator."""
+        memo[id(self.generator)] = self.generator
+        made = copy(self)
+        vars(made).update(deepcopy(vars(self), memo))
+        return made
 
     def reset(self, rng: np.random.Generator) -> None:
         """Starts a hand; one number keys the sampling of all its answers."""
@@ -67,7 +79,7 @@ class LanguageModelPolicy:
         self.given_up += 1
         if not turn.legal_actions:
             raise ValueError(
-                f"The language model gave no readable answer in {TRIES} tries, and {self._name} lists none."
+                f"The language model gave no readable answer in {TRIES} tries, and {self._facts.name} lists none."
             )
         drawn = turn.legal_actions[int(self._rng.random() * len(turn.legal_actions))]
         self._records.append(TurnRecord(turn.observation, drawn, turn, True))
@@ -75,7 +87,7 @@ class LanguageModelPolicy:
 
     def _ask(self, turn: Turn) -> Completion:
         """One call; the oldest turns are left out of a prompt that is too long for the model."""
-        for window in range(min(self._window, len(self._records)), -1, -1):
+        for window in range(min(self._settings.history_window, len(self._records)), -1, -1):
             seed = (self._key, self._calls)
             shown = self._records[len(self._records) - window :]
             [completion] = self.generator.generate([self.prompt(turn, self._records, shown, seed)])
@@ -84,7 +96,7 @@ class LanguageModelPolicy:
             if not completion.overflow:
                 self._calls += 1
                 return completion
-        raise RuntimeError(f"The prompt for one turn of {self._name} is longer than the language model's limit.")
+        raise RuntimeError(f"The prompt for one turn of {self._facts.name} is longer than the language model's limit.")
 
     def prompt(
         self,
@@ -97,18 +109,18 @@ class LanguageModelPolicy:
         """The prompt of a turn after this hand's `records`, of which the last ones are `shown`."""
         text = self.style.play(
             PlayView(
-                rules=self._rules,
+                rules=self._facts.rules,
                 episode=0,
                 num_episodes=self.num_episodes,
                 first_observation=records[0].observation if records else turn.observation,
                 turn=turn,
                 observation=turn.observation,
                 turns=shown,
-                full_turns=self._full_turns,
+                full_turns=self._settings.full_turns,
                 omitted=len(records) - len(shown),
                 memory="",
                 last=records[-1] if records else None,
-                max_turns=self._max_turns,
+                max_turns=self._facts.max_turns,
             )
         )
         return Prompt((Message("user", text),), slot, seed, turn.legal_actions)
@@ -120,13 +132,13 @@ class LanguageModelPolicy:
         return parse_tag(completion.text, self.style.action_tag)
 
 
+def settings_for(facts: GameFacts) -> GameSettings:
+    """The settings that a game was registered with, the defaults for one that is not."""
+    return settings_of(facts.name) if facts.name in list_games() else DEFAULTS
+
+
 def legal_form(answer: str | None, legal_actions: tuple[str, ...]) -> str | None:
     """The legal action that `answer` spells, in any case; every answer is one where the game lists none."""
     if answer is None or not legal_actions:
         return answer
     return next((action for action in legal_actions if action.lower() == answer.lower()), None)
-
-
-register_opponent(
-    "checkpoint", entry_point="trainer.checkpoint:checkpoint", needs_game=True, form="checkpoint:folder"
-)  # the composition root, which may load the trainer's saved models

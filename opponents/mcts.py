@@ -6,51 +6,38 @@ from typing import Any
 
 import numpy as np
 
-from mage_envs.core import TextGame, Turn
+from mage_envs.core import Game, Turn
+from mage_envs.randomness import SEED_BITS, fold
 from opponents.openspiel import DoesNotSuit, form_of
-from opponents.registry import register_opponent
 
 UCT = 1.4
 """For returns between -1 and 1; scaled with the returns of the game."""
 ROLLOUTS = 1
 MEMORY_MB = 256
 _SEEDS = 2**31
-GAMES = ("TicTacToe", "ConnectFour", "Breakthrough", "OpenSpiel")
 
 
-@register_opponent("mcts", games=GAMES, needs_game=True)
 class MCTS:
     """Search with `simulations` simulations per move, one random rollout each, UCT constant 1.4, solver on.
 
-    `reset` draws the seeds of bot and rollouts, so that equal generators play equal hands. It follows the game
-    through `Turn.history` in a state of its own. Loads pyspiel when made. Raises DoesNotSuit for a game that hides
-    something.
+    `reset` draws one seed; each move is searched by a bot of its own, a function of that seed and of `Turn.history`.
+    Loads pyspiel when made. Raises DoesNotSuit for a game that hides something.
     """
 
-    deterministic = False
-
-    def __init__(self, game: TextGame, simulations: int = 100) -> None:
-        if not game.perfect_information:
-            raise DoesNotSuit(f"Opponent 'mcts' cannot play {game.name}, which hides something: take 'ismcts'.")
+    def __init__(self, game: Game, simulations: int = 100) -> None:
+        if not game.facts.perfect_information:
+            raise DoesNotSuit(f"Opponent 'mcts' cannot play {game.facts.name}, which hides something: take 'ismcts'.")
         if simulations < 1:
             raise ValueError(f"Opponent 'mcts': simulations must be at least 1, got {simulations}.")
         self.simulations = simulations
         self._form = form_of(game, "mcts")
-        self._spiel = self._form.load()
-        self._uct = UCT * max(abs(self._spiel.min_utility()), abs(self._spiel.max_utility()))
-        self._state = self._spiel.new_initial_state()
+        self._state = self._form.load().new_initial_state()
+        """OpenSpiel's state after `_played`."""
         self._played: tuple[str, ...] = ()
-        self._bot: Any = None
+        self._seed = 0
 
     def reset(self, rng: np.random.Generator) -> None:
-        import pyspiel
-
-        evaluator = pyspiel.RandomRolloutEvaluator(ROLLOUTS, int(rng.integers(_SEEDS)))
-        self._bot = pyspiel.MCTSBot(
-            self._spiel, evaluator, self._uct, self.simulations, MEMORY_MB, True, int(rng.integers(_SEEDS)), False
-        )
-        self._state = self._spiel.new_initial_state()
-        self._played = ()
+        self._seed = int(rng.integers(2**SEED_BITS))
 
     def act(self, turn: Turn) -> str:
         self._follow(turn.history)
@@ -60,17 +47,23 @@ class MCTS:
                 f"Opponent 'mcts' needs the whole history of the hand; after {turn.history} OpenSpiel has "
                 f"{len(legal)} legal actions, the turn {len(turn.legal_actions)}."
             )
-        index: int = legal.index(self._bot.step(self._state))
+        index: int = legal.index(self._bot(len(turn.history)).step(self._state))
         return turn.legal_actions[index]
+
+    def _bot(self, move: int) -> Any:
+        """The search for one move; bots cannot be copied, so none is kept."""
+        import pyspiel
+
+        game = self._form.load()
+        evaluator = pyspiel.RandomRolloutEvaluator(ROLLOUTS, fold(self._seed, move, 0) % _SEEDS)
+        uct = UCT * max(abs(game.min_utility()), abs(game.max_utility()))
+        search = fold(self._seed, move, 1) % _SEEDS
+        return pyspiel.MCTSBot(game, evaluator, uct, self.simulations, MEMORY_MB, True, search, False)
 
     def _follow(self, history: tuple[str, ...]) -> None:
         known = len(self._played)
         if history[:known] != self._played:
-            self._state, known = self._spiel.new_initial_state(), 0
+            self._state, known = self._form.load().new_initial_state(), 0
         for text in history[known:]:
             self._state.apply_action(self._form.action_of(self._state, text))
         self._played = history
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the bot, which does not pickle; `reset` makes the next one."""
-        return {**self.__dict__, "_bot": None}

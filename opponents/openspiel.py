@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
-from mage_envs.core import TextGame, Turn
+from mage_envs.core import Game, Turn
 from mage_envs.games.kuhn_poker import CARDS
 from mage_envs.games.openspiel import OpenSpiel
 from mage_envs.games.openspiel.loading import load
@@ -83,7 +83,7 @@ FORMS: dict[str, SpielForm] = {
     "TicTacToe": SpielForm("tic_tac_toe", _cell, _moves, _state_string),
     "KuhnPoker": SpielForm("kuhn_poker", _kuhn_action, _kuhn_state, _state_string),
 }
-"""`TextGame.name` to its form, for games that are not made of OpenSpiel but equal one of its games."""
+"""`Game.name` to its form, for games that are not made of OpenSpiel but equal one of its games."""
 
 
 @lru_cache(maxsize=64)
@@ -91,10 +91,12 @@ def _form_by_texts(game: str) -> SpielForm:
     return SpielForm(game, partial(_listed_action, game), _own_state, partial(_listed_key, game))
 
 
-def form_of(game: TextGame, opponent: str) -> SpielForm:
+def form_of(game: Game, opponent: str) -> SpielForm:
     """The game's form; DoesNotSuit, naming `opponent`, for a game that OpenSpiel does not have."""
     if isinstance(game, OpenSpiel):
         return _form_by_texts(game.spiel_game)
-    if game.name not in FORMS:
-        raise DoesNotSuit(f"Opponent {opponent!r} cannot play {game.name}; add its form to opponents.openspiel.FORMS.")
-    return FORMS[game.name]
+    if game.facts.name not in FORMS:
+        raise DoesNotSuit(
+            f"Opponent {opponent!r} cannot play {game.facts.name}; add its form to opponents.openspiel.FORMS."
+        )
+    return FORMS[game.facts.name]

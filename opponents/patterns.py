@@ -38,7 +38,7 @@ def first_empty(order: tuple[str, ...], turn: Turn) -> dict[str, float]:
 def pattern(name: str) -> RulePolicy:
     """The deterministic policy of one of `ORDERS`."""
     order = tuple(ACTIONS[3 * int(cell[0]) + int(cell[1])] for cell in ORDERS[name].split())
-    return RulePolicy(partial(first_empty, order), deterministic=True)
+    return RulePolicy(partial(first_empty, order))
 
 
 def weighted(weights: Mapping[str, float], turn: Turn) -> dict[str, float]:

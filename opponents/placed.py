@@ -14,7 +14,7 @@ GAMES = ("TicTacToe", "LeducPoker", "ConnectFour", "LiarsDice", "Negotiation", "
 class Placed:
     """Takes the legal action at `place`."""
 
-    deterministic = True
+    follows_information_state = True
 
     def __init__(self, place: int) -> None:
         self._place = place
@@ -24,10 +24,6 @@ class Placed:
 
     def act(self, turn: Turn) -> str:
         return turn.legal_actions[self._place]
-
-    def cuts(self, turn: Turn) -> tuple[tuple[tuple[float, str], ...], str]:
-        """No threshold: the one action."""
-        return (), self.act(turn)
 
     def distribution(self, turn: Turn) -> dict[str, float]:
         """Probability 1 for the one action."""

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from mage_envs.core import Policy
-from mage_envs.randomness import Uniforms
+from mage_envs.randomness import Stream
 from opponents.plugins import load_plugins
-from opponents.policies import PolicyShape
 from opponents.registry import UnknownOpponent
 
 Entry = str | Policy
@@ -48,14 +47,17 @@ class OpponentPool:
     def __len__(self) -> int:
         return len(self.entries)
 
-    def draw(self, rng: Uniforms | np.random.Generator) -> Entry:
+    def draw(self, rng: Stream | np.random.Generator) -> Entry:
         """One opponent by weight; exactly one `rng.random()`, also from a pool of one."""
-        left = rng.random()
-        for entry, weight in zip(self.entries, self.weights, strict=True):
-            left -= weight
-            if left < 0:
-                return entry
-        return self.entries[-1]
+        return self.entries[self.index(rng.random())]
+
+    def index(self, draw: float) -> int:
+        """The place of the entry for a uniform number in [0, 1)."""
+        for place, weight in enumerate(self.weights):
+            draw -= weight
+            if draw < 0:
+                return place
+        return len(self.weights) - 1
 
 
 PoolSpec = str | Policy | OpponentPool | Mapping[Any, float]
@@ -71,7 +73,7 @@ def _check(entry: object, weight: object) -> None:
             raise ValueError(
                 f"A pool holds opponents, not pools: put the opponents of {entry!r} in, with their weights."
             )
-    elif isinstance(entry, type) or not isinstance(entry, PolicyShape):
+    elif isinstance(entry, type) or not isinstance(entry, Policy):
         raise TypeError(f"A pool holds names and policies, not {entry!r}.")
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not (isfinite(weight) and weight > 0):
         raise ValueError(f"The weight of {entry!r} must be a positive number, got {weight!r}.")

@@ -6,17 +6,17 @@ A specification is a registered name with optional arguments after a colon (`"un
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from typing import TypeVar, overload
 
-from mage_envs.core import Policy, TextGame
+from mage_envs import _siblings
+from mage_envs.core import Game, Policy
+from mage_envs.imports import searched
 from opponents.arguments import convert
 from opponents.plugins import load_plugins
-from opponents.policies import PolicyShape
 
 Builder = Callable[..., Policy]
 B = TypeVar("B", bound=Builder)
@@ -79,8 +79,8 @@ def register_opponent(
     """Registers an opponent: decorator of a class or function, or a call with `entry_point` or `alias_of`.
 
     What is decorated is called with the arguments after the colon, converted where the parameter is annotated
-    `int` or `float`; with `needs_game` a private `TextGame` comes first, of which it may read the rules but keep
-    nothing that moves. `games=None` means any game. `form` shows the arguments of one that cannot do without.
+    `int` or `float`; with `needs_game` the `Game` comes first. `games=None` means any game. `form` shows the arguments
+    of one that cannot do without.
     Raises `ValueError` for a bad or taken name.
     """
     if isinstance(games, str):
@@ -127,7 +127,7 @@ def opponent_info(name: str) -> OpponentInfo:
     return info
 
 
-def make_opponent(spec: str | Policy, game: TextGame) -> Policy:
+def make_opponent(spec: str | Policy, game: Game) -> Policy:
     """The policy that `spec` stands for, new unless `spec` is a policy.
 
     `game` is an instance made for this call, never the one being played: builders with `needs_game` see it.
@@ -143,11 +143,11 @@ def make_opponent(spec: str | Policy, game: TextGame) -> Policy:
         attribute, colon, rest = rest.partition(":")
         info = _imported(name, attribute)
         if info is None:
-            raise _unknown(name, game.name)
-    if not info.plays(game.name):
+            raise _unknown(name, game.facts.name, module=attribute.isidentifier())
+    if not info.plays(game.facts.name):
         raise ValueError(
-            f"Opponent {info.name!r} plays {' or '.join(sorted(info.games or ()))}, not {game.name}. "
-            f'list_opponents("{game.name}") names those that fit.'
+            f"Opponent {info.name!r} plays {' or '.join(sorted(info.games or ()))}, not {game.facts.name}. "
+            f'list_opponents("{game.facts.name}") names those that fit.'
         )
     builder = _load(info)
     values = convert(spec, builder, rest.split(",") if colon else (), skip=int(info.needs_game))
@@ -160,12 +160,13 @@ def _find(name: str) -> OpponentInfo | None:
     return _REGISTRY.get(name)
 
 
-def _unknown(name: str, game_name: str | None) -> UnknownOpponent:
+def _unknown(name: str, game_name: str | None, module: bool = False) -> UnknownOpponent:
     names = list_opponents(game_name)
     near = get_close_matches(name, names, n=1) or get_close_matches(name, _REGISTRY, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
     shown = f'"{game_name}"' if game_name is not None else ""
-    return UnknownOpponent(f"Unknown opponent {name!r}. {hint}list_opponents({shown}) names them all.")
+    missing = f" There is no module {name!r} either. Searched: {searched()}." if module else ""
+    return UnknownOpponent(f"Unknown opponent {name!r}. {hint}list_opponents({shown}) names them all.{missing}")
 
 
 def _imported(module: str, attribute: str) -> OpponentInfo | None:
@@ -173,7 +174,7 @@ def _imported(module: str, attribute: str) -> OpponentInfo | None:
     if not attribute.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
         return None
     try:
-        loaded = importlib.import_module(module)
+        loaded = _siblings.load(module)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{module}.".startswith(f"{error.name}."):
             return None
@@ -219,13 +220,13 @@ def _load(info: OpponentInfo) -> Builder:
     if not isinstance(info.builder, str):
         return info.builder
     module, _, attribute = info.builder.partition(":")
-    builder: Builder = getattr(importlib.import_module(module), attribute)
+    builder: Builder = getattr(_siblings.load(module), attribute)
     return builder
 
 
 def _checked(policy: object, label: str) -> Policy:
     if isinstance(policy, type):
         raise TypeError(f"Opponent {policy.__name__} is a class; pass an instance of it: {policy.__name__}().")
-    if not isinstance(policy, PolicyShape):
+    if not isinstance(policy, Policy):
         raise TypeError(f"Opponent {label!r} is a {type(policy).__name__}, which lacks reset(rng) or act(turn).")
     return policy

@@ -6,17 +6,13 @@ import numpy as np
 
 from mage_envs.core import Turn
 from mage_envs.games.sokoban import MOVES, Retrograde, parse_board
-from opponents.registry import register_opponent
 
 _PATIENCE = 1_000_000
 """Entries of the search's table after which the expert gives a board up (a few seconds)."""
 
 
-@register_opponent("sokoban/expert", games=("Sokoban",))
 class SokobanExpert:
     """Reads the board off the observation and plays up to `moves` moves of a shortest solution, `up` without one."""
-
-    deterministic = True
 
     def __init__(self, moves: int = 3) -> None:
         if moves not in (1, 2, 3):

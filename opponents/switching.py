@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, Policy, RemembersMetaEpisode, SeesResults, TextGame, Turn
-from opponents.policies import DeclaresDeterminism
+from mage_envs.core import ExactPolicy, Game, Policy, RemembersMetaEpisode, SeesResults, Turn
 from opponents.registry import make_opponent, register_opponent
 
 
@@ -20,7 +19,6 @@ class Switching:
         self.first = first
         self.then = then
         self.episode = episode
-        self.deterministic = all(isinstance(p, DeclaresDeterminism) and p.deterministic for p in (first, then))
         self._rng: np.random.Generator
         self._started: Policy | None = None
         """The one that plays this hand, once it has been reset."""
@@ -65,7 +63,7 @@ class ExactSwitching(Switching):
 
 
 @register_opponent("switch", needs_game=True, form="switch:first,then,episode")
-def switch(game: TextGame, first: str, then: str, episode: int) -> Switching:
+def switch(game: Game, first: str, then: str, episode: int) -> Switching:
     """`switch:kuhn/rock,kuhn/maniac,2` plays as rock in episodes 0 and 1, as maniac from episode 2 on."""
     before, after = make_opponent(first, game), make_opponent(then, game)
     if isinstance(before, ExactPolicy) and isinstance(after, ExactPolicy):

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from mage_envs.core import Turn
+from mage_envs.distributions import Cuts, check_row, cuts_of, pick
 
 Rule = Callable[[Turn], Mapping[str, float]]
 """Maps a turn to the probabilities of its actions (missing ones are 0).
@@ -16,79 +17,40 @@ It may look at anything that follows from the information state, and at nothing 
 or a `functools.partial` of one, keeps the policy picklable.
 """
 
-_TOLERANCE = 1e-9
-
-
-def check_row(state: str, row: Mapping[str, float]) -> None:
-    """Raises `ValueError` unless `row` is a probability distribution."""
-    if any(probability < 0 for probability in row.values()) or not abs(sum(row.values()) - 1) <= _TOLERANCE:
-        raise ValueError(f"Probabilities at {state!r} must be at least 0 and sum to 1, got {dict(row)}.")
-
 
 class RulePolicy:
     """Plays by a rule, which is asked once per information state and then remembered.
 
-    A deterministic rule gives one action probability 1; then `act` is one dict lookup and never uses the
-    generator. Any other draws exactly one `rng.random()` per decision, forced ones included. `reset` comes first.
+    One `rng.random()` a decision, none where the rule is certain. `reset` comes first.
     """
 
-    def __init__(self, rule: Rule, *, deterministic: bool = False) -> None:
-        self.deterministic = deterministic
+    follows_information_state = True
+
+    def __init__(self, rule: Rule) -> None:
         self._rule = rule
+        self._cuts: dict[str, Cuts] = {}
+        """By information state."""
         self._rows: dict[str, dict[str, float]] = {}
-        self._moves: dict[str, str] = {}
-        self._cuts: dict[str, tuple[tuple[tuple[float, str], ...], str]] = {}
-        """(threshold, action) of all possible actions but the last, and the last."""
         self._rng: np.random.Generator
 
     def reset(self, rng: np.random.Generator) -> None:
         self._rng = rng
 
     def act(self, turn: Turn) -> str:
-        state = turn.information_state
-        if self.deterministic:
-            if state not in self._moves:
-                self._learn(turn)
-            return self._moves[state]
-        if state not in self._cuts:
-            self._learn(turn)
-        draw = self._rng.random()
-        cuts, last = self._cuts[state]
-        for threshold, action in cuts:
-            if draw < threshold:
-                return action
-        return last
+        cuts = self._cuts.get(turn.information_state)
+        if cuts is None:
+            row = self.distribution(turn)
+            cuts = self._cuts[turn.information_state] = cuts_of(turn.information_state, row, turn.legal_actions)
+        return pick(cuts, self._rng.random()) if cuts[0] else cuts[1]
 
     def distribution(self, turn: Turn) -> dict[str, float]:
         """Probability of every action that is played at all."""
-        if turn.information_state not in self._rows:
-            self._learn(turn)
-        return dict(self._rows[turn.information_state])
-
-    def cuts(self, turn: Turn) -> tuple[tuple[tuple[float, str], ...], str]:
-        """The thresholds that a draw is compared with, and the action above the last one."""
-        if turn.information_state not in self._cuts:
-            self._learn(turn)
-        return self._cuts[turn.information_state]
-
-    def _learn(self, turn: Turn) -> None:
-        state = turn.information_state
-        row = {action: float(probability) for action, probability in self._rule(turn).items() if probability != 0}
-        check_row(state, row)
-        for action in row:
-            if action not in turn.legal_actions:
-                legal = ", ".join(turn.legal_actions)
-                raise ValueError(f"The policy plays {action!r} at {state!r}, where only these are legal: {legal}.")
-        if self.deterministic and len(row) > 1:
-            raise ValueError(f"A deterministic policy must play one action at {state!r}, got {row}.")
-        *first, last = row
-        cuts, total = [], 0.0
-        for action in first:
-            total += row[action]
-            cuts.append((total, action))
-        self._moves[state] = last
-        self._cuts[state] = (tuple(cuts), last)
-        self._rows[state] = row
+        row = self._rows.get(turn.information_state)
+        if row is None:
+            row = {action: float(chance) for action, chance in self._rule(turn).items() if chance != 0}
+            cuts_of(turn.information_state, row, turn.legal_actions)
+            self._rows[turn.information_state] = row
+        return dict(row)
 
 
 def look_up(table: Mapping[str, Mapping[str, float]], turn: Turn) -> Mapping[str, float]:
@@ -106,12 +68,12 @@ class TabularPolicy(RulePolicy):
     """Plays from a table: information state to action to probability.
 
     The table is copied and checked; `ValueError` names the first row that is no distribution. A table whose
-    rows each hold one sure action makes a deterministic policy.
+    rows each hold one sure action never draws.
     """
 
     def __init__(self, table: Mapping[str, Mapping[str, float]]) -> None:
         rows = {state: {a: float(p) for a, p in row.items() if p != 0} for state, row in table.items()}
         for state, row in rows.items():
             check_row(state, row)
-        super().__init__(partial(look_up, rows), deterministic=all(len(row) == 1 for row in rows.values()))
+        super().__init__(partial(look_up, rows))
         self.table: Mapping[str, Mapping[str, float]] = rows

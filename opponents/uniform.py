@@ -10,9 +10,9 @@ from opponents.registry import register_opponent
 
 @register_opponent("uniform")
 class Uniform:
-    """Uniform over the legal actions, in any game that lists them; one `rng.random()` per decision."""
+    """Uniform over the legal actions, in any game that lists them; one `rng.random()` per choice."""
 
-    deterministic = False
+    follows_information_state = True
 
     def __init__(self) -> None:
         self._rng: np.random.Generator
@@ -26,7 +26,7 @@ class Uniform:
             raise ValueError(
                 "Opponent 'uniform' needs legal actions, and this turn lists none; choose another opponent."
             )
-        return legal[int(self._rng.random() * len(legal))]
+        return legal[0] if len(legal) == 1 else legal[int(self._rng.random() * len(legal))]
 
     def distribution(self, turn: Turn) -> dict[str, float]:
         """The same probability for each legal action."""

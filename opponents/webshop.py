@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mage_envs.core import TextGame, Turn
-from opponents.registry import register_opponent
+from mage_envs.core import Game, Turn
 
 if TYPE_CHECKING:
     from mage_envs.games.webshop.goals import Goal
@@ -37,16 +36,13 @@ def instruction_in(observation: str) -> str:
     )
 
 
-@register_opponent("webshop/oracle", games=("WebShop",), needs_game=True)
 class WebShopOracle:
     """Looks the instruction up among the shop's goals and buys what scores best, by the search that ranks it highest.
 
     It knows catalogue and goals, not the state of the game that is played.
     """
 
-    deterministic = True
-
-    def __init__(self, game: TextGame) -> None:
+    def __init__(self, game: Game) -> None:
         from mage_envs.games.webshop.game import WebShop  # loads the search engine's tables
 
         if not isinstance(game, WebShop):
@@ -132,12 +128,9 @@ def _chosen(product: Product, goal: Goal) -> Iterator[tuple[str, str]]:
             yield max(fitting, key=lambda fit: fit[:2])[2:]
 
 
-@register_opponent("webshop/rule", games=("WebShop",))
 class WebShopRule:
     """Searches for the instruction, opens the first product under the price limit, chooses the options that the
     instruction names, and buys. It reads nothing but pages of mode `text`."""
-
-    deterministic = True
 
     def __init__(self) -> None:
         self._clicked: set[str] = set()

@@ -1,7 +1,7 @@
-"""Which positions of a game of OpenSpiel a player may be in, from nothing but what his own turns told him.
+"""Which positions of a game of OpenSpiel a player may be in, from nothing but what their own turns told them.
 
 A particle filter: from the positions that fitted the last turn, all chance and all moves of the others (each as likely
-as the next) are followed up to the player's next turn, and those remain in which he would know what he knows.
+as the next) are followed up to the player's next turn, and those remain in which they would know what they know.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _ways_on(level: Sequence[Weighted], player: int) -> tuple[list[Weighted], li
 
 @lru_cache(maxsize=16)
 def first_turns(form: SpielForm, player: int) -> Mapping[str, Sequence[Weighted]] | None:
-    """What a player may know at his first turn of a hand, with the positions; None where these are too many."""
+    """What a player may know at their first turn of a hand, with the positions; None where these are too many."""
     level: list[Weighted] = [(1.0, form.load().new_initial_state())]
     found: dict[str, list[Weighted]] = {}
     while level:
@@ -70,13 +70,13 @@ class Worlds:
         self._form = form
         self._rng = rng
         self._before: list[Weighted] | None = None
-        """Positions right after the player's last move, None before his first one."""
+        """Positions right after the player's last move, None before the first one."""
         self.now: Sequence[Weighted] = ()
         """Positions that fit the player's turn."""
         self._cumulated: Any = None
 
     def see(self, player: int, key: str) -> None:
-        """Goes on to the player's turn at which he knows `key`. Raises Lost when nothing fits."""
+        """Goes on to the player's turn at which they know `key`. Raises Lost when nothing fits."""
         known = first_turns(self._form, player) if self._before is None else None
         found = list(known.get(key, ())) if known is not None else self._follow(player, key)
         if not found:

@@ -1,8 +1,10 @@
-"""Settings of all tests: offline, a cache of their own, and one torch thread per process: threads contend in tests."""
+"""Settings of all tests: offline, a cache of their own, Ctrl-C heard, and one torch thread per process: threads
+contend in tests."""
 
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -12,3 +14,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if "MAGE_ENVS_CACHE" not in os.environ:
     os.environ["MAGE_ENVS_CACHE"] = tempfile.mkdtemp(prefix="mage-envs-tests-")
     atexit.register(shutil.rmtree, os.environ["MAGE_ENVS_CACHE"], ignore_errors=True)
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as under `nohup make test &`; children would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -120,9 +120,9 @@ def test_pettingzoo(game):
 
 
 def test_pettingzoo_modules():
-    from mage_envs.zoo import kuhn_poker_v0, tictactoe_v0
+    from mage_envs.aec import kuhn_poker_v0, tic_tac_toe_v0
 
-    for module, steps in ((kuhn_poker_v0, 3), (tictactoe_v0, 9)):
+    for module, steps in ((kuhn_poker_v0, 3), (tic_tac_toe_v0, 9)):
         env = module.env()
         env.reset(seed=1)
         played = 0

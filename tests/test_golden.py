@@ -120,7 +120,7 @@ SCENES = {
     "tictactoe_base": Scene("mage/TicTacToe-v0", 1, ("2 2", "(2,2)", "1, 1", "garbage"), (), {"opponent": "minimax"}),
 }
 
-BEFORE = ("phase", "episode", "hand", "seat", "legal_actions")
+BEFORE = ("phase", "episode_index", "hand", "seat", "legal_actions")
 AFTER = (
     "invalid_reason",
     "penalty",
@@ -153,7 +153,7 @@ def _next_reply(plays: list[str], remarks: list[str], info: dict[str, Any], env:
     if plays:
         return plays.pop(0)
     action = info["legal_actions"][0]
-    bare = not meta or env.get_wrapper_attr("style").action_tag is None
+    bare = not meta or info["answer_tag"] is None
     return action if bare else f"<action>{action}</action>"
 
 

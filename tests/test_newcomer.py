@@ -21,7 +21,7 @@ import pettingzoo
 from pettingzoo.test import api_test, seed_test
 import mage_envs, my_games
 from opponents import list_opponents
-from tests.contract import check_id
+from mage_envs.testing import check_id
 
 assert "RockPaperScissors" in mage_envs.list_games()
 names = [name for name in list_opponents("RockPaperScissors") if name.startswith("rps/")]
@@ -61,7 +61,7 @@ assert info["opponent"] == "rps/cycle"
 
 import my_games
 
-env = gym.make("mage/RockPaperScissors-Meta-v0", opponent=my_games.AlwaysRock(), memory=my_games.Repeats())
+env = gym.make("mage/RockPaperScissors-Meta-v0", opponent=my_games.AlwaysRock(), memory=my_games.Results())
 prompt, _ = env.reset(seed=1)
 for episode in range(3):
     assert prompt.count("You chose paper, the opponent chose rock. You win.") == episode, prompt

@@ -1,14 +1,20 @@
-"""A package of somebody else: built and installed by pip from what docs/extending.md shows, then found by its name."""
+"""What a wheel holds and names, and a package of somebody else: built and installed by pip from what docs/extending.md
+shows, then found by its name."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
 
+import benchmarks
+import mage_envs
 from tests.test_readme import ROOT, blocks, marked
 
 PAGE = ROOT / "docs" / "extending.md"
@@ -93,3 +99,42 @@ def test_without_it_nothing_is_announced(tmp_path: Path) -> None:
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
     assert "RockPaperScissors" not in found.stdout
+
+
+def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, check=True, capture_output=True, text=True, cwd=ROOT)
+    [wheel] = tmp_path.glob("*.whl")
+    files = zipfile.ZipFile(wheel).namelist()
+    folders = {file.split("/")[0] for file in files}
+    assert {name for name in folders if ".dist-info" not in name} == {
+        "mage_envs",
+        "opponents",
+        "wrappers",
+        "trainer",
+        "benchmarks",
+    }
+    inside = {file.split("/")[1] for file in files if file.startswith("benchmarks/")}
+    assert inside == {"__init__.py", "__main__.py", "py.typed", "demo", "evaluation", "exact", "tournaments"}
+    assert {"mage_envs/testing.py", "mage_envs/py.typed", "trainer/presets/mage-kuhn.yaml"} <= set(files)
+
+
+@pytest.mark.parametrize("package", [mage_envs, benchmarks])
+def test_each_public_name_is_there(package: object) -> None:
+    names = vars(package)["__all__"]
+    assert sorted(set(names)) == sorted(names)
+    assert set(names) <= set(dir(package))
+    assert [name for name in names if not hasattr(package, name)] == []
+    assert not hasattr(package, "no_such_name")
+
+
+def test_hints_name_extras_that_exist() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    packages = ("mage_envs", "opponents", "wrappers", "trainer", "benchmarks")
+    files = [path for package in packages for path in (ROOT / package).rglob("*.py")]
+    files += [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    hints = {hint for path in files for hint in re.findall(r"pip install [^`'\n]+", path.read_text())}
+    named = {extra for hint in hints for group in re.findall(r"\[([\w,-]+)\]", hint) for extra in group.split(",")}
+    assert named <= set(extras)
+    in_a_clone = {hint for hint in hints if "-e" in hint.split()}
+    assert all(hint.startswith("pip install -e . ") for hint in in_a_clone), in_a_clone

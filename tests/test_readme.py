@@ -183,7 +183,7 @@ def check_training(arguments: list[str]) -> str | None:
     from trainer.__main__ import preset_names
 
     known = {item.name for kind in (MAGEConfig, ModelConfig) for item in fields(kind)}
-    known |= {"preset", "model", "config", "dry_run", "resume", "help"}
+    known |= {"preset", "model", "config", "import", "dry_run", "resume", "help"}
     unknown = [flag for flag in flags(arguments) if flag[2:].replace("-", "_") not in known]
     if unknown:
         return f"mage-train has no {unknown}"

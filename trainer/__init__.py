@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 from trainer.advantages import CreditConfig, weigh
 from trainer.returns import differential_rewards, step_returns
 from trainer.rollout import RolloutClock, RolloutSpec, collect
-from trainer.trajectory import Step, Trajectory
-from wrappers.results import EpisodeResult
+from trainer.trajectory import EpisodeResult, Step, Trajectory
 
 if TYPE_CHECKING:
     from trainer.config import MAGEConfig

@@ -11,12 +11,15 @@ from typing import Any, NoReturn
 
 import gymnasium as gym
 
+from mage_envs import _siblings, imports
+
 PRESETS = Path(__file__).parent / "presets"
-USAGE = """usage: mage-train [--preset NAME | --config FILE.yaml] [--model NAME_OR_PATH] [--dry-run] [--resume]
-                  [--FIELD VALUE ...]
+USAGE = """usage: mage-train [--preset NAME | --config FILE.yaml] [--model NAME_OR_PATH] [--import MODULE ...]
+                  [--dry-run] [--resume] [--FIELD VALUE ...]
 
 Trains a language model on meta-episodes. Fields are those of trainer.MAGEConfig and trl.ModelConfig; flags win over
-the file. The model 'tiny' is a byte-level model of random weights, for trying a run on a CPU.
+the file. The model 'tiny' is a byte-level model of random weights, for trying a run on a CPU. --import loads a module
+of yours, from the current folder or installed, that registers games and opponents; --env_id takes module:id, too.
 
   mage-train --preset mage-kuhn --dry-run                   the resolved settings and one prompt of each kind
   mage-train --preset mage-kuhn --output_dir runs/kuhn      the paper's run, on a GPU
@@ -24,6 +27,10 @@ the file. The model 'tiny' is a byte-level model of random weights, for trying a
 
 presets: {presets}
 """
+
+
+NEEDED = ("torch", "trl", "transformers", "accelerate", "datasets", "peft")
+"""Packages of the extra `train`."""
 
 
 class UsageError(ValueError):
@@ -42,15 +49,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(USAGE.format(presets=", ".join(preset_names())))
         return 0
     try:
+        _siblings.check("trainer")
         return _run(arguments)
-    except ImportError as error:
-        if error.name in ("torch", "trl", "transformers", "accelerate", "datasets", "peft"):
-            print(f'mage-train: {error.name} is missing. Install it with: pip install -e ".[train]"', file=sys.stderr)
-            return 2
-        raise
-    except (UsageError, ValueError, KeyError, TypeError, OSError, gym.error.Error) as error:
-        print(f"mage-train: {' '.join(str(error).split())}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("\nmage-train: interrupted before the training began; nothing was written.", file=sys.stderr)
+        return 130
+    except (UsageError, ValueError, KeyError, TypeError, OSError, ImportError, gym.error.Error) as error:
+        print(f"mage-train: {' '.join(_told(error).split())}", file=sys.stderr)
         return 2
+
+
+def _told(error: Exception) -> str:
+    """The error in words, for a missing package how to install it."""
+    if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
+        return f'{error.name} is missing. Install it with: pip install "mage-envs[train]"'
+    return str(error)
 
 
 def _run(arguments: list[str]) -> int:
@@ -59,7 +72,7 @@ def _run(arguments: list[str]) -> int:
 
     from trainer.config import MAGEConfig
 
-    arguments, flags = _own_flags(arguments)
+    arguments, flags, modules = _own_flags(arguments)
 
     @dataclass
     class ScriptArguments:
@@ -77,7 +90,10 @@ def _run(arguments: list[str]) -> int:
     kinds: Any = [ScriptArguments, MAGEConfig, ModelConfig]
     parser = Parser(kinds)
     _check_names(arguments, kinds)
+    imports.search_current_folder()
     script, config, model = parser.parse_args_and_config(arguments + flags)
+    config.imports = list(dict.fromkeys((*config.imports, *modules)))
+    imports.load_modules(config.imports)
     if not model.model_name_or_path:
         raise UsageError("no model is named; add --model NAME_OR_PATH, or --model tiny to try the run on a CPU.")
     if script.dry_run:
@@ -86,17 +102,21 @@ def _run(arguments: list[str]) -> int:
     return _train(config, model, script.resume)
 
 
-def _own_flags(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Turns --preset, --model, --dry-run into what TrlParser knows."""
+def _own_flags(arguments: list[str]) -> tuple[list[str], list[str], list[str]]:
+    """Turns --preset, --model, --dry-run into what TrlParser knows; the modules of --import come last."""
     rest: list[str] = []
     flags: list[str] = []
+    modules: list[str] = []
     values = iter(arguments)
     for argument in values:
         name, _, given = argument.partition("=")
-        if name in ("--preset", "--config", "--model"):
+        if name in ("--preset", "--config", "--model", imports.OPTION):
             value = given or next(values, "")
             if not value:
                 raise UsageError(f"{name} needs a value.")
+            if name == imports.OPTION:
+                modules.append(value)
+                continue
             if name != "--model" and "--config" in rest:
                 raise UsageError("give one --preset or one --config; copy a preset's file to change it.")
             path = str(_preset(value)) if name == "--preset" else value
@@ -105,7 +125,7 @@ def _own_flags(arguments: list[str]) -> tuple[list[str], list[str]]:
             flags += [f"--{name[2:].replace('-', '_')}", "true"]
         else:
             rest.append(argument)
-    return rest, flags
+    return rest, flags, modules
 
 
 def _preset(name: str) -> Path:
@@ -190,8 +210,9 @@ def _train(config: Any, model: Any, resume: bool) -> int:
     from transformers.trainer_utils import get_last_checkpoint
     from trl.trainer.utils import get_peft_config
 
+    from trainer.callbacks import PlayableCheckpoints
     from trainer.mage_trainer import MAGETrainer
-    from trainer.saved import save_model
+    from trainer.saved import FILE, PlaySettings, save_model
     from trainer.setup import env_maker, make_population, play_settings
     from trainer.tiny import general_tiny
 
@@ -204,6 +225,8 @@ def _train(config: Any, model: Any, resume: bool) -> int:
         raise UsageError(f"--resume finds no checkpoint in {config.output_dir}; set save_steps, or leave --resume out.")
     if last is not None and not resume:
         raise UsageError(f"{config.output_dir} holds checkpoints; add --resume to go on, or choose another output_dir.")
+    if last is not None and (Path(last) / FILE).exists():
+        config.imports = list(dict.fromkeys((*PlaySettings.load(last).imports, *config.imports)))
     config.model_init_kwargs = config.model_init_kwargs or _init_kwargs(model)
     population = make_population(config)
     try:
@@ -214,6 +237,7 @@ def _train(config: Any, model: Any, resume: bool) -> int:
             f"model {name!r} could not be loaded; give a saved model's folder, or a name that the hub has. ({reason})"
         ) from error
     try:
+        trainer.add_callback(PlayableCheckpoints(play_settings(config)))
         trainer.train(resume_from_checkpoint=last)
         interrupted = False
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Advantages (method.md sections 4 and 6): one number per step, from the trajectories of a rollout. NumPy only."""
+"""Advantages (docs/method.md sections 4 and 6): one number per step, from the trajectories of a rollout. NumPy only."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _episode_advantages(group: Group, config: CreditConfig) -> Weights:
 
 
 def _gigpo(group: Group, config: CreditConfig) -> Weights:
-    """A = A_E + w * A_S (method.md sections 4 and 6.3)."""
+    """A = A_E + w * A_S (docs/method.md sections 4 and 6.3)."""
     gs, _ = SCHEMES[config.returns].discount_rates(config.gamma_step, config.gamma_episode)
     returns = [
         returns_from_values(trajectory, values, gs, config.penalty_in_return)

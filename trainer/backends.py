@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from mage_envs.text.generation import Generator
 from trainer import trl_compat
 from trainer.cached import CachedGenerator
+from trainer.config import MAGEConfig
 from trainer.generation import LockStepGenerator, StreamingGenerator
 from trainer.local_model import Sampling
 from trainer.tokens import ChatTokenizer
 from trainer.vllm_stream import StreamingServerGenerator, StreamingVLLMGenerator
 
-if TYPE_CHECKING:
-    from trainer.mage_trainer import MAGETrainer
-
 AnyGenerator = Generator | StreamingGenerator
 
 
-def chat_tokenizer(trainer: MAGETrainer) -> ChatTokenizer:
+def chat_tokenizer(trainer: GRPOTrainer) -> ChatTokenizer:
     """The trainer's tokenizer, with every end id that its model declares."""
-    kwargs: Any = trainer.args.chat_template_kwargs
+    kwargs: Any = cast(MAGEConfig, trainer.args).chat_template_kwargs
     return ChatTokenizer(cast(Any, trainer.processing_class), kwargs, trainer.eos_token_ids)
 
 
-def trl_generator(trainer: MAGETrainer) -> LockStepGenerator:
+def trl_generator(trainer: GRPOTrainer) -> LockStepGenerator:
     """TRL's own generation: transformers, or vLLM in lock-step under `use_vllm`."""
-    args = trainer.args
+    args = cast(MAGEConfig, trainer.args)
     return LockStepGenerator(
         chat_tokenizer(trainer),
         lambda prompts: trl_compat.generate_ids(trainer, prompts),
@@ -37,9 +37,9 @@ def trl_generator(trainer: MAGETrainer) -> LockStepGenerator:
     )
 
 
-def cached_generator(trainer: MAGETrainer) -> CachedGenerator:
+def cached_generator(trainer: GRPOTrainer) -> CachedGenerator:
     """The model itself, keeping each conversation's keys and values; sampling keyed by `args.seed`."""
-    args = trainer.args
+    args = cast(MAGEConfig, trainer.args)
     sampling = Sampling(
         cast(int, args.max_completion_length), args.temperature, constrained=args.constrained, seed=args.seed
     )
@@ -47,9 +47,9 @@ def cached_generator(trainer: MAGETrainer) -> CachedGenerator:
     return CachedGenerator(model, chat_tokenizer(trainer), sampling, args.max_prompt_length)
 
 
-def vllm_stream(trainer: MAGETrainer) -> StreamingGenerator:
+def vllm_stream(trainer: GRPOTrainer) -> StreamingGenerator:
     """vLLM, where each meta-episode goes on as soon as its own reply is there; colocated or a server."""
-    args, tokens = trainer.args, chat_tokenizer(trainer)
+    args, tokens = cast(MAGEConfig, trainer.args), chat_tokenizer(trainer)
     limit = cast(int, args.max_completion_length)
     if args.vllm_mode == "colocate":
         engine = trl_compat.vllm_engine(trainer)
@@ -60,7 +60,7 @@ def vllm_stream(trainer: MAGETrainer) -> StreamingGenerator:
     )
 
 
-BACKENDS: Mapping[str, Callable[[MAGETrainer], AnyGenerator]] = {
+BACKENDS: Mapping[str, Callable[[GRPOTrainer], AnyGenerator]] = {
     "trl": trl_generator,
     "cached": cached_generator,
     "vllm_stream": vllm_stream,

@@ -85,6 +85,16 @@ class _OpenRow:
         )
 
 
+@dataclass
+class Update:
+    """One optimiser step's share of this rank."""
+
+    batches: list[list[Row]]
+    """Micro-batches, equally many on every rank."""
+    tokens: int
+    """Trained tokens of the whole update, over all ranks: the denominator."""
+
+
 def build_rows(
     trajectories: Sequence[Trajectory],
     advantages: Sequence[Sequence[float]],
@@ -244,3 +254,13 @@ def split_rows(values: torch.Tensor, rows: Sequence[Row]) -> list[Floats]:
     counts = [len(row.targets) for row in rows]
     array = values.detach().float().cpu().numpy()
     return [part.copy() for part in np.split(array, np.cumsum(counts)[:-1])]
+
+
+def reuse_sampling(rows: Sequence[Row]) -> None:
+    """Takes the sampler's log-probabilities as the old ones."""
+    for row in rows:
+        if len(row.targets) and (row.sampling is None or np.isnan(row.sampling).any()):
+            raise ValueError(
+                "reuse_sampling_logprobs=True, but the generator gives no log-probabilities; set it to False."
+            )
+        row.old = row.sampling

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from transformers import ProgressCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import ExportableState
 
 from trainer.config import FOREVER
+from trainer.saved import PlaySettings
 
 
 class RolloutProgress(TrainerCallback, ExportableState):
@@ -63,3 +65,14 @@ class RolloutProgressBar(ProgressCallback):
         bar: Any = self.training_bar
         if bar is not None:
             bar.total = None if state.max_steps >= FOREVER else state.max_steps
+
+
+class PlayableCheckpoints(TrainerCallback):
+    """Puts `mage.json` into each checkpoint, so that it can be evaluated, seated, and resumed with its imports."""
+
+    def __init__(self, settings: PlaySettings) -> None:
+        self._settings = settings
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if state.is_world_process_zero:
+            self._settings.save(Path(str(args.output_dir)) / f"checkpoint-{state.global_step}")

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import gymnasium as gym
 
-from mage_envs.core import TextGame
+from mage_envs.core import Game
 from mage_envs.text.styles import as_style
-from opponents import LanguageModelPolicy
+from opponents.language_model import LanguageModelPolicy, settings_for
 from trainer.saved import PlaySettings, load_generator
 
 if TYPE_CHECKING:
     from mage_envs.text.generation import Generator
 
 
-def checkpoint(game: TextGame, folder: str, *more: str) -> LanguageModelPolicy:
+def checkpoint(game: Game, folder: str, *more: str) -> LanguageModelPolicy:
     """The opponent `checkpoint:<folder>`: a model that mage-train or the demo saved, asked as it was trained.
 
     A comma in the folder's name is part of it. Each model is loaded once per process, again after it was saved anew.
@@ -25,12 +25,15 @@ def checkpoint(game: TextGame, folder: str, *more: str) -> LanguageModelPolicy:
     path = Path(",".join((folder, *more)))
     if not path.is_dir():
         raise FileNotFoundError(f"Opponent 'checkpoint:{path}': there is no such folder; give a saved model's.")
-    generator, settings = _saved_model(path.resolve(), max(file.stat().st_mtime_ns for file in (path, *path.iterdir())))
-    trained_on = gym.spec(settings.env_id).kwargs["game_name"]
-    if trained_on != game.name:
-        raise ValueError(f"Opponent 'checkpoint:{path}' was trained on {trained_on} and does not play {game.name}.")
-    style = as_style(settings.env_kwargs.get("style", "prose"))
-    return LanguageModelPolicy(generator, game, style, settings.env_kwargs.get("num_episodes", 3))
+    generator, played = _saved_model(path.resolve(), max(file.stat().st_mtime_ns for file in (path, *path.iterdir())))
+    trained_on = gym.spec(played.env_id).kwargs["game_name"]
+    if trained_on != game.facts.name:
+        raise ValueError(
+            f"Opponent 'checkpoint:{path}' was trained on {trained_on} and does not play {game.facts.name}."
+        )
+    style = as_style(played.env_kwargs.get("style", "prose"))
+    episodes = played.env_kwargs.get("num_episodes", 3)
+    return LanguageModelPolicy(generator, game.facts, style, episodes, settings_for(game.facts))
 
 
 @lru_cache(maxsize=16)
@@ -41,5 +44,5 @@ def _saved_model(folder: Path, saved_at: int) -> tuple[Generator, PlaySettings]:
         return load_generator(folder)
     except ModuleNotFoundError as error:
         raise ImportError(
-            f'The model in {folder} needs {error.name}. Install it with: pip install -e ".[train]"'
+            f'The model in {folder} needs {error.name}. Install it with: pip install "mage-envs[train]"'
         ) from error

@@ -28,7 +28,7 @@ def _help(text: str) -> dict[str, str]:
 
 @dataclass
 class MAGEConfig(GRPOConfig):
-    """`trl.GRPOConfig` with the method's fields and defaults (method.md section 5).
+    """`trl.GRPOConfig` with the method's fields and defaults (docs/method.md section 5).
 
     `num_generations` is the group size and `per_device_train_batch_size` counts meta-episodes; `groups_per_rollout`
     sets the latter for any number of processes. An optimiser step is one mini-batch of a rollout; a run ends after
@@ -39,7 +39,10 @@ class MAGEConfig(GRPOConfig):
     """
 
     # -- environment ----------------------------------------------------------------------------------------
-    env_id: str = field(default="mage/KuhnPoker-Meta-v0", metadata=_help("Meta id of the environment."))
+    env_id: str = field(default="mage/KuhnPoker-Meta-v0", metadata=_help("Meta id of the environment, or module:id."))
+    imports: list[str] = field(
+        default_factory=list, metadata=_help("Modules of yours that register games and opponents; kept in mage.json.")
+    )
     protocol: str = field(default="adaptive", metadata=_help("adaptive or paper."))
     num_episodes: int = field(default=3, metadata=_help("Episodes per meta-episode (K)."))
     memory: str = field(default="reflection", metadata=_help("reflection, history, both or none."))
@@ -129,6 +132,9 @@ class MAGEConfig(GRPOConfig):
     dataloader_pin_memory: bool = field(default=False, metadata=_help("No tensors pass the data loader."))
 
     def __post_init__(self) -> None:
+        module, _, env_id = self.env_id.rpartition(":")
+        if module:
+            self.env_id, self.imports = env_id, [*self.imports, module]
         self.opponents = _from_json("opponents", self.opponents, names=True)
         self.env_kwargs = _from_json("env_kwargs", self.env_kwargs) or {}
         self.updates_per_rollout = str(self.updates_per_rollout)

@@ -9,17 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
+from mage_envs.randomness import UInt64s, fold_all
 from mage_envs.text.generation import Completion, Message, Prompt
 from trainer.tokens import ChatTokenizer, make_completion
 
 GenerateIds = Callable[[list[list[int]]], tuple[list[list[int]], list[list[float]] | None]]
 """Prompts' ids to sampled ids and, where known, their log-probabilities; in order, nothing dropped."""
 
-UInt64s = npt.NDArray[np.uint64]
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MASK = 0xFFFFFFFFFFFFFFFF
 
 
@@ -35,29 +32,6 @@ class StreamingGenerator(Protocol):
         ...
 
 
-def _mix(x: UInt64s) -> UInt64s:
-    """The finaliser of splitmix64 (Steele, Lea and Flood, 2014): every input bit flips half of the output bits."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
-def fold_keys(keys: UInt64s) -> UInt64s:
-    """Hashes each row of `keys` (n, k) to one number (n,), column by column."""
-    state = np.zeros(len(keys), np.uint64)
-    for column in keys.T:
-        state = _mix((state + _GOLDEN) ^ _mix(column + _GOLDEN))
-    return state
-
-
-def keyed_uniforms(keys: UInt64s) -> npt.NDArray[np.float64]:
-    """One number in [0, 1) per row of `keys` (n, k), a function of that row alone.
-
-    A counter-based stream: cheaper by two orders than a `SeedSequence` per row, and independent of batch and order.
-    """
-    return (fold_keys(keys) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
 def stream_keys(seeds: Sequence[tuple[int, ...]], base: int = 0) -> UInt64s:
     """One stream key (n,) per sampling seed; seeds may differ in length and be any integers."""
     if not all(seeds):
@@ -68,7 +42,7 @@ def stream_keys(seeds: Sequence[tuple[int, ...]], base: int = 0) -> UInt64s:
         by_length.setdefault(len(seed), []).append(row)
     for rows in by_length.values():
         parts = [[base & _MASK, *(part & _MASK for part in seeds[row])] for row in rows]
-        keys[rows] = fold_keys(np.array(parts, np.uint64))
+        keys[rows] = fold_all(np.array(parts, np.uint64))
     return keys
 
 

@@ -16,8 +16,9 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
+from mage_envs.randomness import uniforms
 from mage_envs.text.generation import Completion, Prompt
-from trainer.generation import fits, keyed_uniforms, stream_keys
+from trainer.generation import fits, stream_keys
 from trainer.tokens import ChatTokenizer, Ids, legal_ids, make_completion
 
 
@@ -193,10 +194,8 @@ def reply(
     logits = cache.append(new)
     for step in range(sampling.max_new_tokens):
         allowed = allowed_ids(legal, logits) if sampling.constrained and step == 0 else None
-        uniforms = None
-        if keys is not None:
-            uniforms = keyed_uniforms(np.stack([keys, np.full_like(keys, step)], axis=1))
-        drawn, known = draw(distribution(logits, sampling, allowed), uniforms)
+        numbers = None if keys is None else uniforms(keys, step)
+        drawn, known = draw(distribution(logits, sampling, allowed), numbers)
         for row in live:
             ids[row].append(int(drawn[row]))
             logprobs[row].append(float(known[row]))

@@ -5,15 +5,12 @@ from __future__ import annotations
 import gc
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from copy import copy
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
+from pathlib import Path
 from typing import Any, cast
 
 import gymnasium as gym
-import numpy as np
 import torch
 from accelerate.utils import gather_object
 from torch.utils.data import DataLoader, Dataset, Sampler, SequentialSampler
@@ -25,45 +22,41 @@ from opponents import FixedPool, Population
 from trainer import trl_compat
 from trainer.advantages import weigh
 from trainer.backends import BACKENDS, AnyGenerator
-from trainer.batch import MicroBatch, Row, build_rows, collate, deal, filler, micro_batches, split_rows, split_updates
+from trainer.batch import (
+    MicroBatch,
+    Row,
+    Update,
+    build_rows,
+    collate,
+    deal,
+    filler,
+    micro_batches,
+    reuse_sampling,
+    split_rows,
+    split_updates,
+)
 from trainer.callbacks import RolloutProgress, RolloutProgressBar
 from trainer.config import FOREVER, MAGEConfig
 from trainer.exploitability import exploitability
+from trainer.garbage import rare_collections
 from trainer.generation import LockStepGenerator, StreamingGenerator
 from trainer.loss import LossTerms, Scores, policy_loss, score_logits
-from trainer.metrics import failure_message, rollout_metrics
-from trainer.population import restore_population, update_population
-from trainer.rollout import RolloutClock, RolloutSpec, collect, meta_episode
+from trainer.metrics import UPDATE_METRICS, failure_message, rollout_metrics
+from trainer.population import LEAGUE, restore_population, update_population
+from trainer.rollout import RolloutClock, RolloutSpec, collect
 from trainer.saved import save_model
-from trainer.setup import play_settings
+from trainer.setup import credit_of, play_settings
 from trainer.specs import SHUFFLE, rollout_specs, stream
 from trainer.trajectory import Trajectory
 
 MakeEnv = Callable[[], gym.Env[Any, Any]]
-UPDATE_METRICS = (
-    "loss/policy", "kl", "entropy", "uniform_legal", "clip_ratio/low", "clip_ratio/high", "clip_ratio/any",
-    "ratio/log_abs", "sampling/correction",
-)  # fmt: skip
-
-
-_YOUNG = 100_000
-"""New objects between two automatic garbage collections in training."""
-
-
-@dataclass
-class Update:
-    """One optimiser step's share of this rank."""
-
-    batches: list[list[Row]]
-    """Micro-batches, equally many on every rank."""
-    tokens: int
-    """Trained tokens of the whole update, over all ranks: the denominator."""
 
 
 class MAGETrainer(GRPOTrainer):
     """Trains a language model on meta-episodes.
 
-    `make_env` makes one environment (a `MetaEpisode`, possibly wrapped). `opponents` are names with weights, drawn per
+    `make_env` makes one environment with text observations and actions: a `MetaEpisode`, wrapped or not, or any other,
+    which is played as one episode. `opponents` are names with weights, drawn per
     group, or a `Population` that changes them with the results; None leaves the draw to the environment. `generator`
     makes the rollout backend from this trainer, instead of `args.backend`. `eval_tasks` are played at every
     evaluation, once each.
@@ -99,14 +92,19 @@ class MAGETrainer(GRPOTrainer):
         self._envs = [make_env()]
         self._updates: deque[Update] = deque()
         self._evaluated: list[Trajectory] = []
-        env = meta_episode(self._envs[0])
-        self.credit = args.credit_config(env.protocol, env.game_env.hands_per_episode)
+        self.credit = credit_of(self._envs[0], args)
         super().__init__(
-            model, trl_compat.no_reward, args, trl_compat.placeholder_dataset(),
-            trl_compat.placeholder_dataset(len(self.eval_tasks)) if self.eval_tasks else None, processing_class,
-            callbacks=callbacks, optimizers=optimizers, peft_config=peft_config,
+            model,
+            trl_compat.no_reward,
+            args,
+            trl_compat.placeholder_dataset(),
+            trl_compat.placeholder_dataset(len(self.eval_tasks)) if self.eval_tasks else None,
+            processing_class,
+            callbacks=callbacks,
+            optimizers=optimizers,
+            peft_config=peft_config,
             quantization_config=quantization_config,
-        )  # fmt: skip
+        )
         trl_compat.check_model(self.accelerator.unwrap_model(self.model))
         self.add_callback(RolloutProgress())
         if self.pop_callback(ProgressCallback) is not None:
@@ -122,7 +120,7 @@ class MAGETrainer(GRPOTrainer):
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """As `Trainer.train`; a rollout that an earlier call left unfinished is dropped."""
         self._updates.clear()
-        with _rare_collections():
+        with rare_collections():
             return super().train(*args, **kwargs)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
@@ -175,9 +173,9 @@ class MAGETrainer(GRPOTrainer):
 
     def _start_rollout(self, model: torch.nn.Module) -> None:
         """Plays the next rollout and queues its mini-batches."""
-        gc.collect(1)  # least is alive now, so this costs least; see `_rare_collections`
+        gc.collect(1)  # least is alive now, so this costs least; see `rare_collections`
         index = self.progress.rollouts
-        restore_population(self)
+        restore_population(self.population, self.progress.population)
         trajectories, clock = self._play(self._my_specs(index))
         trajectories.sort(key=lambda trajectory: (trajectory.group, trajectory.member))
         message = failure_message(trajectories, index, self.args.failure_threshold)
@@ -189,34 +187,47 @@ class MAGETrainer(GRPOTrainer):
         )
         if not rows:
             raise ValueError(f"Rollout {index} has no reply to train on; look at max_prompt_length and mask_truncated.")
-        rng = np.random.default_rng(stream(self.args.seed, SHUFFLE, index))
+        rng = stream(self.args.seed, SHUFFLE, index)
         batches = split_updates(rows, self._updates_for(rows), rng)
         self._updates = deque(self._deal(batch) for batch in batches)
         self._plan_length(index, len(batches))
         started = time.perf_counter()
         self._score_rows(model)
         metrics |= rollout_metrics(trajectories) | {
-            "rollout": float(index), "updates_per_rollout": float(len(batches)), "rows": float(len(rows)),
-            "time/generate": clock.generate, "time/environment": clock.environment,
+            "rollout": float(index),
+            "updates_per_rollout": float(len(batches)),
+            "rows": float(len(rows)),
+            "time/generate": clock.generate,
+            "time/environment": clock.environment,
             "time/score": time.perf_counter() - started,
-        }  # fmt: skip
+        }
         trl_compat.record(self, "train", metrics)
         self.progress.rollouts = index + 1
         if self.args.exploitability_every and (index + 1) % self.args.exploitability_every == 0:
             trl_compat.record(self, "train", self._exploitability(index))
-        update_population(self, trajectories)
+        self.progress.population = update_population(
+            self.population,
+            trajectories,
+            self.state.global_step,
+            Path(self.args.output_dir or ".") / LEAGUE,
+            self.save_snapshot,
+        )
         if self._on_rollout_end is not None:
             self._on_rollout_end(self, trajectories)
 
     def _exploitability(self, index: int) -> dict[str, float]:
         """The model's NashConv as it is now, in the game that it trains on."""
-        env = meta_episode(self._envs[0])
-        game = copy(env.game_env.game)
+        env = self._envs[0]
         with trl_compat.generation_session(self):
             found = exploitability(
-                self.generator, game, env.style, samples=self.args.exploitability_samples,
-                num_episodes=env.num_episodes, seed=self.args.seed + index, resamples=50,
-            )  # fmt: skip
+                self.generator,
+                env.get_wrapper_attr("game"),
+                env.get_wrapper_attr("style"),
+                samples=self.args.exploitability_samples,
+                num_episodes=env.get_wrapper_attr("num_episodes"),
+                seed=self.args.seed + index,
+                resamples=50,
+            )
         return found.metrics()
 
     def save_snapshot(self, folder: str) -> None:
@@ -257,10 +268,16 @@ class MAGETrainer(GRPOTrainer):
             self._envs.append(self._make_env())
         with trl_compat.generation_session(self):
             played = collect(
-                self._envs, self.generator, specs, reply_limit=0 if limit == 1 else limit,
-                workers=self.args.env_workers, step_timeout=self.args.env_timeout, make_env=self._make_env,
-                any_rank_live=self._any_rank_live if together else bool, clock=clock,
-            )  # fmt: skip
+                self._envs,
+                self.generator,
+                specs,
+                reply_limit=0 if limit == 1 else limit,
+                workers=self.args.env_workers,
+                step_timeout=self.args.env_timeout,
+                make_env=self._make_env,
+                any_rank_live=self._any_rank_live if together else bool,
+                clock=clock,
+            )
         if any(trajectory.failure is not None or trajectory.retries for trajectory in played):
             self._envs = []  # a broken environment, or one that a hung thread still holds, is not used again
         return gather_object(played), clock
@@ -368,31 +385,13 @@ class MAGETrainer(GRPOTrainer):
         padded, useful = totals.pop("padded"), totals.pop("useful")
         self.state.num_input_tokens_seen += int(padded)
         trl_compat.record(
-            self, "train",
+            self,
+            "train",
             {key: value / update.tokens for key, value in totals.items() if key in sums}
             | {
-                "tokens/forwarded": padded, "tokens/padding_factor": padded / useful,
-                "tokens/trained": float(update.tokens), "time/update": seconds,
+                "tokens/forwarded": padded,
+                "tokens/padding_factor": padded / useful,
+                "tokens/trained": float(update.tokens),
+                "time/update": seconds,
             },
-        )  # fmt: skip
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Makes automatic garbage collection rare: it would go over all that a rollout records again and again."""
-    before, *others = gc.get_threshold()
-    gc.set_threshold(max(before, _YOUNG) if before else 0, *others)
-    try:
-        yield
-    finally:
-        gc.set_threshold(before, *others)
-
-
-def reuse_sampling(rows: Sequence[Row]) -> None:
-    """Takes the sampler's log-probabilities as the old ones."""
-    for row in rows:
-        if len(row.targets) and (row.sampling is None or np.isnan(row.sampling).any()):
-            raise ValueError(
-                "reuse_sampling_logprobs=True, but the generator gives no log-probabilities; set it to False."
-            )
-        row.old = row.sampling
+        )

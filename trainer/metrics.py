@@ -6,8 +6,20 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW
-from trainer.trajectory import Trajectory
-from wrappers.results import EpisodeResult
+from trainer.trajectory import EpisodeResult, Trajectory
+
+UPDATE_METRICS = (
+    "loss/policy",
+    "kl",
+    "entropy",
+    "uniform_legal",
+    "clip_ratio/low",
+    "clip_ratio/high",
+    "clip_ratio/any",
+    "ratio/log_abs",
+    "sampling/correction",
+)
+"""What the loss tells of an update."""
 
 
 def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from opponents.populations import Result
-from trainer.trajectory import Trajectory
-from wrappers.results import EpisodeResult
-
-if TYPE_CHECKING:
-    from trainer.mage_trainer import MAGETrainer
+from opponents.populations import Population, Result
+from trainer.trajectory import EpisodeResult, Trajectory
 
 LEAGUE = "league"
 """Folder of the snapshots in a run's output."""
@@ -30,28 +26,34 @@ def results_of(trajectories: Sequence[Trajectory]) -> list[Result]:
     ]
 
 
-def restore_population(trainer: MAGETrainer) -> None:
-    """Takes the population back to where the last rollout of this run left it; a resumed run goes on from there."""
-    state = trainer.progress.population
-    if trainer.population is None or state is None:
+def restore_population(population: Population | None, state: Mapping[str, Any] | None) -> None:
+    """Takes the population back to `state`, where the last rollout of this run left it, if there is one."""
+    if population is None or state is None:
         return
     try:
-        trainer.population.restore(state)
+        population.restore(state)
     except KeyError as error:
         raise ValueError(
             f"The checkpoint's population lacks {error}: it is of another kind; resume with the settings it began with."
         ) from error
 
 
-def update_population(trainer: MAGETrainer, trajectories: Sequence[Trajectory]) -> None:
-    """Tells the population the results, and freezes the learner where it asks for that."""
-    population = trainer.population
+def update_population(
+    population: Population | None,
+    trajectories: Sequence[Trajectory],
+    updates: int,
+    folder: Path,
+    save_snapshot: Callable[[str], None],
+) -> dict[str, Any] | None:
+    """Tells the population the results, freezes the learner where it asks for that; returns its state.
+
+    `updates`: optimiser steps so far. Snapshots lie in `folder`, written by `save_snapshot(folder)`.
+    """
     if population is None:
-        return
+        return None
     population.record(results_of(trajectories))
-    updates = trainer.state.global_step
     if updates and population.wants_snapshot(updates):
-        folder = Path(trainer.args.output_dir or ".") / LEAGUE / f"step-{updates}"
-        trainer.save_snapshot(str(folder))
-        population.add(f"checkpoint:{folder}", updates)
-    trainer.progress.population = population.state()
+        snapshot = folder / f"step-{updates}"
+        save_snapshot(str(snapshot))
+        population.add(f"checkpoint:{snapshot}", updates)
+    return population.state()

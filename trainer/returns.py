@@ -1,4 +1,4 @@
-"""Returns of a meta-episode (method.md section 3): from task rewards to one number per step. NumPy-free, torch-free."""
+"""Returns of a meta-episode (docs/method.md, section 3): one number per step from task rewards. No NumPy, no torch."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,24 +12,12 @@ from typing import Any
 import gymnasium as gym
 
 from mage_envs.core import Task
-from mage_envs.env import OpponentFailure
-from mage_envs.randomness import SEEDS_KEPT
-from mage_envs.text.generation import Completion, Generator, Prompt
+from mage_envs.hand import OpponentFailure
+from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from mage_envs.text.parser import Reply
 from trainer.generation import StreamingGenerator
-from trainer.trajectory import Step, Trajectory
+from trainer.trajectory import EpisodeResult, Step, Trajectory
 from trainer.workers import Workers
-from wrappers import MetaEpisode
-from wrappers.walk import TableWalk, fastest
-
-TOGETHER = SEEDS_KEPT
-"""Meta-episodes whose random streams are made together."""
-
-
-_new = tuple.__new__
-"""Makes a named tuple at half the time of calling its class."""
-Driver = MetaEpisode | TableWalk
-"""What a meta-episode is driven by."""
 
 
 @dataclass(frozen=True)
@@ -74,145 +62,147 @@ class RolloutClock:
         return self.total - self.generate
 
 
-def meta_episode(env: gym.Env[Any, Any]) -> MetaEpisode:
-    """The `MetaEpisode` inside Gymnasium's own wrappers."""
-    while not isinstance(env, MetaEpisode):
-        if not isinstance(env, gym.Wrapper):
-            raise TypeError(
-                f"{env} holds no MetaEpisode; make it from a -Meta-v0 id or wrap it in wrappers.MetaEpisode."
-            )
-        env = env.env
-    return env
-
-
 class _Run:
-    """One meta-episode under way in one slot."""
+    """One meta-episode under way in one slot: what `reset` and `step` of its environment gave, as steps.
 
-    __slots__ = (
-        "_asked",
-        "_episode",
-        "_last",
-        "_limit",
-        "_member",
-        "_seed",
-        "_turn",
-        "began",
-        "env",
-        "failure",
-        "misused",
-        "over",
-        "prompt",
-        "retry",
-        "slot",
-        "spec",
-        "steps",
-    )
+    An environment whose `info` says nothing of a meta-episode is played as one episode of one hand.
+    """
 
-    def __init__(self, slot: int, env: Driver, spec: RolloutSpec, retry: int, reply_limit: int) -> None:
+    def __init__(self, slot: int, env: gym.Env[Any, Any], spec: RolloutSpec, retry: int, reply_limit: int) -> None:
         self.slot, self.env, self.spec, self.retry = slot, env, spec, retry
-        self._limit = reply_limit
-        self._seed, self._member = spec.task.seed, spec.member
         self.steps: list[Step] = []
         self.failure: str | None = None
         self.over = False
-        self._turn = 0
-        self._episode = -1
-        self._last: Completion | None = None
-        self.began = False
-        self.prompt: Prompt
-        """The next prompt, made while what it is made of is at hand."""
         self.misused: Exception | None = None
         """The error of a task that cannot be played at all (an unknown opponent, a bad option)."""
+        self.prompt: Prompt
+        """The next prompt."""
+        self._limit = reply_limit
+        self._chat: list[Message] = []
+        self._last: Completion | None = None
+        self._info: Mapping[str, Any] = {}
+        self._results: list[EpisodeResult] = []
+        self._turns = (-1, 0)
+        """The running episode, and the play steps in it so far."""
+        self._earned = 0.0
 
     def begin(self) -> None:
         """Starts the meta-episode; the opponents may already move."""
-        task, options = self.spec.task, dict[str, Any]()
-        if task.opponent is not None:
-            options["opponent"] = task.opponent
-        if task.seat is not None:
-            options["seat"] = task.seat
-        if task.task_id is not None:
-            options["task"] = task.task_id
-        self.env.begin(task.seed, options)
-        self.began = True
+        task = self.spec.task
+        chosen = {"opponent": task.opponent, "seat": task.seat, "task": task.task_id}
+        options = {key: value for key, value in chosen.items() if value is not None}
+        self._ask(*self.env.reset(seed=task.seed, options=options or None))
 
-    def ask(self) -> None:
-        """Makes the next prompt."""
-        env = self.env
-        self._asked = phase, _, _, _, legal_actions = env.asked
-        key = (self._seed, self._member, len(self.steps), self.retry)
-        previous = None if env.fresh_chat else self._last
-        self.prompt = _new(Prompt, (env.messages, self.slot, key, legal_actions, phase, previous))
+    def _ask(self, observation: str, info: Mapping[str, Any]) -> None:
+        """Makes the next prompt. What is new in the chat is the observation, as wrappers may have changed it."""
+        self._info = info
+        fresh = info.get("fresh_chat", True)
+        newest = Message("user", observation)
+        if fresh:
+            self._chat = [Message(**message) for message in info.get("messages", ())[:-1]]
+        self._chat.append(newest)
+        self.prompt = Prompt(
+            messages=tuple(self._chat),
+            slot=self.slot,
+            seed=(self.spec.task.seed, self.spec.member, len(self.steps), self.retry),
+            legal_actions=tuple(info.get("legal_actions", ())),
+            phase=info.get("phase", "play"),
+            previous=None if fresh else self._last,
+            info=info,
+        )
 
     def take(self, completion: Completion) -> None:
-        """Plays one reply and makes the next prompt; one that is too long is shortened and asked again."""
+        """Plays one reply and makes the next prompt; to one that is too long the environment gives a shorter one."""
         if completion.error is not None:
             self.fail("generator", completion.error)
             return
-        if completion.overflow and self.env.shorten():
-            self.ask()
-            return
-        env, text = self.env, completion.text
-        phase, episode, hand, anchor, _ = self._asked
-        played = 0
-        if phase == "play":
-            if episode != self._episode:
-                self._episode, self._turn = episode, 0
-            played = self._turn
-            self._turn += 1
+        asked, text = self._info, completion.text
         reply = text
         if self._limit or completion.truncated or completion.overflow:
             reply = Reply(text, len(completion.ids), self._limit, completion.truncated, completion.overflow)
-        reason, penalty, reward, hand_end, _ = env.answer(reply)
+        observation, reward, terminated, truncated, info = self.env.step(reply)
+        if info.get("shortened"):
+            self._ask(observation, info)
+            return
+        self._earned += float(reward)
+        over = bool(terminated or truncated)
+        self.steps.append(self._step(asked, info, completion, float(reward), over))
+        if info.get("episode_end", over):
+            self._results.append(self._result(info, bool(truncated)))
         self._last = completion
-        step = (
-            episode,
-            phase,
-            played,
-            hand,
-            anchor,
-            reward,
-            penalty,
-            reason,
-            text,
-            completion.prompt_ids,
-            completion.ids,
-            completion.logprobs,
-            completion.truncated,
-            completion.legal_ids,
-            hand_end,
-        )
-        self.steps.append(_new(Step, step))
-        if env.over:
-            self.over = True
+        self._chat.append(Message("assistant", text))
+        if over:
+            self.over, self._info = True, info
         else:
-            self.ask()
+            self._ask(observation, info)
+
+    def _step(
+        self, asked: Mapping[str, Any], info: Mapping[str, Any], completion: Completion, reward: float, over: bool
+    ) -> Step:
+        phase, episode, turn = asked.get("phase", "play"), asked.get("episode_index", 0), 0
+        if phase == "play":
+            before, turns = self._turns
+            turn = turns if episode == before else 0
+            self._turns = (episode, turn + 1)
+        return Step(
+            episode=episode,
+            phase=phase,
+            turn=turn,
+            hand=asked.get("hand", 0),
+            anchor=asked.get("anchor", self.prompt.messages[-1].content),
+            reward=info.get("hand_reward", reward),
+            penalty=info.get("penalty", 0.0),
+            invalid_reason=info.get("invalid_reason"),
+            text=completion.text,
+            prompt_ids=completion.prompt_ids,
+            completion_ids=completion.ids,
+            logprobs=completion.logprobs,
+            truncated=completion.truncated,
+            legal_ids=completion.legal_ids,
+            hand_end=info.get("hand_end", over),
+        )
+
+    def _result(self, info: Mapping[str, Any], timeout: bool) -> EpisodeResult:
+        """The episode that has ended."""
+        seats = tuple(info.get("seats", (0,)))
+        value = info.get("episode_value", self._earned)
+        return EpisodeResult(
+            reward=info.get("episode_return", self._earned),
+            value=value,
+            hands=len(seats),
+            success=bool(info.get("success", value > 0)),
+            timeout=bool(info.get("timeout", timeout)),
+            seats=seats,
+            metrics=info.get("episode_metrics", info.get("metrics", {})),
+        )
 
     def fail(self, kind: str, reason: str) -> None:
         self.failure = f"{kind}: {reason}"
         self.over = True
 
     def trajectory(self) -> Trajectory:
+        spec, info = self.spec, self._info
         return Trajectory(
-            self.spec.task,
-            self.env.opponent_name,
-            self.spec.group,
-            self.spec.member,
-            tuple(self.steps),
-            self.env.results(),
-            self.env.num_episodes,
-            self.failure,
-            self.retry,
-            self.env.game_env.game.category(),
+            task=spec.task,
+            opponent=info.get("opponent") or spec.task.opponent or "",
+            group=spec.group,
+            member=spec.member,
+            steps=tuple(self.steps),
+            episodes=tuple(self._results),
+            num_episodes=info.get("num_episodes", 1),
+            failure=self.failure,
+            retries=self.retry,
+            category=info.get("category"),
         )
 
 
 class _Rollout:
     """The state of one `collect` call."""
 
-    def __init__(self, envs: list[Driver], specs: Sequence[RolloutSpec], retries: int, reply_limit: int) -> None:
+    def __init__(
+        self, envs: list[gym.Env[Any, Any]], specs: Sequence[RolloutSpec], retries: int, reply_limit: int
+    ) -> None:
         self.envs = envs
-        self._specs = specs
         self.waiting = deque((index, spec, 0) for index, spec in enumerate(specs))
         self.done: list[Trajectory | None] = [None] * len(specs)
         self.live: dict[int, tuple[int, _Run]] = {}
@@ -223,8 +213,6 @@ class _Rollout:
         if not self.waiting:
             return []
         index, spec, retry = self.waiting.popleft()
-        if index % TOGETHER == 0 and not retry:
-            self.envs[slot].prepare([spec.task.seed for spec in self._specs[index : index + TOGETHER]])
         run = _Run(slot, self.envs[slot], spec, retry, self._limit)
         self.live[slot] = (index, run)
         return [(run, None)]
@@ -234,23 +222,10 @@ class _Rollout:
         index, _ = self.live.pop(run.slot)
         if run.failure is not None and run.retry < self._retries:
             self.waiting.append((index, run.spec, run.retry + 1))
-        elif run.began:
-            self.done[index] = run.trajectory()
         else:
-            spec = run.spec
-            self.done[index] = Trajectory(
-                spec.task,
-                spec.task.opponent or "",
-                spec.group,
-                spec.member,
-                (),
-                (),
-                run.env.num_episodes,
-                run.failure,
-                run.retry,
-            )
+            self.done[index] = run.trajectory()
 
-    def give_up(self, run: _Run, env: Driver, reason: str) -> None:
+    def give_up(self, run: _Run, env: gym.Env[Any, Any], reason: str) -> None:
         """Abandons a hung run with its environment, which its thread may still touch; `env` takes the slot."""
         index, _ = self.live[run.slot]
         lost = _Run(run.slot, env, run.spec, run.retry, self._limit)
@@ -268,7 +243,6 @@ def _play(run: _Run, completion: Completion | None) -> None:
     try:
         if completion is None:
             run.begin()
-            run.ask()
         else:
             run.take(completion)
     except OpponentFailure as error:
@@ -314,10 +288,10 @@ class _Stage:
             return set()
         return set(self.workers.run([partial(_play, *move) for move in moves], self.timeout))
 
-    def _replacement(self) -> Driver:
+    def _replacement(self) -> gym.Env[Any, Any]:
         if self.make_env is None:
             raise RuntimeError(f"An environment gave no answer in {self.timeout} s; pass make_env to replace it.")
-        return fastest(meta_episode(self.make_env()))
+        return self.make_env()
 
 
 def collect(
@@ -348,7 +322,7 @@ def collect(
     started = time.perf_counter()
     clock = clock if clock is not None else RolloutClock()
     backend = generator if isinstance(generator, StreamingGenerator) else LockStep(generator)
-    rollout = _Rollout([fastest(meta_episode(env)) for env in envs], specs, retries, reply_limit)
+    rollout = _Rollout(list(envs), specs, retries, reply_limit)
     if not rollout.envs and specs:
         raise ValueError("collect() needs at least one environment.")
     threads = Workers(workers) if workers else None

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mage_envs.imports import load_modules
+
 if TYPE_CHECKING:
     from mage_envs.text.generation import Generator
     from trainer.local_model import Sampling
@@ -28,6 +30,8 @@ class PlaySettings:
     temperature: float = 1.0
     constrained: bool = False
     """Replies are sampled among the legal words."""
+    imports: tuple[str, ...] = ()
+    """Modules that register the environment, where that is not one of this suite's."""
 
     def save(self, folder: str | Path) -> None:
         """Writes `mage.json` atomically."""
@@ -36,14 +40,17 @@ class PlaySettings:
 
     @classmethod
     def load(cls, folder: str | Path) -> PlaySettings:
-        """Reads `mage.json`. Raises FileNotFoundError or ValueError with the remedy."""
+        """Reads `mage.json` and imports what it names. Raises FileNotFoundError, ValueError or ImportError."""
         path = Path(folder) / FILE
         if not path.exists():
             raise FileNotFoundError(f"{folder} holds no {FILE}; give a folder that mage-train or the demo saved.")
         try:
-            return cls(**json.loads(path.read_text()))
+            read = cls(**json.loads(path.read_text()))
+            settings = replace(read, imports=tuple(read.imports))
         except (json.JSONDecodeError, TypeError) as error:
             raise ValueError(f"{path} is not readable as play settings: {error}. Save the model again.") from error
+        load_modules(settings.imports, str(path))
+        return settings
 
 
 def write_atomically(path: Path, text: str) -> None:

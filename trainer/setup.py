@@ -8,10 +8,12 @@ from typing import Any, cast
 import gymnasium as gym
 
 import mage_envs  # noqa: F401  (registers the ids)
+from mage_envs.imports import load_modules
 from opponents import FixedPool, League, Population, PrioritisedPool, as_pool
+from trainer.advantages import CreditConfig
 from trainer.config import MAGEConfig
-from trainer.rollout import meta_episode
 from trainer.saved import PlaySettings
+from wrappers.protocol import ADAPTIVE
 
 
 def env_kwargs(config: MAGEConfig) -> dict[str, Any]:
@@ -28,7 +30,8 @@ def env_kwargs(config: MAGEConfig) -> dict[str, Any]:
 
 
 def env_maker(config: MAGEConfig) -> Callable[[], gym.Env[Any, Any]]:
-    """A function that makes one environment of the run."""
+    """A function that makes one environment of the run; what `config.imports` names is imported now."""
+    load_modules(config.imports, "imports")
     kwargs = env_kwargs(config)
     if config.opponents is not None:
         kwargs["opponent"] = config.opponents
@@ -37,10 +40,12 @@ def env_maker(config: MAGEConfig) -> Callable[[], gym.Env[Any, Any]]:
 
 def pool_weights(config: MAGEConfig) -> Mapping[str, float] | None:
     """Names and weights of the training opponents; None for tasks without opponents."""
-    game = meta_episode(env_maker(config)()).game_env.game
-    if game.num_players == 1:
+    env = env_maker(config)()
+    players = env.get_wrapper_attr("facts").players if env.has_wrapper_attr("facts") else 1
+    if players == 1:
         return None
-    pool = as_pool(game.default_opponent if config.opponents is None else config.opponents)
+    default = env.get_wrapper_attr("settings").opponent
+    pool = as_pool(default if config.opponents is None else config.opponents)
     return {str(entry): weight for entry, weight in zip(pool.entries, pool.weights, strict=True)}
 
 
@@ -56,29 +61,36 @@ def make_population(config: MAGEConfig) -> Population | None:
     return FixedPool(pool)
 
 
+def credit_of(env: gym.Env[Any, Any], config: MAGEConfig) -> CreditConfig:
+    """How the rewards of an environment become advantages: by its protocol, or as `adaptive` where it has none."""
+    protocol = env.get_wrapper_attr("protocol") if env.has_wrapper_attr("protocol") else ADAPTIVE
+    hands = env.get_wrapper_attr("hands_per_episode") if env.has_wrapper_attr("hands_per_episode") else 1
+    return config.credit_config(protocol, hands)
+
+
 def play_settings(config: MAGEConfig) -> PlaySettings:
     """How the trained model must be asked."""
     return PlaySettings(
-        config.env_id,
-        env_kwargs(config),
-        int(config.max_completion_length or 1),
-        config.temperature,
-        config.constrained,
+        env_id=config.env_id,
+        env_kwargs=env_kwargs(config),
+        max_new_tokens=int(config.max_completion_length or 1),
+        temperature=config.temperature,
+        constrained=config.constrained,
+        imports=tuple(config.imports),
     )
 
 
 def sample_prompts(config: MAGEConfig) -> dict[str, str]:
     """One full prompt of each kind, as the run's model will see them (seed 0, a scripted learner)."""
-    env = meta_episode(env_maker(config)())
+    env = env_maker(config)()
     observation, info = env.reset(seed=0)
-    tags = (env.style.action_tag, env.style.remark_tag)
     found = {"first play": observation}
     done = False
     while not done:
-        kind = "reflect" if info["phase"] == "reflect" else "later play" if info["episode"] else "play"
-        found.setdefault(kind, observation)
-        answer = "an example of a plan" if info["phase"] == "reflect" else next(iter(info["legal_actions"]), "")
-        tag = tags[info["phase"] == "reflect"]
+        reflects = info["phase"] == "reflect"
+        found.setdefault("reflect" if reflects else "later play" if info["episode_index"] else "play", observation)
+        answer = "an example of a plan" if reflects else next(iter(info["legal_actions"]), "")
+        tag = info["answer_tag"]
         observation, _, done, _, info = env.step(f"<{tag}>{answer}</{tag}>" if tag else answer)
     found.pop("play", None)
     return found

@@ -7,15 +7,16 @@ from collections.abc import Mapping
 import numpy as np
 
 from mage_envs.core import Task
+from mage_envs.randomness import Stream, fold, seed_of
 from trainer.rollout import RolloutSpec
 
 TASKS, OPPONENTS, SHUFFLE = range(3)
 """Roles of the run's random streams."""
 
 
-def stream(seed: int, role: int, *key: int) -> np.random.SeedSequence:
+def stream(seed: int, role: int, *key: int) -> np.random.Generator:
     """The stream of one role at one place of the run."""
-    return np.random.SeedSequence(seed, spawn_key=(role, *key))
+    return Stream(fold(seed, role, *key)).generator()
 
 
 def rollout_specs(
@@ -34,14 +35,14 @@ def rollout_specs(
     """
     drawn: list[str | None] = [None] * (groups * members)
     if opponents is not None:
-        rng = np.random.default_rng(stream(seed, OPPONENTS, rollout))
+        rng = stream(seed, OPPONENTS, rollout)
         if stationary:
             drawn = [name for name in draw_evenly(opponents, groups, rng) for _ in range(members)]
         else:
             drawn = [*draw_evenly(opponents, groups * members, rng)]
     specs = []
     for group in range(groups):
-        task_seed = int(stream(seed, TASKS, rollout, group).generate_state(1, np.uint64)[0] >> np.uint64(2))
+        task_seed = seed_of(seed, TASKS, rollout, group)
         for member in range(members):
             task = Task(env_id, drawn[group * members + member], None, task_seed)
             specs.append(RolloutSpec(task, group, member))

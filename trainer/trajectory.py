@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from mage_envs.core import Task
-from wrappers.results import EpisodeResult
+
+
+class EpisodeResult(NamedTuple):
+    """How one episode of a meta-episode ended."""
+
+    reward: float
+    """R_k."""
+    value: float
+    """The learner's return in the game's unit (chips), summed over the hands."""
+    hands: int
+    success: bool
+    timeout: bool
+    seats: tuple[int, ...]
+    """The learner's seat in each hand."""
+    metrics: Mapping[str, float] = {}
+    """The game's metrics at the end."""
 
 
 class Step(NamedTuple):
@@ -39,7 +55,7 @@ class Step(NamedTuple):
     """This step ended a hand."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Trajectory:
     """The record of one meta-episode. Unplayed episodes (early stop) have neither steps nor a result."""
 

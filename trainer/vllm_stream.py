@@ -71,7 +71,9 @@ class StreamingVLLMGenerator:
             from vllm import SamplingParams  # heavy, and absent without a GPU
             from vllm.sampling_params import RequestOutputKind
         except ImportError as error:
-            raise ImportError('trainer/vllm_stream.py needs vllm. Install it with: pip install -e ".[vllm]"') from error
+            raise ImportError(
+                'trainer/vllm_stream.py needs vllm. Install it with: pip install "mage-envs[vllm]"'
+            ) from error
         self._params = SamplingParams
         self._final_only = RequestOutputKind.FINAL_ONLY
         self.engine = engine

@@ -1,4 +1,4 @@
-"""The composition root of vector environments: `gym.make_vec` calls it by name; nothing imports it.
+"""What `gym.make_vec` assembles: many environments of one id. Ids name these functions by string.
 
 `gym.make_vec(id, num_envs=n, **options)` takes the id's own options and
 * `autoreset_mode`: Gymnasium's `AutoresetMode` or its value, NEXT_STEP by default;
@@ -16,16 +16,14 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
-from mage_envs.registry import list_games, load_game, register_game
-from mage_envs.table_env import TableEnv
-from mage_envs.vector.sokoban_vector import SokobanVectorEnv, is_plain_sokoban
-from mage_envs.vector.table_vector import TableVectorEnv, is_tabulated
+from mage_envs.registry import list_games, load_game, register_game, settings_of
+from mage_envs.settings import GameSettings
 from mage_envs.vector.text_vector import LoopVectorEnv, TextVectorEnv
 from mage_envs.vector.workers import WorkerVectorEnv
-from wrappers.make import SeatedOpponents, make_env, make_meta_env
+from wrappers.make import make_env, make_meta_env
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
     """Makes one environment of a vector environment, in any process."""
 
@@ -33,18 +31,14 @@ class Recipe:
     game_name: str
     options: Mapping[str, Any]
     entry_point: str
+    settings: GameSettings
 
     def __call__(self) -> gym.Env[str, str]:
         if self.game_name not in list_games():  # a worker that never ran the script which registered the game
-            register_game(self.game_name, self.entry_point)
-        try:
-            # A policy that is given as an object holds one hand, so every environment gets its own.
-            options = deepcopy(dict(self.options))
-        except TypeError as error:
-            raise TypeError(
-                f"{self.game_name}: the options cannot be copied for every environment ({error}); give the opponent by "
-                "name, or as 'module:Class'."
-            ) from error
+            register_game(self.game_name, self.entry_point, settings=self.settings)
+        options = dict(self.options)
+        if "memory" in options:  # a strategy given as an object holds one meta-episode; opponents see to themselves
+            options["memory"] = deepcopy(options["memory"])
         return self.make(self.game_name, **options)
 
 
@@ -69,7 +63,13 @@ def _make(
     **options: Any,
 ) -> TextVectorEnv:
     kind = load_game(game_name)
-    recipe = Recipe(make, game_name, options, f"{kind.__module__}:{kind.__qualname__}")
+    recipe = Recipe(
+        make=make,
+        game_name=game_name,
+        options=options,
+        entry_point=f"{kind.__module__}:{kind.__qualname__}",
+        settings=settings_of(game_name),
+    )
     render_mode = options.get("render_mode")
     if workers:
         if render_mode is not None:
@@ -77,11 +77,4 @@ def _make(
         return WorkerVectorEnv(recipe, num_envs, workers=workers, deadline=deadline, autoreset_mode=autoreset_mode)
     if deadline is not None:
         raise ValueError(f"deadline={deadline!r} needs workers: nothing can interrupt an environment of this process.")
-    env = recipe()
-    if render_mode is None and is_plain_sokoban(env):
-        return SokobanVectorEnv(recipe, num_envs, autoreset_mode=autoreset_mode)
-    if type(env) is TableEnv and render_mode is None and isinstance(env.opponents, SeatedOpponents):
-        seated = env.opponents.mixture()
-        if is_tabulated(seated):
-            return TableVectorEnv(recipe, env, seated, num_envs, autoreset_mode=autoreset_mode)
     return LoopVectorEnv(recipe, num_envs, autoreset_mode=autoreset_mode)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from mage_envs.imports import load_named
 from mage_envs.text.prompts import EpisodeRecord, PromptStyle, ReflectView, TurnRecord
 
 
@@ -126,9 +127,12 @@ MEMORIES: dict[str, Callable[[], MemoryStrategy]] = {
 
 
 def as_memory(memory: str | MemoryStrategy) -> MemoryStrategy:
-    """A memory mode by name, or a user's own strategy."""
+    """A memory mode by name, a user's own strategy, or `"module:Class"` of one."""
     if not isinstance(memory, str):
         return memory
+    if ":" in memory:
+        own: MemoryStrategy = load_named(memory)()
+        return own
     if memory not in MEMORIES:
         raise ValueError(
             f"memory={memory!r} is unknown; choose one of: {', '.join(MEMORIES)}, or give a MemoryStrategy."

@@ -1,4 +1,4 @@
-"""The two protocols of method.md, as data. Nothing but the table at the end ever reads a protocol's name."""
+"""The two protocols of docs/method.md, as data. Nothing but the table at the end ever reads a protocol's name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from mage_envs.core import TextGame
+from mage_envs.core import GameFacts
 
 
 @dataclass(frozen=True)
@@ -14,12 +14,12 @@ class Protocol:
     """How a meta-episode is dealt, paid and credited."""
 
     reward: str = "task"
-    """Name in the game's `rewards`."""
+    """Name in `GameSettings.rewards`."""
     deal: str = "fresh"
     """`fresh`: every episode has its own deals; `replay`: the deals of episode 0 come again. Single-player tasks
     repeat their task under both."""
     turn_limit: str = "task"
-    """Name in the game's `turn_limits`; its `max_turns` where it has none of that name."""
+    """Name in `GameSettings.turn_limits`; the game's `max_turns` where it has none of that name."""
     seat: str = "alternate"
     """`alternate`: seat of hand j is (seat0 + j) mod players; `fixed`: seat0 throughout."""
     early_stop: bool = False
@@ -39,13 +39,9 @@ class Protocol:
             if value not in choices:
                 raise ValueError(f"Protocol({name}={value!r}) is unknown; choose one of: {', '.join(choices)}.")
 
-    def max_turns(self, game: TextGame) -> int:
-        """The learner's answers allowed per hand."""
-        return game.turn_limits.get(self.turn_limit, game.max_turns)
-
-    def timeout_value(self, game: TextGame) -> float:
+    def timeout_value(self, facts: GameFacts) -> float:
         """What a timed-out hand counts, in the game's unit."""
-        return game.min_return if self.timeout_reward == "worst" else 0.0
+        return facts.min_return if self.timeout_reward == "worst" else 0.0
 
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -56,7 +52,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 
 ADAPTIVE = Protocol()
-"""The default: the method with its measured defects mended (method.md, section 6)."""
+"""The default: the method with its measured defects mended (docs/method.md, section 6)."""
 PAPER = Protocol(
     reward="released",
     deal="replay",

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluation.agents import SavedModelAgent
-from benchmarks.evaluation.evaluate import evaluate, game_of
+from benchmarks.evaluation.environments import game_of
+from benchmarks.evaluation.evaluate import evaluate
 from benchmarks.evaluation.scores import Estimate, Row, Summary, summarise
 from benchmarks.evaluation.suites import panel, weights_of
 

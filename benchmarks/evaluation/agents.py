@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from mage_envs.core import Policy, RemembersMetaEpisode, SeesResults, TextGame, Turn
+from mage_envs.core import BY_THE_RULES, Game, HandResult, Policy, RemembersMetaEpisode, SeesResults, Turn
+from mage_envs.randomness import Streams
 from mage_envs.text.generation import Completion, Generator, Prompt
 from opponents import make_opponent
 from opponents.llm import shared_endpoint
 from trainer.saved import PlaySettings, load_generator
-from wrappers import MetaEpisode
 
 REMARK = "No remark."
 """What a policy answers to a request for a reflection."""
-AGENT = 1001
-"""Role of an agent's own random streams, beside the environment's."""
+AGENT = 2
+"""Role of an agent's own random streams, beside the environment's `GAME`, `POOL` and `SEATS`."""
 FORMS: Mapping[str, str] = {
     "policy:NAME": "a registered opponent in the learner's seat, as in policy:kuhn/nash or policy:mcts:1000",
     "scripted:first": "always the first legal action",
@@ -36,8 +37,8 @@ class Agent(Protocol):
 
     name: str
 
-    def generator(self, envs: Sequence[MetaEpisode]) -> Generator:
-        """What answers the prompts of slot i, which plays in `envs[i]`."""
+    def generator(self, game: Game) -> Generator:
+        """What answers the prompts; `game` is one of the kind that is played, and is not played itself."""
         ...
 
 
@@ -48,7 +49,7 @@ class GeneratorAgent:
         self.name = name
         self._generator = generator
 
-    def generator(self, envs: Sequence[MetaEpisode]) -> Generator:
+    def generator(self, game: Game) -> Generator:
         return self._generator
 
 
@@ -63,74 +64,111 @@ class SavedModelAgent:
             raise FileNotFoundError(f"Agent {self.name!r}: there is no such folder; give a saved model's.")
         self.settings = PlaySettings.load(folder)
 
-    def generator(self, envs: Sequence[MetaEpisode]) -> Generator:
+    def generator(self, game: Game) -> Generator:
+        converses = self.settings.env_kwargs.get("context") == "conversation"
         try:
-            generator, _ = load_generator(self.folder, cached=all(env.converses for env in envs))
+            generator, _ = load_generator(self.folder, cached=converses)
         except ModuleNotFoundError as error:
             raise ImportError(
-                f'Agent {self.name!r} needs {error.name}. Install it with: pip install -e ".[train]"'
+                f'Agent {self.name!r} needs {error.name}. Install it with: pip install "mage-envs[train]"'
             ) from error
         return generator
 
 
 class PolicyAgent:
-    """A policy in the learner's seat; it gets the `Turn` that the prompt describes."""
+    """A policy in the learner's seat; it plays by the `info` that came with the prompt."""
 
-    def __init__(self, make_policy: Callable[[TextGame], Policy], name: str) -> None:
-        """`make_policy` is called once per slot, with a copy of the game that is not played."""
+    def __init__(self, make_policy: Callable[[Game], Policy], name: str) -> None:
+        """`make_policy` is called for each meta-episode that is played at the same time as others."""
         self.name = name
         self._make_policy = make_policy
 
-    def generator(self, envs: Sequence[MetaEpisode]) -> Generator:
-        policies = [self._make_policy(copy(env.game_env.game)) for env in envs]
-        for env, policy in zip(envs, policies, strict=True):
-            env.game_env.on_result = policy.see_result if isinstance(policy, SeesResults) else None
-        return _PolicyGenerator(policies, envs)
+    def generator(self, game: Game) -> Generator:
+        return _PolicyGenerator(partial(self._make_policy, game))
+
+
+@dataclass
+class _SeatedPolicy:
+    """The policy of a slot, and where its meta-episode is."""
+
+    policy: Policy
+    hand: tuple[int, ...] = ()
+    """Key of the hand that it plays; empty before the first."""
+    episode: int = 0
+
+    def begin(self) -> None:
+        """Starts a meta-episode."""
+        self.hand = ()
+        if isinstance(self.policy, RemembersMetaEpisode):
+            self.policy.begin_meta_episode()
+
+    def hear(self, results: Sequence[Mapping[str, Any]]) -> None:
+        """Tells the policy of the hands that ended by the rules since its last answer."""
+        if not isinstance(self.policy, SeesResults):
+            return
+        for result in (HandResult(**told) for told in results):
+            if result.ended_by == BY_THE_RULES:
+                self.policy.see_result(
+                    Turn(
+                        player=result.seat,
+                        observation=result.observation,
+                        legal_actions=(),
+                        information_state=result.information_state,
+                        episode=self.episode,
+                    )
+                )
+
+    def act(self, prompt: Prompt) -> str:
+        """The action; a new hand starts the policy anew, with a stream keyed by task, member, retry and hand."""
+        info, (seed, member, _, retry) = prompt.info, prompt.seed
+        observation = info.get("anchor", prompt.messages[-1].content)
+        turn = Turn(
+            player=info.get("seat", 0),
+            observation=observation,
+            legal_actions=prompt.legal_actions,
+            information_state=info.get("information_state", observation),
+            episode=info.get("episode_index", 0),
+            history=tuple(info.get("history", ())),
+            task=info.get("task"),
+        )
+        number = info.get("hand", 0)
+        key = (seed, member, retry, turn.episode, number)
+        if key != self.hand:
+            self.hand, self.episode = key, turn.episode
+            self.policy.reset(Streams(seed, member, retry).at(AGENT, turn.episode, number).generator())
+        return self.policy.act(turn)
 
 
 class _PolicyGenerator:
-    """One policy per slot, reset at every hand with a stream keyed by the task, the member and the hand."""
+    """One policy per slot."""
 
-    def __init__(self, policies: Sequence[Policy], envs: Sequence[MetaEpisode]) -> None:
-        self._policies = policies
-        self._envs = envs
-        self._hands: dict[int, tuple[int, ...]] = {}
-        """Slot to the key of the hand that its policy plays."""
+    def __init__(self, make_policy: Callable[[], Policy]) -> None:
+        """Makes the first policy, so that what makes that impossible is told before anything is played."""
+        self._make_policy = make_policy
+        self._spare = [make_policy()]
+        self._policies: dict[int, _SeatedPolicy] = {}
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         return [self._answer(prompt) for prompt in prompts]
 
     def _answer(self, prompt: Prompt) -> Completion:
-        style = self._envs[prompt.slot].style
-        if prompt.phase == "reflect":
-            return Completion(_tagged(REMARK, style.remark_tag))
+        seated = self._policies.get(prompt.slot)
+        if seated is None:
+            policy = self._spare.pop() if self._spare else self._make_policy()
+            seated = self._policies[prompt.slot] = _SeatedPolicy(policy)
         try:
-            return Completion(_tagged(self._act(prompt), style.action_tag))
+            if prompt.seed[2] == 0:
+                seated.begin()
+            seated.hear(prompt.info.get("hand_results", ()))
+            text = REMARK if prompt.phase == "reflect" else seated.act(prompt)
         except Exception as error:  # a policy is anybody's code: its failure is data, counted and masked
             return Completion("", error=f"{type(error).__name__}: {error}")
-
-    def _act(self, prompt: Prompt) -> str:
-        env, policy = self._envs[prompt.slot].game_env, self._policies[prompt.slot]
-        seed, member, call, retry = prompt.seed
-        turn = env.turn()
-        key = (member, retry, turn.episode, len(env.hands))
-        begins = call == 0
-        if begins and isinstance(policy, RemembersMetaEpisode):
-            policy.begin_meta_episode()
-        if begins or self._hands.get(prompt.slot) != key:
-            policy.reset(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(AGENT, *key))))
-            self._hands[prompt.slot] = key
-        return policy.act(turn)
-
-
-def _tagged(text: str, tag: str | None) -> str:
-    return text if tag is None else f"<{tag}>{text}</{tag}>"
+        tag = prompt.info.get("answer_tag")
+        return Completion(text if tag is None else f"<{tag}>{text}</{tag}>")
 
 
 class _Placed:
     """Plays the legal action at a fixed place; an empty answer where the game lists none."""
-
-    deterministic = True
 
     def __init__(self, place: int) -> None:
         self._place = place
@@ -141,7 +179,7 @@ class _Placed:
         return turn.legal_actions[self._place] if turn.legal_actions else ""
 
 
-_SCRIPTS: Mapping[str, Callable[[TextGame], Policy]] = {
+_SCRIPTS: Mapping[str, Callable[[Game], Policy]] = {
     "first": lambda game: _Placed(0),
     "last": lambda game: _Placed(-1),
     "random": lambda game: make_opponent("uniform", game),

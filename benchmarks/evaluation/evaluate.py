@@ -9,19 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-import gymnasium as gym
-
 from benchmarks.evaluation import report
 from benchmarks.evaluation.agents import Agent, SavedModelAgent, make_agent
-from benchmarks.evaluation.scores import summarise
-from benchmarks.evaluation.suites import fingerprint, named_panel, panel, players_of, weights_of
-from mage_envs.core import Task, TextGame
+from benchmarks.evaluation.environments import game_of, make_envs, players_of
+from benchmarks.evaluation.scores import label, summarise
+from benchmarks.evaluation.suites import fingerprint, named_panel, panel, weights_of
+from mage_envs.core import Game, Task
+from mage_envs.registry import settings_of
 from mage_envs.terminal.json_options import read_object
 from mage_envs.text.generation import Completion, Generator, Prompt
-from opponents import as_pool
-from trainer.rollout import RolloutSpec, collect, meta_episode
+from trainer.rollout import RolloutSpec, collect
 from trainer.trajectory import Trajectory
-from wrappers import MetaEpisode
 
 
 def evaluate(
@@ -33,7 +31,7 @@ def evaluate(
     workers: int = 0,
     on_step: Callable[[int, int], None] | None = None,
 ) -> list[Trajectory]:
-    """Plays every task of `panel` once; the trajectories come in its order.
+    """Plays every task of `panel` once, through all wrappers that its id brings; the trajectories come in its order.
 
     `batch` meta-episodes advance together. `workers`: threads that play slow environments and opponents.
     `on_step(done, all)` is called after each round. What breaks is played once more and then filed with its `failure`;
@@ -45,35 +43,14 @@ def evaluate(
         raise ValueError("The tasks of a panel must share one environment id; evaluate each id by itself.")
     if batch < 1 or workers < 0:
         raise ValueError(f"evaluate() needs batch >= 1 and workers >= 0, got {batch} and {workers}.")
-    envs = make_envs(panel[0].env_id, env_kwargs, min(batch, len(panel)), panel[0].opponent)
-    generator = _Guarded(agent.generator(envs))
+    env_id = panel[0].env_id
+    generator = _Guarded(agent.generator(game_of(env_id, env_kwargs)))
+    envs = make_envs(env_id, env_kwargs, min(batch, len(panel)))
     trajectories = collect(envs, generator, [RolloutSpec(task) for task in panel], workers=workers, on_step=on_step)
     failures = [t.failure for t in trajectories if t.failure is not None]
     if len(failures) == len(trajectories):
         raise RuntimeError(f"All {len(failures)} meta-episodes of {agent.name} broke; the first: {failures[0]}")
     return trajectories
-
-
-def make_envs(
-    env_id: str, env_kwargs: Mapping[str, Any] | None = None, count: int = 1, opponent: str | None = None
-) -> list[MetaEpisode]:
-    """`count` environments of a `-Meta-v0` id; raises ValueError for another id or for options that it does not take.
-
-    `opponent` is seated unless a task names another.
-    """
-    players_of(env_id)
-    options = dict(env_kwargs or {})
-    if opponent is not None:
-        options.setdefault("opponent", opponent)
-    try:
-        return [meta_episode(gym.make(env_id, disable_env_checker=True, **options)) for _ in range(count)]
-    except TypeError as error:
-        raise ValueError(f"{env_id} could not be made with {options}: {error}") from error
-
-
-def game_of(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> TextGame:
-    """A game of that id and options that nobody plays, for exact values."""
-    return make_envs(env_id, env_kwargs)[0].game_env.game
 
 
 class _Guarded:
@@ -122,8 +99,6 @@ class Progress:
 
 # -- mage-bench eval -------------------------------------------------------------------------------------------
 
-HELP = "evaluate a saved model, a policy or a scripted agent on a table of opponents"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench eval`."""
@@ -145,7 +120,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Evaluates, and writes the table to stdout."""
+    """Evaluates, and writes the table to stdout; ends with status 1 where no meta-episode of an opponent was scored."""
     agent = make_agent(arguments.agent)
     settings = agent.settings.env_kwargs if isinstance(agent, SavedModelAgent) else {}
     fixed = {} if arguments.panel is None else dict(named_panel(arguments.panel).env_kwargs)
@@ -164,6 +139,10 @@ def run(arguments: argparse.Namespace) -> None:
     sys.stdout.write(report.table(summary))
     if arguments.out is not None:
         sys.stderr.write("".join(f"wrote {path}\n" for path in report.save(Path(arguments.out), summary)))
+    if unscored := [row.opponent or "all" for row in summary.rows if not row.meta_episodes]:
+        first = next(t.failure for t in trajectories if (label(t) or "all") == unscored[0])
+        sys.stderr.write(f"mage-bench: no meta-episode of {', '.join(unscored)} could be played; the first: {first}\n")
+        raise SystemExit(1)
 
 
 def _chosen(
@@ -179,23 +158,22 @@ def _chosen(
             raise ValueError("--panel fixes its rows and its seed; leave --rows and --seed out, or use --opponents.")
         if env_id not in (None, chosen.env_id):
             raise ValueError(f"Panel {arguments.panel!r} is played in {chosen.env_id}, not in {env_id}.")
-        return chosen.tasks(), dict(chosen.opponents) or None, arguments.panel
+        return chosen.tasks(), chosen.weights() or None, arguments.panel
     if env_id is None:
         raise ValueError("Say what to play: --env mage/KuhnPoker-Meta-v0 (or another -Meta-v0 id), or --panel NAME.")
     seed = arguments.seed or 0
     rows = 64 if arguments.rows is None else arguments.rows
-    game = game_of(env_id, env_kwargs)
-    if game.num_players == 1:
+    players = players_of(env_id, env_kwargs)
+    if players == 1:
         return panel(env_id, (None,), rows, seed, 1), None, f"seed {seed}"
-    weights = _opponents(arguments.opponents, game)
-    return panel(env_id, tuple(weights), rows, seed, game.num_players), weights, f"seed {seed}"
+    weights = _opponents(arguments.opponents, game_of(env_id, env_kwargs))
+    return panel(env_id, tuple(weights), rows, seed, players), weights, f"seed {seed}"
 
 
-def _opponents(text: str | None, game: TextGame) -> dict[str, float]:
+def _opponents(text: str | None, game: Game) -> dict[str, float]:
     """Names and weights; the game's default opponents where none are named."""
     if text is None:
-        pool = as_pool(game.default_opponent)
-        return {str(entry): weight for entry, weight in zip(pool.entries, pool.weights, strict=True)}
+        return weights_of(settings_of(game.facts.name).opponent)
     names = [name.strip() for name in text.split(";" if ";" in text else ",") if name.strip()]
     if len(names) == 1 and names[0].startswith("pool:"):
         return weights_of(names[0])

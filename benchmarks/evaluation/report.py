@@ -180,7 +180,7 @@ def adaptation_figure(
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise ImportError('The figure needs matplotlib. Install it with: pip install -e ".[cli]"') from error
+        raise ImportError('The figure needs matplotlib. Install it with: pip install "mage-envs[cli]"') from error
     rows = [*summary.rows, *([summary.overall] if len(summary.rows) > 1 else [])]
     curves = len(rows) + bool(learning_curve)
     columns = min(curves, 3 if curves in (3, 5, 6) else 4)

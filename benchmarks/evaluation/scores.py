@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, StatePolicy, TextGame, Turn, outcome_reward
-from opponents import TabularPolicy, UnknownOpponent, make_opponent
-from opponents.exact import NotExact, Objective, best_nonadaptive, ceiling, policy_value
-from opponents.exact.tree import Walkable
-from trainer.trajectory import Trajectory
-from wrappers.results import EpisodeResult
+from benchmarks.evaluation.references import ExactValues
+from mage_envs.core import Game
+from mage_envs.registry import list_games, settings_of
+from mage_envs.settings import outcome_reward
+from opponents.exact import Objective
+from trainer.trajectory import EpisodeResult, Trajectory
 
 Z = 1.959963984540054
 """The normal quantile of a two-sided 95% interval."""
@@ -170,7 +170,7 @@ def _read_row(data: Mapping[str, Any]) -> Row:
         return Measure(Estimate(**part["estimate"]), part["ceiling"], part["uninformed"])
 
     episodes = tuple(
-        EpisodeScore(measure(e["returns"]), measure(e["success"]), e["draws"], e["timeouts"], e.get("metrics", {}))
+        EpisodeScore(**{**e, "returns": measure(e["returns"]), "success": measure(e["success"])})
         for e in data["episodes"]
     )
     return Row(
@@ -184,14 +184,18 @@ def _read_row(data: Mapping[str, Any]) -> Row:
     )
 
 
-def headline(game: TextGame) -> Objective:
-    """Success where the task is to win or to solve, the game's own unit where it is to win much."""
-    return "success" if game.num_players == 1 or game.rewards.get("task") is outcome_reward else "returns"
+def headline(game: Game) -> Objective:
+    """Success where the task is to win or to solve, the game's own unit where it is to win much, or nothing is told."""
+    name = game.facts.name
+    if name not in list_games():
+        return "returns"
+    wins = game.facts.players == 1 or settings_of(name).rewards.get("task") is outcome_reward
+    return "success" if wins else "returns"
 
 
 def summarise(
     trajectories: Sequence[Trajectory],
-    game: TextGame,
+    game: Game,
     *,
     weights: Mapping[str, float] | None = None,
     pool: Mapping[str, float] | None = None,
@@ -209,21 +213,28 @@ def summarise(
         raise ValueError("There is nothing to score: no meta-episode was played.")
     if weights is not None and set(weights) != set(names):
         raise ValueError(f"weights must name the opponents met, {', '.join(names)}; got {', '.join(weights)}.")
-    alone = game.num_players == 1
+    alone = not any(t.opponent for t in trajectories)
     counts = Counter(label(t) for t in trajectories)
     given = weights or {name: float(counts[name]) if alone else 1.0 for name in names}
     shares = {name: given[name] / sum(given.values()) for name in names}
     objective = headline(game)
-    exact = _ExactValues(game, pool or shares)
+    exact = ExactValues(game, pool or shares)
     rows = []
     for name in names:
         mine = [t for t in trajectories if label(t) == name]
         rows.append(_row(name, shares[name], mine, {name: 1.0}, objective, exact))
     title = "all, weighted" if weights and len(set(weights.values())) > 1 else "all"
     overall = _row(title, 1.0, trajectories, shares, objective, exact)
-    env_id = trajectories[0].task.env_id
-    rows_are = "tasks" if alone else "opponent"
-    return Summary(agent, env_id, panel, game.unit, objective, tuple(rows), overall, rows_are)
+    return Summary(
+        agent=agent,
+        env_id=trajectories[0].task.env_id,
+        panel=panel,
+        unit=game.facts.unit,
+        objective=objective,
+        rows=tuple(rows),
+        overall=overall,
+        rows_are="tasks" if alone else "opponent",
+    )
 
 
 def _row(
@@ -232,7 +243,7 @@ def _row(
     trajectories: Sequence[Trajectory],
     weights: Mapping[str, float],
     objective: Objective,
-    exact: _ExactValues,
+    exact: ExactValues,
 ) -> Row:
     kept = [t for t in trajectories if t.failure is None]
     steps = [step for t in kept for step in t.steps]
@@ -278,7 +289,7 @@ def _mean(
 
 
 def _episode_score(
-    kept: Sequence[Trajectory], k: int, weights: Mapping[str, float], objective: Objective, exact: _ExactValues
+    kept: Sequence[Trajectory], k: int, weights: Mapping[str, float], objective: Objective, exact: ExactValues
 ) -> EpisodeScore:
     played = [t for t in kept if len(t.episodes) > k]
     results = [t.episodes[k] for t in played]
@@ -300,8 +311,8 @@ def _episode_score(
         return _mean(played, [float(np.mean(seats)) for seats in known], weights).mean
 
     return EpisodeScore(
-        measure(_mean(played, [per_hand(e) for e in results], weights), "returns"),
-        measure(_mean(played, [float(e.success) for e in results], weights, proportion=True), "success"),
+        returns=measure(_mean(played, [per_hand(e) for e in results], weights), "returns"),
+        success=measure(_mean(played, [float(e.success) for e in results], weights, proportion=True), "success"),
         draws=_mean(played, [float(e.value == 0 and not e.timeout) for e in results], weights).mean,
         timeouts=_mean(played, [float(e.timeout) for e in results], weights).mean,
         metrics={
@@ -309,83 +320,3 @@ def _episode_score(
             for name in sorted({name for e in results for name in e.metrics})
         },
     )
-
-
-class AtEpisode:
-    """An exactly known policy as it plays in one episode of the meta-episode."""
-
-    def __init__(self, policy: ExactPolicy, episode: int) -> None:
-        self._policy = policy
-        self._episode = episode
-
-    def reset(self, rng: np.random.Generator) -> None:
-        self._policy.reset(rng)
-
-    def act(self, turn: Turn) -> str:
-        return self._policy.act(turn._replace(episode=self._episode))
-
-    def distribution(self, turn: Turn) -> Mapping[str, float]:
-        return self._policy.distribution(turn._replace(episode=self._episode))
-
-
-class _ExactValues:
-    """Exact values of one game, each computed once; None where the game or an opponent has none."""
-
-    def __init__(self, game: TextGame, pool: Mapping[str, float]) -> None:
-        self._game = game
-        self._pool = pool
-        self._policies: dict[tuple[str, int], ExactPolicy | None] = {}
-        self._known: dict[tuple[object, ...], float | None] = {}
-        self._responses: dict[tuple[int, Objective], TabularPolicy | float | None] = {}
-
-    def _policy(self, name: str, episode: int) -> ExactPolicy | None:
-        """The opponent in that episode. One that reads nothing but the information state is the same in all."""
-        if (name, episode) not in self._policies:
-            made: object = None
-            if isinstance(self._game, Walkable) and self._game.num_players == 2:
-                try:
-                    made = make_opponent(name, self._game)
-                except UnknownOpponent:
-                    made = None  # an instance without a name
-            found = made if isinstance(made, ExactPolicy) else None
-            if found is not None and episode > 0:
-                first = self._policy(name, 0)
-                found = first if isinstance(first, StatePolicy) else AtEpisode(found, episode)
-            self._policies[name, episode] = found
-        return self._policies[name, episode]
-
-    def ceiling(self, name: str, episode: int, seat: int, objective: Objective) -> float | None:
-        """The best response value against the opponent as it plays in that episode."""
-        policy = self._policy(name, episode)
-        key = ("ceiling", policy, seat, objective)
-        if key not in self._known:
-            self._known[key] = None if policy is None else ceiling(self._game, policy, seat, objective)
-        return self._known[key]
-
-    def uninformed(self, name: str, episode: int, seat: int, objective: Objective, met: Sequence[str]) -> float | None:
-        """What the best single policy against the pool earns from this opponent.
-
-        In games of perfect information that policy reads the order of moves, and only its mean over the pool is known;
-        it stands for each opponent where all of the pool are `met`.
-        """
-        policy, response = self._policy(name, episode), self._response(seat, objective)
-        if policy is None or response is None:
-            return None
-        if not isinstance(response, TabularPolicy):
-            return response if set(met) == set(self._pool) else None
-        key = ("uninformed", policy, seat, objective)
-        if key not in self._known:
-            seated: tuple[ExactPolicy, ...] = (response, policy) if seat == 0 else (policy, response)
-            self._known[key] = policy_value(self._game, seated, objective)[seat]
-        return self._known[key]
-
-    def _response(self, seat: int, objective: Objective) -> TabularPolicy | float | None:
-        """The best single policy, or its value where it is no table."""
-        if (seat, objective) not in self._responses:
-            try:
-                best = best_nonadaptive(self._game, self._pool, seat, objective)
-            except (NotExact, UnknownOpponent, TypeError):
-                self._responses[seat, objective] = None
-            else:
-                self._responses[seat, objective] = best.policy if isinstance(best.policy, TabularPolicy) else best.value
-        return self._responses[seat, objective]

@@ -5,19 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from hashlib import sha256
 from typing import Any
 
-import gymnasium as gym
-import numpy as np
-
+from benchmarks.evaluation.environments import players_of
 from mage_envs.core import Task
-from mage_envs.games.alfworld import task_ids
-from mage_envs.games.webshop.catalogue_maker import goal_ids
-from mage_envs.registry import load_game
+from mage_envs.randomness import seed_of
 from opponents import as_pool
 
 EVALUATION = 1000
@@ -30,32 +26,21 @@ def panel(
     """`rows_per_cell` tasks for each opponent and each seat of the first hand.
 
     All cells have the same seeds, hence the same deals: each is played from every seat and against every opponent.
-    A longer panel of the same `seed` begins with the same seeds. Opponent None is for games of one player. `players`:
-    of the game, where the id's options decide it.
+    A longer panel of the same `seed` begins with the same seeds. Opponent None is for games of one player, whose tasks
+    name no seat. `players`: of the game, where the id's options decide it.
     """
     if rows_per_cell < 1 or not opponents or len(set(opponents)) < len(opponents):
         raise ValueError(
             f"A panel needs at least one row per cell and different opponents, got {rows_per_cell} and {opponents}."
         )
-    words = np.random.SeedSequence(seed, spawn_key=(EVALUATION,)).generate_state(rows_per_cell, np.uint64)
-    seats = range(players_of(env_id) if players is None else players)
+    count = players_of(env_id) if players is None else players
+    seats: Sequence[int | None] = range(count) if count > 1 else (None,)
     return tuple(
-        Task(env_id, opponent, seat, int(word >> np.uint64(2)))
-        for word in words
+        Task(env_id=env_id, opponent=opponent, seat=seat, seed=seed_of(seed, EVALUATION, row))
+        for row in range(rows_per_cell)
         for opponent in opponents
         for seat in seats
     )
-
-
-def players_of(env_id: str) -> int:
-    """Players of the game of a `-Meta-v0` id; raises `ValueError` for any other id."""
-    try:
-        spec = gym.spec(env_id)
-    except gym.error.Error as error:
-        raise ValueError(f"Unknown environment {env_id!r}: {error}") from error
-    if spec.entry_point != "wrappers.make:make_meta_env":
-        raise ValueError(f"Environment {env_id!r} is no meta-episode; choose an id that ends with -Meta-v0.")
-    return load_game(spec.kwargs["game_name"]).num_players
 
 
 def fingerprint(tasks: Sequence[Task], env_kwargs: Mapping[str, Any] | None = None) -> str:
@@ -67,100 +52,119 @@ def fingerprint(tasks: Sequence[Task], env_kwargs: Mapping[str, Any] | None = No
     return sha256(text.encode()).hexdigest()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Panel:
     """A named panel."""
 
     env_id: str
-    opponents: Mapping[str, float]
-    """Names with their weights in the mean over all; each is played equally often. Empty for games of one player."""
+    about: str
     rows_per_cell: int
     seed: int
-    about: str
+    opponents: str | Mapping[str, float] = ""
+    """A pool's name, or names with their weights in the mean over all; each opponent is played equally often. Empty
+    for games of one player."""
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     """Options of the environment that belong to the panel."""
-    task_ids: tuple[str, ...] = ()
-    """The game's own ids, one a row; empty where the seeds draw what is played."""
+    ids: Callable[[str], Sequence[str]] | None = None
+    """Gives the game's own ids of a split, one a row; None where the seeds draw what is played."""
+
+    def weights(self) -> dict[str, float]:
+        """The opponents' weights, by name."""
+        return weights_of(self.opponents) if self.opponents else {}
 
     def tasks(self) -> tuple[Task, ...]:
-        rows = panel(self.env_id, tuple(self.opponents) or (None,), self.rows_per_cell, self.seed)
-        if not self.task_ids:
+        """What is played."""
+        opponents = tuple(self.weights()) or (None,)
+        rows = panel(self.env_id, opponents, self.rows_per_cell, self.seed, None if self.opponents else 1)
+        if self.ids is None:
             return rows
-        return tuple(replace(row, task_id=one) for row, one in zip(rows, self.task_ids, strict=True))
+        ids = self.ids(self.env_kwargs["split"])
+        return tuple(replace(row, task_id=one) for row, one in zip(rows, ids, strict=True))
 
     def fingerprint(self) -> str:
+        """The SHA-256 of the tasks and options."""
         return fingerprint(self.tasks(), self.env_kwargs)
 
 
-def weights_of(pool: str) -> dict[str, float]:
-    """Names and weights of a registered pool."""
+def weights_of(pool: str | Mapping[str, float]) -> dict[str, float]:
+    """Names and normalised weights of a pool, or of opponents given with their weights."""
     made = as_pool(pool)
     return {str(entry): weight for entry, weight in zip(made.entries, made.weights, strict=True)}
 
 
-_KUHN = "mage/KuhnPoker-Meta-v0"
-_TICTACTOE = "mage/TicTacToe-Meta-v0"
-_SOKOBAN = "mage/Sokoban-Meta-v0"
-_ALFWORLD = "mage/ALFWorld-Meta-v0"
-_WEBSHOP = "mage/WebShop-Meta-v0"
-_WEBSHOP_SPLITS = {
-    "val": "families of products that training never shows",
-    "test": "further such families",
-    "ood_type": "kinds of product that training never shows",
-    "ood_phrase": "sentences that training never uses",
-    "ood_catalogue": "another catalogue",
-}
+def _alfworld_ids(split: str) -> Sequence[str]:
+    """All generated games of a split; their tables load when the panel is played."""
+    from mage_envs.games.alfworld import task_ids
+
+    return task_ids(split, "official-like")
+
+
+def _webshop_ids(split: str) -> Sequence[str]:
+    """128 goals of a split; their tables load when the panel is played."""
+    from mage_envs.games.webshop.catalogue_maker import goal_ids
+
+    return goal_ids(split, 128)
+
+
+def _kuhn(opponents: str | Mapping[str, float], rows: int, seed: int, about: str) -> Panel:
+    return Panel(env_id="mage/KuhnPoker-Meta-v0", opponents=opponents, rows_per_cell=rows, seed=seed, about=about)
+
+
+def _tictactoe(opponents: str | Mapping[str, float], seed: int, about: str) -> Panel:
+    return Panel(env_id="mage/TicTacToe-Meta-v0", opponents=opponents, rows_per_cell=64, seed=seed, about=about)
+
+
+def _sokoban(boxes: int, rows: int, seed: int, about: str) -> Panel:
+    told = f"{boxes} {'box' if boxes == 1 else 'boxes'}{about}"
+    return Panel(env_id="mage/Sokoban-Meta-v0", rows_per_cell=rows, seed=seed, about=told, env_kwargs={"boxes": boxes})
+
+
+def _alfworld(split: str, seed: int, which: str) -> Panel:
+    return Panel(
+        env_id="mage/ALFWorld-Meta-v0",
+        rows_per_cell=144,
+        seed=seed,
+        about=f"every generated {which} game; 0 of 144 have a known plan longer than 10 commands",
+        env_kwargs={"split": split},
+        ids=_alfworld_ids,
+    )
+
+
+def _webshop(split: str, seed: int, about: str) -> Panel:
+    return Panel(
+        env_id="mage/WebShop-Meta-v0",
+        rows_per_cell=128,
+        seed=seed,
+        about=about,
+        env_kwargs={"split": split},
+        ids=_webshop_ids,
+    )
+
+
 _HELD_OUT = ("kuhn/rock", "kuhn/maniac", "kuhn/caller", "kuhn/bluffer", "uniform", "cfr")
 
 PANELS: Mapping[str, Panel] = {
-    "kuhn-train": Panel(_KUHN, weights_of("pool:kuhn/demo"), 256, 1, "the four soft archetypes that the demo meets"),
-    "kuhn-heldout": Panel(_KUHN, dict.fromkeys(_HELD_OUT, 1.0), 256, 2, "six that the demo never meets"),
-    "kuhn-paper": Panel(_KUHN, weights_of("pool:kuhn/paper"), 64, 3, "the paper's archetypes, weighted .3/.3/.4"),
-    "kuhn-paper-unseen": Panel(
-        _KUHN, {"cfr-argmax": 1.0, "cfr": 1.0}, 64, 4, "CFR as the paper plays it, and its average policy"
+    "kuhn-train": _kuhn("pool:kuhn/demo", 256, 1, "the four soft archetypes that the demo meets"),
+    "kuhn-heldout": _kuhn(dict.fromkeys(_HELD_OUT, 1.0), 256, 2, "six that the demo never meets"),
+    "kuhn-paper": _kuhn("pool:kuhn/paper", 64, 3, "the paper's archetypes, weighted .3/.3/.4"),
+    "kuhn-paper-unseen": _kuhn(
+        {"cfr-argmax": 1.0, "cfr": 1.0}, 64, 4, "CFR as the paper plays it, and its average policy"
     ),
-    "tictactoe-paper": Panel(
-        _TICTACTOE,
-        weights_of("pool:tictactoe/balanced"),
-        64,
-        5,
-        "the paper's balanced opponents, weighted as in training",
+    "tictactoe-paper": _tictactoe(
+        "pool:tictactoe/balanced", 5, "the paper's balanced opponents, weighted as in training"
     ),
-    "tictactoe-paper-unseen": Panel(_TICTACTOE, {"mcts:1000": 1.0}, 64, 6, "a search ten times as deep"),
-    "sokoban-train": Panel(_SOKOBAN, {}, 256, 7, "2 boxes, as in training", {"boxes": 2}),
-    "sokoban-eval-2box": Panel(_SOKOBAN, {}, 128, 8, "2 boxes: in distribution", {"boxes": 2}),
-    "sokoban-eval-1box": Panel(_SOKOBAN, {}, 128, 9, "1 box: out of distribution", {"boxes": 1}),
-    "sokoban-eval-3box": Panel(_SOKOBAN, {}, 128, 10, "3 boxes: out of distribution", {"boxes": 3}),
-    "alfworld-eval-in": Panel(
-        _ALFWORLD,
-        {},
-        144,
-        11,
-        "every generated in-distribution game; 0 of 144 have a known plan longer than 10 commands",
-        {"split": "eval_in_distribution"},
-        task_ids("eval_in_distribution", "official-like"),
-    ),
-    "alfworld-eval-out": Panel(
-        _ALFWORLD,
-        {},
-        144,
-        12,
-        "every generated out-of-distribution game; 0 of 144 have a known plan longer than 10 commands",
-        {"split": "eval_out_of_distribution"},
-        task_ids("eval_out_of_distribution", "official-like"),
-    ),
-    **{
-        f"webshop-{split.replace('_', '-')}": Panel(
-            _WEBSHOP,
-            {},
-            128,
-            seed,
-            about,
-            {"split": split},
-            tuple(goal_ids(split, 128)),
-        )
-        for seed, (split, about) in enumerate(_WEBSHOP_SPLITS.items(), start=13)
-    },
+    "tictactoe-paper-unseen": _tictactoe({"mcts:1000": 1.0}, 6, "a search ten times as deep"),
+    "sokoban-train": _sokoban(2, 256, 7, ", as in training"),
+    "sokoban-eval-2box": _sokoban(2, 128, 8, ": in distribution"),
+    "sokoban-eval-1box": _sokoban(1, 128, 9, ": out of distribution"),
+    "sokoban-eval-3box": _sokoban(3, 128, 10, ": out of distribution"),
+    "alfworld-eval-in": _alfworld("eval_in_distribution", 11, "in-distribution"),
+    "alfworld-eval-out": _alfworld("eval_out_of_distribution", 12, "out-of-distribution"),
+    "webshop-val": _webshop("val", 13, "families of products that training never shows"),
+    "webshop-test": _webshop("test", 14, "further such families"),
+    "webshop-ood-type": _webshop("ood_type", 15, "kinds of product that training never shows"),
+    "webshop-ood-phrase": _webshop("ood_phrase", 16, "sentences that training never uses"),
+    "webshop-ood-catalogue": _webshop("ood_catalogue", 17, "another catalogue"),
 }
 """The panels of the demo's and the paper's tables, by name."""
 
@@ -175,8 +179,6 @@ def named_panel(name: str) -> Panel:
 
 
 # -- mage-bench list -------------------------------------------------------------------------------------------
-
-HELP = "name the panels and the kinds of agents"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -37,7 +37,7 @@ BUDGETS = (4096, 16_384)
 
 
 @dataclass(frozen=True)
-class Size:
+class ModelSize:
     """The shape of a Qwen3 model."""
 
     vocab: int
@@ -49,7 +49,7 @@ class Size:
     intermediate: int
 
 
-QWEN3_06B = Size(151_936, 1024, 28, 16, 8, 128, 3072)
+QWEN3_06B = ModelSize(vocab=151_936, hidden=1024, layers=28, heads=16, kv_heads=8, head_dim=128, intermediate=3072)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Cost:
     losses: tuple[float, ...]
 
 
-def random_model(size: Size, seed: int = 0) -> Qwen3ForCausalLM:
+def random_model(size: ModelSize, seed: int = 0) -> Qwen3ForCausalLM:
     """A Qwen3 with random weights and tied embeddings, float32, on the CPU; a function of its arguments."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
@@ -124,7 +124,8 @@ def random_rows(vocab: int, lengths: Sequence[int], seed: int = 0) -> list[Row]:
     for length in lengths:
         targets = np.arange(length // 2, length)
         weights = np.ones(len(targets), np.float32)
-        rows.append(Row(rng.integers(0, vocab, length), targets, weights, None, (), 1))
+        ids = rng.integers(0, vocab, length)
+        rows.append(Row(ids=ids, targets=targets, advantages=weights, sampling=None, legal=(), steps=1))
     return rows
 
 
@@ -143,7 +144,7 @@ def log_probabilities(model: Any, rows: Sequence[Row], device: torch.device) -> 
         return score_logits(output.logits[batch.rows, batch.columns - 1], batch, 1.0, constrained=False).logps
 
 
-def precision(size: Size, device: torch.device, lengths: Sequence[int] = (512, 384, 256, 128)) -> list[Precision]:
+def precision(size: ModelSize, device: torch.device, lengths: Sequence[int] = (512, 384, 256, 128)) -> list[Precision]:
     """bf16 against float32 for the same weights and rows: autocast, as in training, and with the weights cast."""
     import torch
 
@@ -191,7 +192,7 @@ class Meter:
         self.seconds.append(time.perf_counter() - self._started)
 
 
-def train_updates(size: Size, device: torch.device, budget: int, load: Load, folder: Path) -> Cost:
+def train_updates(size: ModelSize, device: torch.device, budget: int, load: Load, folder: Path) -> Cost:
     """Three rollouts of Kuhn Poker with one update each, every micro-batch within `budget` tokens."""
     from transformers import PrinterCallback, TrainerCallback
 
@@ -209,18 +210,18 @@ def train_updates(size: Size, device: torch.device, budget: int, load: Load, fol
     sampling = [count / log["time/generate"] for count, log in zip(meter.sampled, logs, strict=True)]
     updating = [log["tokens/forwarded"] / spent for spent, log in zip(meter.seconds, logs, strict=True)]
     return Cost(
-        budget,
-        len(updating),
-        statistics.median(sampling),
-        statistics.median(updating),
-        meter.peak,
-        meter.resting,
-        tuple(log["loss"] for log in logs),
+        budget=budget,
+        updates=len(updating),
+        generation_rate=statistics.median(sampling),
+        update_rate=statistics.median(updating),
+        peak_bytes=meter.peak,
+        resting_bytes=meter.resting,
+        losses=tuple(log["loss"] for log in logs),
     )
 
 
 def make_trainer(
-    size: Size,
+    size: ModelSize,
     device: torch.device,
     budget: int,
     load: Load,
@@ -269,7 +270,7 @@ def make_trainer(
     )
 
 
-def train_under(budgets: Sequence[int], size: Size, device: torch.device, load: Load) -> list[Cost]:
+def train_under(budgets: Sequence[int], size: ModelSize, device: torch.device, load: Load) -> list[Cost]:
     """One run per budget, each from the same weights, the last one's memory given back."""
     import torch
 

@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     if importlib.util.find_spec("vllm") is None:
-        print('benchmarks.gpu.vllm: vllm is not installed here (pip install -e ".[vllm]"), so nothing was checked.')
+        print('benchmarks.gpu.vllm: vllm is missing (pip install "mage-envs[vllm]"), so nothing was checked.')
         return 0
     if chosen.backend is not None:
         return check(chosen.backend)

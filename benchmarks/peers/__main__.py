@@ -24,7 +24,7 @@ from trainer.saved import write_atomically
 
 
 @dataclass(frozen=True)
-class Row:
+class PeerRow:
     """One thing that is measured on every side that has it."""
 
     key: str
@@ -38,13 +38,13 @@ class Row:
 
 
 ROWS = (
-    Row("tictactoe", "Tic-Tac-Toe, steps", "per second"),
-    Row("kuhn", "Kuhn Poker, steps", "per second"),
-    Row("sokoban-moves", "Sokoban, moves without resets", "per second"),
-    Row("sokoban-play", "Sokoban, moves with resets", "per second"),
-    Row("sokoban-reset-6", "Sokoban, reset, 6x6, 2 boxes", "ms, median", "p50", 1e3),
-    Row("sokoban-reset-10", "Sokoban, reset, 10x10, 4 boxes", "ms, median", "p50", 1e3),
-    Row("mcts", "MCTS, 100 simulations, moves", "per second"),
+    PeerRow("tictactoe", "Tic-Tac-Toe, steps", "per second"),
+    PeerRow("kuhn", "Kuhn Poker, steps", "per second"),
+    PeerRow("sokoban-moves", "Sokoban, moves without resets", "per second"),
+    PeerRow("sokoban-play", "Sokoban, moves with resets", "per second"),
+    PeerRow(key="sokoban-reset-6", name="Sokoban, reset, 6x6, 2 boxes", unit="ms, median", figure="p50", scale=1e3),
+    PeerRow(key="sokoban-reset-10", name="Sokoban, reset, 10x10, 4 boxes", unit="ms, median", figure="p50", scale=1e3),
+    PeerRow("mcts", "MCTS, 100 simulations, moves", "per second"),
 )
 NOTE = """\
 CPU seconds of each side's own process, medians over rounds in which the sides take turns. A step of ours is the
@@ -56,7 +56,7 @@ image, then the board's text is put together.
 
 
 @dataclass(frozen=True)
-class Figure:
+class SideFigure:
     """What one side reached in one row."""
 
     row: str
@@ -69,7 +69,7 @@ class Figure:
     """Why there is no value."""
 
 
-def times_as_fast(row: Row, ours: Figure, theirs: Figure) -> float | None:
+def times_as_fast(row: PeerRow, ours: SideFigure, theirs: SideFigure) -> float | None:
     """How many times as fast as a peer we are."""
     if not ours.value or not theirs.value:
         return None
@@ -77,8 +77,8 @@ def times_as_fast(row: Row, ours: Figure, theirs: Figure) -> float | None:
 
 
 def measure(
-    rows: Sequence[Row], children: Mapping[Side, Child], rounds: int, seconds: float, limit: float
-) -> list[Figure]:
+    rows: Sequence[PeerRow], children: Mapping[Side, Child], rounds: int, seconds: float, limit: float
+) -> list[SideFigure]:
     """Every row on every side, the sides in turn; a side that fails in a row is not asked again in that row."""
     figures = []
     for row in rows:
@@ -98,7 +98,8 @@ def measure(
                 units[side] += float(reply["units"])
         for side, values in found.items():
             value = statistics.median(values) if values else None
-            figures.append(Figure(row.key, side.name, value, units[side], "" if values else missing[side]))
+            why = "" if values else missing[side]
+            figures.append(SideFigure(row=row.key, side=side.name, value=value, units=units[side], missing=why))
     return figures
 
 
@@ -107,7 +108,7 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def table(rows: Sequence[Row], figures: Sequence[Figure], failed: Mapping[str, str]) -> str:
+def table(rows: Sequence[PeerRow], figures: Sequence[SideFigure], failed: Mapping[str, str]) -> str:
     """The figures as a Markdown table, a line per row and peer; sides that could not be set up in a line each."""
     lines = [
         "| what | unit | ours | peer | its figure | we are so many times as fast |",
@@ -127,7 +128,7 @@ def table(rows: Sequence[Row], figures: Sequence[Figure], failed: Mapping[str, s
     return "\n".join(lines) + "\n"
 
 
-def as_json(figures: Sequence[Figure], failed: Mapping[str, str]) -> str:
+def as_json(figures: Sequence[SideFigure], failed: Mapping[str, str]) -> str:
     """Everything that was measured, and where."""
     machine = {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
     content = {**machine, "failed": dict(failed), "figures": [asdict(figure) for figure in figures]}
@@ -135,8 +136,8 @@ def as_json(figures: Sequence[Figure], failed: Mapping[str, str]) -> str:
 
 
 def compare(
-    peers: Sequence[Side], rows: Sequence[Row], folder: Path, rounds: int, seconds: float, limit: float
-) -> tuple[list[Figure], dict[str, str]]:
+    peers: Sequence[Side], rows: Sequence[PeerRow], folder: Path, rounds: int, seconds: float, limit: float
+) -> tuple[list[SideFigure], dict[str, str]]:
     """Sets the peers up under `folder` and measures; the figures, and why which peers are left out."""
     failed: dict[str, str] = {}
     with ExitStack() as stack:

@@ -13,7 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import cycle
+from itertools import count, cycle
 from typing import Any
 
 Chunk = Callable[[], tuple[float, float]]
@@ -87,9 +87,9 @@ def our_steps(env_id: str, opponent: str) -> Chunk:
 
     def work() -> float:
         info = env.reset()[1]
-        for count in range(STEPS_PER_CHUNK):
+        for number in range(STEPS_PER_CHUNK):
             legal = info["legal_actions"]
-            _, _, terminated, truncated, info = env.step(legal[count % len(legal)])
+            _, _, terminated, truncated, info = env.step(legal[number % len(legal)])
             if terminated or truncated:
                 info = env.reset()[1]
         return STEPS_PER_CHUNK
@@ -115,18 +115,16 @@ def our_search() -> Chunk:
     """Moves of the opponent `mcts:100` against itself on Tic-Tac-Toe, its resets included."""
     game = importlib.import_module("mage_envs").make_game("TicTacToe")
     make_opponent = importlib.import_module("opponents").make_opponent
-    policies = [make_opponent("mcts:100", type(game)()) for _ in range(2)]
-    rng = importlib.import_module("numpy").random.default_rng(0)
+    seat_of = importlib.import_module("mage_envs.seats").Seat
+    streams = importlib.import_module("mage_envs.randomness").Streams(0)
+    hand = importlib.import_module("mage_envs.hand").Hand(game)
+    seats = [seat_of(make_opponent("mcts:100", game), "mcts:100") for _ in range(2)]
+    numbers = count()
 
     def work() -> float:
-        moves = 0
-        game.reset(rng)
-        for policy in policies:
-            policy.reset(rng)
-        while (player := game.current_player()) is not None:
-            game.apply(policies[player].act(game.turn(player)))
-            moves += 1
-        return moves
+        number = next(numbers)
+        hand.deal(seats, streams, streams, number=number)
+        return len(hand.history)
 
     return timed(work)
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from mage_envs.games.alfworld.engine import Engine, FastEngine, State
+from mage_envs.games.alfworld.engine import Engine, EngineState, FastEngine
 from mage_envs.games.alfworld.gamefile import GameLike
 from mage_envs.games.alfworld.maker import make_game
 from mage_envs.games.alfworld.scenes import TASK_TYPES
@@ -108,7 +108,7 @@ def new_clocks() -> Clocks:
     return Clocks(Clock(), Clock(), Clock())
 
 
-def begin(engine: Engine, game: GameLike, clocks: Clocks) -> State:
+def begin(engine: Engine, game: GameLike, clocks: Clocks) -> EngineState:
     """Starts a game, and once more."""
     with clocks.start.running():
         engine.load(game)
@@ -140,7 +140,7 @@ def side_by_side(games: Sequence[GameLike], steps: int) -> tuple[Clocks, Clocks]
     return engines[0][1], engines[1][1]
 
 
-def agree(fast: State, stock: State) -> None:
+def agree(fast: EngineState, stock: EngineState) -> None:
     """Raises RuntimeError where the engines say different things."""
     if fast != stock:
         raise RuntimeError(f"The engines differ: {fast} and {stock}.")

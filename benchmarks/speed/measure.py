@@ -25,9 +25,12 @@ import numpy as np
 
 import mage_envs  # noqa: F401  (registers the ids)
 from benchmarks.demo.run import DemoSettings, make_trainer, quieten
-from benchmarks.evaluation.evaluate import make_envs
+from benchmarks.evaluation.environments import make_envs
 from benchmarks.speed import tokens
+from mage_envs.hand import Hand
+from mage_envs.randomness import Streams
 from mage_envs.registry import make_game
+from mage_envs.seats import Seat
 from mage_envs.text.generation import Prompt
 from opponents import make_opponent
 from opponents.mcts import MEMORY_MB, ROLLOUTS, UCT
@@ -40,7 +43,7 @@ from trainer.trajectory import Trajectory
 Work = Callable[[], int]
 """Does some work and returns how many units it did."""
 
-STEPS, SEARCHES, REMARK = "steps per CPU-second", "search, us of CPU per move", "<remark>No remark.</remark>"
+STEPS, SEARCHES, REMARK = "steps per CPU-second", "search, us of CPU per move", "No remark."
 TRAINING, TOKENS = "demo training step, seconds", "tokens forwarded per update"
 OWN_STATE = "pyspiel state + observation_string"
 MEMBERS = 8
@@ -172,9 +175,11 @@ def base_figures(effort: Effort) -> list[Figure]:
         zoo = pettingzoo_steps(effort.steps // 10) if game == "TicTacToe" else None
         found = rates(subjects | ({"zoo": zoo} if zoo else {}), effort.repeats)
         name = f"mage/{game}-v0, {opponent}"
-        figures.append(Figure(STEPS, name, found["ours"], OWN_STATE, found["theirs"]))
-        if zoo:
-            figures.append(Figure(STEPS, name, found["ours"], "PettingZoo tictactoe_v3", found["zoo"]))
+        beside = {OWN_STATE: found["theirs"], **({"PettingZoo tictactoe_v3": found["zoo"]} if zoo else {})}
+        figures += [
+            Figure(section=STEPS, name=name, value=found["ours"], beside=other, reference=value)
+            for other, value in beside.items()
+        ]
     return figures
 
 
@@ -183,19 +188,15 @@ def base_figures(effort: Effort) -> list[Figure]:
 
 def our_search(simulations: int, games: int) -> Work:
     """Moves of the opponent `mcts:N` against itself, its resets included."""
-    game = make_game("TicTacToe")
-    policies = [make_opponent(f"mcts:{simulations}", make_game("TicTacToe")) for _ in range(2)]
-    rng = np.random.default_rng(0)
+    name, game = f"mcts:{simulations}", make_game("TicTacToe")
+    seats = [Seat(make_opponent(name, game), name) for _ in range(2)]
+    hand, streams = Hand(game), Streams(0)
 
     def work() -> int:
         moves = 0
-        for _ in range(games):
-            game.reset(rng)
-            for policy in policies:
-                policy.reset(rng)
-            while (player := game.current_player()) is not None:
-                game.apply(policies[player].act(game.turn(player)))
-                moves += 1
+        for number in range(games):
+            hand.deal(seats, streams, streams, number=number)
+            moves += len(hand.history)
         return moves
 
     return work
@@ -232,7 +233,8 @@ def search_figures(effort: Effort) -> list[Figure]:
         subjects = {"ours": our_search(simulations, games), "bot": spiel_search(simulations, games)}
         found = rates(subjects, effort.repeats)
         name = f"mcts:{simulations}, TicTacToe"
-        figures.append(Figure(SEARCHES, name, 1e6 / found["ours"], "pyspiel's bot alone", 1e6 / found["bot"]))
+        ours, bot = 1e6 / found["ours"], 1e6 / found["bot"]
+        figures.append(Figure(section=SEARCHES, name=name, value=ours, beside="pyspiel's bot alone", reference=bot))
     return figures
 
 
@@ -241,13 +243,11 @@ def search_figures(effort: Effort) -> list[Figure]:
 
 def collected_steps(env_id: str, kwargs: Mapping[str, Any], opponent: str, count: int) -> Work:
     """Model calls of `count` meta-episodes, groups of 8 and fresh deals each time, through `collect`, by a script."""
-    envs = make_envs(env_id, kwargs, count, opponent)
-    tag = envs[0].style.action_tag
+    envs = make_envs(env_id, {**kwargs, "opponent": opponent}, count)
 
     def answer(prompt: Prompt) -> str:
-        if not prompt.legal_actions:
-            return REMARK
-        chosen = prompt.legal_actions[prompt.seed[2] % len(prompt.legal_actions)]
+        legal, tag = prompt.legal_actions, prompt.info["answer_tag"]
+        chosen = legal[prompt.seed[2] % len(legal)] if legal else REMARK
         return chosen if tag is None else f"<{tag}>{chosen}</{tag}>"
 
     generator, rollouts = ScriptedGenerator(answer), itertools.count()
@@ -272,7 +272,8 @@ def collect_figures(effort: Effort) -> list[Figure]:
         env = gym.make(f"mage/{game}-v0", opponent=opponent)
         collected = collected_steps(f"mage/{game}-Meta-v0", kwargs, opponent, effort.meta_episodes)
         found = rates({"collect": collected, "base": env_steps(env, effort.steps)}, effort.repeats)
-        figures.append(Figure(STEPS, f"collect: {name}", found["collect"], "its base id alone", found["base"]))
+        steps, base, title = found["collect"], found["base"], f"collect: {name}"
+        figures.append(Figure(section=STEPS, name=title, value=steps, beside="its base id alone", reference=base))
     return figures
 
 
@@ -306,7 +307,10 @@ def training_figures(metrics: Mapping[str, float], whole: float) -> list[Figure]
         "updates": metrics["time/update"] * metrics["updates_per_rollout"],
     }
     seconds["all else (advantages, batches, the trainer's loop)"] = whole - sum(seconds.values())
-    return [Figure(TRAINING, name, value, "rollout and updates", whole) for name, value in seconds.items()]
+    return [
+        Figure(section=TRAINING, name=name, value=value, beside="rollout and updates", reference=whole)
+        for name, value in seconds.items()
+    ]
 
 
 def token_figures(rollouts: Sequence[Sequence[Trajectory]]) -> list[Figure]:
@@ -322,7 +326,15 @@ def token_figures(rollouts: Sequence[Sequence[Trajectory]]) -> list[Figure]:
             ("one row per call, our micro-batches", sum(count.unmerged for count in counts)),
             ("one row per call, TRL's padding", sum(count.trl for count in counts)),
         ):
-            figures.append(Figure(TOKENS, f"{name}: {label}", total / updates, "merged, unpadded", useful))
+            figures.append(
+                Figure(
+                    section=TOKENS,
+                    name=f"{name}: {label}",
+                    value=total / updates,
+                    beside="merged, unpadded",
+                    reference=useful,
+                )
+            )
     return figures
 
 

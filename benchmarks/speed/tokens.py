@@ -14,7 +14,7 @@ import numpy as np
 from trainer.trajectory import Trajectory
 
 PROMPTS = (300, 4096)
-"""Prompt lengths of the sample, in tokens, uniform: a bare first prompt, up to the paper's limit (method.md, 5)."""
+"""Prompt lengths of the sample, in tokens, uniform: a bare first prompt, up to the paper's limit."""
 REPLY_MEDIAN, REPLY_SIGMA, REPLY_LIMIT = 1000, 0.8, 4096
 """Reply lengths of the sample: log-normal, cut at the paper's limit; 4% of the replies reach it."""
 PAPER_CALLS, PAPER_UPDATE, PAPER_BUDGET = 128 * 11, 64, 16_384
@@ -98,11 +98,11 @@ def rollout_counts(trajectories: Sequence[Trajectory], updates: int, max_tokens:
     merged = row_lengths(trajectories, merge=True)
     unmerged = row_lengths(trajectories, merge=False)
     return TokenCounts(
-        updates,
-        sum(merged),
-        sum(forwarded(part, max_tokens) for part in into_updates(merged, updates)),
-        sum(forwarded(part, max_tokens) for part in into_updates(unmerged, updates)),
-        trl_forwarded(calls_of(trajectories)),
+        updates=updates,
+        useful=sum(merged),
+        merged=sum(forwarded(part, max_tokens) for part in into_updates(merged, updates)),
+        unmerged=sum(forwarded(part, max_tokens) for part in into_updates(unmerged, updates)),
+        trl=trl_forwarded(calls_of(trajectories)),
     )
 
 
@@ -122,4 +122,4 @@ def paper_counts(calls: Sequence[Call], per_update: int = PAPER_UPDATE, max_toke
     updates = -(-len(calls) // per_update)
     lengths = [call.length for call in calls]
     tokens = sum(forwarded(part, max_tokens) for part in into_updates(lengths, updates))
-    return TokenCounts(updates, sum(lengths), tokens, tokens, trl_forwarded(calls))
+    return TokenCounts(updates=updates, useful=sum(lengths), merged=tokens, unmerged=tokens, trl=trl_forwarded(calls))

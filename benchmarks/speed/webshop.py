@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -177,21 +178,20 @@ def searched(game: WebShop) -> dict[str, float]:
 
 def episode(game: WebShop, rng: np.random.Generator) -> int:
     """A purchase after a look at two pages of results and a product's texts. Returns the number of steps."""
-    game.reset(rng)
-    done = 0
+    state, done = game.initial_state(rng), 0
     for step in ("search", "next >", "< prev", "product", *READING, "option", "buy now"):
-        legal, action = game.legal_actions(), f"click[{step}]"
+        legal, action = state.legal_actions, f"click[{step}]"
         if step == "search":
-            action = f"search[{game.session.goal.instruction}]"
+            action = f"search[{state.session.goal.instruction}]"
         elif step == "product":  # behind an example of a search and two buttons
             action = legal[3 + int(rng.integers(len(legal) - 3))]
         elif step == "option":  # behind all buttons
             action = legal[7 + int(rng.integers(len(legal) - 7))] if len(legal) > 7 else "click[reviews]"
-        game.apply(action)
-        game.observe(0)
+        state = state.after(action)
+        state.observation(0)
         done += 1
         if action == "click[reviews]":
-            game.apply("click[< prev]")
+            state = state.after("click[< prev]")
     return done
 
 
@@ -275,18 +275,19 @@ def measure(products: int, folder: Path) -> list[Line]:
     finally:
         shutil.rmtree(source)
         shutil.rmtree(cache, ignore_errors=True)
+    line = partial(Line, products)
     return [
-        Line(products, "generated files", size, "MB"),
-        Line(products, "generating them", made, "s"),
-        Line(products, "importing them", found["import"], "s"),
-        Line(products, "peak memory of the import", found["import peak"], "MB", 500),
-        Line(products, "imported", kept, "MB"),
-        Line(products, "opening, wall time", found["open"], "s", 1),
-        Line(products, "search, p50", found["search p50"], "ms", MOST_TO_SEARCH.get(products)),
-        Line(products, "search, p99", found["search p99"], "ms"),
-        Line(products, "steps per CPU-second", found["steps"], "", 5000 if products <= 1000 else None, most=False),
+        line("generated files", size, "MB"),
+        line("generating them", made, "s"),
+        line("importing them", found["import"], "s"),
+        line("peak memory of the import", found["import peak"], "MB", target=500),
+        line("imported", kept, "MB"),
+        line("opening, wall time", found["open"], "s", target=1),
+        line("search, p50", found["search p50"], "ms", target=MOST_TO_SEARCH.get(products)),
+        line("search, p99", found["search p99"], "ms"),
+        line("steps per CPU-second", found["steps"], "", target=5000 if products <= 1000 else None, most=False),
         *(
-            Line(products, f"private memory of a further process, {how}", found[name], "MB", 10)
+            line(f"private memory of a further process, {how}", found[name], "MB", target=10)
             for name, how in (("private", "forked"), ("alone", "started"))
             if name in found
         ),
@@ -325,7 +326,7 @@ def cold_starts(size: str, folder: Path) -> list[Line]:
         taken.append((first, next_one))
     names = (f"first step, size {size!r} generated for it", f"first step, size {size!r} there")
     return [
-        Line(0, name, statistics.median(times), "s", 1)
+        Line(0, name, statistics.median(times), "s", target=1)
         for name, times in zip(names, zip(*taken, strict=True), strict=True)
     ]
 

@@ -11,8 +11,6 @@ from benchmarks.evaluation.evaluate import Progress
 from benchmarks.tournaments import Settings, Store, play_all, report, score
 from mage_envs.terminal.json_options import read_object
 
-HELP = "play every policy against every policy: payoff matrix, exact values, ranking, heat map"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench tournament`."""
@@ -39,13 +37,13 @@ def run(arguments: argparse.Namespace) -> None:
     text = arguments.policies
     names = tuple(name.strip() for name in text.split(";" if ";" in text else ",") if name.strip())
     settings = Settings(
-        arguments.game,
-        names,
-        arguments.games,
-        arguments.episodes,
-        arguments.seed,
-        read_object("--game-kwargs", arguments.game_kwargs),
-        not arguments.no_exact,
+        game=arguments.game,
+        policies=names,
+        games=arguments.games,
+        episodes=arguments.episodes,
+        seed=arguments.seed,
+        game_kwargs=read_object("--game-kwargs", arguments.game_kwargs),
+        exact=not arguments.no_exact,
     )
     settings.check()
     store = None if arguments.out is None else Store(arguments.out, settings)

@@ -9,17 +9,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from benchmarks.evaluation.scores import AtEpisode
+from benchmarks.evaluation.references import AtEpisode
 from benchmarks.tournaments.settings import Settings
-from mage_envs.core import ExactPolicy, Policy, RemembersMetaEpisode, SeesResults, StatePolicy, TextGame, Turn
-from mage_envs.randomness import GAME, OPPONENT
-from opponents import DeclaresDeterminism, make_opponent
+from mage_envs.core import ExactPolicy, Game, Policy, State, Turn, is_state_policy
+from mage_envs.games.table import TableGame
+from mage_envs.hand import Hand, OpponentFailure
+from mage_envs.randomness import Streams
+from mage_envs.seats import Reply, Seat
+from opponents import make_opponent
 from opponents.exact import policy_value
-from opponents.exact.tree import Walkable
+from opponents.exact.tree import is_enumerable
 
 T = TypeVar("T")
-_IDLE = np.random.Generator(np.random.PCG64(0))
-"""Handed to policies that declare never to use it."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def play_pairing(settings: Settings, names: tuple[str, str]) -> Pairing | Failur
     """Plays one pairing. The result depends on the rules in `settings` and on the names, not on who else takes part.
 
     Deal d has the same chance in all pairings and in both seatings, as far as the game asks for it. Each policy draws
-    from a stream of its own for each hand, and begins a meta-episode with each match.
+    from a stream of its own, keyed by names, deal, seating and episode, and begins a meta-episode with each match.
     """
     game = settings.make_game()
     try:
@@ -82,7 +83,7 @@ def play_pairing(settings: Settings, names: tuple[str, str]) -> Pairing | Failur
     return Pairing(names, np.array(returns, float), exact)
 
 
-def _made(name: str, game: TextGame) -> Policy:
+def _made(name: str, game: Game) -> Policy:
     return _blamed(name, lambda: make_opponent(name, game))
 
 
@@ -96,50 +97,35 @@ def _blamed(name: str, call: Callable[[], T]) -> T:
 class _Match:
     """Plays the matches of a pairing, one after the other."""
 
-    def __init__(self, settings: Settings, game: TextGame, names: tuple[str, str], policies: Sequence[Policy]) -> None:
-        self._settings = settings
-        self._game = game
+    def __init__(self, settings: Settings, game: Game, names: tuple[str, str], policies: Sequence[Policy]) -> None:
         self._names = names
-        self._policies = policies
-        self._draws = [not (isinstance(policy, DeclaresDeterminism) and policy.deterministic) for policy in policies]
-        self._remembering = [policy if isinstance(policy, RemembersMetaEpisode) else None for policy in policies]
-        self._watching = [policy if isinstance(policy, SeesResults) else None for policy in policies]
+        self._seed = settings.seed
+        self._episodes = settings.episodes
+        self._chance = Streams(settings.seed)
         self._key = int.from_bytes(sha256("\0".join(names).encode()).digest()[:8])
+        self._hand = Hand(game)
+        self._seats = []
+        for name, policy in zip(names, policies, strict=True):
+            table: dict[State, Reply] | None = {} if isinstance(game, TableGame) else None
+            self._seats.append(Seat(policy, name, table))
 
     def play(self, deal: int, seating: int) -> list[float]:
-        """The mean return per hand of each policy; `policies[seating]` has the first seat."""
+        """The mean return per hand of each policy; the one at `seating` has the first seat."""
         order = (seating, 1 - seating)
-        for index in order:
-            policy = self._remembering[index]
-            if policy is not None:
-                _blamed(self._names[index], policy.begin_meta_episode)
+        seats = [self._seats[index] for index in order]
+        for seat in seats:
+            _blamed(seat.name, seat.begin_meta_episode)
+        draws = Streams(self._seed, self._key, deal, seating)
         totals = [0.0, 0.0]
-        for episode in range(self._settings.episodes):
-            self._hand(deal, seating, episode, order)
-            for seat, value in enumerate(self._game.returns()):
-                totals[order[seat]] += value
-        return [total / self._settings.episodes for total in totals]
-
-    def _hand(self, deal: int, seating: int, episode: int, order: tuple[int, int]) -> None:
-        game = self._game
-        game.reset(self._stream(GAME, deal, episode))
-        acting = order[0]
-        try:
-            for acting in order:
-                key = (OPPONENT, self._key, acting, deal, seating, episode)
-                self._policies[acting].reset(self._stream(*key) if self._draws[acting] else _IDLE)
-            while (player := game.current_player()) is not None:
-                acting = order[player]
-                game.apply(self._policies[acting].act(game.turn(player, episode)))
-            for seat, acting in enumerate(order):
-                watching = self._watching[acting]
-                if watching is not None:
-                    watching.see_result(game.turn(seat, episode))
-        except Exception as error:  # a policy may raise anything; it is filed under the policy's name
-            raise PolicyFailure(self._names[acting], error) from error
-
-    def _stream(self, *key: int) -> np.random.Generator:
-        return np.random.Generator(np.random.PCG64(np.random.SeedSequence(self._settings.seed, spawn_key=key)))
+        for episode in range(self._episodes):
+            try:
+                self._hand.deal(seats, self._chance, draws, episode=episode, number=deal)
+            except OpponentFailure as failure:
+                name, cause = seats[failure.seat].name, failure.__cause__
+                raise PolicyFailure(name, cause if isinstance(cause, Exception) else failure) from cause
+            for index, value in zip(order, self._hand.state.returns, strict=True):
+                totals[index] += value
+        return [total / self._episodes for total in totals]
 
 
 class _Blamed(AtEpisode):
@@ -153,13 +139,13 @@ class _Blamed(AtEpisode):
         return _blamed(self._name, lambda: super(_Blamed, self).distribution(turn))
 
 
-def _exact(settings: Settings, game: TextGame, names: tuple[str, str], policies: Sequence[Policy]) -> np.ndarray | None:
+def _exact(settings: Settings, game: Game, names: tuple[str, str], policies: Sequence[Policy]) -> np.ndarray | None:
     """Expected mean return per hand, shape (2 seatings, 2 policies); None where it is not known."""
     known = [policy for policy in policies if isinstance(policy, ExactPolicy)]
-    if len(known) < 2 or not isinstance(game, Walkable):
+    if len(known) < 2 or not is_enumerable(game):
         return None
     # What follows from the information state alone is the same in all episodes.
-    varies = not all(isinstance(policy, StatePolicy) for policy in policies)
+    varies = not all(map(is_state_policy, policies))
     values = np.zeros((2, 2))
     episodes = range(settings.episodes if varies else 1)
     for episode in episodes:

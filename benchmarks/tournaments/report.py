@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
 from benchmarks.evaluation.scores import Estimate
-from benchmarks.tournaments.results import Cell, Results, Seat, Standing
+from benchmarks.tournaments.results import Cell, Results, RowSeat, Standing
 from trainer.saved import write_atomically
 
 EXACT = "*"
@@ -155,7 +155,7 @@ def heat_map(path: Path, results: Results) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise ImportError('The heat map needs matplotlib. Install it with: pip install -e ".[cli]"') from error
+        raise ImportError('The heat map needs matplotlib. Install it with: pip install "mage-envs[cli]"') from error
     names = _order(results)
     labels = [name if len(name) <= LONGEST else name[: LONGEST - 1] + "…" for name in names]
     side = max(0.62 * len(names), 2.4)
@@ -165,7 +165,7 @@ def heat_map(path: Path, results: Results) -> None:
     FigureCanvasAgg(figure)
     bottom, tall, wide = 0.75 * label / height, side / height, side / width
     limits = _limits(results)
-    panels: tuple[tuple[Seat, str], ...] = (("both", "both seats equally often"), ("first", "row in the first seat"))
+    panels: tuple[tuple[RowSeat, str], ...] = (("both", "both seats equally often"), ("first", "row in the first seat"))
     for place, (seat, title) in enumerate(panels):
         axis = figure.add_axes(((label + place * (side + 0.3)) / width, bottom, wide, tall))
         image = _panel(axis, results, names, seat, limits)
@@ -193,7 +193,7 @@ def _limits(results: Results) -> tuple[float, float]:
     return (-largest, largest) if min(values) < 0 else (0.0, largest)
 
 
-def _panel(axis: Any, results: Results, names: Sequence[str], seat: Seat, limits: tuple[float, float]) -> Any:
+def _panel(axis: Any, results: Results, names: Sequence[str], seat: RowSeat, limits: tuple[float, float]) -> Any:
     count = len(names)
     grid = np.full((count, count), np.nan)
     for i, row in enumerate(names):

@@ -15,9 +15,9 @@ from benchmarks.evaluation.scores import Estimate, Z, estimate
 from benchmarks.tournaments.pairing import Failure, Pairing
 from benchmarks.tournaments.settings import Settings
 
-Seat = Literal["both", "first", "second"]
-SEATS: tuple[Seat, ...] = ("both", "first", "second")
-EXTRA = 'pip install -e ".[tournament]"'
+RowSeat = Literal["both", "first", "second"]
+SEATS: tuple[RowSeat, ...] = ("both", "first", "second")
+EXTRA = 'pip install "mage-envs[tournament]"'
 ELO = 400 / np.log(10)
 """Rating points per unit of Bradley and Terry's log-odds."""
 EPSILON = 0.001
@@ -30,7 +30,7 @@ class Cell:
 
     row: str
     column: str
-    seat: Seat
+    seat: RowSeat
     played: Estimate
     exact: float | None
 
@@ -79,7 +79,7 @@ class Results:
 
     settings: Settings
     unit: str
-    cells: Mapping[tuple[str, str, Seat], Cell]
+    cells: Mapping[tuple[str, str, RowSeat], Cell]
     """By row, column and seat; pairings that failed are missing."""
     standings: tuple[Standing, ...]
     """The best first."""
@@ -110,7 +110,7 @@ class Results:
 def score(settings: Settings, outcomes: Mapping[tuple[str, str], Pairing | Failure]) -> Results:
     """The results of what `play_all` gave."""
     game = settings.make_game()
-    limits = (game.min_return, game.max_return)
+    limits = (game.facts.min_return, game.facts.max_return)
     failures = {names: outcome for names, outcome in outcomes.items() if isinstance(outcome, Failure)}
     pairings = {names: outcome for names, outcome in outcomes.items() if isinstance(outcome, Pairing)}
     cells = {
@@ -126,18 +126,31 @@ def score(settings: Settings, outcomes: Mapping[tuple[str, str], Pairing | Failu
     masses = _optional(
         whole, lambda: _alpha_rank(whole, cells, pairings), "alpha-rank needs matplotlib and networkx", notes
     )
-    standings = [
-        Standing(
-            name,
-            *_payoff(name, whole, cells, pairings, limits),
-            *_shares(name, whole, pairings),
-            ratings.get(name),
-            masses.get(name),
+    standings = []
+    for name in whole:
+        payoff, exact = _payoff(name, whole, cells, pairings, limits)
+        wins, draws, losses = _shares(name, whole, pairings)
+        standings.append(
+            Standing(
+                policy=name,
+                payoff=payoff,
+                exact=exact,
+                wins=wins,
+                draws=draws,
+                losses=losses,
+                rating=ratings.get(name),
+                alpha_rank=masses.get(name),
+            )
         )
-        for name in whole
-    ]
     standings.sort(key=lambda standing: (-standing.payoff.mean, standing.policy))
-    return Results(settings, game.unit, cells, tuple(standings), failures, tuple(notes))
+    return Results(
+        settings=settings,
+        unit=game.facts.unit,
+        cells=cells,
+        standings=tuple(standings),
+        failures=failures,
+        notes=tuple(notes),
+    )
 
 
 def _without_holes(policies: Sequence[str], failures: Mapping[tuple[str, str], Failure]) -> list[str]:
@@ -163,12 +176,12 @@ def _both_seats(values: np.ndarray, names: tuple[str, str], row: str, column: st
     return as_zero if row == names[0] else as_one
 
 
-def _in_seat(values: np.ndarray, seat: Seat) -> np.ndarray:
+def _in_seat(values: np.ndarray, seat: RowSeat) -> np.ndarray:
     """Of what `_both_seats` gave: shape (...)."""
     return np.asarray(values.mean(axis=-1) if seat == "both" else values[..., ("first", "second").index(seat)])
 
 
-def _cell(pairing: Pairing, row: str, column: str, seat: Seat, limits: tuple[float, float]) -> Cell:
+def _cell(pairing: Pairing, row: str, column: str, seat: RowSeat, limits: tuple[float, float]) -> Cell:
     def of(values: np.ndarray) -> np.ndarray:
         return _in_seat(_both_seats(values, pairing.names, row, column), seat)
 
@@ -176,7 +189,8 @@ def _cell(pairing: Pairing, row: str, column: str, seat: Seat, limits: tuple[flo
     # What a policy takes from itself, it pays: that all matches say 0 then needs no interval.
     cancels = row == column and not values.any()
     played = Estimate(0.0, 0.0, 0.0, len(values)) if cancels else interval(values, limits)
-    return Cell(row, column, seat, played, None if pairing.exact is None else float(of(pairing.exact)))
+    exact = None if pairing.exact is None else float(of(pairing.exact))
+    return Cell(row=row, column=column, seat=seat, played=played, exact=exact)
 
 
 def interval(values: np.ndarray, limits: tuple[float, float]) -> Estimate:
@@ -196,7 +210,7 @@ def interval(values: np.ndarray, limits: tuple[float, float]) -> Estimate:
 def _payoff(
     name: str,
     whole: Sequence[str],
-    cells: Mapping[tuple[str, str, Seat], Cell],
+    cells: Mapping[tuple[str, str, RowSeat], Cell],
     pairings: Mapping[tuple[str, str], Pairing],
     limits: tuple[float, float],
 ) -> tuple[Estimate, bool]:
@@ -257,7 +271,7 @@ def _ratings(whole: Sequence[str], pairings: Mapping[tuple[str, str], Pairing]) 
 
 
 def _alpha_rank(
-    whole: Sequence[str], cells: Mapping[tuple[str, str, Seat], Cell], pairings: Mapping[tuple[str, str], Pairing]
+    whole: Sequence[str], cells: Mapping[tuple[str, str, RowSeat], Cell], pairings: Mapping[tuple[str, str], Pairing]
 ) -> dict[str, float]:
     """OpenSpiel's alpha-rank of the game of choosing a policy, both seats equally likely, alpha infinite.
 
@@ -276,7 +290,7 @@ def _alpha_rank(
 
 
 def _who_earns_more(
-    row: str, column: str, cells: Mapping[tuple[str, str, Seat], Cell], pairings: Mapping[tuple[str, str], Pairing]
+    row: str, column: str, cells: Mapping[tuple[str, str, RowSeat], Cell], pairings: Mapping[tuple[str, str], Pairing]
 ) -> int:
     """1 for the row, -1 for the column, 0 where that is not known or neither does."""
     exact = cells[row, column, "both"].exact, cells[column, row, "both"].exact

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from typing import Any
 
-from mage_envs.core import TextGame
+from mage_envs.core import Game
+from mage_envs.imports import imported, load_modules
 from mage_envs.terminal.json_options import game_with
 from opponents import make_opponent
 
@@ -28,6 +29,8 @@ class Settings:
     """Options of the game (JSON values)."""
     exact: bool = True
     """Whether pairings of exactly known policies also get their exact values, where the game's tree is at hand."""
+    imports: tuple[str, ...] = field(default_factory=imported)
+    """Modules that register the game or the policies; worker processes import them too."""
 
     def __post_init__(self) -> None:
         doubled = sorted({name for name in self.policies if self.policies.count(name) > 1})
@@ -47,12 +50,16 @@ class Settings:
         """Deals per pairing."""
         return self.games // 2
 
-    def make_game(self) -> TextGame:
-        """The game, new; raises ValueError for options that it does not have, and unless two play it."""
+    def make_game(self) -> Game:
+        """The game, new, what registers it being imported.
+
+        Raises ValueError for options that it does not have, and unless two play it.
+        """
+        load_modules(self.imports)
         game = game_with(self.game, self.game_kwargs)
-        if game.num_players != 2:
-            players = "one player" if game.num_players == 1 else f"{game.num_players} players"
-            raise ValueError(f"A tournament is for two-player games, and {game.name} has {players}.")
+        if game.facts.players != 2:
+            players = "one player" if game.facts.players == 1 else f"{game.facts.players} players"
+            raise ValueError(f"A tournament is for two-player games, and {game.facts.name} has {players}.")
         return game
 
     def check(self) -> None:
@@ -73,7 +80,7 @@ class Settings:
         ]
 
     def rules(self) -> dict[str, Any]:
-        """All that a single pairing depends on: everything but the list of policies."""
+        """All that a single pairing depends on: everything but the list of policies and where they come from."""
         fields = asdict(self) | {"game_kwargs": dict(self.game_kwargs), "open_spiel": version("open_spiel")}
-        del fields["policies"]
+        del fields["policies"], fields["imports"]
         return fields

@@ -29,13 +29,14 @@ class Store:
         path = folder / "settings.json"
         if path.exists():
             self._compare(path, settings)
-        told = self._rules | {"policies": settings.policies}
+        told = self._rules | {"policies": settings.policies, "imports": settings.imports}
         write_atomically(path, json.dumps(told, indent=2, sort_keys=True) + "\n")
 
     def _compare(self, path: Path, settings: Settings) -> None:
         try:
             found = json.loads(path.read_text())
             policies = set(found.pop("policies"))
+            del found["imports"]
         except (ValueError, KeyError, AttributeError) as error:
             raise OtherTournament(f"{path} is not readable ({error}); take another folder.") from error
         differing = sorted(key for key in found.keys() | self._rules.keys() if found.get(key) != self._rules.get(key))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mage_envs.core import TextGame
+from mage_envs.core import GameFacts, State
 from mage_envs.drawing import Window, paint
 
 FPS = 4
@@ -16,31 +16,30 @@ DRAWN = ("rgb_array", "human")
 """Modes of games that have a picture."""
 
 
-def render_modes(game: TextGame) -> list[str]:
-    """The modes that `game` has: `ansi`, and `rgb_array` and `human` where it has a picture."""
-    return ["ansi", *(DRAWN if type(game).picture is not TextGame.picture else ())]
+def render_modes(facts: GameFacts) -> list[str]:
+    """The modes of a game: `ansi`, and `rgb_array` and `human` where it has pictures."""
+    return ["ansi", *(DRAWN if facts.has_pictures else ())]
 
 
 class Screen:
-    """The pictures of one environment's game. Raises ValueError for a mode that the game does not have."""
+    """The pictures of one environment's states. Raises ValueError for a mode that the game does not have."""
 
-    def __init__(self, game: TextGame, mode: str | None) -> None:
-        modes = render_modes(game)
+    def __init__(self, facts: GameFacts, mode: str | None) -> None:
+        modes = render_modes(facts)
         if mode is not None and mode not in modes:
-            lacks = f"{game.name} has no picture, only text: " if mode in DRAWN else ""
+            lacks = f"{facts.name} has no picture, only text: " if mode in DRAWN else ""
             raise ValueError(f"render_mode={mode!r}: {lacks}choose one of: None, {', '.join(map(repr, modes))}.")
-        self._game = game
-        self._window = Window(f"MAGE Envs: {game.name}", FPS) if mode == "human" else None
+        self._window = Window(f"MAGE Envs: {facts.name}", FPS) if mode == "human" else None
         self.metadata: dict[str, Any] = {"render_modes": modes, "render_fps": FPS}
 
-    def image(self, player: int) -> NDArray[np.uint8]:
+    def image(self, state: State, player: int) -> NDArray[np.uint8]:
         """What `player` may see now, of shape (height, width, 3)."""
-        return paint(self._game.picture(player))
+        return paint(state.picture(player))
 
-    def show(self, player: int) -> None:
+    def show(self, state: State, player: int) -> None:
         """Shows it in the window, in mode `human`."""
         if self._window is not None:
-            self._window.show(self.image(player))
+            self._window.show(self.image(state, player))
 
     def close(self) -> None:
         """Closes the window, if one is open."""

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from mage_envs.drawing.picture import Block, Colour, Disc, Picture, Shape, Stroke
-
-if TYPE_CHECKING:
-    from mage_envs.games.sokoban.level import Level
 
 CELL = 64
 NIGHT: Colour = (44, 49, 66)
@@ -26,7 +23,20 @@ SKIN_LIGHT: Colour = (104, 157, 226)
 WHITE: Colour = (255, 255, 255)
 
 
-def board(level: Level, boxes: int, player: int) -> Picture:
+class Ground(Protocol):
+    """What never moves; cell (row, column) is bit `row * width + column` of a set of cells."""
+
+    @property
+    def width(self) -> int: ...
+    @property
+    def height(self) -> int: ...
+    @property
+    def floor(self) -> int: ...
+    @property
+    def targets(self) -> int: ...
+
+
+def board(level: Ground, boxes: int, player: int) -> Picture:
     """The level with the boxes and the player where they are now, both as masks."""
     shapes: list[Shape] = []
     things: list[Shape] = []
@@ -49,7 +59,7 @@ def board(level: Level, boxes: int, player: int) -> Picture:
     return Picture(level.width * CELL, level.height * CELL, NIGHT, (*shapes, *things))
 
 
-def _beside_floor(level: Level, row: int, column: int) -> bool:
+def _beside_floor(level: Ground, row: int, column: int) -> bool:
     rows = range(max(row - 1, 0), min(row + 2, level.height))
     columns = range(max(column - 1, 0), min(column + 2, level.width))
     return any(level.floor >> r * level.width + c & 1 for r in rows for c in columns)

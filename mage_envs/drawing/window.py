@@ -16,7 +16,7 @@ class Window:
             import pygame
         except ImportError as error:
             raise ImportError(
-                'render_mode="human" needs pygame. Install it with: pip install -e ".[render]"'
+                'render_mode="human" needs pygame. Install it with: pip install "mage-envs[render]"'
             ) from error
         self._pygame: Any = pygame
         self._title = title

@@ -13,15 +13,16 @@ Versions: v0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import permutations
-from operator import attrgetter
 
-from mage_envs.core import EpisodeReward, HandResult, outcome_reward
+from mage_envs.checks import check_choice
+from mage_envs.core import GameFacts
 from mage_envs.drawing import Picture
 from mage_envs.drawing import kuhn as drawing
-from mage_envs.games.table import TableGame, TableNode
+from mage_envs.games.table import TableGame, TableState
+from mage_envs.settings import GameSettings, five_times_total, mean_reward, outcome_reward
 
 CARDS = ("J", "Q", "K")
 DEALS = tuple(permutations(range(3), 2))
@@ -40,7 +41,6 @@ FOLDED: Mapping[str, int] = {"bp": 1, "pbp": 0}
 """Who folded."""
 _VERBS = {"check": "checks", "bet": "bets", "call": "calls", "fold": "folds"}
 _YOU = {0: "first", 1: "second"}
-_VALUE: Callable[[HandResult], float] = attrgetter("value")
 
 
 def _moves(betting: str, player: int) -> Iterator[tuple[bool, str]]:
@@ -65,53 +65,74 @@ def _story(betting: str, player: int) -> str:
     return f"{text[0].upper()}{text[1:]}." if text else "No action yet."
 
 
-def _observation(deal: tuple[int, int], betting: str, player: int, returns: tuple[float, float], reveal: bool) -> str:
+def _observation(deal: tuple[int, int], betting: str, player: int, returns: tuple[float, float], shown: bool) -> str:
     text = f"Your card: {CARDS[deal[player]]}. You act {_YOU[player]}. {_story(betting, player)}"
     if betting in POT:
         text += f" The hand is over: you {_chips(int(returns[player]))}."
-        if _is_shown(betting, reveal):
+        if shown:
             text += f" The opponent had {CARDS[deal[1 - player]]}."
     return text
 
 
-@cache
-def deals(reveal: bool) -> tuple[TableNode, ...]:
-    """The root of each of `DEALS`; 54 nodes in all, shared by all games."""
+class KuhnState(TableState):
+    """One of the 54 states of a kind of Kuhn Poker.
 
-    def build(deal: tuple[int, int], betting: str) -> TableNode:
+    An information state is one's card and the betting, as in `Kpb` (p: check or fold, b: bet or call), and at the end
+    `|` and the opponent's card where that is shown, as in `Kbb|Q`.
+    """
+
+    def __init__(self, deal: tuple[int, int], betting: str, reveal: bool) -> None:
+        self.deal, self.betting = deal, betting
+        self.shown = betting in POT and _is_shown(betting, reveal)
+        """Whether the hand is over and shows both cards."""
         returns = (0.0, 0.0)
         if betting in POT:
             first_wins = FOLDED[betting] == 1 if betting in FOLDED else deal[0] > deal[1]
-            returns = (
-                (float(POT[betting]), -float(POT[betting]))
-                if first_wins
-                else (-float(POT[betting]), float(POT[betting]))
-            )
-        node = TableNode(
+            chips = float(POT[betting])
+            returns = (chips, -chips) if first_wins else (-chips, chips)
+        super().__init__(
             TO_ACT.get(betting),
-            (_observation(deal, betting, 0, returns, reveal), _observation(deal, betting, 1, returns, reveal)),
-            (CARDS[deal[0]] + betting, CARDS[deal[1]] + betting),
             returns,
+            observations=tuple(_observation(deal, betting, seat, returns, self.shown) for seat in (0, 1)),
+            keys=tuple(
+                f"{CARDS[deal[seat]]}{betting}{'|' + CARDS[deal[1 - seat]] if self.shown else ''}" for seat in (0, 1)
+            ),
+            origin=(state_of, (DEALS.index(deal), betting, reveal)),
         )
         if betting in MOVES:
             passive, active = MOVES[betting]
-            node.connect(
-                {passive: build(deal, betting + "p"), active: build(deal, betting + "b")},
+            self.connect(
+                {
+                    passive: KuhnState(deal, betting + "p", reveal),
+                    active: KuhnState(deal, betting + "b", reveal),
+                },
                 {passive: ("pass", "PASS"), active: ("bet", "BET")},
             )
-        return node
 
-    return tuple(build(deal, "") for deal in DEALS)
+    def picture(self, seat: int) -> Picture:
+        own, over = CARDS[self.deal[seat]], self.player is None
+        other = CARDS[self.deal[1 - seat]] if self.shown else None
+        chips = int(self.returns[seat])
+        if over:
+            caption = f"You {_chips(chips)}"
+        else:
+            caption = f"Your turn: {' or '.join(self.legal_actions)}" if self.player == seat else "The opponent's turn"
+        moves = list(_moves(self.betting, seat))
+        return drawing.hand(own, other, moves, chips > 0 if over else None, caption, first=seat == 0)
 
 
-def mean_chips_reward(hands: Sequence[HandResult], planned: int) -> float:
-    """5 x mean chips per hand, unplayed hands counting nothing."""
-    return 5.0 * sum(map(_VALUE, hands)) / planned
+@cache
+def deals(reveal: bool) -> tuple[tuple[float, KuhnState], ...]:
+    """The first state of each of `DEALS` with its probability, shared by all games."""
+    return tuple((1 / len(DEALS), KuhnState(deal, "", reveal)) for deal in DEALS)
 
 
-def chips_reward(hands: Sequence[HandResult], planned: int) -> float:
-    """5 x chips, as the released code pays."""
-    return 5.0 * sum(map(_VALUE, hands))
+def state_of(deal: int, betting: str, reveal: bool) -> TableState:
+    """The shared state after `betting` in the deal of that index."""
+    state: TableState = deals(reveal)[deal][1]
+    for index, letter in enumerate(betting):
+        state = state.after(MOVES[betting[:index]]["pb".index(letter)])
+    return state
 
 
 class KuhnPoker(TableGame):
@@ -120,48 +141,29 @@ class KuhnPoker(TableGame):
     `reveal`: `"showdown"` (default) or `"always"`, which shows the opponent's card after every hand.
     """
 
-    name = "KuhnPoker"
-    rules = (
-        "Kuhn Poker. The deck has three cards: J, Q, K, and K beats Q beats J. Both players put 1 chip into the pot "
-        "and get one card each. The first player checks or bets 1 chip. After a check the second player checks, and "
-        "the cards are compared, or bets 1 chip. Whoever faces a bet calls it with 1 chip, and the cards are "
-        "compared, or folds and loses the pot. The higher card wins. Win as many chips as you can."
+    facts = GameFacts(
+        name="KuhnPoker",
+        rules=(
+            "Kuhn Poker. The deck has three cards: J, Q, K, and K beats Q beats J. Both players put 1 chip into the "
+            "pot and get one card each. The first player checks or bets 1 chip. After a check the second player "
+            "checks, and the cards are compared, or bets 1 chip. Whoever faces a bet calls it with 1 chip, and the "
+            "cards are compared, or folds and loses the pot. The higher card wins. Win as many chips as you can."
+        ),
+        unit="chips",
+        min_return=-2.0,
+        max_return=2.0,
+        max_turns=6,
+        actions=("check", "bet", "call", "fold"),
+        has_pictures=True,
     )
-    min_return = -2.0
-    max_return = 2.0
-    max_turns = 6
-    length_penalty = 2.0
-    unit = "chips"
-    default_opponent = "pool:kuhn/paper"
-    rewards: Mapping[str, EpisodeReward] = {  # type: ignore[misc]
-        "task": mean_chips_reward,
-        "released": chips_reward,
-        "sign": outcome_reward,
-    }
 
     def __init__(self, reveal: str = "showdown") -> None:
-        if reveal not in ("showdown", "always"):
-            raise ValueError(f"reveal={reveal!r} is unknown; choose 'showdown' or 'always'.")
-        self._reveals = reveal == "always"
-        self._roots = tuple((1 / len(DEALS), node) for node in deals(self._reveals))
+        check_choice("reveal", reveal, ("showdown", "always"))
+        super().__init__(deals(reveal == "always"))
 
-    def roots(self) -> Sequence[tuple[float, TableNode]]:
-        return self._roots
 
-    def root_at(self, draw: float) -> TableNode:
-        return self._roots[int(draw * len(DEALS))][1]
-
-    def actions(self) -> tuple[str, ...]:
-        return ("check", "bet", "call", "fold")
-
-    def picture(self, player: int) -> Picture:
-        node = self.node
-        own, betting, over = node.keys[player][0], node.keys[player][1:], node.player is None
-        other = node.keys[1 - player][0] if over and _is_shown(betting, self._reveals) else None
-        chips = int(node.returns[player])
-        if over:
-            caption = f"You {_chips(chips)}"
-        else:
-            caption = f"Your turn: {' or '.join(node.legal)}" if node.player == player else "The opponent's turn"
-        moves = list(_moves(betting, player))
-        return drawing.hand(own, other, moves, chips > 0 if over else None, caption, first=player == 0)
+SETTINGS = GameSettings(
+    opponent="pool:kuhn/paper",
+    length_penalty=2.0,
+    rewards={"task": mean_reward, "released": five_times_total, "sign": outcome_reward},
+)

@@ -10,12 +10,13 @@ Versions: v0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 
+from mage_envs.core import GameFacts
 from mage_envs.drawing import Picture
 from mage_envs.drawing import tictactoe as drawing
-from mage_envs.games.table import TableGame, TableNode
+from mage_envs.games.table import TableGame, TableState
+from mage_envs.settings import GameSettings
 
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 ACTIONS = tuple(f"({row}, {column})" for row in (1, 2, 3) for column in (1, 2, 3))
@@ -41,67 +42,82 @@ def winner(board: str) -> int | None:
     return None if line is None else _MARKS.index(board[line[0]])
 
 
-def _node(board: str) -> TableNode:
-    won = winner(board)
-    over = won is not None or "." not in board
-    mover = board.count("X") - board.count("O")
-    grid = f"{board[:3]}\n{board[3:6]}\n{board[6:]}"
-    returns = (0.0, 0.0) if won is None else (1.0, -1.0) if won == 0 else (-1.0, 1.0)
-    observations = []
-    for player in (0, 1):
-        if not over:
-            last = "Your move." if mover == player else "The opponent is to move."
+class Board(TableState):
+    """One of the 5,478 boards, by its nine cells; an information state is the same nine characters."""
+
+    def __init__(self, cells: str) -> None:
+        self.cells = cells
+        won = winner(cells)
+        over = won is not None or "." not in cells
+        mover = cells.count("X") - cells.count("O")
+        grid = f"{cells[:3]}\n{cells[3:6]}\n{cells[6:]}"
+        observations = []
+        for seat in (0, 1):
+            if not over:
+                last = "Your move." if mover == seat else "The opponent is to move."
+            else:
+                last = "The game is over: " + ("a draw." if won is None else "you won." if won == seat else "you lost.")
+            observations.append(f"{grid}\nYou are {_MARKS[seat]}. {last}")
+        super().__init__(
+            None if over else mover,
+            (0.0, 0.0) if won is None else (1.0, -1.0) if won == 0 else (-1.0, 1.0),
+            observations=tuple(observations),
+            keys=(cells, cells),
+            origin=(board, (cells,)),
+        )
+
+    def picture(self, seat: int) -> Picture:
+        if self.player is None:
+            verdict = {1.0: "You won", 0.0: "A draw", -1.0: "You lost"}[self.returns[seat]]
         else:
-            last = "The game is over: " + ("a draw." if won is None else "you won." if won == player else "you lost.")
-        observations.append(f"{grid}\nYou are {_MARKS[player]}. {last}")
-    return TableNode(None if over else mover, (observations[0], observations[1]), (board, board), returns)
+            verdict = "Your move" if self.player == seat else "Opponent's move"
+        return drawing.board(self.cells, winning_line(self.cells) or (), f"You are {_MARKS[seat]}. {verdict}")
 
 
 @cache
-def root() -> TableNode:
-    """The empty board; the 5,478 positions below it are built once (about 0.1 s) and shared by all games."""
-    nodes: dict[str, TableNode] = {}
+def boards() -> dict[str, Board]:
+    """All boards by their cells, the empty one first; built once (about 0.1 s) and shared by all games."""
+    found: dict[str, Board] = {}
 
-    def build(board: str) -> TableNode:
-        node = nodes.get(board)
-        if node is None:
-            node = nodes[board] = _node(board)
-            if node.player is not None:
-                mark = _MARKS[node.player]
-                empty = [cell for cell in range(9) if board[cell] == "."]
-                node.connect(
-                    {ACTIONS[cell]: build(board[:cell] + mark + board[cell + 1 :]) for cell in empty}, _SPELLINGS
-                )
-        return node
+    def build(cells: str) -> Board:
+        made = found.get(cells)
+        if made is None:
+            made = found[cells] = Board(cells)
+            if made.player is not None:
+                mark = _MARKS[made.player]
+                empty = [cell for cell in range(9) if cells[cell] == "."]
+                children = {ACTIONS[cell]: build(cells[:cell] + mark + cells[cell + 1 :]) for cell in empty}
+                made.connect(children, _SPELLINGS)
+        return made
 
-    return build("." * 9)
+    build("." * 9)
+    return found
+
+
+def board(cells: str) -> Board:
+    """The shared board with these nine cells."""
+    return boards()[cells]
 
 
 class TicTacToe(TableGame):
     """Tic-Tac-Toe; see the module's text for rules, actions, observation and returns."""
 
-    name = "TicTacToe"
-    rules = (
-        "Tic-Tac-Toe on a 3x3 board. X moves first, then the players take turns. A move puts your mark on an empty "
-        "cell. Whoever first has three marks in a row, column or diagonal wins; a full board without such a line is "
-        "a draw. The board is shown row by row: '.' is an empty cell. A move is written (row, column), both from 1 "
-        "to 3, counted from the top left; (2, 2) is the centre."
+    facts = GameFacts(
+        name="TicTacToe",
+        rules=(
+            "Tic-Tac-Toe on a 3x3 board. X moves first, then the players take turns. A move puts your mark on an empty "
+            "cell. Whoever first has three marks in a row, column or diagonal wins; a full board without such a line "
+            "is a draw. The board is shown row by row: '.' is an empty cell. A move is written (row, column), both "
+            "from 1 to 3, counted from the top left; (2, 2) is the centre."
+        ),
+        perfect_information=True,
+        max_turns=8,
+        actions=ACTIONS,
+        has_pictures=True,
     )
-    perfect_information = True
-    max_turns = 8
-    length_penalty = 2.0
-    default_opponent = "pool:tictactoe/balanced"
 
-    def roots(self) -> Sequence[tuple[float, TableNode]]:
-        return ((1.0, root()),)
+    def __init__(self) -> None:
+        super().__init__(((1.0, board("." * 9)),))
 
-    def actions(self) -> tuple[str, ...]:
-        return ACTIONS
 
-    def picture(self, player: int) -> Picture:
-        node, board = self.node, self.node.keys[player]
-        if node.player is None:
-            verdict = {1.0: "You won", 0.0: "A draw", -1.0: "You lost"}[node.returns[player]]
-        else:
-            verdict = "Your move" if node.player == player else "Opponent's move"
-        return drawing.board(board, winning_line(board) or (), f"You are {_MARKS[player]}. {verdict}")
+SETTINGS = GameSettings(opponent="pool:tictactoe/balanced", length_penalty=2.0)

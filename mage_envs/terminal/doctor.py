@@ -5,6 +5,7 @@ Looking loads no engine and starts nothing; only the index of official ALFWorld 
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -19,13 +20,22 @@ from mage_envs.games.alfworld.scenes import TASK_TYPES, is_installed
 BOXOBAN = "BOXOBAN_LEVELS"
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """`mage-envs doctor` has none."""
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Prints the report."""
+    print("\n".join(report()))
+
+
 def report() -> list[str]:
     """The findings, one a line: the part, then what is there or what to do to have it."""
     return [f"{part:<26} {finding}" for check in CHECKS for part, finding in check()]
 
 
 def _alfworld() -> Iterator[tuple[str, str]]:
-    yield "alfworld", _version("alfworld", 'not installed; pip install -e ".[alfworld]" brings it')
+    yield "alfworld", _version("alfworld", 'not installed; pip install "mage-envs[alfworld]" brings it')
     yield "  engine", _engine()
     if is_installed():
         for split, count in GAMES_PER_TASK.items():
@@ -66,9 +76,10 @@ def _boxoban() -> Iterator[tuple[str, str]]:
 
 
 def _packages() -> Iterator[tuple[str, str]]:
-    yield "open_spiel", _version("open_spiel", "missing; it is a core dependency: pip install -e .")
-    yield "gym-sokoban", _version("gym-sokoban", 'not installed; pip install -e ".[gym-sokoban]" brings its generator')
-    yield "torch", _version("torch", 'not installed; pip install -e ".[train]" brings the trainer')
+    yield "open_spiel", _version("open_spiel", "missing; it is a core dependency: pip install mage-envs")
+    brings = 'not installed; pip install "mage-envs[gym-sokoban]" brings its generator'
+    yield "gym-sokoban", _version("gym-sokoban", brings)
+    yield "torch", _version("torch", 'not installed; pip install "mage-envs[train]" brings the trainer')
 
 
 def _cache() -> Iterator[tuple[str, str]]:

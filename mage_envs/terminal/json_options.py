@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from mage_envs.core import TextGame
+from mage_envs.core import Game
 from mage_envs.registry import make_game
 
 EXAMPLE = '{"reveal": "always"}'
@@ -25,7 +25,7 @@ def read_object(flag: str, text: str | None, example: str = EXAMPLE) -> dict[str
     return read
 
 
-def game_with(name: str, options: Mapping[str, Any]) -> TextGame:
+def game_with(name: str, options: Mapping[str, Any]) -> Game:
     """The game with these options. Raises ValueError where it does not take them."""
     try:
         return make_game(name, **options)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 
 class Message(NamedTuple):
@@ -14,7 +14,7 @@ class Message(NamedTuple):
     content: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Completion:
     """One reply of a model, with the token ids that were really sent and sampled (empty for scripted replies)."""
 
@@ -49,6 +49,8 @@ class Prompt(NamedTuple):
     """Legal answers of a play turn; empty in a reflection and in free-text tasks."""
     phase: str = "play"
     previous: Completion | None = None
+    info: Mapping[str, Any] = {}
+    """The environment's `info` that came with the prompt, for policies that play by what it tells."""
 
 
 class Generator(Protocol):

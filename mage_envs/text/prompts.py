@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from mage_envs.core import HandResult, Turn
 
@@ -18,11 +18,16 @@ class TurnRecord(NamedTuple):
     turn: Turn
     legal: bool
     hand: int = 0
-    result: str = ""
-    """Result of the hand that this answer ended, else empty."""
+    ended: HandResult | None = None
+    """The hand that this answer ended."""
+
+    @property
+    def result(self) -> str:
+        """What was seen of the hand that this answer ended, else empty."""
+        return "" if self.ended is None else self.ended.observation
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EpisodeRecord:
     """One finished episode, as the learner may remember it."""
 
@@ -42,6 +47,17 @@ class EpisodeRecord:
     """The game's metrics at the end; no prompt shows them."""
     alone: bool = False
     """Whether the game has one player: then there is nothing between success and failure, and no score is shown."""
+
+    def told(self) -> dict[str, Any]:
+        """As `info` has it at the end of the episode."""
+        return {
+            "episode_return": self.reward,
+            "episode_value": self.value,
+            "success": self.success,
+            "timeout": self.timeout,
+            "seats": [hand.seat for hand in self.hands],
+            "episode_metrics": dict(self.metrics),
+        }
 
 
 class PlayView(NamedTuple):
@@ -67,7 +83,7 @@ class PlayView(NamedTuple):
     hands: int = 1
     """Hands per episode."""
     max_turns: int = 0
-    """Answers allowed per hand."""
+    """Answers allowed per hand; 0: not said."""
     may_stop_early: bool = False
     """Whether a success ends the series."""
     alone: bool = False
@@ -88,7 +104,7 @@ class ContinueView(NamedTuple):
     """The episode before, where this message continues a conversation across it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReflectView:
     """What a reflect prompt is made of."""
 
@@ -223,6 +239,8 @@ class Prose:
     def _limits(view: PlayView) -> str:
         what = "episode" if view.hands == 1 else "hand"
         hands = "" if view.hands == 1 else f" An episode has {view.hands} hands; this is hand {view.hand + 1}."
+        if not view.max_turns:
+            return hands
         return (
             f"{hands} You may give at most {view.max_turns} answers per {what}; running out of them loses the episode."
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mage_envs.imports import load_named
 from mage_envs.text.prompts import PromptStyle, Prose
 from mage_envs.text.words import KuhnWords
 
@@ -11,9 +12,12 @@ STYLES: dict[str, Callable[[], PromptStyle]] = {"prose": Prose, "kuhn-words": Ku
 
 
 def as_style(style: str | PromptStyle) -> PromptStyle:
-    """A style by name, or a user's own."""
+    """A style by name, a user's own, or `"module:Class"` of one."""
     if not isinstance(style, str):
         return style
+    if ":" in style:
+        own: PromptStyle = load_named(style)()
+        return own
     if style not in STYLES:
         raise ValueError(f"style={style!r} is unknown; choose one of: {', '.join(STYLES)}, or give a PromptStyle.")
     return STYLES[style]()

@@ -1,7 +1,8 @@
 """`KuhnWords`: Kuhn Poker in a vocabulary of a few dozen words, for models far too small for prose.
 
-It carries the same facts as the raw observation and nothing more: seat, card, what the opponent did, what a
-hand paid, and the opponent's card where the observation shows it. Answers are bare words.
+It is made of information states and results alone, and carries the same facts as the raw observation and nothing more:
+seat, card, what the opponent did, what a hand paid, and the opponent's card where the observation shows it. Answers are
+bare words.
 """
 
 from __future__ import annotations
@@ -9,75 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+from mage_envs.core import BY_FORFEIT, BY_TIMEOUT
 from mage_envs.games.kuhn_poker import MOVES, TO_ACT
 from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, ReflectView, TurnRecord
 
-REMARK_WORDS = (
-    "opponent",
-    "bets",
-    "checks",
-    "calls",
-    "folds",
-    "often",
-    "rarely",
-    "weak",
-    "strong",
-    "so",
-    "bluff",
-    "trap",
-    "fold",
-    "call",
-    "bet",
-    "check",
-    "more",
-    "less",
-    "with",
-    "J",
-    "Q",
-    "K",
+_REMARKS = (
+    "opponent bets checks calls folds often rarely weak strong so bluff trap fold call bet check more less with J Q K"
 )
+REMARK_WORDS = tuple(_REMARKS.split())
 """Words that a tiny model may reflect with; it gives them their meaning itself."""
-VOCABULARY = tuple(
-    dict.fromkeys(
-        (
-            "episode",
-            "1",
-            "2",
-            "3",
-            "4",
-            "5",
-            "6",
-            "7",
-            "8",
-            "9",
-            "10",
-            "first",
-            "second",
-            "J",
-            "Q",
-            "K",
-            "check",
-            "bet",
-            "call",
-            "fold",
-            "opp-check",
-            "opp-bet",
-            "opp-call",
-            "opp-fold",
-            "win-1",
-            "win-2",
-            "lose-1",
-            "lose-2",
-            "shows",
-            "?",
-            "illegal",
-            "timeout",
-            "reflect",
-            "remark",
-            *REMARK_WORDS,
-        )
-    )
+_WORDS = (
+    "episode 1 2 3 4 5 6 7 8 9 10 first second J Q K check bet call fold opp-check opp-bet opp-call opp-fold "
+    "win-1 win-2 lose-1 lose-2 shows ? illegal timeout reflect remark"
 )
+VOCABULARY = tuple(dict.fromkeys((*_WORDS.split(), *REMARK_WORDS)))
 """Every word that a prompt or an answer may hold."""
 
 
@@ -94,35 +40,23 @@ def _opponent_moves(state: str, seen: int, player: int) -> tuple[str, ...]:
 
 
 def _result(record: TurnRecord) -> tuple[str, ...]:
-    """What the raw result of a hand says, in words."""
-    text = record.result
-    if "ran out of turns" in text:
+    """How the hand ended that this answer ended, and what the opponent still did in it."""
+    ended = record.ended
+    if ended is None:
+        return ()
+    if ended.ended_by == BY_TIMEOUT:
         return ("timeout",)
-    if " chip" not in text:
-        return ("lose-2",) if text else ()
-    return _ending(text, record.action)
+    paid = f"{'win' if ended.value > 0 else 'lose'}-{abs(ended.value):g}"
+    if ended.ended_by == BY_FORFEIT:
+        return (paid,)
+    moves, _, shown = ended.information_state.partition("|")
+    answered = len(record.turn.information_state)
+    return (*_opponent_moves(moves, answered, record.turn.player), paid, *(("shows", shown) if shown else ()))
 
 
 def _answered(record: TurnRecord) -> tuple[str, ...]:
     """What came of the answer that was just given."""
     return _result(record) if record.legal else ("illegal", *_result(record))
-
-
-@cache
-def _ending(text: str, action: str | None) -> tuple[str, ...]:
-    """The result of a hand that was played to its end with the learner's last action: one of few texts."""
-    words = []
-    story = text.split("The hand is over")[0].lower()
-    if action is not None and f"you {action}" in story:
-        reply = story.rsplit(f"you {action}", 1)[1]
-        for verb, word in (("bets", "bet"), ("checks", "check"), ("calls", "call"), ("folds", "fold")):
-            if verb in reply:
-                words.append(f"opp-{word}")
-    chips = text.split(" chip")[0].rsplit(" ", 1)[1]
-    words.append(f"{'win' if 'you win' in text else 'lose'}-{chips}")
-    if "The opponent had " in text:
-        words += ["shows", text.rsplit("The opponent had ", 1)[1][0]]
-    return tuple(words)
 
 
 @cache
@@ -172,7 +106,7 @@ class KuhnWords:
     @staticmethod
     def _now(view: PlayView | ContinueView) -> tuple[str, ...]:
         last, turn = view.last, view.turn
-        if last is None or last.result:
+        if last is None or last.ended is not None:
             return _hand_start(turn.information_state, turn.player)
         return _opponent_moves(turn.information_state, len(last.turn.information_state) - 1, turn.player)
 

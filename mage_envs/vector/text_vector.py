@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from mage_envs.env import check_positive
+from mage_envs.checks import check_positive
 from mage_envs.spaces import FreeText
 
 Infos = dict[str, Any]
@@ -21,15 +21,15 @@ Batch = tuple[Texts, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], 
 """What a step of n environments gives: observations, rewards, terminated, truncated, infos."""
 
 
-class Row(NamedTuple):
+class SlotStep(NamedTuple):
     """What one environment gives for one step."""
 
     observation: str
-    reward: float
-    terminated: bool
-    truncated: bool
     infos: tuple[dict[str, Any], ...]
     """What goes into the batch's infos, in this order."""
+    reward: float = 0.0
+    terminated: bool = False
+    truncated: bool = False
 
 
 class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], np.ndarray], ABC):
@@ -125,8 +125,8 @@ class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], np.ndarray], ABC):
         """Infos of single rows, as Gymnasium batches them."""
         return batch_infos(self.num_envs, told)
 
-    def _gather(self, rows: Sequence[Row]) -> Batch:
-        """The batch of one `Row` per environment."""
+    def _gather(self, rows: Sequence[SlotStep]) -> Batch:
+        """The batch of one `SlotStep` per environment."""
         return (
             [row.observation for row in rows],
             np.array([row.reward for row in rows], dtype=np.float64),
@@ -152,20 +152,23 @@ class Slots:
             for slot, seed in zip(slots, seeds, strict=True)
         ]
 
-    def advance(self, answers: Sequence[str | None]) -> list[Row]:
+    def advance(self, answers: Sequence[str | None]) -> list[SlotStep]:
         """One row per environment; None begins an episode instead of answering."""
         return [self._one(env, answer) for env, answer in zip(self.envs, answers, strict=True)]
 
-    def _one(self, env: gym.Env[str, str], answer: str | None) -> Row:
+    def _one(self, env: gym.Env[str, str], answer: str | None) -> SlotStep:
         if answer is None:
             observation, info = env.reset()
-            return Row(observation, 0.0, False, False, (info,))
+            return SlotStep(observation, (info,))
         observation, reward, terminated, truncated, info = env.step(answer)
-        if not self._same_step or not (terminated or truncated):
-            return Row(observation, float(reward), terminated, truncated, (info,))
-        final = {"final_obs": observation, "final_info": info}
-        observation, info = env.reset()
-        return Row(observation, float(reward), terminated, truncated, (final, info))
+        infos: tuple[dict[str, Any], ...] = (info,)
+        if self._same_step and (terminated or truncated):
+            final = {"final_obs": observation, "final_info": info}
+            observation, info = env.reset()
+            infos = (final, info)
+        return SlotStep(
+            observation=observation, infos=infos, reward=float(reward), terminated=terminated, truncated=truncated
+        )
 
 
 class LoopVectorEnv(TextVectorEnv):
@@ -235,21 +238,6 @@ def _column(count: int, rows: list[int], values: list[Any]) -> Any:
     for row, value in zip(rows, values):  # one by one, as NumPy converts single values otherwise than lists
         array[row] = value
     return array
-
-
-def masked(arrays: dict[str, Any], mask: NDArray[np.bool_]) -> Infos:
-    """Batched infos of whole arrays: each, and under `_<key>` the rows that it tells of."""
-    infos: Infos = {}
-    for key, values in arrays.items():
-        infos[key], infos[f"_{key}"] = values, mask.copy()
-    return infos
-
-
-def only(mask: NDArray[np.bool_], values: NDArray[np.object_]) -> NDArray[np.object_]:
-    """`values` where the mask is True, None elsewhere."""
-    chosen = np.full(len(mask), None, dtype=np.object_)
-    chosen[mask] = values[mask]
-    return chosen
 
 
 def or_none(answers: Sequence[str], ended: NDArray[np.bool_]) -> list[str | None]:

@@ -13,11 +13,11 @@ from itertools import pairwise
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from mage_envs.env import check_positive
-from mage_envs.vector.text_vector import Batch, Infos, Row, Texts, TextVectorEnv, or_none
+from mage_envs.checks import check_positive
+from mage_envs.randomness import seed_of
+from mage_envs.vector.text_vector import Batch, Infos, SlotStep, Texts, TextVectorEnv, or_none
 from mage_envs.vector.worker import Died, Worker, WorkerFailure, answers, stop
 
 _STARTED_BY_SCRIPT = "a script that makes workers must do so below `if __name__ == '__main__':`"
@@ -106,8 +106,7 @@ class WorkerVectorEnv(TextVectorEnv):
         if seed is not None:
             self._seeds[row], self._losses[row] = seed, 0
         elif self._lost[row] and (own := self._seeds[row]) is not None:
-            sequence = np.random.SeedSequence(own, spawn_key=(self._losses[row],))
-            seed = int(sequence.generate_state(1, np.uint64)[0])
+            seed = seed_of(own, self._losses[row])
         self._lost[row] = False
         return seed
 
@@ -122,7 +121,7 @@ class WorkerVectorEnv(TextVectorEnv):
         living = [worker for worker in self._workers if worker.alive]
         for worker in living:
             worker.ask("advance", answered[worker.rows.start : worker.rows.stop])
-        rows: dict[int, Row] = {}
+        rows: dict[int, SlotStep] = {}
         results = answers(living, self._deadline)
         for worker, result in zip(living, results, strict=True):
             if isinstance(result, Died):
@@ -134,17 +133,17 @@ class WorkerVectorEnv(TextVectorEnv):
             _raise(result)
         for worker in dead:  # in mode NEXT_STEP: all rows of a dead worker wait for their reset
             started = self._begin_rows(dict.fromkeys(worker.rows), None)
-            rows |= {row: Row(text, 0.0, False, False, (info,)) for row, (text, info) in started.items()}
+            rows |= {row: SlotStep(text, (info,)) for row, (text, info) in started.items()}
         return self._gather([rows[row] for row in range(self.num_envs)])
 
-    def _failed(self, worker: Worker, reason: Died) -> dict[int, Row]:
+    def _failed(self, worker: Worker, reason: Died) -> dict[int, SlotStep]:
         """The rows of a worker that failed: truncated, with their last observation once more."""
         told = {row: (self._texts[row], {"failure": str(reason)}) for row in worker.rows}
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
-            return {row: Row(text, 0.0, False, True, (info,)) for row, (text, info) in told.items()}
+            return {row: SlotStep(text, (info,), truncated=True) for row, (text, info) in told.items()}
         started = self._begin_rows(dict.fromkeys(worker.rows), None)
         return {
-            row: Row(started[row][0], 0.0, False, True, ({"final_obs": text, "final_info": info}, started[row][1]))
+            row: SlotStep(started[row][0], ({"final_obs": text, "final_info": info}, started[row][1]), truncated=True)
             for row, (text, info) in told.items()
         }
 

@@ -1,4 +1,4 @@
-"""Exact game theory for games whose whole tree is at hand (`roots()`): values, best responses, exploitability.
+"""Exact game theory for games whose whole tree is at hand (`initial_states()`): values, best responses, exploitability.
 
     best_response(KuhnPoker(), "kuhn/aggressive", seat=0).value     # 1/3 chips per hand
 

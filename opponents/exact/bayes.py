@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mage_envs.core import TextGame
-from opponents.exact.hands import Branch, Hand, TooManyStates, hand_of
+from mage_envs.core import Game
+from opponents.exact.hands import Branch, LivedHand, TooManyStates, hand_of
 from opponents.exact.tree import Objective, check_seat, exact_policy, payoff_of, roots_of
 from opponents.pools import PoolSpec, as_pool
 
@@ -59,7 +59,7 @@ class BayesSolution:
 
     def __init__(
         self,
-        game: TextGame,
+        game: Game,
         pool: PoolSpec,
         seat0: int,
         *,
@@ -79,9 +79,9 @@ class BayesSolution:
         mixture = as_pool(pool)
         opponents = [exact_policy(entry, game) for entry in mixture.entries]
         roots, payoff = roots_of(game), payoff_of(objective)
-        self.seats = [(seat0 + j) % game.num_players if alternate else seat0 for j in range(episodes * hands)]
+        self.seats = [(seat0 + j) % game.facts.players if alternate else seat0 for j in range(episodes * hands)]
         made = {seat: hand_of(roots, opponents, seat, payoff) for seat in sorted(set(self.seats))}
-        self.hands: list[Hand] = [made[seat] for seat in self.seats]
+        self.hands: list[LivedHand] = [made[seat] for seat in self.seats]
         self.episode_of = [j // hands for j in range(episodes * hands)]
         self._counts = np.array([0.0] * (episodes - 1) + [1.0]) if last_only else np.ones(episodes)
         weights = np.array(mixture.weights)
@@ -138,7 +138,7 @@ class BayesSolution:
 
 
 def bayes_value(
-    game: TextGame,
+    game: Game,
     pool: PoolSpec,
     *,
     episodes: int = 3,
@@ -152,7 +152,7 @@ def bayes_value(
     `last_only`: the best that the last episode can be made worth. The per-episode values are sums over the hands.
     """
     options = {"episodes": episodes, "hands": hands, "last_only": last_only, "objective": objective, "limit": limit}
-    solved = [BayesSolution(game, pool, seat0, **options).value for seat0 in range(game.num_players)]  # type: ignore[arg-type]
+    solved = [BayesSolution(game, pool, seat0, **options).value for seat0 in range(game.facts.players)]  # type: ignore[arg-type]
     share = 1 / len(solved)
     return BayesValue(
         share * sum(one.total for one in solved),
@@ -162,7 +162,7 @@ def bayes_value(
     )
 
 
-def _forward(prior: Floats, hands: Sequence[Hand], limit: int, names: Sequence[object]) -> list[Stage]:
+def _forward(prior: Floats, hands: Sequence[LivedHand], limit: int, names: Sequence[object]) -> list[Stage]:
     stages = []
     beliefs, keys = prior[None, :], _keys(prior[None, :])
     count = 1
@@ -180,7 +180,7 @@ def _forward(prior: Floats, hands: Sequence[Hand], limit: int, names: Sequence[o
     return [*stages, Stage(beliefs, keys, nowhere.astype(np.int32), nowhere)]
 
 
-def _updates(beliefs: Floats, hand: Hand) -> Iterator[tuple[slice, Floats, Floats]]:
+def _updates(beliefs: Floats, hand: LivedHand) -> Iterator[tuple[slice, Floats, Floats]]:
     """Part by part: rows of `beliefs`, the beliefs after each piece of evidence (S * E, N), their factors (S * E,)."""
     for at in range(0, len(beliefs), _CHUNK):
         rows = slice(at, at + _CHUNK)
@@ -190,7 +190,7 @@ def _updates(beliefs: Floats, hand: Hand) -> Iterator[tuple[slice, Floats, Float
         yield rows, after, scale
 
 
-def _successors(beliefs: Floats, hand: Hand) -> tuple[Floats, NDArray[np.uint64]]:
+def _successors(beliefs: Floats, hand: LivedHand) -> tuple[Floats, NDArray[np.uint64]]:
     """All beliefs that one hand can lead to, once each, in the order of their keys."""
     found, found_keys = [], []
     for _, after, scale in _updates(beliefs, hand):
@@ -202,7 +202,9 @@ def _successors(beliefs: Floats, hand: Hand) -> tuple[Floats, NDArray[np.uint64]
     return np.concatenate(found)[first], keys
 
 
-def _links(beliefs: Floats, hand: Hand, new: Floats, new_keys: NDArray[np.uint64]) -> tuple[NDArray[np.int32], Floats]:
+def _links(
+    beliefs: Floats, hand: LivedHand, new: Floats, new_keys: NDArray[np.uint64]
+) -> tuple[NDArray[np.int32], Floats]:
     """`after` and `scale` of the beliefs' stage."""
     shape = (len(beliefs), len(hand.evidence))
     links, factors = np.full(shape, -1, np.int32), np.zeros(shape)

@@ -14,10 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mage_envs.core import ExactPolicy, Policy, TextGame
-from mage_envs.games.table import GameNode
+from mage_envs.core import ExactPolicy, Game, Policy
 from opponents.exact.by_history import best_by_history
-from opponents.exact.tree import Objective, check_seat, exact_policy, payoff_of, positions, roots_of
+from opponents.exact.tree import Node, Objective, check_seat, exact_policy, payoff_of, positions, roots_of
 from opponents.pools import PoolSpec, as_pool
 from opponents.tabular import TabularPolicy
 
@@ -33,20 +32,20 @@ class BestResponse(NamedTuple):
     policy: ExactPolicy
 
 
-def best_response(game: TextGame, opponent: str | Policy, seat: int, objective: Objective = "returns") -> BestResponse:
+def best_response(game: Game, opponent: str | Policy, seat: int, objective: Objective = "returns") -> BestResponse:
     """The best response of `seat` when `opponent` plays all other seats.
 
-    Raises `NotExact` for an opponent without `distribution`, `TypeError` for a game without a tree at hand.
+    Raises `NotExact` for an opponent without `distribution`, `NotEnumerable` for a game without a tree at hand.
     """
     return respond(game, [exact_policy(opponent, game)], [1.0], seat, objective)
 
 
-def best_response_value(game: TextGame, opponent: str | Policy, seat: int, objective: Objective = "returns") -> float:
+def best_response_value(game: Game, opponent: str | Policy, seat: int, objective: Objective = "returns") -> float:
     """The value of `best_response`."""
     return best_response(game, opponent, seat, objective).value
 
 
-def best_nonadaptive(game: TextGame, pool: PoolSpec, seat: int, objective: Objective = "returns") -> BestResponse:
+def best_nonadaptive(game: Game, pool: PoolSpec, seat: int, objective: Objective = "returns") -> BestResponse:
     """The best single policy against an opponent drawn from `pool` and not named, for one hand.
 
     Within the hand the responder may infer who plays; from hand to hand it learns nothing. In games of perfect
@@ -57,7 +56,7 @@ def best_nonadaptive(game: TextGame, pool: PoolSpec, seat: int, objective: Objec
 
 
 def respond(
-    game: TextGame, opponents: Sequence[ExactPolicy], weights: Sequence[float], seat: int, objective: Objective
+    game: Game, opponents: Sequence[ExactPolicy], weights: Sequence[float], seat: int, objective: Objective
 ) -> BestResponse:
     """Best response to one of `opponents`, drawn with `weights` before the hand."""
     check_seat(game, seat)
@@ -65,8 +64,10 @@ def respond(
     roots = roots_of(game)
     order = positions([node for _, node in roots])
     if len({id(child) for node in order for child in node.children.values()}) < sum(len(n.children) for n in order):
-        if not game.perfect_information:
-            raise ValueError(f"{game.name} shares positions although it hides information; exact values need a tree.")
+        if not game.facts.perfect_information:
+            raise ValueError(
+                f"{game.facts.name} shares positions although it hides information; exact values need a tree."
+            )
         if len(opponents) > 1:
             return BestResponse(*best_by_history(roots, opponents, weights, seat, payoff))
     search = _Search(order, opponents, seat, payoff)
@@ -79,22 +80,22 @@ class _Search:
     """One best response: reach forward, values backward."""
 
     def __init__(
-        self, order: list[GameNode], opponents: Sequence[ExactPolicy], seat: int, payoff: Callable[[float], float]
+        self, order: list[Node], opponents: Sequence[ExactPolicy], seat: int, payoff: Callable[[float], float]
     ) -> None:
         self.order = order
         self.opponents = opponents
         self.seat = seat
         self.payoff = payoff
-        self.reach: dict[GameNode, Vector] = {node: np.zeros(len(opponents)) for node in order}
-        self.chances: dict[GameNode, dict[str, Vector]] = {}
+        self.reach: dict[Node, Vector] = {node: np.zeros(len(opponents)) for node in order}
+        self.chances: dict[Node, dict[str, Vector]] = {}
         """At positions of others: action to its probability by opponent."""
-        self.members: dict[str, list[GameNode]] = {}
+        self.members: dict[str, list[Node]] = {}
         """Information state of the responder to its positions."""
-        self.state: dict[GameNode, str] = {}
-        self._values: dict[GameNode, Vector] = {}
+        self.state: dict[Node, str] = {}
+        self._values: dict[Node, Vector] = {}
         self._choices: dict[str, str] = {}
 
-    def forward(self, roots: list[tuple[Vector, GameNode]]) -> None:
+    def forward(self, roots: list[tuple[Vector, Node]]) -> None:
         """Reach of every position by chance and the opponents, the responder's moves counting 1."""
         for reach, root in roots:
             self.reach[root] = self.reach[root] + reach
@@ -113,13 +114,13 @@ class _Search:
             for action, child in node.children.items():
                 self.reach[child] = self.reach[child] + self.reach[node] * self.chances[node][action]
 
-    def value(self, node: GameNode) -> Vector:
+    def value(self, node: Node) -> Vector:
         """The responder's expected payoff from `node` on, by opponent."""
         if node not in self._values:
             self._values[node] = self._value(node)
         return self._values[node]
 
-    def _value(self, node: GameNode) -> Vector:
+    def _value(self, node: Node) -> Vector:
         if node.player is None:
             return np.full(len(self.opponents), self.payoff(node.returns[self.seat]))
         if node.player == self.seat:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Turn
-from mage_envs.games.table import GameNode
+from opponents.exact.tree import Node
 
 Reach = tuple[float, ...]
 """By opponent: its weight times the probability of all its moves so far."""
@@ -19,8 +19,6 @@ Reach = tuple[float, ...]
 
 class HistoryPolicy:
     """Deterministic, by information state and history; knows only what it can meet against its mixture."""
-
-    deterministic = True
 
     def __init__(self, moves: Mapping[tuple[str, tuple[str, ...]], str]) -> None:
         self._moves = moves
@@ -43,10 +41,10 @@ class _Search:
         self.opponents = opponents
         self.seat = seat
         self.payoff = payoff
-        self._values: dict[tuple[GameNode, Reach], float] = {}
-        self._rows: dict[GameNode, list[tuple[str, GameNode, Reach]]] = {}
+        self._values: dict[tuple[Node, Reach], float] = {}
+        self._rows: dict[Node, list[tuple[str, Node, Reach]]] = {}
 
-    def replies(self, node: GameNode, reach: Reach) -> list[tuple[str, GameNode, Reach]]:
+    def replies(self, node: Node, reach: Reach) -> list[tuple[str, Node, Reach]]:
         """The others' moves that somebody makes: action, next position, reach."""
         if node not in self._rows:
             rows = [opponent.distribution(node.turn()) for opponent in self.opponents]
@@ -58,7 +56,7 @@ class _Search:
                 moves.append((action, child, after))
         return moves
 
-    def value(self, node: GameNode, reach: Reach) -> float:
+    def value(self, node: Node, reach: Reach) -> float:
         """The expected payoff, times the probability of coming here."""
         if node.player is None:
             return sum(reach) * self.payoff(node.returns[self.seat])
@@ -72,7 +70,7 @@ class _Search:
 
     def write(
         self,
-        node: GameNode,
+        node: Node,
         reach: Reach,
         history: tuple[str, ...],
         moves: dict[tuple[str, tuple[str, ...]], str],
@@ -90,7 +88,7 @@ class _Search:
 
 
 def best_by_history(
-    roots: Sequence[tuple[float, GameNode]],
+    roots: Sequence[tuple[float, Node]],
     opponents: Sequence[ExactPolicy],
     weights: Sequence[float],
     seat: int,

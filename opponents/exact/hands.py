@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mage_envs.core import ExactPolicy
-from mage_envs.games.table import GameNode
+from opponents.exact.tree import Node
 
 Vector = NDArray[np.float64]
 """One number per opponent, (N,)."""
@@ -28,11 +28,11 @@ class TooManyStates(ValueError):
     """A problem above the limit of states."""
 
 
-class Outcome(NamedTuple):
+class Ending(NamedTuple):
     """Something that the learner may have seen when the hand is over."""
 
     evidence: int
-    """Index into `Hand.evidence`."""
+    """Index into `LivedHand.evidence`."""
     weight: float
     """The outcome's probabilities by opponent are `weight` times that evidence."""
     payoff: Vector
@@ -42,13 +42,13 @@ class Outcome(NamedTuple):
 class Branch(NamedTuple):
     """What can follow one action of the learner (or the deal)."""
 
-    outcomes: Mapping[str, Outcome]
+    outcomes: Mapping[str, Ending]
     """By the learner's last view of the hand."""
     decisions: Mapping[str, Mapping[str, Branch]]
     """Information state to action to what follows."""
 
 
-class Hand(NamedTuple):
+class LivedHand(NamedTuple):
     """All of a hand in one seat."""
 
     root: Branch
@@ -57,15 +57,15 @@ class Hand(NamedTuple):
 
 
 def hand_of(
-    roots: Sequence[tuple[float, GameNode]],
+    roots: Sequence[tuple[float, Node]],
     opponents: Sequence[ExactPolicy],
     seat: int,
     payoff: Callable[[float], float],
-) -> Hand:
+) -> LivedHand:
     """The hand of a game with these roots, for the learner in `seat` and one of `opponents` in all others."""
     builder = _Builder(opponents, seat, payoff)
     root = builder.branch([(chance * np.ones(len(opponents)), node) for chance, node in roots])
-    return Hand(root, np.array([row for _, row in builder.rows.values()]).reshape(-1, len(opponents)))
+    return LivedHand(root, np.array([row for _, row in builder.rows.values()]).reshape(-1, len(opponents)))
 
 
 class _Builder:
@@ -75,10 +75,10 @@ class _Builder:
         """Rounded evidence to its index and the evidence itself."""
         self._decisions = 0
 
-    def branch(self, histories: list[tuple[Vector, GameNode]]) -> Branch:
+    def branch(self, histories: list[tuple[Vector, Node]]) -> Branch:
         """What follows for a learner that cannot tell `histories` (reach by opponent, position) apart."""
-        ended: dict[str, list[tuple[Vector, GameNode]]] = {}
-        waiting: dict[str, list[tuple[Vector, GameNode]]] = {}
+        ended: dict[str, list[tuple[Vector, Node]]] = {}
+        waiting: dict[str, list[tuple[Vector, Node]]] = {}
         while histories:
             reach, node = histories.pop()
             if node.player is None:
@@ -101,7 +101,7 @@ class _Builder:
             },
         )
 
-    def _replies(self, reach: Vector, node: GameNode) -> list[tuple[Vector, GameNode]]:
+    def _replies(self, reach: Vector, node: Node) -> list[tuple[Vector, Node]]:
         turn = node.turn()
         rows = [opponent.distribution(turn) for opponent in self.opponents]
         replies = []
@@ -111,11 +111,11 @@ class _Builder:
                 replies.append((after, child))
         return replies
 
-    def _outcome(self, ends: list[tuple[Vector, GameNode]]) -> Outcome:
+    def _outcome(self, ends: list[tuple[Vector, Node]]) -> Ending:
         total = np.sum([reach for reach, _ in ends], axis=0)
         payoff = np.sum([reach * self.payoff(node.returns[self.seat]) for reach, node in ends], axis=0)
         weight = float(total.max())
         row = total / weight
         key = tuple(np.round(row, 12).tolist())
         index, _ = self.rows.setdefault(key, (len(self.rows), row))
-        return Outcome(index, weight, payoff)
+        return Ending(index, weight, payoff)

@@ -3,15 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, Protocol, runtime_checkable
+from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, Policy, TextGame, Turn
-from mage_envs.games.table import GameNode
+from mage_envs.core import ExactPolicy, Game, NotEnumerable, Policy, State, Turn
 from opponents.registry import make_opponent
 
-Roots = Sequence[tuple[float, GameNode]]
+
+class Node:
+    """A state of an enumerable game with what follows it, for exact analysis: no chance below the roots' draw."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.player = state.player
+        self.legal = state.legal_actions
+        self.returns = state.returns
+        self.children: dict[str, Node] = {}
+        """By action text, in the order of `legal`."""
+        self._turn: Turn | None = None
+
+    def turn(self) -> Turn:
+        """The mover's turn, without history."""
+        if self.player is None:
+            raise ValueError("The hand is over: nobody is to move.")
+        if self._turn is None:
+            seat, state = self.player, self.state
+            self._turn = Turn(
+                player=seat,
+                observation=state.observation(seat),
+                legal_actions=self.legal,
+                information_state=state.information_state(seat),
+            )
+        return self._turn
+
+    def view(self, seat: int) -> str:
+        """What that player sees here; at the end of a hand, all it ever learns of it beyond its own turns."""
+        return self.state.observation(seat)
+
+
+Roots = Sequence[tuple[float, Node]]
 Objective = Literal["returns", "success"]
 PAYOFFS: Mapping[str, Callable[[float], float]] = {
     "returns": lambda value: value,
@@ -24,14 +56,7 @@ class NotExact(ValueError):
     """A policy without `distribution`: exact values that involve it are not available."""
 
 
-@runtime_checkable
-class Walkable(Protocol):
-    """A game whose whole tree is at hand."""
-
-    def roots(self) -> Roots: ...
-
-
-class Seated:
+class BySeat:
     """One policy per seat, as one."""
 
     def __init__(self, policies: Sequence[ExactPolicy]) -> None:
@@ -49,17 +74,38 @@ class Seated:
         return self.policies[turn.player].distribution(turn)
 
 
-def roots_of(game: TextGame) -> Roots:
-    """The game's roots; raises `TypeError` for a game that is no tree at hand."""
-    if not isinstance(game, Walkable):
-        raise TypeError(f"Exact values need a game whose tree is at hand; {game.name} has no roots().")
-    return game.roots()
+def roots_of(game: Game) -> Roots:
+    """The game's first states with all that follows, built once; raises `NotEnumerable` where there is no tree."""
+    return _tree(tuple(game.initial_states()))
 
 
-def check_seat(game: TextGame, seat: int) -> None:
+def is_enumerable(game: Game) -> bool:
+    """Whether the game's whole tree is at hand."""
+    try:
+        game.initial_states()
+    except NotEnumerable:
+        return False
+    return True
+
+
+@lru_cache(maxsize=8)
+def _tree(states: tuple[tuple[float, State], ...]) -> Roots:
+    nodes: dict[State, Node] = {}
+
+    def build(state: State) -> Node:
+        node = nodes.get(state)
+        if node is None:
+            node = nodes[state] = Node(state)
+            node.children = {action: build(state.after(action)) for action in node.legal}
+        return node
+
+    return tuple((chance, build(state)) for chance, state in states)
+
+
+def check_seat(game: Game, seat: int) -> None:
     """Raises `ValueError` unless the game has the seat."""
-    if seat not in range(game.num_players):
-        raise ValueError(f"{game.name} has the seats 0 to {game.num_players - 1}, got seat={seat!r}.")
+    if seat not in range(game.facts.players):
+        raise ValueError(f"{game.facts.name} has the seats 0 to {game.facts.players - 1}, got seat={seat!r}.")
 
 
 def payoff_of(objective: Objective) -> Callable[[float], float]:
@@ -69,7 +115,7 @@ def payoff_of(objective: Objective) -> Callable[[float], float]:
     return PAYOFFS[objective]
 
 
-def exact_policy(spec: str | Policy, game: TextGame) -> ExactPolicy:
+def exact_policy(spec: str | Policy, game: Game) -> ExactPolicy:
     """The policy that `spec` names, or itself; raises `NotExact` when it has no `distribution`."""
     policy = make_opponent(spec, game)
     if not isinstance(policy, ExactPolicy):
@@ -78,12 +124,12 @@ def exact_policy(spec: str | Policy, game: TextGame) -> ExactPolicy:
     return policy
 
 
-def positions(roots: Sequence[GameNode]) -> list[GameNode]:
+def positions(roots: Sequence[Node]) -> list[Node]:
     """Every position below the roots once, each before its children; positions may be shared."""
-    seen: set[GameNode] = set()
-    order: list[GameNode] = []
+    seen: set[Node] = set()
+    order: list[Node] = []
 
-    def visit(node: GameNode) -> None:
+    def visit(node: Node) -> None:
         if node in seen:
             return
         seen.add(node)

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mage_envs.core import Policy, TextGame
-from mage_envs.games.table import GameNode
+from mage_envs.core import Game, NotEnumerable, Policy
 from opponents.exact.best_response import best_response_value, respond
-from opponents.exact.tree import NotExact, Objective, Seated, Walkable, exact_policy, payoff_of, positions, roots_of
+from opponents.exact.tree import BySeat, Node, NotExact, Objective, exact_policy, payoff_of, positions, roots_of
 
 
-def policy_value(
-    game: TextGame, policies: Sequence[str | Policy], objective: Objective = "returns"
-) -> tuple[float, ...]:
+def policy_value(game: Game, policies: Sequence[str | Policy], objective: Objective = "returns") -> tuple[float, ...]:
     """Each player's expected payoff when `policies[i]` plays seat i.
 
-    Raises `NotExact` for a policy without `distribution`, `TypeError` for a game without a tree at hand.
+    Raises `NotExact` for a policy without `distribution`, `NotEnumerable` for a game without a tree at hand.
     """
     table = _seated(game, policies)
     payoff = payoff_of(objective)
     roots = roots_of(game)
     order = positions([node for _, node in roots])
-    reach: dict[GameNode, float] = dict.fromkeys(order, 0.0)
+    reach: dict[Node, float] = dict.fromkeys(order, 0.0)
     for chance, root in roots:
         reach[root] += chance
-    totals = [0.0] * game.num_players
+    totals = [0.0] * game.facts.players
     for node in order:
         if node.player is None:
             for player, value in enumerate(node.returns):
@@ -35,7 +32,7 @@ def policy_value(
     return tuple(totals)
 
 
-def nash_conv(game: TextGame, policies: Sequence[str | Policy]) -> float:
+def nash_conv(game: Game, policies: Sequence[str | Policy]) -> float:
     """What all players together would gain by each best responding alone, in the game's unit; 0 at an equilibrium.
 
     With two players, exploitability as OpenSpiel has it is half of this.
@@ -45,17 +42,15 @@ def nash_conv(game: TextGame, policies: Sequence[str | Policy]) -> float:
     return sum(respond(game, [table], [1.0], seat, "returns").value - value for seat, value in enumerate(values))
 
 
-def ceiling(game: TextGame, opponent: str | Policy, seat: int, objective: Objective = "returns") -> float | None:
+def ceiling(game: Game, opponent: str | Policy, seat: int, objective: Objective = "returns") -> float | None:
     """The best response value for reports; None where the opponent has no `distribution` or the game no tree."""
-    if not isinstance(game, Walkable):
-        return None
     try:
         return best_response_value(game, opponent, seat, objective)
-    except (NotExact, TypeError):  # no exact policy, or no tree of this size
+    except (NotExact, NotEnumerable):
         return None
 
 
-def _seated(game: TextGame, policies: Sequence[str | Policy]) -> Seated:
-    if len(policies) != game.num_players:
-        raise ValueError(f"{game.name} has {game.num_players} seats, got {len(policies)} policies.")
-    return Seated([exact_policy(policy, game) for policy in policies])
+def _seated(game: Game, policies: Sequence[str | Policy]) -> BySeat:
+    if len(policies) != game.facts.players:
+        raise ValueError(f"{game.facts.name} has {game.facts.players} seats, got {len(policies)} policies.")
+    return BySeat([exact_policy(policy, game) for policy in policies])

@@ -1,9 +1,9 @@
 """Language models behind any OpenAI-compatible endpoint: the opponent `llm:model@url`, and its `Generator`.
 
     endpoint = EndpointGenerator("qwen3:4b", "http://localhost:11434/v1", max_tokens=512, budget=Budget(max_calls=1000))
-    policy = LanguageModelPolicy(endpoint, game, Prose())
+    policy = LanguageModelPolicy(endpoint, game.facts, Prose())
 
-The client is the `openai` package (`pip install -e ".[llm]"`), loaded at the first call.
+The client is the `openai` package (`pip install "mage-envs[llm]"`), loaded at the first call.
 """
 
 from opponents.llm.budget import Budget

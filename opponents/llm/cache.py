@@ -18,7 +18,7 @@ LOCK_SECONDS = 60.0
 SCHEMA = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID"
 
 
-class Answer(NamedTuple):
+class ServerAnswer(NamedTuple):
     """What a model said, and what it cost when it was asked."""
 
     text: str
@@ -47,11 +47,11 @@ class AnswerCache:
         with self._using():
             pass  # a file that cannot be used is told of now, not in the middle of a game
 
-    def get(self, key: str) -> Answer | None:
+    def get(self, key: str) -> ServerAnswer | None:
         with self._using() as connection:
             return self._read(connection, key)
 
-    def add(self, key: str, answer: Answer) -> Answer:
+    def add(self, key: str, answer: ServerAnswer) -> ServerAnswer:
         """Keeps `answer` unless there is one already; returns the one that is kept."""
         with self._using() as connection:
             connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", (key, json.dumps(answer)))
@@ -70,7 +70,7 @@ class AnswerCache:
                 self._connection.close()
             self._pid = 0
 
-    def _read(self, connection: sqlite3.Connection, key: str) -> Answer | None:
+    def _read(self, connection: sqlite3.Connection, key: str) -> ServerAnswer | None:
         row = connection.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
         if row is None:
             return None
@@ -78,7 +78,7 @@ class AnswerCache:
             text, truncated, prompt_tokens, completion_tokens = json.loads(row[0])
         except (ValueError, TypeError) as error:
             raise self._unusable(error) from error
-        return Answer(text, truncated, prompt_tokens, completion_tokens)
+        return ServerAnswer(text, truncated, prompt_tokens, completion_tokens)
 
     @contextmanager
     def _using(self) -> Iterator[sqlite3.Connection]:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from opponents.llm.budget import Budget
-from opponents.llm.cache import Answer
+from opponents.llm.cache import ServerAnswer
 from opponents.llm.failures import CONNECTION, GARBAGE, HTTP, REFUSED, TIMEOUT, CallFailed, PromptTooLong
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ SECRET = 8
 CLOSING_SECONDS = 5.0
 
 
-class Session:
+class Connection:
     """A client on an event loop in a thread of its own, which can end a call at any moment; of one process.
 
     It must know nothing of its generator, which ends it when collected.
@@ -60,7 +60,7 @@ class Session:
         self._thread = Thread(target=self._loop.run_forever, name="mage-llm", daemon=True)
         self._thread.start()
 
-    def start(self, body: Mapping[str, Any], key: str) -> Future[Answer]:
+    def start(self, body: Mapping[str, Any], key: str) -> Future[ServerAnswer]:
         """Begins to ask; the future raises CallFailed. `key` names the request, for its waits."""
         return asyncio.run_coroutine_threadsafe(self._answer(body, key), self._loop)
 
@@ -84,7 +84,7 @@ class Session:
         await asyncio.gather(*others, return_exceptions=True)
         await self._client.close()
 
-    async def _answer(self, body: Mapping[str, Any], key: str) -> Answer:
+    async def _answer(self, body: Mapping[str, Any], key: str) -> ServerAnswer:
         """All attempts, which end within `deadline * attempts`; raises the last one's CallFailed."""
         async with self._slots:
             clock = asyncio.get_running_loop().time
@@ -109,7 +109,7 @@ class Session:
                 await asyncio.sleep(wait)
                 attempt += 1
 
-    async def _ask(self, body: Mapping[str, Any], deadline: float) -> Answer:
+    async def _ask(self, body: Mapping[str, Any], deadline: float) -> ServerAnswer:
         """One attempt; `deadline` (seconds) holds for the whole of it, however slowly the parts arrive."""
         import openai
 
@@ -158,7 +158,7 @@ def back_off(key: str, attempt: int) -> float:
     return FIRST_WAIT * 2.0 ** (attempt - 1) * float(stream.uniform(0.5, 1.0))
 
 
-def read_answer(content: bytes, sent: str) -> Answer:
+def read_answer(content: bytes, sent: str) -> ServerAnswer:
     """The answer in the body of a chat completion, to the messages `sent`; raises CallFailed for anything else.
 
     Reasoning that the server keeps apart (`reasoning_content`) is left out; inside the text it is the parser's.
@@ -170,7 +170,7 @@ def read_answer(content: bytes, sent: str) -> Answer:
         text = choice["message"].get("content") or ""
         text = text.encode("utf-8", "replace").decode("utf-8")  # JSON may hold half of a surrogate pair
         prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
-        return Answer(
+        return ServerAnswer(
             text,
             choice.get("finish_reason") == "length",
             prompt if isinstance(prompt, int) else len(sent),

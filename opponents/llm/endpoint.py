@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 
 from mage_envs.text.generation import Completion, Prompt
 from opponents.llm.budget import Budget
-from opponents.llm.cache import Answer, AnswerCache
+from opponents.llm.cache import AnswerCache, ServerAnswer
 from opponents.llm.failures import CallFailed, PromptTooLong
 
 if TYPE_CHECKING:
-    from opponents.llm.calls import Session
+    from opponents.llm.calls import Connection
 
 KEYS = ("MAGE_LLM_API_KEY", "OPENAI_API_KEY")
 """Environment variables that may hold the API key, the first one set counts."""
@@ -69,7 +69,7 @@ class EndpointGenerator:
         if max_tokens is not None and max_tokens < 1:
             raise ValueError(f"A language model needs max_tokens >= 1, got {max_tokens}.")
         if find_spec("openai") is None:
-            raise ImportError('opponents/llm needs the openai client. Install it with: pip install -e ".[llm]"')
+            raise ImportError('opponents/llm needs the openai client. Install it with: pip install "mage-envs[llm]"')
         self.model = model
         self.base_url = base_url.rstrip("/")
         self.deadline = deadline
@@ -89,7 +89,7 @@ class EndpointGenerator:
         if max_tokens is not None:
             self._parameters.setdefault("max_tokens", max_tokens)
         self._lock = Lock()
-        self._session: Session | None = None
+        self._session: Connection | None = None
 
     def __repr__(self) -> str:
         return f"EndpointGenerator({self.model!r}, {self.base_url!r})"
@@ -99,7 +99,7 @@ class EndpointGenerator:
         requests = [self._request(prompt) for prompt in prompts]
         keys = [self._key(body, prompt) for body, prompt in zip(requests, prompts, strict=True)]
         answers: dict[str, Completion] = {}
-        running: dict[Future[Answer], str] = {}
+        running: dict[Future[ServerAnswer], str] = {}
         try:
             for key, body in dict(zip(keys, requests, strict=True)).items():
                 kept = None if self.cache is None else self.cache.get(key)
@@ -136,7 +136,7 @@ class EndpointGenerator:
         text = json.dumps([KEY_VERSION, self._namespace, body, [int(part) for part in seed]], sort_keys=True)
         return sha256(text.encode()).hexdigest()
 
-    def _finish(self, future: Future[Answer], key: str) -> Completion:
+    def _finish(self, future: Future[ServerAnswer], key: str) -> Completion:
         try:
             answer = future.result()
         except PromptTooLong:
@@ -147,15 +147,15 @@ class EndpointGenerator:
             return Completion("", error=str(failure))
         return _completion(answer if self.cache is None else self.cache.add(key, answer))
 
-    def _connected(self) -> Session:
+    def _connected(self) -> Connection:
         """The session of this process and the key that the environment has now."""
-        from opponents.llm.calls import Session
+        from opponents.llm.calls import Connection
 
         api_key = next((os.environ[name] for name in self._key_variables if os.environ.get(name)), None)
         with self._lock:
             session = self._session
             if session is None or session.pid != os.getpid() or session.api_key != api_key:
-                session = self._session = Session(
+                session = self._session = Connection(
                     self.base_url, api_key, self.budget, self.deadline, self.attempts, self.concurrency
                 )
                 weakref.finalize(self, session.close)
@@ -179,5 +179,5 @@ def server_seed(seed: tuple[int, ...]) -> int:
     return int.from_bytes(sha256(repr(tuple(map(int, seed))).encode()).digest()[:4], "big") >> 1
 
 
-def _completion(answer: Answer) -> Completion:
+def _completion(answer: ServerAnswer) -> Completion:
     return Completion(answer.text, truncated=answer.truncated)

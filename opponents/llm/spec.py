@@ -10,9 +10,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from mage_envs.core import TextGame
+from mage_envs.core import Game
 from mage_envs.text.prompts import Prose
-from opponents.language_model import LanguageModelPolicy
+from opponents.language_model import LanguageModelPolicy, settings_for
 from opponents.llm.budget import Budget
 from opponents.llm.cache import AnswerCache, cache_path
 from opponents.llm.endpoint import EndpointGenerator
@@ -87,14 +87,23 @@ def read_spec(endpoint: str, options: tuple[str, ...]) -> tuple[str, str, dict[s
     return model, url, values
 
 
-def shared_endpoint(endpoint: str, *options: str) -> EndpointGenerator:
+class SharedEndpoint(EndpointGenerator):
+    """The endpoint of a name; a pickle of it is that name."""
+
+    named: tuple[str, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return shared_endpoint, self.named
+
+
+def shared_endpoint(endpoint: str, *options: str) -> SharedEndpoint:
     """The endpoint of `llm:<endpoint>,<options>`, the same (and the same budget) throughout this process."""
     with _LOCK:
         return _shared(endpoint, options, cache_path())
 
 
 @cache
-def _shared(endpoint: str, options: tuple[str, ...], kept_in: Path) -> EndpointGenerator:
+def _shared(endpoint: str, options: tuple[str, ...], kept_in: Path) -> SharedEndpoint:
     model, url, values = read_spec(endpoint, options)
     own = {name: values[name] for name in _OWN if name in values}
     parameters = {name: values[name] for name in _SENT if name in values}
@@ -102,7 +111,7 @@ def _shared(endpoint: str, options: tuple[str, ...], kept_in: Path) -> EndpointG
         own["max_tokens"] = None
     if "thinking" in values:
         parameters["chat_template_kwargs"] = {"enable_thinking": values["thinking"]}
-    return EndpointGenerator(
+    made = SharedEndpoint(
         model,
         url,
         parameters=parameters,
@@ -111,8 +120,11 @@ def _shared(endpoint: str, options: tuple[str, ...], kept_in: Path) -> EndpointG
         cache=AnswerCache(kept_in) if values.get("cache", True) else None,
         **own,
     )
+    made.named = (endpoint, *options)
+    return made
 
 
-def language_model(game: TextGame, endpoint: str, *options: str) -> LanguageModelPolicy:
+def language_model(game: Game, endpoint: str, *options: str) -> LanguageModelPolicy:
     """The opponent `llm:model@url[,option=value]...`, asked in prose."""
-    return LanguageModelPolicy(shared_endpoint(endpoint, *options), game, Prose())
+    model = shared_endpoint(endpoint, *options)
+    return LanguageModelPolicy(model, game.facts, Prose(), settings=settings_for(game.facts))

@@ -6,18 +6,25 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+from dataclasses import replace
+from typing import ClassVar
+
+import gymnasium as gym
 import numpy as np
 import pytest
 
-from benchmarks import GeneratorAgent, PolicyAgent, evaluate, make_agent, panel, summarise
+from benchmarks import GeneratorAgent, PolicyAgent, evaluate, game_of, make_agent, panel, summarise, table
+from benchmarks.__main__ import main
 from benchmarks.evaluation.agents import FORMS, REMARK, SavedModelAgent
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
+from mage_envs.text.generation import Message, Prompt
 from mage_envs.text.words import VOCABULARY
 from opponents.exact import best_response, policy_value
 from trainer.generation import ScriptedGenerator
 from trainer.saved import PlaySettings
 from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
+from wrappers import MetaEpisode
 
 KUHN = "mage/KuhnPoker-Meta-v0"
 GAME = KuhnPoker()
@@ -184,6 +191,165 @@ def test_policies_of_a_slot_start_afresh_with_every_meta_episode():
     evaluate(PolicyAgent(lambda game: Remembers(), "r"), panel(KUHN, ["cfr"], 1, 0), {"num_episodes": 1}, batch=1)
     assert sorted({row[:3] for row in seen}) == [(1, 1, 0), (2, 1, 0)]
     assert len({row[3] for row in seen}) == 1  # common random numbers
+
+
+@pytest.mark.parametrize("spec", ["policy:kuhn/nash", "policy:cfr", "scripted:last", "scripted:random"])
+def test_policies_play_the_same_whatever_the_prompts_look_like(spec):
+    """They play by `info`, and their draws are keyed by the hand, not by the call."""
+    tasks = panel(KUHN, ["kuhn/conservative", "uniform"], 8, 6)
+    options = {"hands_per_episode": 2}
+    expected = [t.episodes for t in evaluate(make_agent(spec), tasks, options)]
+    for context, memory, style in (
+        ("conversation", "history", "prose"),
+        ("conversation", "both", "kuhn-words"),
+        ("rebuilt", "none", "kuhn-words"),
+    ):
+        changed = options | {"context": context, "memory": memory, "style": style}
+        played = evaluate(make_agent(spec), tasks, changed)
+        assert [t.failure for t in played] == [None] * len(tasks)
+        assert [t.episodes for t in played] == expected
+
+
+def test_a_policy_is_told_how_its_hands_ended():
+    class Listens:
+        def begin_meta_episode(self):
+            told.append(("begin",))
+
+        def reset(self, rng):
+            told.append(("hand",))
+
+        def act(self, turn):
+            return turn.legal_actions[-1]
+
+        def see_result(self, turn):
+            told.append(("end", turn.player, turn.episode, turn.legal_actions, "The hand is over" in turn.observation))
+            ends.append(turn.information_state)
+
+    told: list[tuple] = []
+    ends: list[str] = []
+    options = {"num_episodes": 2, "hands_per_episode": 2, "seat": "first"}
+    tasks = panel(KUHN, ["kuhn/maniac"], 2, 0)[::2]
+    evaluate(PolicyAgent(lambda game: Listens(), "listens"), tasks, options, batch=1)
+    hand = lambda episode: [("hand",), ("end", 0, episode, (), True)]  # noqa: E731
+    # Nobody is left to listen after the last hand of a meta-episode.
+    assert told == 2 * [("begin",), *hand(0), *hand(0), *hand(1), ("hand",)]
+    assert {state[1:4] for state in ends} == {"bb|"}
+
+
+def test_a_policys_draws_are_keyed_by_task_member_retry_and_hand():
+    class Draws:
+        def reset(self, rng):
+            self.draw = rng.random()
+
+        def act(self, turn):
+            draws.append(self.draw)
+            return turn.legal_actions[0]
+
+    draws: list[float] = []
+    generator = PolicyAgent(lambda game: Draws(), "draws").generator(GAME)
+
+    def ask(seed, **info):
+        told = {"episode_index": 0, "hand": 0, "seat": 0, "answer_tag": None, **info}
+        generator.generate([Prompt((Message("user", "?"),), seed=seed, legal_actions=("check",), info=told)])
+
+    for seed in ((7, 0, 0, 0), (8, 0, 0, 0), (7, 1, 0, 0), (7, 0, 0, 1)):
+        ask(seed)
+    ask((7, 0, 1, 0), hand=1)
+    ask((7, 0, 2, 0), episode_index=1)
+    assert len(set(draws)) == 6
+    ask((7, 0, 3, 0), episode_index=1)
+    ask((7, 0, 0, 0))
+    assert draws[6:] == [draws[5], draws[0]]
+
+
+# -- whatever an id brings ---------------------------------------------------------------------------------------
+
+
+class Reversed(gym.Wrapper):
+    """Whoever plays checks where they meant to bet, and calls where they meant to fold."""
+
+    SWAPS: ClassVar = {"check": "bet", "bet": "check", "fold": "call", "call": "fold"}
+
+    def step(self, action):
+        return self.env.step(next(f"<action>{b}</action>" for a, b in self.SWAPS.items() if a in action))
+
+
+def registered(env_id, entry_point):
+    if env_id not in gym.registry:
+        gym.register(env_id, entry_point)
+    return env_id
+
+
+def test_wrappers_of_an_id_count():
+    plain = {"memory": "none", "num_episodes": 2}
+    wrapped = registered("test/Reversed-v0", lambda **options: Reversed(gym.make(KUHN, **options)))
+    tasks = panel(KUHN, ["kuhn/nash"], 20, 1)
+    others = panel(wrapped, ["kuhn/nash"], 20, 1)
+    assert [replace(task, env_id=KUHN) for task in others] == list(tasks)
+    first = evaluate(make_agent("scripted:first"), others, plain)
+    assert [t.episodes for t in first] == [t.episodes for t in evaluate(make_agent("scripted:last"), tasks, plain)]
+    assert summarise(first, game_of(wrapped)).rows[0].episodes[0].returns.ceiling is not None
+
+
+class Guess(gym.Env):
+    """Say heads or tails; nothing in its `info`."""
+
+    observation_space = action_space = gym.spaces.Text(10)
+
+    def reset(self, *, seed=None, options=None):
+        assert options is None
+        super().reset(seed=seed)
+        self.side = ("heads", "tails")[int(self.np_random.integers(2))]
+        return f"It looks like {self.side}.", {}
+
+    def step(self, action):
+        return "Over.", float(action == self.side), True, False, {}
+
+
+def test_anybodys_text_environment_is_evaluated(capfd):
+    rules = "A coin was tossed. Say heads or tails."
+    env_id = registered("test/Guess-v0", lambda **options: MetaEpisode(Guess(), rules=rules, **options))
+
+    def answer(prompt):
+        if prompt.phase == "reflect":
+            return "<remark>look</remark>"
+        sees = "heads" if "like heads" in prompt.messages[-1].content else "tails"
+        return f"<action>{sees if prompt.seed[2] else 'edge'}</action>"
+
+    tasks = panel(env_id, [None], 5, 0)
+    assert {(task.opponent, task.seat) for task in tasks} == {(None, None)}
+    trajectories = evaluate(GeneratorAgent(ScriptedGenerator(answer), "looks"), tasks)
+    summary = summarise(trajectories, game_of(env_id))
+    assert [e.returns.estimate.mean for e in summary.overall.episodes] == [0, 1, 1]
+    assert (summary.overall.episodes[0].returns.ceiling, summary.overall.failures) == (None, 0)
+    assert summary.rows_are == "tasks"
+    assert "n/a" in table(summary)
+    assert main(["eval", "scripted:first", "--env", env_id, "--rows", "3"]) == 0
+    assert "Points per hand" in capfd.readouterr().out
+    with pytest.raises(ValueError, match="'kuhn/nash' plays KuhnPoker, not "):
+        evaluate(make_agent("policy:kuhn/nash"), tasks)
+
+
+class Refuses:
+    """An opponent that fails."""
+
+    def reset(self, rng): ...
+
+    def act(self, turn):
+        raise ArithmeticError("no more numbers")
+
+
+def test_an_opponent_without_any_score_ends_the_command_with_status_1(capfd):
+    refuses = f"{__name__}:Refuses"
+    arguments = ["eval", "scripted:first", "--env", KUHN, "--rows", "2", "--opponents", f"kuhn/nash,{refuses}"]
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 1
+    told = capfd.readouterr()
+    assert "kuhn/nash" in told.out
+    last = told.err.splitlines()[-1]
+    assert last.startswith(f"mage-bench: no meta-episode of {refuses} could be played; the first: opponent: ")
+    assert last.endswith("no more numbers")
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,9 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from benchmarks.peers.__main__ import ROWS, Figure, compare, main, measure, table, times_as_fast
+from benchmarks.peers.__main__ import ROWS, SideFigure, compare, main, measure, table, times_as_fast
 from benchmarks.peers.child import CELLS, ROUNDS, SUBJECTS, wandering
 from benchmarks.peers.sides import OURS, PEERS, Child, Side, Unavailable, interpreter
 from mage_envs import make_game
@@ -22,25 +21,25 @@ AGAIN = Side("ours", "ourselves again")
 
 
 def test_more_is_better_in_rates_and_less_in_times():
-    ours, theirs = Figure("kuhn", "ours", 300.0), Figure("kuhn", "theirs", 100.0)
+    ours, theirs = SideFigure("kuhn", "ours", 300.0), SideFigure("kuhn", "theirs", 100.0)
     assert times_as_fast(BY_KEY["kuhn"], ours, theirs) == 3
     assert times_as_fast(BY_KEY["sokoban-reset-6"], ours, theirs) == pytest.approx(1 / 3)
-    assert times_as_fast(BY_KEY["kuhn"], ours, Figure("kuhn", "theirs", None)) is None
-    assert times_as_fast(BY_KEY["kuhn"], Figure("kuhn", "ours", None), theirs) is None
+    assert times_as_fast(BY_KEY["kuhn"], ours, SideFigure("kuhn", "theirs", None)) is None
+    assert times_as_fast(BY_KEY["kuhn"], SideFigure("kuhn", "ours", None), theirs) is None
 
 
 def test_the_table_has_a_line_per_row_and_peer_and_says_what_is_missing():
     rows = [BY_KEY["kuhn"], BY_KEY["sokoban-reset-10"], BY_KEY["mcts"]]
     figures = [
-        Figure("kuhn", "MAGE Envs", 400_000.0, 9),
-        Figure("kuhn", "A", 1000.0, 77),
-        Figure("kuhn", "B", None, missing="it has no such game"),
-        Figure("sokoban-reset-10", "MAGE Envs", 2.5, 9),
-        Figure("sokoban-reset-10", "A", 15_000.0, 1),
-        Figure("sokoban-reset-10", "B", None, missing="no answer within 120 s"),
-        Figure("mcts", "MAGE Envs", 5.0, 9),
-        Figure("mcts", "A", None, missing="it has no such game"),
-        Figure("mcts", "B", None, missing="it has no such game"),
+        SideFigure("kuhn", "MAGE Envs", 400_000.0, 9),
+        SideFigure("kuhn", "A", 1000.0, 77),
+        SideFigure("kuhn", "B", None, missing="it has no such game"),
+        SideFigure("sokoban-reset-10", "MAGE Envs", 2.5, 9),
+        SideFigure("sokoban-reset-10", "A", 15_000.0, 1),
+        SideFigure("sokoban-reset-10", "B", None, missing="no answer within 120 s"),
+        SideFigure("mcts", "MAGE Envs", 5.0, 9),
+        SideFigure("mcts", "A", None, missing="it has no such game"),
+        SideFigure("mcts", "B", None, missing="it has no such game"),
     ]
     lines = table(rows, figures, {"C": "its installation failed: ERROR: no"}).splitlines()
     assert lines[2:] == [
@@ -69,13 +68,13 @@ def test_the_walk_takes_all_ways_alike():
 def test_the_scripts_for_textarena_are_whole_games():
     for cells in CELLS:
         assert sorted(cells) == [f"[{cell}]" for cell in range(9)]
-    game = make_game("KuhnPoker")
+    [_, state], *_ = make_game("KuhnPoker").initial_states()
     for rounds in ROUNDS:
         words = [word.strip("[]") for word in rounds]
         for _ in range(3):
-            game.reset(np.random.default_rng(0))
-            while game.current_player() is not None:
-                game.apply(words.pop(0))
+            now = state
+            while now.player is not None:
+                now = now.after(words.pop(0))
         assert words == []
 
 

@@ -84,7 +84,9 @@ def test_figures_of_all_shapes(tmp_path):
 
 
 def test_importing_is_light():
-    script = "import sys, benchmarks, benchmarks.__main__; print(sorted(sys.modules))"
+    modules = "benchmarks.__main__, benchmarks.evaluation.evaluate, benchmarks.evaluation.suites"
+    script = f"import sys, benchmarks, {modules}; print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    for heavy in ("torch", "transformers", "trl", "matplotlib", "pyspiel"):
+    panels = ("mage_envs.games.alfworld", "mage_envs.games.webshop")
+    for heavy in ("torch", "transformers", "trl", "matplotlib", "pyspiel", *panels):
         assert f"'{heavy}'" not in loaded

@@ -16,7 +16,7 @@ from benchmarks.speed.measure import Effort, Figure
 from benchmarks.speed.tokens import Call, TokenCounts
 from tests.trainer.tiny_runs import step, trajectory
 
-TOY = gpu.Size(vocab=300, hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64)
+TOY = gpu.ModelSize(vocab=300, hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64)
 ONE_OF_EACH = Effort(repeats=1, steps=40, games=1, meta_episodes=2, rollouts=2, groups=1)
 
 
@@ -205,7 +205,7 @@ def test_without_vllm_one_line(monkeypatch, capsys):
     assert vllm_check.main([]) == 0
     printed = capsys.readouterr().out
     assert printed.count("\n") == 1
-    assert "vllm is not installed" in printed
+    assert "vllm is missing" in printed
 
 
 def test_the_vllm_run_without_vllm(tmp_path):

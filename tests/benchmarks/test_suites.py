@@ -11,23 +11,23 @@ from mage_envs.core import Task
 
 KUHN = "mage/KuhnPoker-Meta-v0"
 GOLDEN = {
-    "webshop-val": "02b925a02d9e4d1044a1c9c7da31679558ed256073a860f38ef474b6fb3ff088",
-    "webshop-test": "b8881e092cd3684957a1e45d5d8c907b4b2f789af25a141a7ce1a8a424f8e9d3",
-    "webshop-ood-type": "d7bffebcf52ee821bb356ad0a90f9dbf457649eef25595098c9c7e7a695cc5db",
-    "webshop-ood-phrase": "2b2d64163b1b63b5033d8be52be7892addfbf10bcaf2d7cd37476e179cc001aa",
-    "webshop-ood-catalogue": "8a74a12de2bca4b9bd0330f0876ee156f6f01577ba3ef30d3731cdb39bb3574c",
-    "alfworld-eval-in": "bc5d201e4123ad703458b347d1f78cd429930c0d147556147e6a8148dca12543",
-    "alfworld-eval-out": "3b8e7483dc213c019cb017fec5fe276614a1eaed0074b6590d75fbebbbc87ff5",
-    "kuhn-train": "bce82d269723e4d3e88aaade57f80f4073e29308f6fb89c8fe0e81030c471f3f",
-    "kuhn-heldout": "35d4b002aebfc9f8e107e8e62af0b45a1cb4df87330153169b7a876949aa5c1b",
-    "kuhn-paper": "d68fb431fef597e1a1baeb9cfb857d7417e865eedda99a0244114ca2bb19fbbe",
-    "kuhn-paper-unseen": "e13c1bd3e233d6c985023fcc714e84ce59d18610c04db577a5544024ec1ccb96",
-    "tictactoe-paper": "bcbf27c98927f56d86df656704c90fa53ffab8b1a62746c9e0051bfac9ebd360",
-    "tictactoe-paper-unseen": "d8fa59dc4cc17e35e49fa71bc6a3affa59a4adef82da3013c92157abf819df04",
-    "sokoban-train": "3bef8ca60063b5510e2ab5024ae4f8e50fe05615d6e85e4df112e3e83ce74904",
-    "sokoban-eval-2box": "b1cd5f4698e194af7c421ae1fbae5ee9181db5a7a993bca3156472f090acfbbb",
-    "sokoban-eval-1box": "13c95bd6709c0124e877ed6e224da21e2415b200f1f65f82d64881308a68f859",
-    "sokoban-eval-3box": "427b8ca0f3188d7e32e134cc9bf4cb0bf022606706c22c626172a7f110397ca7",
+    "webshop-val": "0866967d87be3b14610f74d2ea147ccb8d069a5696e96c636ebd8574ba1bf7b9",
+    "webshop-test": "87c242c8240b99930b53be341a4643092bac78f122ff502fecea82ca8534416d",
+    "webshop-ood-type": "d4d92e11ff0d68b257492723ec9d0f40733b8b26760e5cbf2b3343287b301ca2",
+    "webshop-ood-phrase": "8e4ad5530e9b7809b2531ad64accd0163eda0d1ed800771ea4af9310eb266551",
+    "webshop-ood-catalogue": "03e258749d2703e95d740e14703ef06f17e53765b8bfe8ced6e071e20ef46311",
+    "alfworld-eval-in": "5c07046c2dcd5dadf9eff434b25e7206f93692e125021fd62a911ec706dd459a",
+    "alfworld-eval-out": "27bb973d0eb454bf29a130ba229fbf1c4a67e68f19ada932cb713d29732d4239",
+    "kuhn-train": "f74b5a217ab75b5bf724218d3fe2056ad17381c2f489ade3bc1792e2857a1a12",
+    "kuhn-heldout": "381bb40c158ba007c628fd544c766f77d58ee9f5890ef22941ef1364d0424c6e",
+    "kuhn-paper": "fb3abeb3eeaf9ecffd852cdd13959157a1e71fc2fa591b74bd3bc82921c3e175",
+    "kuhn-paper-unseen": "fdc3e8ef8412b0b937d8d3750e6ed473a847f5342b99ecaafd8cd0192e481751",
+    "tictactoe-paper": "4e724c76afe28dbfed93dd12e9e7a254a8cd2fa5d9f1c465bdb901a8fcac7fb4",
+    "tictactoe-paper-unseen": "1ade82f4790da169e7f7c45d002672c5a9d5bc8b56099e9bd3ec6a2b8964938d",
+    "sokoban-train": "250187c20a3ba8b8837a22a622d2f6913712e4beab239e3900528c70b4614a68",
+    "sokoban-eval-2box": "b7dabcbdca485411269bc2682106a5e2f2619f61ed66e6a615991113b43daf55",
+    "sokoban-eval-1box": "ec2d9997a5256c2ffcc64a2773b4a4151be9f01662958df4e6637ffe0743138f",
+    "sokoban-eval-3box": "94d1010b63badc57f904e53bb53f9d1357196a26219794b6a432f238ae36a973",
 }
 
 
@@ -40,7 +40,7 @@ def test_every_cell_has_the_same_deals():
     }
     assert len({tuple(s) for s in seeds.values()}) == 1
     assert len(set(next(iter(seeds.values())))) == 10
-    assert all(0 <= t.seed < 2**62 for t in tasks)
+    assert all(0 <= t.seed < 2**53 for t in tasks)
 
 
 def test_longer_panels_continue_shorter_ones_and_seeds_differ():
@@ -63,12 +63,13 @@ def test_named_panels_never_change(name):
 
 
 def test_held_out_opponents_are_held_out():
-    train, held_out = PANELS["kuhn-train"].opponents, PANELS["kuhn-heldout"].opponents
+    train, held_out = PANELS["kuhn-train"].weights(), PANELS["kuhn-heldout"].weights()
+    assert len(train) == 4
     assert not set(train) & set(held_out)
-    assert PANELS["kuhn-paper"].opponents == pytest.approx(
+    assert PANELS["kuhn-paper"].weights() == pytest.approx(
         {"kuhn/conservative": 0.3, "kuhn/aggressive": 0.3, "kuhn/intermediate": 0.4}
     )
-    assert PANELS["tictactoe-paper"].opponents["mcts:100"] == 0.5
+    assert PANELS["tictactoe-paper"].weights()["mcts:100"] == 0.5
     seeds = [{task.seed for task in one.tasks()} for one in PANELS.values()]
     assert len(set().union(*seeds)) == sum(map(len, seeds))
 

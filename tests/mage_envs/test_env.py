@@ -1,17 +1,32 @@
+from collections import Counter
+from dataclasses import dataclass, replace
+
 import gymnasium as gym
-import numpy as np
 import pytest
 
 import mage_envs
-from mage_envs import IllegalAction, OpponentFailure, TextGame
+from mage_envs import Game, GameFacts, IllegalAction, OpponentFailure, State
+from mage_envs.core import is_state_policy
+from mage_envs.env import TextGameEnv
+from mage_envs.games.table import TableGame, TableState
 from mage_envs.registry import list_games, load_game, make_game, register_game
+from opponents import OpponentPool, SeatedOpponents, TabularPolicy, make_opponent
+from wrappers import MetaEpisode
 
 
 def test_base_id_plays_a_hand_with_chips_as_reward():
     env = gym.make("mage/KuhnPoker-v0", opponent="kuhn/maniac", seat="first")
     for seed in range(20):
         observation, info = env.reset(seed=seed)
-        assert info == {"seat": 0, "legal_actions": ("check", "bet"), "invalid_reason": None}
+        assert info == {
+            "episode_index": 0,
+            "hand": 0,
+            "seat": 0,
+            "legal_actions": ("check", "bet"),
+            "information_state": observation[11],
+            "invalid_reason": None,
+            "action": None,
+        }
         assert "You act first" in observation
         observation, reward, terminated, truncated, info = env.step("bet")
         assert terminated
@@ -68,8 +83,6 @@ def test_forfeit_loses_the_hand():
 
 
 def test_opponents_by_every_kind_of_spec():
-    from opponents import OpponentPool, make_opponent
-
     policy = make_opponent("kuhn/nash", make_game("KuhnPoker"))
     for spec in (
         "kuhn/nash",
@@ -130,7 +143,7 @@ def test_broken_opponents_are_named(name, text):
         ({"max_turns": 1.5}, "max_turns=1.5 must be a whole number"),
         ({"opponent": "kuhn/agressive"}, "Unknown opponent 'kuhn/agressive'. Did you mean 'kuhn/aggressive'"),
         ({"opponent": "minimax"}, "Opponent 'minimax' plays TicTacToe, not KuhnPoker"),
-        ({"reveal": "never"}, "choose 'showdown' or 'always'"),
+        ({"reveal": "never"}, "reveal='never' is unknown; choose one of: 'showdown', 'always'"),
         ({"oponent": "kuhn/nash"}, "KuhnPoker does not take these options: .*'oponent'"),
     ],
 )
@@ -142,7 +155,7 @@ def test_bad_options_get_one_line(kwargs, text):
 
 def test_reset_options_are_checked():
     env = gym.make("mage/KuhnPoker-v0")
-    with pytest.raises(ValueError, match=r"unknown keys \['oponent'\]; known: opponent, seat"):
+    with pytest.raises(ValueError, match=r"unknown keys \['oponent'\]; known: opponent, seat, task, episode, deal"):
         env.reset(options={"oponent": "x"})
     with pytest.raises(ValueError, match="must be a seat from 0 to 1"):
         env.reset(options={"seat": 2})
@@ -163,35 +176,150 @@ def test_make_by_module_prefix():
     assert gym.make("mage_envs:mage/KuhnPoker-v0").reset(seed=0)
 
 
-def test_a_game_that_ends_before_the_learner_moves():
-    class Sudden(TextGame):
-        name = "Sudden"
-        rules = "The first player ends it."
+@dataclass(frozen=True)
+class SuddenState(State):
+    """The player in seat 0 ends the hand by the one action that there is."""
 
-        def reset(self, rng):
-            self.over = False
+    players: int
+    over: bool = False
 
-        def current_player(self):
-            return None if self.over else 0
+    @property
+    def player(self):
+        return None if self.over else 0
 
-        def legal_actions(self):
-            return () if self.over else ("end",)
+    @property
+    def legal_actions(self):
+        return () if self.over else ("end",)
 
-        def observe(self, player):
-            return "over" if self.over else "your move"
+    @property
+    def returns(self):
+        return tuple(float(seat == 0) - float(seat != 0) for seat in range(self.players)) if self.over else (0.0,) * 3
 
-        def apply(self, action):
-            if action != "end":
-                raise IllegalAction(action, ("end",))
-            self.over = True
+    def observation(self, seat):
+        return "over" if self.over else "your move"
 
-        def returns(self):
-            return (1.0, -1.0) if self.over else (0.0, 0.0)
+    def after(self, action):
+        if action != "end":
+            raise IllegalAction(action, ("end",))
+        return replace(self, over=True)
 
-    from mage_envs.env import Seated, TextGameEnv
-    from mage_envs.randomness import SharedStream
 
-    env = TextGameEnv(Sudden(), opponents=None, seat="second")
-    env.begin(Seated("caller", (Caller(),)), 1, SharedStream(np.random.default_rng(0)))
-    assert env.over
-    assert env.hands[0].value == -1.0
+class Sudden(Game):
+    def __init__(self, players=2):
+        self.facts = GameFacts(name="Sudden", rules="The first player ends it.", players=players)
+
+    def initial_state(self, rng):
+        return SuddenState(self.facts.players)
+
+
+def test_an_episode_without_a_move_of_the_learner_ends_with_the_first_answer():
+    env = TextGameEnv(Sudden(), SeatedOpponents(Caller(), Sudden()), seat="second")
+    observation, info = env.reset(seed=0)
+    assert (observation, info["legal_actions"]) == ("over", ())
+    observation, reward, terminated, _, info = env.step("anything")
+    assert (observation, reward, terminated, info["success"]) == ("over", -1.0, True, False)
+    with pytest.raises(gym.error.ResetNeeded):
+        env.step("anything")
+    meta = MetaEpisode(TextGameEnv(Sudden(), SeatedOpponents(Caller(), Sudden()), seat="second"), memory="none")
+    meta.reset(seed=0)
+    assert [meta.step("<action>end</action>")[1:3] for _ in range(3)] == [(-10.0, False), (-10.0, False), (-10.0, True)]
+
+
+@pytest.mark.parametrize("players", [1, 2, 3])
+def test_learners_sit_in_every_seat_of_a_table_of_any_size(players):
+    game = Sudden(players)
+    spec = None if players == 1 else f"{__name__}:Caller"
+    env = TextGameEnv(game, SeatedOpponents(spec, game))
+    seats = set()
+    for seed in range(60):
+        _, info = env.reset(seed=seed)
+        seats.add(info["seat"])
+        assert env.step("end")[2]
+    assert seats == set(range(players))
+
+
+class Countdown(TableGame):
+    """A table game: players take turns to count from `players` down to 0."""
+
+    def __init__(self, players):
+        self.facts = GameFacts(name="Countdown", rules="Count.", players=players)
+        super().__init__(((1.0, count(players, players)),))
+
+
+def count(players, left):
+    over = left == 0
+    state = TableState(
+        None if over else players - left,
+        (1.0,) * players if over else (0.0,) * players,
+        observations=(str(left),) * players,
+        keys=(str(left),) * players,
+        origin=(count, (players, left)),
+    )
+    if not over:
+        state.connect({"down": count(players, left - 1)})
+    return state
+
+
+@pytest.mark.parametrize("players", [1, 2, 3])
+def test_table_games_of_one_two_and_three_players(players):
+    game = Countdown(players)
+    env = TextGameEnv(game, SeatedOpponents(None if players == 1 else "uniform", game))
+    seats = set()
+    for seed in range(60):
+        observation, info = env.reset(seed=seed)
+        seats.add(info["seat"])
+        assert observation == str(players - info["seat"])
+        assert env.step("down")[1:3] == (1.0, True)
+    assert seats == set(range(players))
+
+
+@pytest.mark.parametrize("action", [None, 3, b"bet", ["bet"]])
+def test_what_is_no_text_is_refused_in_one_line(action):
+    for env_id in ("mage/KuhnPoker-v0", "mage/TicTacToe-v0", "mage/KuhnPoker-Meta-v0"):
+        env = gym.make(env_id, disable_env_checker=True)
+        env.reset(seed=0)
+        with pytest.raises(TypeError, match=f"as str, not {type(action).__name__}"):
+            env.step(action)
+
+
+def test_episodes_of_a_seed_have_one_opponent_and_deals_of_their_own():
+    env = gym.make("mage/KuhnPoker-v0", opponent="pool:kuhn/demo", seat="first")
+
+    def opening(seed, **options):
+        observation, _ = env.reset(seed=seed, options=options)
+        return observation[:30], env.unwrapped.seated.name
+
+    for seed in range(30):
+        openings = [opening(seed, episode=k) for k in range(4)]
+        assert len({name for _, name in openings}) == 1
+        assert opening(seed, episode=2, deal=0)[0] == openings[0][0]
+        assert [opening(seed, episode=k) for k in range(4)] == openings
+    assert len({opening(7, episode=k)[0] for k in range(20)}) > 1
+    for options in ({"episode": -1}, {"deal": 0.5}):
+        with pytest.raises(ValueError, match="must be a whole number from 0"):
+            env.reset(seed=0, options=options)
+
+
+def test_resets_without_a_seed_go_on_from_the_last_one():
+    env, other = (gym.make("mage/KuhnPoker-v0", opponent="uniform") for _ in range(2))
+    for _ in range(2):
+        first = [env.reset(seed=3), *(env.reset() for _ in range(20))]
+        assert first == [other.reset(seed=3), *(other.reset() for _ in range(20))]
+    assert len({observation for observation, _ in first}) > 3
+
+
+def test_replies_read_off_a_table_are_those_of_the_policy():
+    """A declared policy is tabulated in a table game; without the declaration it is asked: both draw alike."""
+
+    class Asked(TabularPolicy):
+        follows_information_state = False
+
+    table = make_opponent("kuhn/soft-station", make_game("KuhnPoker"))
+    asked = Asked(table.table)
+    assert not is_state_policy(asked)
+    counts = []
+    for policy in (table, asked):
+        env = gym.make("mage/KuhnPoker-v0", opponent=policy, seat="second")
+        counts.append(Counter(env.reset(seed=seed)[0][29:] for seed in range(2000)))
+    for text in counts[0] | counts[1]:
+        assert abs(counts[0][text] - counts[1][text]) < 5 * (counts[0][text] + 25) ** 0.5

@@ -1,3 +1,5 @@
+import copy
+import pickle
 from itertools import product
 
 import numpy as np
@@ -5,23 +7,34 @@ import pytest
 
 from mage_envs import IllegalAction, make_game, play_match
 from mage_envs.games.kuhn_poker import DEALS, KuhnPoker
-from mage_envs.games.tictactoe import ACTIONS, LINES, TicTacToe, root
+from mage_envs.games.tictactoe import ACTIONS, LINES, TicTacToe, board
 
 RNG = np.random.default_rng(0)
+EMPTY = "." * 9
 
 
-def nodes(start):
-    seen, todo = {id(start): start}, [start]
+def children(state):
+    return [state.after(action) for action in state.legal_actions]
+
+
+def states(start):
+    seen, todo = {start}, [start]
     while todo:
-        for child in todo.pop().children.values():
-            if id(child) not in seen:
-                seen[id(child)] = child
+        for child in children(todo.pop()):
+            if child not in seen:
+                seen.add(child)
                 todo.append(child)
-    return list(seen.values())
+    return list(seen)
+
+
+def after(state, *actions):
+    for action in actions:
+        state = state.after(action)
+    return state
 
 
 def test_tictactoe_has_the_known_positions_and_results():
-    every = nodes(root())
+    every = states(board(EMPTY))
     assert len(every) == 5478
     ends = [node for node in every if node.player is None]
     counts = {r: sum(n.returns == r for n in ends) for r in ((1.0, -1.0), (0.0, 0.0), (-1.0, 1.0))}
@@ -33,101 +46,85 @@ def test_tictactoe_has_the_known_number_of_games():
 
     def games(node):
         if id(node) not in totals:
-            totals[id(node)] = sum(map(games, node.children.values())) if node.children else 1
+            totals[id(node)] = sum(map(games, children(node))) if node.legal_actions else 1
         return totals[id(node)]
 
-    assert games(root()) == 255168
+    assert games(board(EMPTY)) == 255168
 
 
 def test_tictactoe_actions_are_rows_and_columns_from_one():
-    game = TicTacToe()
-    game.reset(RNG)
-    game.apply("(1, 3)")
-    assert game.observe(0) == "..X\n...\n...\nYou are X. The opponent is to move."
-    game.apply("3 1")
-    assert game.observe(0).startswith("..X\n...\nO..\n")
-    assert game.history() == ("(1, 3)", "(3, 1)")
+    start = TicTacToe().initial_state(RNG)
+    state = start.after("(1, 3)")
+    assert state.observation(0) == "..X\n...\n...\nYou are X. The opponent is to move."
+    assert state.after("3 1").observation(0).startswith("..X\n...\nO..\n")
+    assert state.canonical("3 1") == "(3, 1)"
+    assert start.observation(0).startswith("...\n")
 
 
 @pytest.mark.parametrize("text", ["", "(0, 1)", "(1, 3)", "(4, 1)", "1", "(1, 1, 1)", "centre", "(1; 2)"])
-def test_tictactoe_illegal_actions_leave_the_state(text):
-    game = TicTacToe()
-    game.reset(RNG)
-    game.apply("(1, 3)")
-    before = (game.node, game.history())
+def test_tictactoe_illegal_actions_are_refused(text):
+    state = TicTacToe().initial_state(RNG).after("(1, 3)")
     with pytest.raises(IllegalAction, match=r"is not legal; choose one of: \(1, 1\), \(1, 2\), \(2, 1\)"):
-        game.apply(text)
-    assert (game.node, game.history()) == before
+        state.after(text)
 
 
 @pytest.mark.parametrize("line", LINES)
 def test_tictactoe_every_line_wins(line):
-    game = TicTacToe()
-    game.reset(RNG)
+    state = TicTacToe().initial_state(RNG)
     others = [cell for cell in range(9) if cell not in line]
     while any(set(other) <= set(others[:2]) for other in LINES):
         others = others[1:]
     for mine, theirs in zip(line, others, strict=False):
-        game.apply(ACTIONS[mine])
-        if game.current_player() is not None:
-            game.apply(ACTIONS[theirs])
-    assert game.returns() == (1.0, -1.0)
-    assert "you won" in game.observe(0)
-    assert "you lost" in game.observe(1)
+        state = state.after(ACTIONS[mine])
+        if state.player is not None:
+            state = state.after(ACTIONS[theirs])
+    assert state.returns == (1.0, -1.0)
+    assert "you won" in state.observation(0)
+    assert "you lost" in state.observation(1)
 
 
 KUHN = {"cc": 1, "cbf": None, "cbk": 2, "bf": None, "bk": 2}
 
 
+WORDS = {"c": "check", "b": "bet", "f": "fold", "k": "call"}
+
+
 @pytest.mark.parametrize(("deal", "line"), list(product(range(6), KUHN)))
 def test_kuhn_pays_by_the_rules(deal, line):
-    game = KuhnPoker()
-    game.start(game.roots()[deal][1])
-    words = {"c": "check", "b": "bet", "f": "fold", "k": "call"}
-    for letter in line:
-        game.apply(words[letter])
-    assert game.current_player() is None
+    state = after(KuhnPoker().initial_states()[deal][1], *(WORDS[letter] for letter in line))
+    assert state.player is None
     folder = None if not line.endswith("f") else (len(line) - 1) % 2
     if folder is not None:
         expected = (1.0, -1.0) if folder == 1 else (-1.0, 1.0)
     else:
         won = DEALS[deal][0] > DEALS[deal][1]
         expected = (KUHN[line], -KUHN[line]) if won else (-KUHN[line], KUHN[line])
-    assert game.returns() == expected
-    shown = ["The opponent had" in game.observe(player) for player in (0, 1)]
-    assert shown == [folder is None] * 2
+    assert state.returns == expected
+    shown = ["The opponent had" in state.observation(seat) for seat in (0, 1)]
+    assert shown == ["|" in state.information_state(seat) for seat in (0, 1)] == [folder is None] * 2
 
 
 def test_kuhn_reveals_a_folded_card_on_request_only():
     for reveal, shown in (("showdown", False), ("always", True)):
-        game = KuhnPoker(reveal=reveal)
-        game.start(game.roots()[0][1])
-        game.apply("bet")
-        game.apply("fold")
-        assert ("The opponent had Q" in game.observe(0)) is shown
-    with pytest.raises(ValueError, match="choose 'showdown' or 'always'"):
+        state = after(KuhnPoker(reveal=reveal).initial_states()[0][1], "bet", "fold")
+        assert ("The opponent had Q" in state.observation(0)) is shown
+        assert state.information_state(0) == ("Jbp|Q" if shown else "Jbp")
+    with pytest.raises(ValueError, match="choose one of: 'showdown', 'always'"):
         KuhnPoker(reveal="never")
 
 
 @pytest.mark.parametrize("text", ["PASS", "pass", " Pass\n", "check", "CHECK"])
 def test_kuhn_accepts_the_old_words(text):
-    game = KuhnPoker()
-    game.reset(RNG)
-    game.apply(text)
-    assert game.observe(0).endswith("You check.")
-    game.apply("BET")
-    game.apply("BET")
-    assert game.returns() in {(2.0, -2.0), (-2.0, 2.0)}
+    state = KuhnPoker().initial_state(RNG).after(text)
+    assert state.observation(0).endswith("You check.")
+    assert after(state, "BET", "BET").returns in {(2.0, -2.0), (-2.0, 2.0)}
 
 
 def test_kuhn_players_see_their_own_card_alone():
-    game = KuhnPoker()
-    for _, node in game.roots():
-        game.start(node)
-        texts = [game.observe(player) for player in (0, 1)]
-        assert texts[0].startswith(f"Your card: {node.keys[0][0]}. You act first.")
-        assert texts[1].startswith(f"Your card: {node.keys[1][0]}. You act second.")
-        assert node.keys[1][0] not in texts[0].split("Your card: ")[1][:1]
+    for _, state in KuhnPoker().initial_states():
+        cards = [state.information_state(seat)[0] for seat in (0, 1)]
+        assert state.observation(0) == f"Your card: {cards[0]}. You act first. No action yet."
+        assert state.observation(1) == f"Your card: {cards[1]}. You act second. No action yet."
 
 
 def test_kuhn_deals_are_uniform():
@@ -135,18 +132,24 @@ def test_kuhn_deals_are_uniform():
     rng = np.random.default_rng(1)
     counts = np.zeros(6)
     for _ in range(6000):
-        game.reset(rng)
-        counts[[node for _, node in game.roots()].index(game.node)] += 1
+        counts[DEALS.index(game.initial_state(rng).deal)] += 1
     assert abs(counts - 1000).max() < 130  # 4 standard deviations
 
 
 def test_information_states_tell_apart_exactly_what_a_player_knows():
-    game = KuhnPoker()
-    every = [node for _, start in game.roots() for node in nodes(start) if node.player is not None]
-    assert len({node.keys[node.player] for node in every}) == 12
+    every = [s for _, start in KuhnPoker().initial_states() for s in states(start) if s.player is not None]
+    assert len({state.information_state(state.player) for state in every}) == 12
     for first, second in product(every, every):
-        same = first.observations[first.player] == second.observations[second.player]
-        assert same == (first.keys[first.player] == second.keys[second.player] and first.player == second.player)
+        same = first.observation(first.player) == second.observation(second.player)
+        keys = [state.information_state(state.player) for state in (first, second)]
+        assert same == (keys[0] == keys[1] and first.player == second.player)
+
+
+@pytest.mark.parametrize("game", [TicTacToe(), KuhnPoker(), KuhnPoker(reveal="always")])
+def test_shared_states_stay_shared_through_copies_and_pickles(game):
+    for _, start in game.initial_states():
+        for state in states(start)[:200]:
+            assert copy.copy(state) is copy.deepcopy(state) is pickle.loads(pickle.dumps(state)) is state
 
 
 def test_play_match_counts_returns_per_seat():

@@ -31,11 +31,11 @@ def level():
 
 
 def board(env: gym.Env[str, str]) -> str:
-    return env.get_wrapper_attr("game").observe(0)
+    return env.unwrapped.hand.state.observation(0)
 
 
 def solution(env: gym.Env[str, str]) -> list[str]:
-    room = env.get_wrapper_attr("game").room
+    room = env.unwrapped.hand.state.room
     return [MOVES[move] for move in room.search.path(room.level.boxes, room.level.player)]
 
 

@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 import warnings
+from dataclasses import dataclass
 from itertools import pairwise, product
 
 import gymnasium as gym
@@ -15,14 +16,14 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import HumanRendering, RenderCollection
 
-from mage_envs import TextGame, make_game
+from mage_envs import Game, GameFacts, State, make_game
 from mage_envs.drawing import Block, Disc, Picture, Stroke, kuhn, paint, sokoban, tictactoe
 from mage_envs.drawing.lettering import _GLYPHS, lettered
 from mage_envs.env import TextGameEnv
 from mage_envs.games.kuhn_poker import deals
 from mage_envs.games.sokoban import parse_board
-from mage_envs.games.tictactoe import root, winner
-from tests.contract import inner_wrapper
+from mage_envs.games.tictactoe import board, winner
+from mage_envs.testing import bare
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # PettingZoo's own tests import its old registry
@@ -96,18 +97,16 @@ def nodes(start):
     found, waiting = [], [start]
     while waiting:
         found.append(waiting.pop())
-        waiting += found[-1].children.values()
+        waiting += [found[-1].after(action) for action in found[-1].legal_actions]
     return found
 
 
 @pytest.mark.parametrize("reveal", ["showdown", "always"])
 def test_kuhn_shows_what_the_seat_may_see_and_no_more(reveal):
-    game = make_game("KuhnPoker", reveal=reveal)
     pictures: dict[str, set[Picture]] = {}
-    for root_node, player in product(deals(reveal == "always"), (0, 1)):
-        for node in nodes(root_node):
-            game.start(node)
-            pictures.setdefault(game.observe(player), set()).add(game.picture(player))
+    for (_, start), player in product(deals(reveal == "always"), (0, 1)):
+        for state in nodes(start):
+            pictures.setdefault(state.observation(player), set()).add(state.picture(player))
     assert all(len(same) == 1 for same in pictures.values()), "a picture tells what the text does not"
     told = [next(iter(same)) for text, same in pictures.items() if "The opponent had" in text]
     assert len(told) == len(set(told)) == (60 if reveal == "always" else 36)
@@ -122,30 +121,17 @@ def test_kuhn_counts_the_chips():
     assert chips(kuhn.hand("Q", "J", ((False, "bet"), (True, "call")), True, "", first=False)) == 4
 
 
+def lit(picture):
+    return [s for s in picture.shapes if isinstance(s, Block) and s.colour == tictactoe.TILE_WON]
+
+
 def test_tictactoe_marks_the_winning_line():
-    game = make_game("TicTacToe")
-    for board in ("XOOXX.O.X", "XXXOO....", "XOX.OX.O."):
-        node = next(node for node in nodes_by_play(root(), board))
-        game.start(node)
-        won = winner(board)
-        for player in (0, 1):
-            picture = game.picture(player)
-            lit = [s for s in picture.shapes if isinstance(s, Block) and s.colour == tictactoe.TILE_WON]
-            assert len(lit) == 3
-            assert picture.shapes != game.picture(1 - player).shapes, "one is told of a win, the other of a loss"
-        assert won is not None
-    game.start(root())
-    assert not [s for s in game.picture(0).shapes if isinstance(s, Block) and s.colour == tictactoe.TILE_WON]
-
-
-def nodes_by_play(node, board):
-    """The node of `board`, reached by filling its marks in turn."""
-    from mage_envs.games.tictactoe import ACTIONS
-
-    marks = {mark: [i for i, at in enumerate(board) if at == mark] for mark in "XO"}
-    for index in range(len(marks["X"]) + len(marks["O"])):
-        node = node.children[ACTIONS[marks["XO"[index % 2]][index // 2]]]
-    yield node
+    for cells in ("XOOXX.O.X", "XXXOO....", "XOX.OX.O."):
+        assert winner(cells) is not None
+        pictures = [board(cells).picture(seat) for seat in (0, 1)]
+        assert [len(lit(picture)) for picture in pictures] == [3, 3]
+        assert pictures[0].shapes != pictures[1].shapes, "one is told of a win, the other of a loss"
+    assert not lit(board("." * 9).picture(0))
 
 
 def test_sokoban_colours_its_cells():
@@ -168,9 +154,7 @@ def test_sokoban_colours_its_cells():
 
 
 def test_the_player_on_a_target_looks_otherwise():
-    game = make_game("Sokoban")
-    game.reset(np.random.default_rng(0))
-    level = game.room.level
+    level = make_game("Sokoban").initial_state(np.random.default_rng(0)).room.level
     on = next(1 << cell for cell in range(36) if level.targets >> cell & 1)
     off = next(1 << cell for cell in range(36) if (level.floor & ~level.targets) >> cell & 1)
     rings = [
@@ -189,7 +173,7 @@ def test_the_player_on_a_target_looks_otherwise():
 def test_gymnasiums_own_render_check(env_id):
     env = gym.make(env_id)
     assert env.metadata["render_modes"] == ["ansi", "rgb_array", "human"]
-    check_env(inner_wrapper(env) if "Meta" in env_id else env.unwrapped)
+    check_env(bare(env))
 
 
 @pytest.mark.parametrize("game", GAMES)
@@ -235,8 +219,7 @@ def test_the_window_follows_reset_and_step_and_closes(env_id):
         env.reset(seed=3)
     assert (surface() == drawn.render()).all()
     first = drawn.render()
-    info = drawn.get_wrapper_attr("game").legal_actions() if "Meta" not in env_id else ("check", "fold")
-    action = info[0]
+    action = drawn.get_wrapper_attr("hand").state.legal_actions[0]
     for env in (seen, drawn):
         env.step(f"<action>{action}</action>" if "Meta" in env_id else action)
     assert (surface() == drawn.render()).all()
@@ -260,7 +243,7 @@ def test_human_and_image_modes_play_the_same_hands():
     assert texts[0] == texts[1]
 
 
-def test_a_reflection_shows_the_finished_hand_and_before_the_first_there_is_nothing():
+def test_pictures_show_the_hand_that_is_dealt_and_before_the_first_there_is_nothing():
     env = gym.make("mage/KuhnPoker-Meta-v0", render_mode="rgb_array", opponent="kuhn/passive", seat="first")
     with pytest.raises(gym.error.ResetNeeded, match=r"reset\(\)"):
         env.unwrapped.render()
@@ -268,39 +251,43 @@ def test_a_reflection_shows_the_finished_hand_and_before_the_first_there_is_noth
     before = env.render()
     _, _, _, _, info = env.step("<action>bet</action>")
     assert (info["phase"], info["episode_end"]) == ("reflect", True)
-    game = env.unwrapped.game
-    assert game.current_player() is None
-    assert (env.render() == paint(game.picture(0))).all()
-    assert (env.render() != before).any()
+    state = env.unwrapped.hand.state
+    assert state.player == 0
+    assert (env.render() == paint(state.picture(0))).all()
     env.step("<remark>it folds</remark>")
-    assert game.current_player() == 0
-    assert (env.render() == paint(game.picture(0))).all()
+    assert env.unwrapped.hand.state is state
+    assert (env.render() != before).any() or state.observation(0) == "Your card: K. You act first. No action yet."
 
 
-class Countdown(TextGame):
-    """A game of text alone: says 3, 2, 1."""
+@dataclass(frozen=True)
+class Count(State):
+    """How far it is."""
 
-    name = "Countdown"
-    num_players = 1
-    rules = "Count down from 3."
+    left: int = 3
+    returns = (0.0,)
 
-    def reset(self, rng):
-        self.left = 3
-
-    def current_player(self):
+    @property
+    def player(self):
         return 0 if self.left else None
 
+    @property
     def legal_actions(self):
         return (str(self.left),) if self.left else ()
 
-    def observe(self, player):
+    def observation(self, seat):
         return f"{self.left} to go"
 
-    def apply(self, action):
-        self.left -= 1
+    def after(self, action):
+        return Count(self.left - 1)
 
-    def returns(self):
-        return (0.0,)
+
+class Countdown(Game):
+    """A game of text alone: says 3, 2, 1."""
+
+    facts = GameFacts(name="Countdown", players=1, rules="Count down from 3.")
+
+    def initial_state(self, rng):
+        return Count()
 
 
 def test_a_game_without_a_picture_does_not_pretend():
@@ -313,13 +300,13 @@ def test_a_game_without_a_picture_does_not_pretend():
     with pytest.raises(ValueError, match=r"^render_mode='hologram': choose one of: None, 'ansi'.$"):
         TextGameEnv(game, None, render_mode="hologram")
     with pytest.raises(TypeError, match="has no picture"):
-        game.picture(0)
+        Count().picture(0)
 
 
 def test_without_pygame_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pygame", None)
     for env_id in ("mage/Sokoban-v0", "mage/Sokoban-Meta-v0"):
-        with pytest.raises(ImportError, match=r'pip install -e "\.\[render\]"'):
+        with pytest.raises(ImportError, match=r'pip install "mage-envs\[render\]"'):
             gym.make(env_id, render_mode="human")
     assert gym.make("mage/Sokoban-v0", render_mode="rgb_array").reset(seed=0)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from dataclasses import dataclass, replace
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
 from benchmarks import summarise, table
-from mage_envs import IllegalAction, Task, TextGame, make_game, register_game
+from mage_envs import Game, GameFacts, GameSettings, IllegalAction, State, Task, make_game, register_game
 from mage_envs.text.generation import Completion, Prompt
 from trainer.metrics import rollout_metrics
 from trainer.rollout import RolloutSpec, collect
@@ -19,57 +18,58 @@ from wrappers.make import make_env, make_meta_env
 WORDS = {"an-1": "apple", "an-2": "anvil", "b-1": "bread"}
 
 
-class Spell(TextGame):
-    """Say the word: a task is a word, its category the article it takes."""
+@dataclass(frozen=True)
+class Spelling(State):
+    """One task, said or not."""
 
-    name = "Spell"
-    num_players = 1
-    rules = "Say the word that is shown."
-    max_turns = 5
-    turn_limits: ClassVar[Mapping[str, int]] = {"task": 3, "released": 2}
+    task: str
+    said: bool = False
 
-    def __init__(self) -> None:
-        self._chosen: str | None = None
+    @property
+    def player(self) -> int | None:
+        return None if self.said else 0
 
-    def reset(self, rng: np.random.Generator) -> None:
-        self._id = self._chosen or sorted(WORDS)[int(rng.integers(len(WORDS)))]
-        self._said = False
-
-    def current_player(self) -> int | None:
-        return None if self._said else 0
-
+    @property
     def legal_actions(self) -> tuple[str, ...]:
-        return () if self._said else (WORDS[self._id],)
+        return () if self.said else (WORDS[self.task],)
 
-    def observe(self, player: int) -> str:
-        return WORDS[self._id]
-
-    def apply(self, action: str) -> None:
-        if action != WORDS[self._id]:
-            raise IllegalAction(action, self.legal_actions())
-        self._said = True
-
+    @property
     def returns(self) -> tuple[float, ...]:
-        return (float(self._said),)
+        return (float(self.said),)
+
+    @property
+    def category(self) -> str:
+        return "an" if self.task.startswith("an") else "a"
+
+    def observation(self, seat: int) -> str:
+        return WORDS[self.task]
+
+    def after(self, action: str) -> Spelling:
+        if action != WORDS[self.task]:
+            raise IllegalAction(action, self.legal_actions)
+        return replace(self, said=True)
 
     def metrics(self) -> dict[str, float]:
-        return {"letters": float(len(WORDS[self._id]))}
+        return {"letters": float(len(WORDS[self.task]))}
 
-    def task_id(self) -> str:
-        return self._id
 
-    def choose(self, task_id: str | None) -> None:
-        if task_id is not None and task_id not in WORDS:
-            raise ValueError(f"Spell has no task {task_id!r}.")
-        self._chosen = task_id
+class Spell(Game):
+    """Say the word: a task is a word, its category the article it takes."""
 
-    def category(self) -> str:
-        return "an" if self._id.startswith("an") else "a"
+    facts = GameFacts(name="Spell", players=1, rules="Say the word that is shown.", max_turns=5)
+
+    def initial_state(self, rng: np.random.Generator) -> Spelling:
+        return Spelling(sorted(WORDS)[int(rng.integers(len(WORDS)))])
+
+    def task_state(self, task: str, rng: np.random.Generator) -> Spelling:
+        if task not in WORDS:
+            raise ValueError(f"Spell has no task {task!r}.")
+        return Spelling(task)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _registered():
-    register_game("Spell", Spell)
+    register_game("Spell", Spell, settings=GameSettings(turn_limits={"task": 3, "released": 2}))
 
 
 class Echo:
@@ -98,7 +98,6 @@ def test_games_without_tasks_say_so():
     with pytest.raises(ValueError, match="KuhnPoker has no tasks to choose from; leave task='x' out"):
         gym.make("mage/KuhnPoker-v0").reset(options={"task": "x"})
     assert "task" not in gym.make("mage/KuhnPoker-v0").reset(seed=0)[1]
-    assert make_game("KuhnPoker").task_id() is None
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import make_agent, panel, summarise
 from benchmarks.__main__ import main
-from benchmarks.evaluation import evaluate
+from benchmarks.evaluation.agents import make_agent
+from benchmarks.evaluation.evaluate import evaluate
+from benchmarks.evaluation.scores import summarise
+from benchmarks.evaluation.suites import panel
 from mage_envs import make_game
 from mage_envs.core import ExactPolicy, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
-from mage_envs.games.table import TableNode
+from mage_envs.games.table import TableState
 from opponents import OpponentPool, as_pool, make_opponent
 from opponents.bayes import BayesPolicy
 from opponents.exact import (
@@ -23,6 +25,7 @@ from opponents.exact import (
     best_response_value,
     nash_conv,
 )
+from tests.opponents.dealing import dealt
 
 KUHN = KuhnPoker()
 PAPER, DEMO = as_pool("pool:kuhn/paper"), as_pool("pool:kuhn/demo")
@@ -34,36 +37,39 @@ class TwoHands(KuhnPoker):
 
     def __init__(self, first_seat: int, reveal: str = "showdown") -> None:
         super().__init__(reveal)
-        base = super().roots()
-        self._both = [(chance, self._first(root, base, first_seat)) for chance, root in base]
+        base = super().initial_states()
+        self._both = tuple((chance, self._first(root, base, first_seat)) for chance, root in base)
 
-    def roots(self):
+    def initial_states(self):
         return self._both
 
-    def _first(self, node: TableNode, base, seat: int) -> TableNode:
+    def _first(self, state: TableState, base, seat: int) -> TableState:
         """Hand one; at its end chance deals hand two by a player of its own, `2`."""
-        if node.player is None:
-            deal = TableNode(2, ("", "", ""), ("deal", "deal", "deal"), (0.0, 0.0))
-            deals = {f"deal {i}": self._second(root, node, seat) for i, (_, root) in enumerate(base)}
-            deal.connect(deals)
+        if state.player is None:
+            deal = made(2, (0.0, 0.0), ("", "", ""), ("deal", "deal", "deal"))
+            deal.connect({f"deal {i}": self._second(root, state, seat) for i, (_, root) in enumerate(base)})
             return deal
-        return self._copy(node, "", (0.0, 0.0), lambda child: self._first(child, base, seat), swap=seat == 1)
+        return self._copy(state, "", (0.0, 0.0), lambda child: self._first(child, base, seat), swap=seat == 1)
 
-    def _second(self, node: TableNode, before: TableNode, seat: int) -> TableNode:
+    def _second(self, state: TableState, before: TableState, seat: int) -> TableState:
         """Hand two; the learner sits in the other seat now, and is still player 0."""
         learner = before.observations[seat]
         gained = before.returns[seat]
-        return self._copy(node, learner, (gained, -gained), lambda c: self._second(c, before, seat), swap=seat == 0)
+        return self._copy(state, learner, (gained, -gained), lambda c: self._second(c, before, seat), swap=seat == 0)
 
-    def _copy(self, node: TableNode, seen: str, gained, follow, swap: bool) -> TableNode:
-        """`node` with the learner as player 0, who also knows `seen`."""
+    def _copy(self, state: TableState, seen: str, gained, follow, swap: bool) -> TableState:
+        """`state` with the learner as player 0, who also knows `seen`."""
         mine, other = (1, 0) if swap else (0, 1)
-        player = None if node.player is None else (0 if node.player == mine else 1)
-        keys = (f"{seen}|{node.keys[mine]}", f"{other}|{node.keys[other]}", "")
-        returns = (gained[0] + node.returns[mine], gained[1] + node.returns[other])
-        made = TableNode(player, (node.observations[mine], node.observations[other], ""), keys, returns)
-        made.connect({action: follow(child) for action, child in node.children.items()})
-        return made
+        player = None if state.player is None else (0 if state.player == mine else 1)
+        keys = (f"{seen}|{state.keys[mine]}", f"{other}|{state.keys[other]}", "")
+        returns = (gained[0] + state.returns[mine], gained[1] + state.returns[other])
+        copied = made(player, returns, (state.observations[mine], state.observations[other], ""), keys)
+        copied.connect({action: follow(state.after(action)) for action in state.legal_actions})
+        return copied
+
+
+def made(player: int | None, returns, observations, keys) -> TableState:
+    return TableState(player, returns, observations=observations, keys=keys, origin=(made, ()))
 
 
 class Other:
@@ -170,13 +176,12 @@ def test_evidence_from_outside_of_the_pool_makes_it_start_anew() -> None:
     rng = np.random.default_rng(0)
     for _ in range(3):  # a hand that neither can have played: checked with a king, then shown
         policy.reset(rng)
-        game = KuhnPoker()
-        node = next(root for _, root in game.roots() if root.keys == ("K", "Q"))
-        game.start(node)
-        game.apply("check")
-        policy.act(game.turn(1))
-        game.apply("check")
-        policy.see_result(game.turn(1))
+        hand = dealt(KUHN)
+        hand.state = next(state for _, state in KUHN.initial_states() if state.keys == ("K", "Q"))
+        hand.play("check")
+        policy.act(hand.turn(1))
+        hand.play("check")
+        policy.see_result(hand.turn(1))
         assert (policy._hand, policy._state) == (0, 0)
 
 

@@ -9,9 +9,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from mage_envs.core import ExactPolicy, TextGame, Turn
+from mage_envs.core import ExactPolicy, Game, GameFacts, NotEnumerable, State, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
-from mage_envs.games.table import GameNode, TableNode
+from mage_envs.games.table import TableState
 from mage_envs.games.tictactoe import TicTacToe
 from opponents import TabularPolicy, list_opponents, make_opponent
 from opponents.exact import (
@@ -23,6 +23,7 @@ from opponents.exact import (
     nash_conv,
     policy_value,
 )
+from tests.opponents.dealing import play
 
 KUHN = KuhnPoker()
 TTT = TicTacToe()
@@ -84,7 +85,7 @@ def test_best_response_equals_the_best_of_all_64(name: str) -> None:
 
 @pytest.mark.parametrize("seat", [0, 1])
 @pytest.mark.parametrize("game", [KUHN, TTT], ids=["kuhn", "ttt"])
-def test_the_responding_policy_reaches_the_value(game: TextGame, seat: int) -> None:
+def test_the_responding_policy_reaches_the_value(game: Game, seat: int) -> None:
     for objective in ("returns", "success"):
         answer = best_response(game, "uniform", seat, objective)
         pair = (answer.policy, "uniform") if seat == 0 else ("uniform", answer.policy)
@@ -139,7 +140,7 @@ def test_the_demo_pool() -> None:
     assert uniform == pytest.approx(-0.166, abs=5e-4)
 
 
-def mixture_value(game: TextGame, mine: ExactPolicy, pool: dict[str, float], seat: int) -> float:
+def mixture_value(game: Game, mine: ExactPolicy, pool: dict[str, float], seat: int) -> float:
     total = sum(pool.values())
     return sum(
         weight / total * policy_value(game, (mine, name) if seat == 0 else (name, mine))[seat]
@@ -171,54 +172,37 @@ def test_best_nonadaptive_with_perfect_information_reads_the_history(seat: int) 
     wins = 0.0
     for name in pool:
         policies = [answer.policy, make_opponent(name, TTT)][:: 1 if seat == 0 else -1]
-        TTT.reset(np.random.default_rng(0))
-        while (player := TTT.current_player()) is not None:
-            TTT.apply(policies[player].act(TTT.turn(player)))
-        wins += TTT.returns()[seat] > 0
+        wins += play(TTT, policies, 0)[1][seat] > 0
     assert wins / 3 == pytest.approx(answer.value)
     with pytest.raises(ValueError, match=r"^This best response never meets the history"):
         answer.policy.act(Turn(seat, "", (), "nowhere", 0, ("never",)))
 
 
-class Signals(TextGame):
+def tabulated(player: int | None, key: str, value: float = 0.0, **children: TableState) -> TableState:
+    made = TableState(
+        player, (-value, value), observations=("", ""), keys=(key, key), origin=(tabulated, (player, key))
+    )
+    made.connect(children)
+    return made
+
+
+class Signals(Game):
     """Player 0 plays a and b in either order, to the same position; player 1 guesses; player 0 says right or wrong."""
 
-    name = "Signals"
-    rules = ""
-    perfect_information = True
-
     def __init__(self, perfect_information: bool = True) -> None:
-        self.perfect_information = perfect_information  # type: ignore[misc]
+        self.facts = GameFacts(name="Signals", rules="", perfect_information=perfect_information)
 
-        def node(player: int | None, key: str, value: float = 0.0, **children: TableNode) -> TableNode:
-            made = TableNode(player, ("", ""), (key, key), (-value, value))
-            made.connect(children)
-            return made
+        def judge(key: str) -> TableState:
+            return tabulated(0, key, right=tabulated(None, "right", 1.0), wrong=tabulated(None, "wrong", -1.0))
 
-        def judge(key: str) -> TableNode:
-            return node(0, key, right=node(None, "right", 1.0), wrong=node(None, "wrong", -1.0))
+        guess = tabulated(1, "guess", heads=judge("heads"), tails=judge("tails"))
+        self.root = tabulated(0, "root", a=tabulated(0, "a", b=guess), b=tabulated(0, "b", a=guess))
 
-        guess = node(1, "guess", heads=judge("heads"), tails=judge("tails"))
-        self.root = node(0, "root", a=node(0, "a", b=guess), b=node(0, "b", a=guess))
+    def initial_state(self, rng: np.random.Generator) -> State:
+        return self.root
 
-    def roots(self) -> Sequence[tuple[float, GameNode]]:
+    def initial_states(self) -> Sequence[tuple[float, State]]:
         return ((1.0, self.root),)
-
-    def reset(self, rng: np.random.Generator) -> None: ...
-
-    def current_player(self) -> int | None:
-        return None
-
-    def legal_actions(self) -> tuple[str, ...]:
-        return ()
-
-    def observe(self, player: int) -> str:
-        return ""
-
-    def apply(self, action: str) -> None: ...
-
-    def returns(self) -> tuple[float, ...]:
-        return (0.0, 0.0)
 
 
 def signaller(first: str, wanted: str) -> TabularPolicy:
@@ -261,15 +245,15 @@ def test_what_is_not_exact() -> None:
 
 
 class Treeless(Signals):
-    name = "Treeless"
-    roots = None  # type: ignore[assignment]
+    """The same, of which nobody knows the tree."""
+
+    initial_states = Game.initial_states
 
 
 def test_games_without_a_tree() -> None:
     treeless = Treeless()
-    with pytest.raises(
-        TypeError, match=r"^Exact values need a game whose tree is at hand; Treeless has no roots\(\)\.$"
-    ):
+    message = r"^Signals has no tree at hand: it defines no initial_states\(\)\.$"
+    with pytest.raises(NotEnumerable, match=message):
         best_response(treeless, "uniform", 0)
     assert ceiling(treeless, "uniform", 0) is None
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 
@@ -14,27 +12,25 @@ from mage_envs.match import play_match
 from opponents import make_opponent
 from opponents.openspiel import DoesNotSuit, form_of
 from opponents.worlds import Lost, Worlds
+from tests.opponents.dealing import dealt
 
 
 def followed(game: OpenSpiel, seed: int) -> None:
     """Plays a random hand, and checks at every turn that the real position is one of the worlds, all of which fit."""
-    rng = np.random.default_rng(seed)
-    form = form_of(game, "test")
-    game.reset(rng)
-    worlds = [Worlds(form, np.random.default_rng(seed)) for _ in range(game.num_players)]
-    while (player := game.current_player()) is not None:
-        turn = game.turn(player)
-        mine = worlds[player]
-        mine.see(player, form.state_of(turn))
-        real = game._position.state
-        assert str(real) in {str(state) for _, state in mine.now}
-        for _, state in mine.now[:50]:
-            assert state.current_player() == player
-            assert form.key_of(state, player) == turn.information_state
-            assert state.legal_actions() == real.legal_actions()
-        choice = int(rng.integers(len(turn.legal_actions)))
+    rng, form = np.random.default_rng(seed), form_of(game, "test")
+    state = game.initial_state(rng)
+    worlds = [Worlds(form, np.random.default_rng(seed)) for _ in range(game.facts.players)]
+    while (player := state.player) is not None:
+        mine, real = worlds[player], state.position.state
+        mine.see(player, state.information_state(player))
+        assert str(real) in {str(world) for _, world in mine.now}
+        for _, world in mine.now[:50]:
+            assert world.current_player() == player
+            assert form.key_of(world, player) == state.information_state(player)
+            assert world.legal_actions() == real.legal_actions()
+        choice = int(rng.integers(len(state.legal_actions)))
         mine.play(real.legal_actions()[choice])
-        game.apply(turn.legal_actions[choice])
+        state = state.after(state.legal_actions[choice])
 
 
 @pytest.mark.parametrize(
@@ -59,10 +55,9 @@ def test_worlds_are_weighed_by_chance() -> None:
     """Holding K in Leduc, the other card is J or Q with probability 2/5 each and K with 1/5."""
     game = LeducPoker()
     form = form_of(game, "test")
-    seed = next(s for s in range(99) if (game.reset(np.random.default_rng(s)), "card: K" in game.observe(0))[1])
-    game.reset(np.random.default_rng(seed))
+    state = next(state for _, state in game.initial_states() if "card: K" in state.observation(0))
     worlds = Worlds(form, np.random.default_rng(0))
-    worlds.see(0, game.information_state(0))
+    worlds.see(0, state.information_state(0))
     assert sorted(weight for weight, _ in worlds.now) == pytest.approx([1 / 15, 2 / 15, 2 / 15])
     drawn = [worlds.sample().information_state_string(1) for _ in range(3000)]
     shares = sorted(drawn.count(text) / 3000 for text in set(drawn))
@@ -110,12 +105,10 @@ def test_it_beats_random_players() -> None:
 def test_it_takes_a_sure_win() -> None:
     """Liar's Dice: after '2 sixes' with no six of one's own, 'liar' wins for sure."""
     game = LiarsDice()
-    seed = next(s for s in range(99) if (game.reset(np.random.default_rng(s)), "die: 2" in game.observe(1))[1])
-    policy = make_opponent("ismcts:50", LiarsDice())
-    game.reset(np.random.default_rng(seed))
+    hand = next(hand for seed in range(99) if "die: 2" in (hand := dealt(game, seed, "2 fives")).state.observation(1))
+    policy = make_opponent("ismcts:50", game)
     policy.reset(np.random.default_rng(0))
-    game.apply("2 fives")
-    assert policy.act(game.turn(1)) == "liar"
+    assert policy.act(hand.turn(1)) == "liar"
 
 
 def test_what_it_does_not_play() -> None:
@@ -131,17 +124,6 @@ def test_what_it_does_not_play() -> None:
         make_opponent("ismcts:0", KuhnPoker())
 
 
-def test_it_pickles() -> None:
-    policy = make_opponent("ismcts:10", LeducPoker())
-    policy.reset(np.random.default_rng(0))
-    copied = pickle.loads(pickle.dumps(policy))
-    game = LeducPoker()
-    game.reset(np.random.default_rng(0))
-    for one in (policy, copied):
-        one.reset(np.random.default_rng(4))
-    assert policy.act(game.turn(0)) == copied.act(game.turn(0))
-
-
 @pytest.mark.parametrize(("text", "budget"), [("hex(board_size=4)", 50), ("pig(winscore=15)", 60), ("mancala", 20)])
 def test_mcts_follows_any_game_that_hides_nothing(text: str, budget: int) -> None:
     game = OpenSpiel(text)
@@ -154,9 +136,6 @@ def test_mcts_follows_any_game_that_hides_nothing(text: str, budget: int) -> Non
 
 def test_mcts_wins_connect_four_in_one_move() -> None:
     game = ConnectFour()
-    game.reset(np.random.default_rng(0))
-    for column in "112233":
-        game.apply(column)
     policy = make_opponent("mcts:200", game)
     policy.reset(np.random.default_rng(0))
-    assert policy.act(game.turn(0)) == "4"
+    assert policy.act(dealt(game, 0, *"112233").turn(0)) == "4"

@@ -24,6 +24,7 @@ from mage_envs.text.prompts import Prose
 from mage_envs.text.words import VOCABULARY, KuhnWords
 from opponents import LanguageModelPolicy, make_opponent
 from opponents.language_model import TRIES
+from tests.opponents.dealing import dealt
 from trainer.saved import PlaySettings
 from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
 
@@ -49,7 +50,7 @@ def last(prompt: Prompt) -> str:
 
 def test_plays_what_the_model_says_with_the_learners_prompt() -> None:
     model = Recorder(last)
-    policy = LanguageModelPolicy(model, KUHN, Prose(), 3)
+    policy = LanguageModelPolicy(model, KUHN.facts, Prose(), 3)
     result = play_match(KuhnPoker(), [policy, make_opponent("kuhn/maniac", KUHN)], np.random.default_rng(1), 20)
     assert set(np.abs(result.returns[:, 0])) == {2.0}  # both always bet or call
     assert policy.turns == len(model.prompts) == 20
@@ -62,7 +63,7 @@ def test_plays_what_the_model_says_with_the_learners_prompt() -> None:
 @pytest.mark.parametrize(("style", "check"), [(Prose(), "<action>check</action>"), (KuhnWords(), "check")])
 def test_a_hands_second_turn_shows_its_first_and_nothing_of_other_hands(style: object, check: str) -> None:
     model = Recorder(lambda prompt: check if "check" in prompt.legal_actions else check.replace("check", "call"))
-    policy = LanguageModelPolicy(model, KUHN, style)  # type: ignore[arg-type]
+    policy = LanguageModelPolicy(model, KUHN.facts, style)  # type: ignore[arg-type]
     play_match(KuhnPoker(), [policy, make_opponent("kuhn/maniac", KUHN)], np.random.default_rng(1), 5)
     texts = [prompt.messages[0].content for prompt in model.prompts]
     assert len(texts) == 10
@@ -78,7 +79,7 @@ def test_a_hands_second_turn_shows_its_first_and_nothing_of_other_hands(style: o
 def test_sampling_is_keyed_by_the_generator_given_to_reset() -> None:
     def keys(seed: int) -> list[tuple[int, ...]]:
         model = Recorder(last)
-        policy = LanguageModelPolicy(model, KUHN, Prose())
+        policy = LanguageModelPolicy(model, KUHN.facts, Prose())
         play_match(KuhnPoker(), [policy, make_opponent("kuhn/rock", KUHN)], np.random.default_rng(seed), 6)
         return [prompt.seed for prompt in model.prompts]
 
@@ -91,7 +92,7 @@ def test_sampling_is_keyed_by_the_generator_given_to_reset() -> None:
 )
 def test_after_three_bad_answers_the_action_is_drawn_and_counted(bad: Completion | str) -> None:
     model = Recorder(lambda prompt: bad)
-    policy = LanguageModelPolicy(model, KUHN, Prose())
+    policy = LanguageModelPolicy(model, KUHN.facts, Prose())
     result = play_match(KuhnPoker(), [policy, make_opponent("kuhn/passive", KUHN)], np.random.default_rng(1), 200)
     assert policy.turns == policy.given_up == 200
     assert policy.invalid == len(model.prompts) == 200 * TRIES
@@ -104,7 +105,7 @@ def test_after_three_bad_answers_the_action_is_drawn_and_counted(bad: Completion
 
 def test_a_second_try_counts() -> None:
     model = Recorder(lambda prompt: "?" if prompt.seed[-1] == 0 else "<action>bet</action>")
-    policy = LanguageModelPolicy(model, KUHN, Prose())
+    policy = LanguageModelPolicy(model, KUHN.facts, Prose())
     result = play_match(KuhnPoker(), [policy, make_opponent("kuhn/passive", KUHN)], np.random.default_rng(1), 10)
     assert (policy.invalid, policy.given_up) == (10, 0)
     assert result.mean[0] == 1
@@ -117,28 +118,26 @@ def test_long_prompts_are_cut_and_then_refused() -> None:
             Completion("", overflow=True) if len(prompt.messages[0].content) > limit else "<action>x</action>"
         )
     )
-    policy = LanguageModelPolicy(model, KUHN, Prose())
+    policy = LanguageModelPolicy(model, KUHN.facts, Prose())
     policy.reset(np.random.default_rng(0))
-    game = KuhnPoker()
-    game.reset(np.random.default_rng(0))
-    policy.act(game.turn(0))
+    turn = dealt(KUHN).turn(0)
+    policy.act(turn)
     limit = len(model.prompts[1].messages[0].content) - 1
     asked = len(model.prompts)
-    policy.act(game.turn(0))
+    policy.act(turn)
     assert [len(p.messages[0].content) > limit for p in model.prompts[asked:]].count(True) > 0
     assert policy.given_up == 2
     limit = 0
     with pytest.raises(RuntimeError, match="longer than the language model's limit"):
-        policy.act(game.turn(0))
+        policy.act(turn)
 
 
 def test_a_failed_call_is_an_error() -> None:
-    policy = LanguageModelPolicy(Recorder(lambda prompt: Completion("", error="timeout: 60 s")), KUHN, Prose())
+    policy = LanguageModelPolicy(Recorder(lambda prompt: Completion("", error="timeout: 60 s")), KUHN.facts, Prose())
     policy.reset(np.random.default_rng(0))
-    game = KuhnPoker()
-    game.reset(np.random.default_rng(0))
+    turn = dealt(KUHN).turn(0)
     with pytest.raises(RuntimeError, match="timeout: 60 s"):
-        policy.act(game.turn(0))
+        policy.act(turn)
 
 
 # -- checkpoint:<folder> ---------------------------------------------------------------------------------------
@@ -203,4 +202,4 @@ except ImportError as error:
 """
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert "transformers" in out
-    assert out.strip().endswith('Install it with: pip install -e ".[train]"')
+    assert out.strip().endswith('Install it with: pip install "mage-envs[train]"')

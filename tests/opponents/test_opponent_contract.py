@@ -1,8 +1,8 @@
-"""What every registered opponent of the two table games must keep to."""
+"""What every registered opponent must keep to."""
 
 from __future__ import annotations
 
-import pickle
+import copy
 from collections import Counter
 from functools import cache
 from itertools import combinations
@@ -10,37 +10,33 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from mage_envs.core import ExactPolicy, Policy, TextGame, Turn
+from mage_envs import make_game
+from mage_envs.core import ExactPolicy, Game, State, StatePolicy, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
-from mage_envs.games.table import TableGame
 from mage_envs.games.tictactoe import TicTacToe
-from opponents import DeclaresDeterminism, list_opponents, make_opponent, opponent_info
-from opponents.exact.tree import positions
+from mage_envs.text.generation import Prompt
+from mage_envs.text.prompts import Prose
+from opponents import LanguageModelPolicy, list_opponents, make_opponent, opponent_info
+from tests.contract import opponents_of
+from tests.opponents.dealing import check_copies, decisions, play
+from trainer.generation import ScriptedGenerator
 
-GAMES: dict[str, TableGame] = {"KuhnPoker": KuhnPoker(), "TicTacToe": TicTacToe()}
+GAMES: dict[str, Game] = {"KuhnPoker": KuhnPoker(), "TicTacToe": TicTacToe()}
 CASES = [(game, name) for game in GAMES for name in list_opponents(game)]
+SMALLER = {"ConnectFour": {"rows": 4, "columns": 4}, "Breakthrough": {"rows": 4, "columns": 3}}
+"""Options with which hands are short."""
+OTHERS = ("LeducPoker", "LiarsDice", "Negotiation", *SMALLER)
+SEATED = [
+    *((game, name) for game in (*GAMES, *OTHERS) for name in opponents_of(game)),
+    ("KuhnPoker", "bayes:kuhn/demo,3,1"),
+    ("KuhnPoker", "best-response-to:uniform"),
+]
 
 
 @cache
 def turns(game: str) -> tuple[Turn, ...]:
     """Every turn of Kuhn Poker; every 37th of Tic-Tac-Toe."""
-    nodes = [n for n in positions([root for _, root in GAMES[game].roots()]) if n.player is not None]
-    return tuple(node.turn() for node in nodes[:: 37 if game == "TicTacToe" else 1])
-
-
-def play(game: TextGame, policies: tuple[Policy, Policy], seed: int) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """One hand, all legal: the actions and the returns."""
-    streams = np.random.default_rng(seed).spawn(3)
-    game.reset(streams[2])
-    for policy, rng in zip(policies, streams):
-        policy.reset(rng)
-    actions = []
-    while (player := game.current_player()) is not None:
-        action = policies[player].act(game.turn(player))
-        assert action in game.legal_actions()
-        game.apply(action)
-        actions.append(action)
-    return tuple(actions), game.returns()
+    return tuple(decisions(GAMES[game], 37 if game == "TicTacToe" else 1))
 
 
 @pytest.mark.parametrize(("game", "name"), CASES)
@@ -76,28 +72,45 @@ def test_distributions_are_right_and_what_is_sampled(game: str, name: str) -> No
 
 
 @pytest.mark.parametrize(("game", "name"), CASES)
-def test_determinism_is_declared_and_true(game: str, name: str) -> None:
+def test_what_follows_from_the_information_state_is_declared_and_drawn_sparingly(game: str, name: str) -> None:
     policy = make_opponent(name, GAMES[game])
-    assert isinstance(policy, DeclaresDeterminism)
-    assert isinstance(policy.deterministic, bool)
-    if isinstance(policy, ExactPolicy):
-        sure = all(max(policy.distribution(turn).values()) == 1 for turn in turns(game))
-        assert policy.deterministic == sure
-        rng, twin = np.random.default_rng(5), np.random.default_rng(5)
-        policy.reset(rng)
-        for turn in turns(game):
-            policy.act(turn)
-        twin.random(0 if policy.deterministic else len(turns(game)))
-        assert rng.random() == twin.random(), "deterministic: no number; others: one per decision"
+    if not isinstance(policy, ExactPolicy):
+        assert not isinstance(policy, StatePolicy)
+        return
+    assert isinstance(policy, StatePolicy)
+    assert policy.follows_information_state
+    rng, twin = np.random.default_rng(5), np.random.default_rng(5)
+    policy.reset(rng)
+    for turn in turns(game):
+        row = policy.distribution(turn)
+        assert row == policy.distribution(turn._replace(observation="", episode=3, history=("x",)))
+        policy.act(turn)
+        twin.random(int(max(row.values()) < 1))
+    assert rng.random() == twin.random(), "one number per decision, none where one action is certain"
+
+
+@pytest.mark.parametrize(("game", "name"), SEATED)
+def test_copies_in_the_middle_of_a_hand_go_on_alike(game: str, name: str) -> None:
+    made = make_game(game, **SMALLER.get(game, {}))
+    check_copies(made, make_opponent(name, made))
+
+
+def last_or_nonsense(prompt: Prompt) -> str:
+    return "<action>x</action>" if prompt.seed[0] % 2 else f"<action>{prompt.legal_actions[-1]}</action>"
+
+
+def test_copies_of_a_language_model_share_the_model() -> None:
+    model = ScriptedGenerator(last_or_nonsense)
+    policy = LanguageModelPolicy(model, KuhnPoker.facts, Prose())
+    check_copies(KuhnPoker(), policy)
+    assert copy.deepcopy(policy).generator is model
 
 
 @pytest.mark.parametrize(("game", "name"), CASES)
-def test_policies_pickle_and_hold_no_game(game: str, name: str) -> None:
-    policy = make_opponent(name, GAMES[game])
-    assert not any(isinstance(value, TextGame) for value in vars(policy).values())
-    copied = pickle.loads(pickle.dumps(policy))
-    other = make_opponent("uniform", GAMES[game])
-    assert play(GAMES[game], (policy, other), 3) == play(GAMES[game], (copied, other), 3)
+def test_policies_keep_no_state_of_the_game(game: str, name: str) -> None:
+    policy, rules = make_opponent(name, GAMES[game]), GAMES[game]
+    play(rules, (policy, make_opponent("uniform", rules)), 3)
+    assert not any(isinstance(value, State) for value in vars(policy).values())
 
 
 @pytest.mark.parametrize("game", GAMES)

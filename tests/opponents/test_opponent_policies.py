@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 
-from mage_envs.core import Policy, TextGame, Turn
+from mage_envs.core import Game, Policy, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import ACTIONS, TicTacToe
 from opponents import RulePolicy, TabularPolicy, make_opponent
 from opponents.mcts import MCTS
 from opponents.uniform import Uniform
+from tests.opponents.dealing import dealt, play
 
 TTT = TicTacToe()
 KUHN = KuhnPoker()
 
 
-def score(game: TextGame, policies: tuple[Policy, Policy], hands: int, seed: int = 0) -> list[float]:
+def score(game: Game, policies: tuple[Policy, Policy], hands: int) -> list[float]:
     """The first player's returns."""
-    streams = np.random.default_rng(seed).spawn(3)
-    returns = []
-    for _ in range(hands):
-        game.reset(streams[2])
-        for policy, rng in zip(policies, streams):
-            policy.reset(rng)
-        while (player := game.current_player()) is not None:
-            game.apply(policies[player].act(game.turn(player)))
-        returns.append(game.returns()[0])
-    return returns
+    return [play(game, policies, seed)[1][0] for seed in range(hands)]
 
 
 def probabilities(name: str, state: str) -> dict[str, float]:
@@ -64,13 +54,12 @@ def test_biased_weights() -> None:
     corner = make_opponent("tictactoe/corner-biased", TTT)
     assert isinstance(centre, RulePolicy)
     assert isinstance(corner, RulePolicy)
-    TTT.reset(np.random.default_rng(0))
     edge, far = (1 / 2) ** 2, (1 / (1 + 2**0.5)) ** 2
-    row, total = centre.distribution(TTT.turn(0)), 1 + 4 * edge + 4 * far
+    row, total = centre.distribution(dealt(TTT).turn(0)), 1 + 4 * edge + 4 * far
     assert [row[a] for a in ACTIONS[:5]] == pytest.approx(
         [far / total, edge / total, far / total, edge / total, 1 / total]
     )
-    row, total = corner.distribution(TTT.turn(0)), 4 + 4 * edge + far
+    row, total = corner.distribution(dealt(TTT).turn(0)), 4 + 4 * edge + far
     assert [row[a] for a in ACTIONS[:5]] == pytest.approx(
         [1 / total, edge / total, 1 / total, edge / total, far / total]
     )
@@ -129,25 +118,14 @@ def test_minimax_never_loses_and_knows_all_best_moves() -> None:
     assert min(score(TTT, (minimax, Uniform()), 150)) >= 0
     assert max(score(TTT, (Uniform(), minimax), 150)) <= 0
     assert set(score(TTT, (minimax, make_opponent("minimax", TTT)), 30)) == {0.0}
-    TTT.reset(np.random.default_rng(0))
-    assert minimax.distribution(TTT.turn(0)) == pytest.approx(dict.fromkeys(ACTIONS, 1 / 9))
-    TTT.apply("(1, 1)")
-    assert minimax.distribution(TTT.turn(1)) == {"(2, 2)": 1.0}
+    assert minimax.distribution(dealt(TTT).turn(0)) == pytest.approx(dict.fromkeys(ACTIONS, 1 / 9))
+    assert minimax.distribution(dealt(TTT, 0, "(1, 1)").turn(1)) == {"(2, 2)": 1.0}
 
 
 def test_mcts_is_reproducible_and_varies() -> None:
     def hands(seed: int) -> list[tuple[str, ...]]:
         first, second = make_opponent("mcts:20", TTT), make_opponent("mcts:20", TTT)
-        streams = np.random.default_rng(seed).spawn(2)
-        played = []
-        for _ in range(6):
-            TTT.reset(streams[0])
-            first.reset(streams[0])
-            second.reset(streams[1])
-            while (player := TTT.current_player()) is not None:
-                TTT.apply((first, second)[player].act(TTT.turn(player)))
-            played.append(TTT.history())
-        return played
+        return [play(TTT, (first, second), 100 * seed + number)[0] for number in range(6)]
 
     assert hands(1) == hands(1)
     assert hands(1) != hands(2)
@@ -162,10 +140,7 @@ def test_mcts_follows_the_history_it_is_given() -> None:
         (("(1, 1)", "(2, 1)", "(1, 2)", "(2, 2)"), "(1, 3)"),
         (("(3, 1)", "(1, 1)", "(3, 2)", "(1, 2)"), "(3, 3)"),
     ):
-        TTT.reset(np.random.default_rng(0))
-        for move in moves:
-            TTT.apply(move)
-        assert policy.act(TTT.turn(0)) == winning
+        assert policy.act(dealt(TTT, 0, *moves).turn(0)) == winning
 
 
 def test_mcts_strength() -> None:
@@ -197,20 +172,7 @@ def test_tables_are_checked() -> None:
     with pytest.raises(ValueError, match=r"^Probabilities at 'J' must be"):
         TabularPolicy({"J": {"check": 1.5, "bet": -0.5}})
     policy = TabularPolicy({"J": {"check": 1.0, "bet": 0.0}})
-    assert policy.deterministic
     with pytest.raises(ValueError, match=r"^The policy's table has no row for information state 'Q'; it knows J"):
         policy.act(Turn(0, "", ("check", "bet"), "Q"))
-    with pytest.raises(
-        ValueError, match=r"^The policy plays 'check' at 'J', where only these are legal: fold, call\.$"
-    ):
+    with pytest.raises(ValueError, match=r"^'check' at 'J' is not legal; choose one of: fold, call\.$"):
         policy.act(Turn(0, "", ("fold", "call"), "J"))
-
-
-def draw_evenly(turn: Turn) -> dict[str, float]:
-    return dict.fromkeys(turn.legal_actions, 1 / len(turn.legal_actions))
-
-
-def test_a_rule_must_keep_its_promise() -> None:
-    policy = pickle.loads(pickle.dumps(RulePolicy(draw_evenly, deterministic=True)))
-    with pytest.raises(ValueError, match=r"^A deterministic policy must play one action at 'J'"):
-        policy.act(Turn(0, "", ("check", "bet"), "J"))

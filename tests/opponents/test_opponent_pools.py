@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mage_envs import settings_of
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from opponents import OpponentPool, UnknownOpponent, as_pool, list_pools, make_opponent, pools, register_pool
@@ -57,8 +58,8 @@ def test_named_pools_hold_opponents_of_their_game() -> None:
 
 
 def test_default_opponents_of_the_games_resolve() -> None:
-    assert as_pool(TicTacToe.default_opponent) == as_pool("pool:tictactoe/balanced")
-    assert as_pool(KuhnPoker.default_opponent) == as_pool("pool:kuhn/paper")
+    assert as_pool(settings_of("TicTacToe").opponent) == as_pool("pool:tictactoe/balanced")
+    assert as_pool(settings_of("KuhnPoker").opponent) == as_pool("pool:kuhn/paper")
 
 
 def test_draws_follow_the_weights_with_one_number_each() -> None:

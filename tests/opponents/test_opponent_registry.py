@@ -17,6 +17,7 @@ import opponents
 from mage_envs.core import Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
+from mage_envs.imports import searched
 from opponents import (
     RulePolicy,
     UnknownOpponent,
@@ -168,7 +169,11 @@ def test_the_same_again_is_fine_another_is_not() -> None:
         ("minimx", "Unknown opponent 'minimx'. Did you mean 'minimax'? list_opponents(\"KuhnPoker\") names them all."),
         ("mtcs:100", "Unknown opponent 'mtcs'. Did you mean 'mcts'? list_opponents(\"KuhnPoker\") names them all."),
         ("zzzz", "Unknown opponent 'zzzz'. list_opponents(\"KuhnPoker\") names them all."),
-        ("no_such_module:Bot", "Unknown opponent 'no_such_module'. list_opponents(\"KuhnPoker\") names them all."),
+        (
+            "no_such_module:Bot",
+            "Unknown opponent 'no_such_module'. list_opponents(\"KuhnPoker\") names them all. "
+            f"There is no module 'no_such_module' either. Searched: {searched()}.",
+        ),
         ("opponents.kuhn:Bot", "Unknown opponent 'opponents.kuhn:Bot': the module has no 'Bot'; name a class in it."),
         ("", "Unknown opponent ''. list_opponents(\"KuhnPoker\") names them all."),
     ],

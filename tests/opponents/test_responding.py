@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 
 import mage_envs  # noqa: F401  (registers the ids)
-from mage_envs.core import ExactPolicy, RemembersMetaEpisode, SeesResults, Turn
+from mage_envs.core import ExactPolicy, NotEnumerable, Policy, RemembersMetaEpisode, SeesResults, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.openspiel import ConnectFour, LeducPoker, OpenSpiel
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.match import play_match
 from opponents import list_opponents, make_opponent, opponent_info
 from opponents.counting import Counting
-from opponents.exact import NotExact, best_response_value, nash_conv, policy_value
-from opponents.exact.tree import positions
+from opponents.exact import NotExact, best_response, best_response_value, nash_conv, policy_value
+from opponents.exact.tree import roots_of
+from tests.opponents.dealing import dealt, decisions
 
 KUHN = KuhnPoker()
 
@@ -45,28 +46,24 @@ def test_the_best_response_reaches_its_value_in_both_seats(game: KuhnPoker, name
 def test_responding_needs_probabilities_and_a_tree() -> None:
     with pytest.raises(NotExact, match="Opponent 'mcts:10' has no distribution"):
         make_opponent("best-response-to:mcts:10", TicTacToe())
-    with pytest.raises(TypeError, match="ConnectFour has no roots"):
+    with pytest.raises(NotEnumerable, match="connect_four.* has more than 1,000,000 histories"):
         make_opponent("best-response-to:uniform", ConnectFour())
     with pytest.raises(ValueError, match="best-response-to"):
         make_opponent("best-response-to", KUHN)
     assert "best-response-to" not in list_opponents("KuhnPoker")
 
 
-def telling_match(learner: Counting, other: str, seat: int, hands: int) -> np.ndarray:
+def told_match(learner: Policy, other: str, seat: int, hands: int) -> np.ndarray:
     """The learner's returns; it sees how each hand ends."""
-    learner.begin_meta_episode()
-    rng = np.random.default_rng(5)
     table = [learner, make_opponent(other, KUHN)] if seat == 0 else [make_opponent(other, KUHN), learner]
-    returns = []
-    for _ in range(hands):
-        KUHN.reset(rng)
-        for policy in table:
-            policy.reset(rng)
-        while (player := KUHN.current_player()) is not None:
-            KUHN.apply(table[player].act(KUHN.turn(player)))
-        returns.append(KUHN.returns()[seat])
-        learner.see_result(KUHN.turn(seat))
-    return np.array(returns)
+    return play_match(KUHN, table, np.random.default_rng(5), hands).returns[:, seat]
+
+
+class Untold:
+    """A policy that is not told how hands end."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.reset, self.act = policy.reset, policy.act
 
 
 @pytest.mark.parametrize("seat", [0, 1])
@@ -77,9 +74,9 @@ def test_counting_learns_to_beat_whoever_sits_there(other: str, seat: int) -> No
     assert isinstance(learner, Counting)
     assert isinstance(learner, RemembersMetaEpisode)
     assert isinstance(learner, SeesResults)
-    telling_match(learner, other, seat, 300)
+    told_match(learner, other, seat, 300)
     learner.reset(np.random.default_rng(0))
-    response = learner._respond(learner._model, seat).policy
+    response = best_response(KUHN, learner._model, seat).policy
     table = [response, other] if seat == 0 else [other, response]
     value, best = policy_value(KUHN, table)[seat], best_response_value(KUHN, other, seat)
     assert best - 0.06 < value <= best + 1e-12
@@ -90,7 +87,7 @@ def test_counting_learns_to_beat_whoever_sits_there(other: str, seat: int) -> No
 def test_counting_earns_what_the_best_response_earns_in_the_long_run() -> None:
     learner = make_opponent("counting", KUHN)
     assert isinstance(learner, Counting)
-    returns = telling_match(learner, "kuhn/maniac", 0, 1500)[200:]
+    returns = told_match(learner, "kuhn/maniac", 0, 1500)[200:]
     error = returns.std() / len(returns) ** 0.5
     assert abs(returns.mean() - best_response_value(KUHN, "kuhn/maniac", 0)) < 4 * error
 
@@ -99,9 +96,9 @@ def test_counting_without_results_learns_what_its_turns_show() -> None:
     """Moves that end the hand are then never seen; the opening bets are."""
     learner = make_opponent("counting", KUHN)
     assert isinstance(learner, Counting)
-    play_match(KUHN, [make_opponent("kuhn/maniac", KUHN), learner], np.random.default_rng(0), 400)
+    play_match(KUHN, [make_opponent("kuhn/maniac", KUHN), Untold(learner)], np.random.default_rng(0), 400)
     learner.reset(np.random.default_rng(0))
-    for _, root in KUHN.roots():
+    for _, root in roots_of(KUHN):
         assert learner._model.distribution(root.turn())["bet"] > 0.95
 
 
@@ -109,9 +106,10 @@ def test_counting_infers_hidden_cards_from_what_it_can_see() -> None:
     """Against a rock, which bets K alone: a bet comes to speak for K."""
     learner = make_opponent("counting", KUHN)
     assert isinstance(learner, Counting)
-    telling_match(learner, "kuhn/rock", 1, 600)
+    told_match(learner, "kuhn/rock", 1, 600)
     learner.reset(np.random.default_rng(0))
-    bets = {root.keys[0]: learner._model.distribution(root.turn())["bet"] for _, root in KUHN.roots()}
+    turns = [root.turn() for _, root in roots_of(KUHN)]
+    bets = {turn.information_state: learner._model.distribution(turn)["bet"] for turn in turns}
     assert bets["K"] > 0.7
     assert max(bets["J"], bets["Q"]) < 0.35
 
@@ -130,11 +128,11 @@ def test_counting_forgets_between_meta_episodes_and_repeats() -> None:
 def test_counting_starts_as_the_best_response_to_uniform_play() -> None:
     learner, fixed = make_opponent("counting", KUHN), make_opponent("best-response-to:uniform", KUHN)
     for seed in range(12):
-        KUHN.reset(np.random.default_rng(seed))
+        turn = dealt(KUHN, seed).turn(0)
         learner.reset(np.random.default_rng(0))
         fixed.reset(np.random.default_rng(0))
         learner.begin_meta_episode()  # type: ignore[attr-defined]
-        assert learner.act(KUHN.turn(0)) == fixed.act(KUHN.turn(0))
+        assert learner.act(turn) == fixed.act(turn)
 
 
 def test_counting_sits_in_a_meta_episode() -> None:
@@ -148,7 +146,7 @@ def test_counting_sits_in_a_meta_episode() -> None:
                 if "bet" in info["legal_actions"]
                 else f"<action>{info['legal_actions'][-1]}</action>"
             )
-        assert info["episode"] == 3
+        assert info["episode_index"] == 3
     assert observation
     with pytest.raises(ValueError, match=r"^Opponent 'counting': prior must be above 0, got 0\.0\.$"):
         make_opponent("counting:0", KUHN)
@@ -169,10 +167,10 @@ def test_first_and_last() -> None:
 
 @pytest.mark.parametrize("game", [LeducPoker(), OpenSpiel()], ids=["leduc", "nim"])
 def test_no_two_opponents_are_the_same_policy(game: OpenSpiel) -> None:
-    nodes = [node for node in positions([root for _, root in game.roots()]) if node.player is not None]
-    turns = [node.turn() for node in nodes[:: max(len(nodes) // 400, 1)]]
+    turns = decisions(game)
+    turns = turns[:: max(len(turns) // 400, 1)]
     tables = {}
-    for name in list_opponents(game.name):
+    for name in list_opponents(game.facts.name):
         if name in ("mcts", "ismcts", "counting"):
             continue
         policy = make_opponent(f"{name}:30" if name.startswith("cfr") else name, game)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from mage_envs.games.kuhn_poker import KuhnPoker
@@ -13,6 +12,7 @@ from mage_envs.games.openspiel import LeducPoker, OpenSpiel
 from opponents import make_opponent, solved
 from opponents.exact import nash_conv, policy_value
 from opponents.openspiel import DoesNotSuit
+from tests.opponents.dealing import dealt
 
 LEDUC = "leduc_poker(suit_isomorphism=True)"
 
@@ -32,8 +32,7 @@ def test_plus_beats_plain() -> None:
 def test_argmax_is_pure_and_exploitable() -> None:
     game = LeducPoker()
     policy = make_opponent("cfr-argmax:100", game)
-    game.reset(np.random.default_rng(0))
-    assert list(policy.distribution(game.turn(0)).values()) == [1.0]  # type: ignore[attr-defined]
+    assert list(policy.distribution(dealt(game).turn(0)).values()) == [1.0]  # type: ignore[attr-defined]
     assert nash_conv(game, ["cfr-argmax:100", "cfr-argmax:100"]) > nash_conv(game, ["cfr:100", "cfr:100"])
 
 

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 import mage_envs  # noqa: F401
-from mage_envs.core import ExactPolicy, RemembersMetaEpisode
+from mage_envs.core import ExactPolicy, RemembersMetaEpisode, is_state_policy
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from opponents import list_forms, list_opponents, make_opponent, opponent_info
-from opponents.exact.tree import positions
 from opponents.switching import Switching
+from tests.opponents.dealing import decisions
 
 KUHN = KuhnPoker()
-TURNS = [n.turn() for n in positions([root for _, root in KUHN.roots()]) if n.player is not None]
+TURNS = decisions(KUHN)
 
 
 def hands(opponent: str, seed: int) -> list[list[str]]:
@@ -25,7 +25,7 @@ def hands(opponent: str, seed: int) -> list[list[str]]:
     seen: list[list[str]] = [[], [], [], []]
     done = False
     while not done:
-        episode = info["episode"]
+        episode = info["episode_index"]
         seen[episode].append(info["anchor"])
         _, reward, done, _, info = env.step(f"<action>{info['legal_actions'][0]}</action>")
         seen[episode].append(str(reward))
@@ -37,7 +37,7 @@ def test_each_half_is_played_exactly_as_the_one_in_force_plays_it(first: str, th
     differ = 0
     for seed in range(40):
         switched = hands(f"switch:{first},{then},2", seed)
-        before, after = hands(first, seed), hands(then, seed)
+        before, after = hands(f"switch:{first},{first},2", seed), hands(f"switch:{then},{then},2", seed)
         assert switched[:2] == before[:2]
         assert switched[2:] == after[2:]
         differ += before[2:] != after[2:]
@@ -56,18 +56,13 @@ def test_distribution_follows_the_episode() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "exact", "deterministic"),
-    [
-        ("switch:minimax,tictactoe/pattern-1,1", True, False),
-        ("switch:mcts:5,uniform,1", False, False),
-        ("switch:tictactoe/pattern-2,tictactoe/pattern-1,1", True, True),
-    ],
+    ("spec", "exact"), [("switch:minimax,tictactoe/pattern-1,1", True), ("switch:mcts:5,uniform,1", False)]
 )
-def test_is_exact_and_deterministic_where_both_are(spec: str, exact: bool, deterministic: bool) -> None:
+def test_is_exact_where_both_are_but_follows_the_episode(spec: str, exact: bool) -> None:
     policy = make_opponent(spec, TicTacToe())
     assert isinstance(policy, ExactPolicy) == exact
     assert isinstance(policy, Switching)
-    assert policy.deterministic == deterministic
+    assert not is_state_policy(policy)
 
 
 def test_memory_is_passed_on() -> None:

@@ -13,17 +13,16 @@ from typing import Any
 import torch
 
 from benchmarks.evaluation.agents import PolicyAgent
-from mage_envs.core import Policy, TextGame
+from mage_envs.core import Game, Policy
 from mage_envs.text.generation import Completion, Prompt
 from trainer import MAGEConfig, MAGETrainer, Step, Trajectory
 from trainer.advantages import weigh
 from trainer.generation import ScriptedGenerator
-from trainer.rollout import meta_episode
 from trainer.tiny import general_tiny
 from trainer.tokens import ChatTokenizer
 from wrappers.make import make_meta_env
 
-Make = Callable[[TextGame], Policy]
+Make = Callable[[Game], Policy]
 
 
 class Same:
@@ -59,7 +58,9 @@ class ScriptedRun:
         return next(log for log in reversed(self.trainer.state.log_history) if "rollout" in log)
 
 
-def train(folder: Path, game: str, expert: Make, loser: Make, *, rollouts: int = 3, **env_options: Any) -> ScriptedRun:
+def train(
+    folder: Path, game: str, expert: Make, loser: Make, *, rollouts: int = 3, seed: int = 42, **env_options: Any
+) -> ScriptedRun:
     """Even members of a group play `expert`, odd ones `loser`; with equally many answers, so that neither outweighs the
     other in the mean over tokens."""
 
@@ -72,9 +73,8 @@ def train(folder: Path, game: str, expert: Make, loser: Make, *, rollouts: int =
 
         def answer(prompt: Prompt) -> str:
             if prompt.slot not in players:
-                envs = [meta_episode(env) for env in trainer._envs]
-                made = [PolicyAgent(make, "").generator(envs) for make in (expert, loser)]
-                players.update((slot, (made[0], made[1])) for slot in range(len(envs)))
+                made = [PolicyAgent(make, "").generator(make_env().unwrapped.game) for make in (expert, loser)]
+                players.update((slot, (made[0], made[1])) for slot in range(len(trainer._envs)))
             member = prompt.seed[1]
             completion: Completion = players[prompt.slot][member % 2].generate([prompt])[0]
             assert completion.error is None, completion.error
@@ -88,6 +88,7 @@ def train(folder: Path, game: str, expert: Make, loser: Make, *, rollouts: int =
         groups_per_rollout=1,
         num_generations=2,
         max_rollouts=rollouts,
+        seed=seed,
         updates_per_rollout=2,
         max_completion_length=64,
         max_prompt_length=16_384,

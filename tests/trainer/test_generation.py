@@ -19,7 +19,7 @@ import torch
 
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from trainer.cached import CachedGenerator
-from trainer.generation import LockStepGenerator, ScriptedGenerator, StreamingGenerator, keyed_uniforms, stream_keys
+from trainer.generation import LockStepGenerator, ScriptedGenerator, StreamingGenerator, stream_keys
 from trainer.local_model import HFGenerator, RaggedCache, Sampling
 from trainer.tiny import tiny_model, tiny_tokenizer
 from trainer.tokens import ChatTokenizer
@@ -50,26 +50,6 @@ def go_on(prompt: Prompt, answer: Completion, text: str, key: int) -> Prompt:
 
 def say(rng: np.random.Generator, most: int = 6) -> str:
     return " ".join(rng.choice(WORDS, int(rng.integers(1, most))))
-
-
-def test_keyed_uniforms_are_uniform_and_independent() -> None:
-    grid = np.stack(np.meshgrid(range(40), range(50), range(30), indexing="ij"), -1).reshape(-1, 3).astype(np.uint64)
-    draws = keyed_uniforms(grid)
-    n = len(draws)
-    assert len(np.unique(draws)) == n
-    assert 0 <= draws.min() < 1e-4 < 1 - 1e-4 < draws.max() < 1
-    counts = np.histogram(draws, 100, (0, 1))[0]
-    assert 50 < ((counts - n / 100) ** 2 / (n / 100)).sum() < 160  # chi-square, 99 degrees of freedom
-    cube = draws.reshape(40, 50, 30) - 0.5
-    for a, b in ((cube[1:], cube[:-1]), (cube[:, 1:], cube[:, :-1]), (cube[..., 1:], cube[..., :-1])):
-        assert abs((a * b).mean() * 12) < 4 / a.size**0.5
-
-
-def test_keyed_uniforms_are_a_function_of_the_row_alone() -> None:
-    keys = np.arange(60, dtype=np.uint64).reshape(20, 3)
-    assert (keyed_uniforms(keys)[::-1] == keyed_uniforms(keys[::-1])).all()
-    assert keyed_uniforms(keys[7:8])[0] == keyed_uniforms(keys)[7]
-    assert keyed_uniforms(np.array([[1, 2, 3]], np.uint64))[0] == pytest.approx(0.00096628861362, abs=1e-14)  # stable
 
 
 def test_stream_keys_tell_seeds_apart() -> None:
@@ -352,7 +332,7 @@ def test_vllm_engine_aborts_late_requests(tokens: ChatTokenizer) -> None:
 
 def test_vllm_missing_is_one_line(tokens: ChatTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vllm", None)
-    with pytest.raises(ImportError, match=r'needs vllm. Install it with: pip install -e ".\[vllm\]"'):
+    with pytest.raises(ImportError, match=r'needs vllm. Install it with: pip install "mage-envs\[vllm\]"'):
         StreamingVLLMGenerator(FakeEngine(), tokens, max_new_tokens=4)
 
 

@@ -13,8 +13,7 @@ from tests.trainer.tiny_runs import POOL, make_config, make_env, save_model
 from trainer import MAGETrainer
 from trainer.__main__ import main
 from trainer.population import results_of
-from trainer.trajectory import Trajectory
-from wrappers.results import EpisodeResult
+from trainer.trajectory import EpisodeResult, Trajectory
 
 ARGUMENTS = (
     "--preset",

@@ -11,7 +11,8 @@ import gymnasium as gym
 import pytest
 
 from mage_envs.core import Task
-from mage_envs.text.generation import Completion, Prompt
+from mage_envs.text.generation import Completion, Message, Prompt
+from tests.trainer.foreign import Guess, ToldGuess
 from trainer.generation import ScriptedGenerator, StreamingGenerator
 from trainer.rollout import RolloutClock, RolloutSpec, collect
 from trainer.trajectory import Trajectory
@@ -108,15 +109,15 @@ class Hanging:
 def broken(failures: int) -> MetaEpisode:
     """An environment whose first `failures` plays raise."""
     env, left = make(), [failures]
-    play = env.game_env.play
+    step = env.env.step
 
-    def maybe(action: str) -> str | None:
+    def maybe(action: str) -> Any:
         if left[0] > 0:
             left[0] -= 1
             raise ZeroDivisionError("the simulator broke")
-        return play(action)
+        return step(action)
 
-    env.game_env.play = maybe  # type: ignore[method-assign]
+    env.env.step = maybe  # type: ignore[method-assign]
     return env
 
 
@@ -178,9 +179,87 @@ def test_the_task_chooses_opponent_and_seat() -> None:
     assert [episode.seats for episode in done.episodes] == [(1,), (0,)]
 
 
-def test_gymnasiums_wrappers_are_seen_through() -> None:
-    done = collect([gym.make(ID, num_episodes=2)], ScriptedGenerator(answer), specs(1))
-    assert frozen(done) == frozen(collect([make()], ScriptedGenerator(answer), specs(1)))
+# -- two ways, one trajectory ---------------------------------------------------------------------------------
+
+
+class Shouting(gym.Wrapper[str, str, str, str]):
+    """A user's wrapper: what the model reads is in capitals, and what it answers is counted."""
+
+    answers = 0
+
+    def reset(self, **options: Any) -> tuple[str, dict[str, Any]]:
+        observation, info = self.env.reset(**options)
+        return observation.upper(), info
+
+    def step(self, action: str) -> tuple[str, Any, bool, bool, dict[str, Any]]:
+        self.answers += 1
+        observation, *rest = self.env.step(action)
+        return observation.upper(), *rest  # type: ignore[return-value]
+
+
+class Doubling(MetaEpisode):
+    """A user's subclass: its rewards are doubled."""
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, 2 * reward, terminated, truncated, info | {"hand_reward": 2 * info["hand_reward"]}
+
+
+def plain(env: gym.Env[Any, Any], spec: RolloutSpec) -> list[tuple[Any, ...]]:
+    """What a plain loop over `reset` and `step` sees: prompt, reward, penalty, reason, end of the episode."""
+    observation, info = env.reset(seed=spec.task.seed, options={"opponent": spec.task.opponent, "seat": spec.task.seat})
+    chat: list[Message] = []
+    seen: list[tuple[Any, ...]] = []
+    done = False
+    while not done:
+        chat = [*([] if info["fresh_chat"] else chat), Message("user", observation)]
+        key = (spec.task.seed, spec.member, len(seen), 0)
+        prompt = Prompt(tuple(chat), 0, key, tuple(info["legal_actions"]), info["phase"])
+        text = bare(prompt, info["answer_tag"])
+        observation, _, done, _, info = env.step(text)
+        told = tuple(info[name] for name in ("hand_reward", "penalty", "invalid_reason", "episode_return", "success"))
+        seen.append((prompt.messages, text, *told))
+        chat.append(Message("assistant", text))
+    return seen
+
+
+def bare(prompt: Prompt, tag: str | None) -> str:
+    """`answer`, without tags in a style that has none."""
+    text = answer(prompt)
+    return text if tag is not None else text.partition(">")[2].partition("<")[0]
+
+
+@pytest.mark.parametrize("kind", ["bare", "wrapped", "subclass"])
+@pytest.mark.parametrize("style", ["prose", "kuhn-words"])
+@pytest.mark.parametrize("protocol", ["adaptive", "paper"])
+@pytest.mark.parametrize("context", ["rebuilt", "conversation"])
+@pytest.mark.parametrize("memory", ["reflection", "history", "both", "none"])
+def test_two_ways_one_trajectory(memory: str, context: str, protocol: str, style: str, kind: str) -> None:
+    def made() -> gym.Env[Any, Any]:
+        options = {"memory": memory, "context": context, "style": style, "hands_per_episode": 2, "protocol": protocol}
+        env = make(**options)
+        if kind == "subclass":
+            return Doubling(env.env, num_episodes=2, **{k: v for k, v in options.items() if k != "hands_per_episode"})
+        return Shouting(env) if kind == "wrapped" else env
+
+    backend = Asked(lambda prompt: Completion(bare(prompt, prompt.info["answer_tag"])))
+    env = made()
+    for spec in specs(4, "kuhn/soft-station", 1):
+        backend.batches.clear()
+        [played] = collect([env], backend, [spec])
+        assert played.failure is None
+        ends = [step.episode for step in played.steps]
+        results = iter(played.episodes)
+        by_collect = []
+        for number, (prompt, step) in enumerate(zip(backend.prompts, played.steps, strict=True)):
+            last = step.phase == "play" and (number + 1 == len(ends) or ends[number + 1] != step.episode)
+            result = next(results) if last else None
+            told = (None, None) if result is None else (result.reward, result.success)
+            by_collect.append((prompt.messages, step.text, step.reward, step.penalty, step.invalid_reason, *told))
+        assert by_collect == plain(made(), spec)
+    if isinstance(env, Shouting):
+        assert env.answers > 4
+        assert all(m.content == m.content.upper() for p in backend.prompts for m in p.messages if m.role == "user")
 
 
 # -- what the generator is asked ------------------------------------------------------------------------------
@@ -350,21 +429,90 @@ def test_one_hang_costs_the_others_nothing(release: threading.Event) -> None:
 def test_a_reset_that_breaks_is_a_failure_and_a_bad_task_an_error() -> None:
     env = make("kuhn/aggressive")
 
-    def broken_reset(*args: object) -> None:
+    def broken_reset(**options: object) -> Any:
         raise OSError("no such level file")
 
-    env.game_env.begin = broken_reset  # type: ignore[method-assign]
+    env.env.reset = broken_reset  # type: ignore[method-assign]
     (done,) = collect([env], ScriptedGenerator(answer), specs(1))
     assert (done.failure, done.retries) == ("environment: OSError: no such level file", 1)
     with pytest.raises(KeyError, match="Unknown opponent 'kuhn/nobody'"):
         collect([make()], ScriptedGenerator(answer), specs(1, "kuhn/nobody"))
 
 
-def test_no_environment_and_no_meta_episode_are_errors() -> None:
+def test_no_environment_is_an_error() -> None:
     with pytest.raises(ValueError, match="at least one environment"):
         collect([], Asked(), specs(1))
-    with pytest.raises(TypeError, match="-Meta-v0"):
-        collect([gym.make("mage/KuhnPoker-v0")], Asked(), specs(1))
+
+
+# -- environments that are no meta-episode --------------------------------------------------------------------
+
+
+def bisect(prompt: Prompt) -> Completion:
+    """Answers 2, then below or above it."""
+    text = prompt.messages[-1].content
+    guess = "3" if "Too low." in text else "1" if "Too high." in text else "2"
+    return Completion(guess if "<action>" not in text else f"<action>{guess}</action>")
+
+
+@pytest.mark.parametrize("env_type", [Guess, ToldGuess])
+def test_a_plain_text_environment_is_played_as_one_episode(env_type: type[Guess]) -> None:
+    backend = Asked(bisect)
+    done = collect([env_type()], backend, [RolloutSpec(Task("", seed=seed)) for seed in range(20)])
+    assert {len(t.steps) for t in done} == {1, 2, 3}
+    for trajectory in done:
+        [episode] = trajectory.episodes
+        assert (trajectory.num_episodes, trajectory.opponent, trajectory.failure) == (1, "", None)
+        assert episode.success is (episode.reward == 1.0)
+        assert [step.turn for step in trajectory.steps] == list(range(len(trajectory.steps)))
+        assert sum(step.reward for step in trajectory.steps) == episode.reward
+        assert episode.timeout is not episode.success
+    assert backend.prompts[0].messages == (Message("user", "Guess a number from 0 to 4."),)
+
+
+@pytest.mark.parametrize("env_type", [Guess, ToldGuess])
+@pytest.mark.parametrize("deal", ["fresh", "replay"])
+def test_a_foreign_environment_becomes_a_meta_episode(env_type: type[Guess], deal: str) -> None:
+    env = MetaEpisode(env_type(), rules="Guess the number.", deal=deal, memory="both")
+    numbers = []
+
+    def guess(prompt: Prompt) -> Completion:
+        numbers.append(env.env.unwrapped.number)  # type: ignore[attr-defined]
+        return Completion("<remark>Halve it.</remark>") if prompt.phase == "reflect" else bisect(prompt)
+
+    done = collect([env], Asked(guess), [RolloutSpec(Task("", seed=seed)) for seed in range(10)])
+    for trajectory in done:
+        assert (trajectory.failure, len(trajectory.episodes), trajectory.num_episodes) == (None, 3, 3)
+        plays = [step for step in trajectory.steps if step.phase == "play"]
+        assert len(trajectory.steps) - len(plays) == 2
+        assert all(episode.success is (episode.reward == 1.0) for episode in trajectory.episodes)
+        assert sum(step.reward for step in plays) == sum(episode.reward for episode in trajectory.episodes)
+    firsts = [t.episodes[0].reward for t in done]
+    assert all((t.episodes[2].reward == first) for t, first in zip(done, firsts, strict=True)) is (deal == "replay")
+
+
+def test_a_foreign_environment_that_never_ends_times_out() -> None:
+    class Endless(gym.Env[str, str]):
+        def reset(self, **options: Any) -> tuple[str, dict[str, Any]]:
+            return "Go on.", {}
+
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            return "Go on.", 0.5, False, False, {}
+
+    env = MetaEpisode(Endless(), rules="Go on.", max_turns=4, num_episodes=2, memory="none")
+    [done] = collect([env], Asked(lambda prompt: Completion("on")), [RolloutSpec(Task("", seed=1))])
+    assert [(e.reward, e.timeout, e.success) for e in done.episodes] == [(2.0, True, False)] * 2
+    assert {step.invalid_reason for step in done.steps} == {"invalid"}
+    with pytest.raises(ValueError, match="give MetaEpisode\\(env, rules='...'\\)"):
+        MetaEpisode(Endless())
+    with pytest.raises(TypeError, match="needs observations of text"):
+        MetaEpisode(gym.make("CartPole-v1"), rules="Balance.").reset(seed=0)
+
+
+def test_a_base_id_is_played_as_one_episode() -> None:
+    backend = Asked(lambda prompt: Completion(prompt.legal_actions[0]))
+    env = gym.make("mage/KuhnPoker-v0", opponent="kuhn/maniac")
+    [done] = collect([env], backend, specs(1, seat=0))
+    assert (done.opponent, len(done.episodes), [step.reward for step in done.steps]) == ("kuhn/maniac", 1, [0.0, -1.0])
 
 
 # -- prompts that are too long --------------------------------------------------------------------------------

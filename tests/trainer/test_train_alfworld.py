@@ -10,7 +10,7 @@ from mage_envs.games.alfworld.scenes import TASK_TYPES, is_installed
 from opponents import make_opponent
 from tests.trainer.scripted_runs import Same, check, train
 
-pytestmark = pytest.mark.skipif(not is_installed(), reason='needs pip install -e ".[alfworld]"')
+pytestmark = pytest.mark.skipif(not is_installed(), reason='needs pip install "mage-envs[alfworld]"')
 
 
 def test_the_winners_answers_become_likelier(tmp_path: Path) -> None:

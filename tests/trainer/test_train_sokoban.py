@@ -18,6 +18,7 @@ def test_the_winners_answers_become_likelier(tmp_path: Path) -> None:
         boxes=1,
         max_moves=8,
         max_turns=3,
+        seed=1,
     )
     check(run)
     assert run.log["success/episode_1/1 box"] == 0.5

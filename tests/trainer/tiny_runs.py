@@ -17,9 +17,9 @@ from trainer.cached import CachedGenerator
 from trainer.local_model import Sampling
 from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
 from trainer.tokens import ChatTokenizer
+from trainer.trajectory import EpisodeResult
 from wrappers import MetaEpisode
 from wrappers.make import make_meta_env
-from wrappers.results import EpisodeResult
 
 POOL = {"kuhn/soft-conservative": 1.0, "kuhn/soft-aggressive": 1.0}
 

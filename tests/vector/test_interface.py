@@ -7,10 +7,53 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import mage_envs
 from mage_envs.vector import LoopVectorEnv
+from mage_envs.vector.text_vector import batch_infos
 from tests.vector.compare import assert_same, ours
+from wrappers import EpisodicMemory
+
+NUMBERS = st.one_of(st.booleans(), st.integers(-5, 5), st.floats(-2, 2), st.none())
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3),
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "a": NUMBERS,
+                    "b": st.text("ab"),
+                    "c": st.one_of(st.none(), st.just(("x", "y")), st.just([{"role": "user"}])),
+                    "metrics": st.fixed_dictionaries({}, optional={"d": st.floats(0, 1), "e": st.just(np.arange(3))}),
+                    "final_obs": st.text("ab"),
+                    "final_info": st.fixed_dictionaries({}, optional={"a": NUMBERS}),
+                },
+            ),
+        )
+    )
+)
+@settings(max_examples=200, deadline=None)
+def test_infos_are_batched_as_gymnasium_does(told):
+    """Types of first values, conversions of later ones, nesting, rows told twice."""
+    plain = gym.vector.VectorEnv()
+    plain.num_envs = 4
+    expected: dict = {}
+    error = None
+    try:
+        for row, info in told:
+            expected = plain._add_info(expected, info, row)
+    except (TypeError, ValueError) as raised:
+        error = type(raised)
+    if error is None:
+        assert_same(batch_infos(4, told), expected)
+    else:
+        with pytest.raises(error):
+            batch_infos(4, told)
 
 
 @pytest.mark.parametrize("game", mage_envs.list_games())
@@ -71,7 +114,8 @@ def test_what_is_refused(opponent):
     envs.reset(seed=0)
     while not ended.any():
         _, _, ended, _, _ = envs.step(["check", "nonsense"])
-    with pytest.raises(gym.error.ResetNeeded, match="Environments 0 are over and autoreset is disabled"):
+    over = ", ".join(map(str, np.flatnonzero(ended)))
+    with pytest.raises(gym.error.ResetNeeded, match=f"Environments {over} are over and autoreset is disabled"):
         envs.step(["check", "check"])
     envs.close()
     with pytest.raises(gym.error.ClosedEnvironmentError):
@@ -106,9 +150,31 @@ def test_an_opponent_given_as_an_object_is_copied():
     assert (texts[1], infos["legal_actions"][1]) == (single.reset(seed=1)[0], single.reset(seed=1)[1]["legal_actions"])
     for action in ("(1, 1)", "(2, 2)"):
         assert set(envs.step([action] * 3)[0]) == {single.step(action)[0]}
-    assert mine.seen == 0
-    with pytest.raises(TypeError, match="there is only one.*; give the opponent by name, or as 'module:Class'"):
+    assert mine.seen == single.unwrapped.seated.others[0].policy.seen  # it sits in the first one itself
+    with pytest.raises(
+        TypeError, match="there is only one.*; make one for each, or give it by name or as 'module:Class'"
+    ):
         ours("mage/TicTacToe-v0", 2, "NextStep", opponent=NoCopies())
+
+
+class Counts(EpisodicMemory):
+    """A memory that counts its meta-episodes."""
+
+    def __init__(self):
+        super().__init__(reflections=False, transcripts=True)
+        self.begun = 0
+
+    def begin(self):
+        super().begin()
+        self.begun += 1
+
+
+def test_a_memory_given_as_an_object_is_copied():
+    mine = Counts()
+    envs = ours("mage/KuhnPoker-Meta-v0", 3, "NextStep", memory=mine)
+    envs.reset(seed=0)
+    assert mine.begun == 0
+    assert [env.memory.begun for env in envs.envs] == [1, 1, 1]
 
 
 def test_render():
@@ -121,13 +187,12 @@ def test_render():
 def test_gymnasiums_vector_wrappers(env_id):
     vector = gym.wrappers.vector
     envs = gym.make_vec(env_id, num_envs=3, max_turns=2)
-    # Meta ids use the wrapper's usual key, `episode`, for the index of the episode.
-    envs = vector.DictInfoToList(vector.RecordEpisodeStatistics(envs, stats_key="statistics"))
+    envs = vector.DictInfoToList(vector.RecordEpisodeStatistics(envs))
     envs.reset(seed=0)
     lengths = []
     for _ in range(12):
         infos = envs.step(["up"] * 3)[4]
-        lengths += [int(info["statistics"]["l"]) for info in infos if "statistics" in info]
+        lengths += [int(info["episode"]["l"]) for info in infos if "episode" in info]
     assert lengths
     assert set(lengths) == ({2} if "Meta" not in env_id else {8})
 

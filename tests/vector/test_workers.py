@@ -221,13 +221,14 @@ def test_types_are_exported():
 
 SCRIPT = """
 import os, signal
+from dataclasses import replace
 import gymnasium as gym
 import mage_envs
 from mage_envs import register_game
 from mage_envs.games.kuhn_poker import KuhnPoker
 
 class Twice(KuhnPoker):
-    name = "Twice"
+    facts = replace(KuhnPoker.facts, name="Twice")
 
 {guard}
     register_game("Twice", Twice)

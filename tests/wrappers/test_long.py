@@ -5,7 +5,7 @@ import os
 import gymnasium as gym
 import pytest
 
-from trainer.rollout import meta_episode
+import mage_envs  # noqa: F401  (registers the ids)
 
 
 def resident_bytes() -> int:
@@ -16,12 +16,13 @@ def resident_bytes() -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"opponent": "kuhn/nash"}, {"opponent": "uniform", "context": "conversation"}])
 def test_a_hundred_thousand_meta_episodes_leave_memory_flat(options):
-    env = meta_episode(gym.make("mage/KuhnPoker-Meta-v0", memory="history", **options))
+    env = gym.make("mage/KuhnPoker-Meta-v0", memory="history", **options)
     sizes = []
     for seed in range(100_000):
-        env.reset(seed=seed)
-        while not env.over:
-            env.answer(f"<action>{env.legal_actions()[-1]}</action>")
+        _, info = env.reset(seed=seed)
+        done = False
+        while not done:
+            *_, done, _, info = env.step(f"<action>{info['legal_actions'][-1]}</action>")
         if seed in (20_000, 99_999):
             sizes.append(resident_bytes())
     assert sizes[1] - sizes[0] < 4_000_000

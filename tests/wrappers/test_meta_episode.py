@@ -1,16 +1,25 @@
+import copy
 import gc
+import json
+import pickle
 import tracemalloc
 
 import gymnasium as gym
 import pytest
 
+from mage_envs import Task
 from mage_envs.text.parser import Reply
-from trainer.rollout import meta_episode
+from trainer.generation import ScriptedGenerator
+from trainer.rollout import RolloutSpec, collect
 from wrappers import ADAPTIVE, PAPER, EpisodicMemory, MetaEpisode, Protocol
 
 
 def make(game="KuhnPoker", **kwargs):
-    return meta_episode(gym.make(f"mage/{game}-Meta-v0", **kwargs))
+    """The MetaEpisode inside Gymnasium's own wrappers."""
+    env = gym.make(f"mage/{game}-Meta-v0", disable_env_checker=True, **kwargs)
+    while not isinstance(env, MetaEpisode):
+        env = env.env
+    return env
 
 
 def answer(env, info, choose=0):
@@ -32,7 +41,7 @@ def play(env, choose=0, seed=0, options=None):
 
 def test_course_of_a_meta_episode():
     log = play(make(opponent="kuhn/maniac"))
-    phases = [(before["episode"], before["phase"]) for _, before, _, _ in log]
+    phases = [(before["episode_index"], before["phase"]) for _, before, _, _ in log]
     assert phases[0] == (0, "play")
     for k in (1, 2):
         assert phases.count((k, "reflect")) == 1
@@ -79,8 +88,8 @@ def test_seats_alternate_over_the_hands_of_the_meta_episode_or_stay():
 
 def test_members_of_a_group_meet_the_same_deals_whatever_they_do():
     env = make(opponent="kuhn/soft-station", hands_per_episode=2, memory="none", on_invalid="forfeit")
-    timid = {(b["episode"], b["hand"]): b["anchor"][:30] for _, b, _, _ in play(env, 0, seed=4)}
-    bold = {(b["episode"], b["hand"]): b["anchor"][:30] for _, b, _, _ in play(env, 1, seed=4)}
+    timid = {(b["episode_index"], b["hand"]): b["anchor"][:26] for _, b, _, _ in play(env, 0, seed=4)}
+    bold = {(b["episode_index"], b["hand"]): b["anchor"][:26] for _, b, _, _ in play(env, 1, seed=4)}
     assert timid == bold
 
 
@@ -116,8 +125,10 @@ def test_timeout_counts_the_running_and_every_unplayed_hand():
 def test_hand_rewards_add_up_to_the_episode():
     log = play(make(opponent="uniform", hands_per_episode=3), choose=1)
     for k in range(3):
-        shares = [after["hand_reward"] for _, before, _, after in log if before["episode"] == k]
-        total = next(after["episode_return"] for _, b, _, after in log if after["episode_end"] and b["episode"] == k)
+        shares = [after["hand_reward"] for _, before, _, after in log if before["episode_index"] == k]
+        total = next(
+            after["episode_return"] for _, b, _, after in log if after["episode_end"] and b["episode_index"] == k
+        )
         assert sum(shares) == pytest.approx(total)
 
 
@@ -131,7 +142,7 @@ def test_penalties_and_reasons():
     info = env.step(cut)[4]
     assert (info["invalid_reason"], info["penalty"]) == ("length", 2.5)
     env.reset(seed=0)
-    long = Reply(f"<action>{env.game_env.game.legal_actions()[0]}</action>", tokens=75, limit=100)
+    long = Reply(f"<action>{env.env.hand.state.legal_actions[0]}</action>", tokens=75, limit=100)
     info = env.step(long)[4]
     assert (info["invalid_reason"], info["penalty"]) == (None, 1.0)
     env.reset(seed=0)
@@ -156,8 +167,7 @@ def test_memory_modes_show_what_they_say():
 def test_reflections_are_cut_and_malformed_ones_forgotten():
     env = make(opponent="kuhn/maniac", seat="first")
     env.reset(seed=0)
-    env.step("<action>bet</action>")
-    assert env.phase == "reflect"
+    assert env.step("<action>bet</action>")[4]["phase"] == "reflect"
     observation, reward, terminated, _, info = env.step("no tag at all")
     assert (reward, terminated, info["invalid_reason"], info["phase"]) == (0.0, False, "invalid", "play")
     assert "earlier episodes" not in observation
@@ -170,46 +180,73 @@ def test_reflections_are_cut_and_malformed_ones_forgotten():
 def test_conversation_extends_the_chat_and_starts_afresh_where_the_memory_says():
     for memory, chats in (("history", 1), ("both", 1), ("reflection", 3), ("none", 3)):
         env = make(opponent="kuhn/maniac", context="conversation", memory=memory)
-        _, info = env.reset(seed=2)
+        observation, info = env.reset(seed=2)
         fresh, done = 1, False
         while not done:
-            before = env.messages
-            *_, done, _, info = env.step(answer(env, info))
+            assert info["messages"][-1] == {"role": "user", "content": observation}
+            before = info["messages"]
+            observation, _, done, _, info = env.step(answer(env, info))
             if done:
                 break
-            if env.fresh_chat:
+            if info["fresh_chat"]:
                 fresh += 1
-                assert len(env.messages) == 1
+                assert len(info["messages"]) == 1
             else:
-                assert env.messages[: len(before)] == before
-                assert [m.role for m in env.messages[len(before) :]] == ["assistant", "user"]
+                assert info["messages"][: len(before)] == before
+                assert [m["role"] for m in info["messages"][len(before) :]] == ["assistant", "user"]
         assert fresh == chats
 
 
-def test_conversation_never_repeats_the_rules():
+def test_in_a_conversation_the_observation_is_what_is_new():
     env = make(opponent="kuhn/maniac", context="conversation", memory="both")
-    play(env)
-    text = "\n".join(message.content for message in env.messages)
-    assert text.count(env.game_env.game.rules) == 1
+    log = play(env)
+    text = "\n".join(shown for shown, *_ in log)
+    assert text.count(env.described.facts.rules) == 1
     assert text.count("It ended with") == 0
+    assert all("# Task" not in shown for shown, *_ in log[1:])
 
 
-def test_shorten_drops_the_oldest_first_and_ends():
+def shorten(env):
+    """Whether the environment found something to leave out, and the shorter prompt."""
+    observation, reward, over, _, info = env.step(Reply("", overflow=True))
+    assert info.get("shortened", False) is not over
+    assert reward == 0.0 or over
+    return not over, observation, info
+
+
+def test_a_prompt_that_is_too_long_loses_the_oldest_first_and_then_the_episode():
     env = make(opponent="kuhn/nash", memory="both", max_turns=6)
-    _, info = env.reset(seed=0)
-    while not (env.episode == 2 and env.phase == "play"):
-        *_, info = env.step(answer(env, info))
+    observation, info = env.reset(seed=0)
+    while not (info["episode_index"] == 2 and info["phase"] == "play"):
+        observation, *_, info = env.step(answer(env, info))
     env.step("nonsense")
-    env.step("nonsense")
-    lengths = [len(env.messages[0].content)]
-    while env.shorten():
-        lengths.append(len(env.messages[0].content))
-        assert len(lengths) < 40
-    assert lengths[-1] < 0.7 * lengths[0]
-    text = env.messages[0].content
-    assert "Your remark" not in text
-    assert "Turn 1" not in text
-    assert "# Now" in text
+    observation, *_ = env.step("nonsense")
+    prompts = [observation]
+    while True:
+        shorter, observation, info = shorten(env)
+        if not shorter:
+            break
+        assert (info["penalty"], info["invalid_reason"], info["phase"]) == (0.0, None, "play")
+        prompts.append(observation)
+        assert len(prompts) < 40
+    assert [len(text) for text in prompts] == sorted(map(len, prompts), reverse=True)
+    assert len(prompts[-1]) < 0.7 * len(prompts[0])
+    assert "Your remark" not in prompts[-1]
+    assert "Turn 1" not in prompts[-1]
+    assert "# Now" in prompts[-1]
+    assert (info["invalid_reason"], info["timeout"], info["episode_return"]) == ("overflow", True, -10.0)
+
+
+def test_a_conversation_that_is_too_long_loses_its_first_messages():
+    env = make(opponent="kuhn/maniac", context="conversation", memory="history", seat="first")
+    env.reset(seed=0)
+    env.step("<action>bet</action>")
+    observation, *_, info = env.step("<action>bet</action>")
+    assert len(info["messages"]) == 5
+    for left in (3, 1):
+        shorter, shown, info = shorten(env)
+        assert (shorter, shown, len(info["messages"]), info["fresh_chat"]) == (True, observation, left, True)
+    assert shorten(env)[0] is False
 
 
 class Notes:
@@ -246,13 +283,13 @@ def test_memory_can_be_replaced():
     notes = Notes()
     env = make(opponent="kuhn/maniac", memory=notes, num_episodes=2, seat="first")
     observation, info = env.reset(seed=0)
-    assert (observation, info["phase"], info["episode"]) == ("Make a plan for episode 0.", "reflect", 0)
+    assert (observation, info["phase"], info["episode_index"]) == ("Make a plan for episode 0.", "reflect", 0)
     observation, *_ = env.step("<remark>be bold</remark>")
     assert "be bold" in observation
     observation, *_ = env.step("<action>bet</action>")
     assert observation == "What was that?"
     observation, *_, info = env.step("<remark>fine</remark>")
-    assert (observation, info["episode"]) == ("Make a plan for episode 1.", 1)
+    assert (observation, info["episode_index"]) == ("Make a plan for episode 1.", 1)
     env.step("<remark>again</remark>")
     assert env.step("<action>bet</action>")[2]
     assert notes.log == [
@@ -293,8 +330,8 @@ def test_protocols_are_frozen_data():
 
 
 def test_wrapping_by_hand_equals_make():
-    env = gym.make("mage/KuhnPoker-v0", opponent="kuhn/nash").unwrapped
-    env.timeout_value = -2.0
+    env = gym.make("mage/KuhnPoker-v0", opponent="kuhn/nash")
+    env.unwrapped.hand.timeout_value = -2.0
     assert play(MetaEpisode(env)) == play(make(opponent="kuhn/nash"))
     assert isinstance(make().memory, EpisodicMemory)
 
@@ -316,29 +353,79 @@ def test_memory_stays_flat_over_many_meta_episodes():
     assert grown < 200_000
 
 
-def test_begin_is_reset_without_the_observation_and_the_info():
-    env, other = make(opponent="kuhn/nash"), make(opponent="kuhn/nash")
-    observation, info = env.reset(seed=5, options={"seat": 1})
-    other.begin(5, {"seat": 1})
-    assert observation == "\n\n".join(message.content for message in other.messages)
-    assert (info["anchor"], info["legal_actions"]) == (other.anchor(), other.legal_actions())
-    with pytest.raises(ValueError, match="unknown keys"):
-        other.begin(5, {"seats": 1})
-
-
-def test_preparing_seeds_changes_no_word():
-    env, other = make(opponent="kuhn/nash", hands_per_episode=2), make(opponent="kuhn/nash", hands_per_episode=2)
-    other.prepare(range(900_000, 900_005))
-    for seed in range(900_000, 900_005):
-        assert play(other, 1, seed) == play(env, 1, seed)
-
-
-def test_outside_of_play_there_is_no_turn():
+def test_outside_of_play_there_is_nothing_to_act_on():
     env = make(opponent="kuhn/nash", num_episodes=2)
-    env.reset(seed=1)
-    seen = set()
-    while not env.over:
-        seen.add((env.phase, env.turn is None, env.anchor() == "reflection"))
-        env.answer(f"<action>{env.legal_actions()[0]}</action>" if env.turn is not None else "<remark>.</remark>")
-    assert seen == {("play", False, False), ("reflect", True, True)}
-    assert (env.turn, env.hand, env.legal_actions(), env.anchor()) == (None, 0, (), "reflection")
+    _, info = env.reset(seed=1)
+    seen, done = set(), False
+    while not done:
+        seen.add(info["phase"])
+        if info["phase"] == "reflect":
+            assert (info["legal_actions"], info["anchor"], info["hand"]) == ((), "reflection", 0)
+            assert (info["answer_tag"], "information_state" in info) == ("remark", False)
+        else:
+            assert info["legal_actions"]
+            assert info["answer_tag"] == "action"
+        *_, done, _, info = env.step(answer(env, info))
+    assert seen == {"play", "reflect"}
+    assert (info["legal_actions"], info["anchor"]) == ((), "reflection")
+
+
+def test_info_is_made_of_json_values():
+    for env in (make(), make("TicTacToe", opponent="minimax"), make(context="conversation", hands_per_episode=2)):
+        for _, before, _, after in play(env):
+            for info in (before, after):
+                assert json.loads(json.dumps(info)).keys() == info.keys()
+
+
+def test_statistics_of_gymnasium_stand_beside_ours():
+    for env_id in ("mage/KuhnPoker-Meta-v0", "mage/KuhnPoker-v0"):
+        env = gym.wrappers.RecordEpisodeStatistics(gym.make(env_id, opponent="kuhn/nash"))
+        _, info = env.reset(seed=0)
+        done, total = False, 0.0
+        while not done:
+            reply = info["legal_actions"][0] if info["legal_actions"] else ""
+            _, reward, done, _, info = env.step(f"<action>{reply}</action>" if "Meta" in env_id else reply)
+            total += reward
+        assert info["episode"]["r"] == pytest.approx(total)
+
+
+@pytest.mark.parametrize("opponent", ["kuhn/nash", "uniform", "counting", "switch:kuhn/rock,kuhn/maniac,1"])
+@pytest.mark.parametrize("options", [{}, {"context": "conversation", "memory": "both", "hands_per_episode": 2}])
+def test_copies_in_mid_episode_go_on_alike(opponent, options):
+    def rest(env, info):
+        log, done = [], False
+        while not done:
+            observation, reward, done, _, info = env.step(answer(env, info, -1 if info["legal_actions"] else 0))
+            log.append((observation, reward, info))
+        return log
+
+    env = make(opponent=opponent, **options)
+    for steps in range(5):
+        _, info = env.reset(seed=3)
+        for _ in range(steps):
+            *_, info = env.step(answer(env, info))
+        copies = [copy.deepcopy(env), pickle.loads(pickle.dumps(env))]
+        expected = rest(env, info)
+        assert [rest(one, info) for one in copies] == [expected, expected]
+
+
+class LoudMeta(MetaEpisode):
+    """A user's subclass."""
+
+    def step(self, action):
+        observation, *rest = super().step(action.replace("shout", "bet"))
+        return observation.upper(), *rest
+
+
+def test_a_subclass_is_called_by_the_rollout_loop():
+    env = LoudMeta(gym.make("mage/KuhnPoker-v0", opponent="kuhn/nash"), memory="history", context="conversation")
+    seen = []
+
+    def shout(prompt):
+        seen.append(prompt.messages[-1].content)
+        return "<action>shout</action>"
+
+    [trajectory] = collect([env], ScriptedGenerator(shout), [RolloutSpec(Task("", seed=3))])
+    assert trajectory.failure is None
+    assert all(text == text.upper() for text in seen[1:])
+    assert any(step.invalid_reason is None for step in trajectory.steps)

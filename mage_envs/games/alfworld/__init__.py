@@ -2,12 +2,14 @@
 
 from mage_envs.games.alfworld.data import GameFiles, MadeGames, NoGames, write_dataset
 from mage_envs.games.alfworld.errors import GameFileError
-from mage_envs.games.alfworld.game import ALFWorld
+from mage_envs.games.alfworld.game import SETTINGS, ALFWorld, ALFWorldState
 from mage_envs.games.alfworld.maker import MadeGame, make_game, task_ids
 from mage_envs.games.alfworld.plan import NoPlan, shortest_plan
 
 __all__ = [
+    "SETTINGS",
     "ALFWorld",
+    "ALFWorldState",
     "GameFileError",
     "GameFiles",
     "MadeGame",

@@ -21,7 +21,7 @@ NOTHING = "Nothing happens."
 """Feedback to a command that is none of the admissible ones."""
 
 
-class State(NamedTuple):
+class EngineState(NamedTuple):
     """What the engine says after a start or a command."""
 
     feedback: str
@@ -39,11 +39,11 @@ class Engine(Protocol):
     def load(self, game: GameLike) -> None:
         """Takes a game, a mapping with the keys of a game file or a path. Raises GameFileError, ImportError."""
 
-    def reset(self) -> State:
+    def reset(self) -> EngineState:
         """Starts the loaded game."""
         ...
 
-    def step(self, command: str) -> State:
+    def step(self, command: str) -> EngineState:
         """Carries out a command; blanks around it do not count. Raises TypeError for anything but text."""
         ...
 
@@ -65,7 +65,7 @@ class FastEngine:
     def load(self, game: GameLike | CompiledGame) -> None:
         self.game = game if isinstance(game, CompiledGame) else STORE.compiled(game)
 
-    def reset(self) -> State:
+    def reset(self) -> EngineState:
         game = self.game
         if game is None:
             raise RuntimeError("No game is loaded; call load first.")
@@ -76,9 +76,9 @@ class FastEngine:
         self._facts = game.first_facts()
         self._choices = game.choices(library)
         self._won = game.starts_won
-        return State(game.intro, self._choices.commands, self._won, True)
+        return EngineState(game.intro, self._choices.commands, self._won, True)
 
-    def step(self, command: str) -> State:
+    def step(self, command: str) -> EngineState:
         if not isinstance(command, str):
             raise TypeError(f"A command must be text, not {type(command).__name__}.")
         game, library = self.game, self._library
@@ -86,11 +86,11 @@ class FastEngine:
             raise RuntimeError("The game has not started; call reset first.")
         number = self._choices.operators.get(command.strip())
         if number is None:
-            return State(NOTHING, self._choices.commands, self._won, False)
+            return EngineState(NOTHING, self._choices.commands, self._won, False)
         feedback = game.apply(library, self._facts, number)
         self._choices = game.choices(library)
         self._won = library.won()
-        return State(feedback, self._choices.commands, self._won, True)
+        return EngineState(feedback, self._choices.commands, self._won, True)
 
     def close(self) -> None:
         if self._release is not None:

@@ -26,7 +26,8 @@ def described(error: BaseException) -> str:
 def engine_missing(package: str) -> ImportError:
     """The error for an engine that is not installed."""
     return ImportError(
-        f'ALFWorld needs {package}. Install it with: pip install -e ".[alfworld]". The engine is compiled on the way: '
+        f'ALFWorld needs {package}. Install it with: pip install "mage-envs[alfworld]". '
+        "The engine is compiled on the way: "
         "this takes a C++ compiler and make (Debian: apt-get install build-essential) and a command named python on "
         "PATH, as in an activated virtual environment (else: apt-get install python-is-python3)."
     )

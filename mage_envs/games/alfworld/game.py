@@ -16,17 +16,20 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from mage_envs.core import EpisodeReward, HandResult, IllegalAction, TextGame, Turn, success_or_nothing, success_reward
+from mage_envs.core import Game, GameFacts, IllegalAction, State
 from mage_envs.games.alfworld.data import GameFiles, GameSource, MadeGames, NoGames, data_root
-from mage_envs.games.alfworld.engine import Engine, FastEngine, State
+from mage_envs.games.alfworld.engine import Engine, EngineState, FastEngine
 from mage_envs.games.alfworld.errors import GameFileError
 from mage_envs.games.alfworld.maker import SPLITS
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 from mage_envs.games.alfworld.stock import StockEngine
+from mage_envs.settings import GameSettings, success_or_nothing, success_reward
 
 BANNER = "-= Welcome to TextWorld, ALFRED! =-\n\n"
 HELP = "help"
@@ -34,7 +37,92 @@ ENGINES: Mapping[str, Callable[[], Engine]] = {"fast": FastEngine, "stock": Stoc
 ALIASES: Mapping[str, str] = {"valid_seen": "eval_in_distribution", "valid_unseen": "eval_out_of_distribution"}
 
 
-class ALFWorld(TextGame):
+class ALFWorldState(State):
+    """A point of a game on an engine of its own; a move changes it, and `after` returns the state itself.
+
+    What the engine holds goes back to the pool as soon as nobody holds the state. A copy starts the same game on an
+    engine of its own and repeats the commands.
+    """
+
+    task: str
+
+    def __init__(self, game: ALFWorld, task: str, engine: Engine) -> None:
+        """The start of a game that `engine` has loaded. Raises GameFileError where it is won already."""
+        self.task = task
+        self.category = game.source.category(task)
+        self._game = game
+        self._engine = engine
+        weakref.finalize(self, engine.close).atexit = False
+        self._commands: list[str] = []
+        """Carried out so far."""
+        started = engine.reset()
+        if started.won:
+            raise GameFileError(task, "its goal holds before the first command")
+        self._take_in(started)
+        self._first = self._text
+
+    def _take_in(self, said: EngineState) -> None:
+        text = said.feedback.strip("\n")
+        self._text = text if self._game.banner else text.removeprefix(BANNER)
+        self._admissible = said.admissible_commands
+        self.player: int | None = None if said.won else 0
+        self.legal_actions: tuple[str, ...] = ()
+        """The admissible commands but `help`, in alphabetical order."""
+        if said.won:
+            self._text += "\nThe task is done."
+        else:
+            self.legal_actions = tuple([one for one in said.admissible_commands if one != HELP])
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        return (float(self.player is None),)
+
+    def observation(self, seat: int) -> str:
+        return self._text
+
+    def information_state(self, seat: int) -> str:
+        """How the game began, and every command since: what it answers follows from these."""
+        return "\n> ".join((self._first, *self._commands))
+
+    def after(self, action: str) -> ALFWorldState:
+        return self.move(action)[1]
+
+    def move(self, action: str) -> tuple[str, ALFWorldState]:
+        command = self.canonical(action)
+        if self.player is None or command not in self._admissible:
+            raise IllegalAction(action, self.legal_actions)
+        self._take_in(self._engine.step(command))
+        self._commands.append(command)
+        return command, self
+
+    def canonical(self, action: str) -> str:
+        plain = action[:1000].strip().lower()
+        return plain if len(action) <= 1000 and plain in self._admissible else action
+
+    def won(self, seat: int) -> bool:
+        return self.player is None
+
+    def metrics(self) -> dict[str, float]:
+        """`commands`: carried out so far; `plan_length`: of a shortest plan, left out where none is known."""
+        found = {"commands": float(len(self._commands))}
+        return found if self._plan is None else {**found, "plan_length": float(len(self._plan))}
+
+    @cached_property
+    def _plan(self) -> tuple[str, ...] | None:
+        return self._game.plan(self.task)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _replayed, (self._game, self.task, tuple(self._commands))
+
+
+def _replayed(game: ALFWorld, task: str, commands: tuple[str, ...]) -> ALFWorldState:
+    state = game.started(task)
+    for command in commands:
+        state.move(command)
+    return state
+
+
+class ALFWorld(Game):
     """ALFWorld; see the module's text for rules, actions, observation and returns.
 
     `split`: `"train"`, `"eval_in_distribution"` (or `"valid_seen"`), `"eval_out_of_distribution"` (`"valid_unseen"`).
@@ -45,26 +133,23 @@ class ALFWorld(TextGame):
     of the prompt; `info["legal_actions"]` holds them all the same. `banner=True` keeps the engine's greeting.
     """
 
-    name = "ALFWorld"
-    num_players = 1
-    rules = (
-        "You are in a room of a house and carry out a household task. Objects and places have numbers, as in apple 1 "
-        "or fridge 2. You see only what is where you stand: go to a place to see what is on it, and open it, where it "
-        "is closed, to see what is in it. You can hold one object at a time. Commands have the forms: go to PLACE, "
-        "open PLACE, close PLACE, take OBJECT from PLACE, move OBJECT to PLACE (in some games: put OBJECT in/on "
-        "PLACE), clean OBJECT with SINKBASIN, heat OBJECT with MICROWAVE, cool OBJECT with FRIDGE, slice OBJECT with "
-        "KNIFE, use LAMP, examine OBJECT or PLACE, inventory, look. An action is one command, spelt exactly, as in: "
-        "go to fridge 1. The episode ends as soon as the task is done."
+    facts = GameFacts(
+        name="ALFWorld",
+        rules=(
+            "You are in a room of a house and carry out a household task. Objects and places have numbers, as in "
+            "apple 1 or fridge 2. You see only what is where you stand: go to a place to see what is on it, and open "
+            "it, where it is closed, to see what is in it. You can hold one object at a time. Commands have the "
+            "forms: go to PLACE, open PLACE, close PLACE, take OBJECT from PLACE, move OBJECT to PLACE (in some "
+            "games: put OBJECT in/on PLACE), clean OBJECT with SINKBASIN, heat OBJECT with MICROWAVE, cool OBJECT "
+            "with FRIDGE, slice OBJECT with KNIFE, use LAMP, examine OBJECT or PLACE, inventory, look. An action is "
+            "one command, spelt exactly, as in: go to fridge 1. The episode ends as soon as the task is done."
+        ),
+        players=1,
+        unit="tasks",
+        min_return=0.0,
+        max_return=1.0,
+        max_turns=50,
     )
-    min_return = 0.0
-    max_return = 1.0
-    max_turns = 50
-    turn_limits: Mapping[str, int] = {"task": 30, "released": 10}  # type: ignore[misc]
-    history_window = 15
-    full_turns = 15
-    reflect_window = 15
-    unit = "tasks"
-    rewards: Mapping[str, EpisodeReward] = {"task": success_reward, "released": success_or_nothing}  # type: ignore[misc]
 
     def __init__(
         self,
@@ -88,122 +173,33 @@ class ALFWorld(TextGame):
         }
         if engine not in ENGINES:
             raise ValueError(f"engine={engine!r} is unknown; choose one of: {', '.join(ENGINES)}.")
+        self.facts = replace(type(self).facts, shows_legal_actions=show_commands)
         self.split = _split(split)
-        self._source = _source(data, self.split, _task_types(task_types), size)
-        self._engine: Engine | None = None
-        """Made for the first game, since it holds some memory and a copy of the planner's library."""
-        self._shows = show_commands
-        self._banner = banner
-        self._wanted: str | None = None
-        self._task: str | None = None
-        self._commands: list[str] = []
-        """Carried out so far."""
-        self._first = self._text = ""
-        self._won = False
-        self._admissible: tuple[str, ...] = ()
-        self._legal: tuple[str, ...] = ()
+        self.source = _source(data, self.split, _task_types(task_types), size)
+        """The games to draw from."""
+        self.new_engine = ENGINES[engine]
+        self.banner = banner
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy is a game with the same options, on which nothing is played: engines cannot be copied."""
+        """By the options: which games there are is found again."""
         return _rebuilt, (type(self), self._options)
 
-    # -- tasks ----------------------------------------------------------------------------------------------
+    def initial_state(self, rng: np.random.Generator) -> ALFWorldState:
+        return self.started(self.source.task_id(int(rng.integers(len(self.source)))))
 
-    def task_id(self) -> str | None:
-        return self._task
+    def task_state(self, task: str, rng: np.random.Generator) -> ALFWorldState:
+        self.source.check(task)
+        return self.started(task)
 
-    def choose(self, task_id: str | None) -> None:
-        if task_id is not None:
-            self._source.check(task_id)
-        self._wanted = task_id
+    def started(self, task: str) -> ALFWorldState:
+        """A task at its start. Raises GameFileError, ImportError."""
+        engine = self.new_engine()
+        engine.load(self.source.load(task))  # before the state is made: the parser's errors keep the frames around it
+        return ALFWorldState(self, task, engine)
 
-    def category(self) -> str | None:
-        return None if self._task is None else self._source.category(self._task)
-
-    # -- the rules ------------------------------------------------------------------------------------------
-
-    def reset(self, rng: np.random.Generator) -> None:
-        task = self._wanted
-        if task is None:
-            task = self._source.task_id(int(rng.integers(len(self._source))))
-        if task != self._task or self._engine is None:
-            self._load(task)
-        assert self._engine is not None
-        state = self._engine.reset()
-        if state.won:
-            raise GameFileError(task, "its goal holds before the first command")
-        self._commands = []
-        self._take_in(state)
-        self._first = self._text
-
-    def _load(self, task: str) -> None:
-        self._task = None  # should it fail, nothing is loaded
-        if self._engine is None:
-            self._engine = ENGINES[self._options["engine"]]()
-            weakref.finalize(self, self._engine.close).atexit = False
-        self._engine.load(self._source.load(task))
-        self._task = task
-
-    def _take_in(self, state: State) -> None:
-        text = state.feedback.strip("\n")
-        self._text = text if self._banner else text.removeprefix(BANNER)
-        self._won = state.won
-        self._admissible = state.admissible_commands
-        self._legal = () if self._won else tuple([one for one in state.admissible_commands if one != HELP])
-        if self._won:
-            self._text += "\nThe task is done."
-
-    def current_player(self) -> int | None:
-        return None if self._won else 0
-
-    def legal_actions(self) -> tuple[str, ...]:
-        """The admissible commands but `help`, in alphabetical order."""
-        return self._legal
-
-    def observe(self, player: int) -> str:
-        return self._text
-
-    def information_state(self, player: int) -> str:
-        """How the game began, and every command since: what it answers follows from these."""
-        return "\n> ".join((self._first, *self._commands))
-
-    def turn(self, player: int, episode: int = 0) -> Turn:
-        turn = super().turn(player, episode)._replace(task=self._task)
-        return turn if self._shows else turn._replace(legal_actions=())
-
-    def canonical(self, action: str) -> str:
-        plain = action[:1000].strip().lower()
-        return plain if len(action) <= 1000 and plain in self._admissible else action
-
-    def apply(self, action: str) -> None:
-        command = self.canonical(action)
-        if self._won or command not in self._admissible:
-            raise IllegalAction(action, self._legal)
-        assert self._engine is not None
-        self._take_in(self._engine.step(command))
-        self._commands.append(command)
-
-    def returns(self) -> tuple[float, ...]:
-        return (1.0 if self._won else 0.0,)
-
-    def return_if_stopped(self, player: int) -> float:
-        return 0.0
-
-    def won(self, player: int) -> bool:
-        return self._won
-
-    def is_success(self, hands: Sequence[HandResult]) -> bool:
-        return bool(hands) and all(hand.success for hand in hands)
-
-    def metrics(self) -> dict[str, float]:
-        """`commands`: carried out so far; `plan_length`: of a shortest plan, left out where none is known."""
-        found = {"commands": float(len(self._commands))}
-        plan = None if self._task is None else self.plan(self._task)
-        return found if plan is None else {**found, "plan_length": float(len(plan))}
-
-    def plan(self, task_id: str) -> tuple[str, ...] | None:
+    def plan(self, task: str) -> tuple[str, ...] | None:
         """The commands of a shortest plan for a game, None where none is known."""
-        return self._source.plan(task_id)
+        return self.source.plan(task)
 
 
 def _rebuilt(game: type[ALFWorld], options: Mapping[str, Any]) -> ALFWorld:
@@ -239,3 +235,12 @@ def _source(data: str | os.PathLike[str], split: str, task_types: tuple[str, ...
             'filled; or give data="PATH", or play without it: data="generated".'
         )
     return GameFiles(split, task_types, root)
+
+
+SETTINGS = GameSettings(
+    turn_limits={"task": 30, "released": 10},
+    rewards={"task": success_reward, "released": success_or_nothing},
+    history_window=15,
+    full_turns=15,
+    reflect_window=15,
+)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from mage_envs.games.alfworld import packages
-from mage_envs.games.alfworld.engine import State
+from mage_envs.games.alfworld.engine import EngineState
 from mage_envs.games.alfworld.errors import GameFileError, described
 from mage_envs.games.alfworld.gamefile import GameLike, read_game
 
@@ -36,16 +36,17 @@ class StockEngine:
             with packages.process_kept():
                 self._env.load(content)
         except (Exception, SystemExit) as error:
+            self.close()
             raise GameFileError(text.source, described(error)) from error
 
-    def reset(self) -> State:
+    def reset(self) -> EngineState:
         if self._env is None:
             raise RuntimeError("No game is loaded; call load first.")
         with packages.process_kept():
             self._state = self._env.reset()
         return self._said(True)
 
-    def step(self, command: str) -> State:
+    def step(self, command: str) -> EngineState:
         if not isinstance(command, str):
             raise TypeError(f"A command must be text, not {type(command).__name__}.")
         if self._state is None:
@@ -58,9 +59,9 @@ class StockEngine:
             _free.append(self._env)
         self._env = self._state = None
 
-    def _said(self, accepted: bool) -> State:
+    def _said(self, accepted: bool) -> EngineState:
         state = self._state
-        return State(state["feedback"], tuple(state["admissible_commands"]), bool(state["won"]), accepted)
+        return EngineState(state["feedback"], tuple(state["admissible_commands"]), bool(state["won"]), accepted)
 
 
 def _new_env() -> Any:

@@ -67,7 +67,7 @@ _REASONS: tuple[tuple[Callable[[Any, Any], bool], str], ...] = (
         lambda kinds, game: game.get_type().chance_mode == kinds.ChanceMode.SAMPLED_STOCHASTIC,
         "it draws its chance by itself, so that a seed would not bring the same hand back",
     ),
-    (_has_no_text, "it has no text that shows a player what he knows"),
+    (_has_no_text, "it has no text that shows a player what they know"),
     (
         lambda kinds, game: not (isfinite(game.min_utility()) and isfinite(game.max_utility())),
         "its returns are not bounded",
@@ -99,7 +99,7 @@ def check_legal(text: str, legal: list[int]) -> None:
 
 
 def sight(game: Any, state: Any, player: int) -> str:
-    """What OpenSpiel shows `player`: the board where nothing is hidden, else all that he knows."""
+    """What OpenSpiel shows `player`: the board where nothing is hidden, else all that they know."""
     import pyspiel
 
     kind = game.get_type()

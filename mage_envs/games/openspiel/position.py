@@ -17,19 +17,6 @@ KEPT = 20_000
 class Position:
     """One position: a decision, a chance event or an end. The state is never changed."""
 
-    __slots__ = (
-        "_keys",
-        "_moves",
-        "_observations",
-        "actions",
-        "children",
-        "legal",
-        "odds",
-        "player",
-        "returns",
-        "state",
-    )
-
     def __init__(self, state: Any, texts: Texts) -> None:
         self.state = state
         self.player: int | None = None

@@ -9,9 +9,9 @@ PROSE: Mapping[str, str] = {
     "amazons": "Move an amazon like a chess queen, then let it shoot an arrow the same way, which blocks a field for "
     "good. Whoever cannot move any more has lost. The parts of a move are asked for one after the other.",
     "backgammon": "Both players roll dice and bring their checkers home and off the board; first to do so wins.",
-    "battleship": "Each player hides ships on his board; then they shoot at each other's boards in turn.",
+    "battleship": "Each player hides ships on their own board; then they shoot at each other's boards in turn.",
     "blackjack": "Draw cards to come closer to 21 than the dealer, but not above it.",
-    "blotto": "Each player splits his coins over the fields; more coins win a field, more fields win the game.",
+    "blotto": "Each player splits their coins over the fields; more coins win a field, more fields win the game.",
     "catch": "Move the paddle at the bottom left and right, so that it is below the falling ball when this lands.",
     "checkers": "Men move one field diagonally forward and take by jumping over, which is compulsory; a man on the "
     "last row becomes a king. Whoever cannot move has lost.",
@@ -23,12 +23,12 @@ PROSE: Mapping[str, str] = {
     "dots_and_boxes": "Draw lines between dots, horizontal h or vertical v, by row and column; who closes a box owns "
     "it and draws again. More boxes win.",
     "first_sealed_auction": "Each player has a private value for the thing on sale and bids once; the highest bid "
-    "wins, and its player gains his value less the bid.",
+    "wins, and its player gains their value less the bid.",
     "go": "Go: surround territory and stones; stones without liberties are taken. Pass when nothing is left to do.",
-    "go_fish": "Ask another player for a rank; he hands over all cards of it, or you fish one. Collect full books.",
+    "go_fish": "Ask another player for a rank; they hand over all cards of it, or you fish one. Collect full books.",
     "gomoku": "Put a stone on an empty field; five in a row win.",
-    "goofspiel": "In each round a point card is turned up and every player bids one of his cards, each once only; the "
-    "highest bid takes the point card, equal ones nobody. More points win.",
+    "goofspiel": "In each round a point card is turned up and every player bids one of their cards, each once only; "
+    "the highest bid takes the point card, equal ones nobody. More points win.",
     "hearts": "A trick-taking game: follow suit if you can. Hearts and the queen of spades cost points.",
     "hex": "The players put stones on a rhombus of hexagons in turn. Player 0 (x) connects top and bottom, player 1 "
     "(o) left and right; a complete chain wins. In a cell's name the letter is the column and the number the row.",
@@ -41,7 +41,7 @@ PROSE: Mapping[str, str] = {
     "matching_pennies_3p": "Player 0 wants to match player 1, player 1 player 2, and player 2 not to match player 0.",
     "mnk": "Put a mark on an empty field; a line of k marks wins.",
     "nim": "Take any number of matches from one pile. In the usual form whoever takes the last one loses "
-    "(is_misere=True); else he wins.",
+    "(is_misere=True); otherwise they win.",
     "nine_mens_morris": "Place your men, then slide them; three in a row, a mill, take an opposing man away.",
     "oshi_zumo": "Both players bid coins at the same time to push a wrestler over the opponent's end of the field.",
     "othello": "Put a disc so that it encloses opposing ones in a line, which turn over. More discs win at the end.",

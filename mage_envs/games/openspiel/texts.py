@@ -60,7 +60,7 @@ class Texts:
         if players > 1:
             parts.append(f"There are {players} players, numbered from 0.")
         if together:
-            parts.append("All players choose at the same time: nobody sees another's choice before making his own.")
+            parts.append("All players choose at the same time: nobody sees another's choice before making their own.")
         elif self.hidden:
             parts.append("Not everything is shown to everybody: you see what your player knows.")
         low, high = self.game.min_utility(), self.game.max_utility()

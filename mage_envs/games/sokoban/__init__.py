@@ -1,18 +1,20 @@
 """Sokoban: rules and text (`game`), levels (`level`), exact search (`search`), and where rooms come from."""
 
 from mage_envs.games.sokoban.boxoban import load_levels
-from mage_envs.games.sokoban.game import Sokoban
+from mage_envs.games.sokoban.game import SETTINGS, Sokoban, SokobanState
 from mage_envs.games.sokoban.level import MOVES, Level, board_text, parse_board, step
 from mage_envs.games.sokoban.rooms import RetrogradeRooms, Room
 from mage_envs.games.sokoban.search import Retrograde
 
 __all__ = [
     "MOVES",
+    "SETTINGS",
     "Level",
     "Retrograde",
     "RetrogradeRooms",
     "Room",
     "Sokoban",
+    "SokobanState",
     "board_text",
     "load_levels",
     "parse_board",

@@ -74,4 +74,10 @@ class FileRooms:
 
     def draw(self, rng: np.random.Generator) -> Room:
         level = self.levels[int(rng.integers(len(self.levels)))]
-        return Room(level, Retrograde(level.floor, level.targets, level.width))
+        return _room(level)
+
+
+@lru_cache(maxsize=256)
+def _room(level: Level) -> Room:
+    """The level with its oracle; kept, since later episodes play it again and its search may take 0.2 s."""
+    return Room(level, Retrograde(level.floor, level.targets, level.width))

@@ -15,19 +15,20 @@ Versions: v0.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from mage_envs.core import EpisodeReward, HandResult, IllegalAction, TextGame, success_reward
+from mage_envs.core import Game, GameFacts, IllegalAction, State
 from mage_envs.drawing import Picture
 from mage_envs.drawing import sokoban as drawing
 from mage_envs.games.sokoban.boxoban import FileRooms
 from mage_envs.games.sokoban.gym_sokoban import GymSokobanRooms
 from mage_envs.games.sokoban.level import MOVES, Drawing, offsets, step
 from mage_envs.games.sokoban.rooms import RetrogradeRooms, Room, RoomSource
+from mage_envs.settings import GameSettings, success_reward, total_reward
 
 MOVES_PER_TURN = 3
 SIZES = range(5, 21)
@@ -48,7 +49,7 @@ _EXPECTED = (*MOVES, "or up to three of these, separated by commas")
 
 
 class _Position:
-    """One position of the running level; made when first seen, then kept."""
+    """One position of a room; made when first seen, then kept."""
 
     __slots__ = ("after", "boxes", "placed", "player", "text")
 
@@ -62,12 +63,116 @@ class _Position:
         """Where each move leads, once it is known."""
 
 
-def raw_reward(hands: Sequence[HandResult], planned: int) -> float:
-    """gym-sokoban's rewards, summed, as the released code pays."""
-    return sum(hand.value for hand in hands)
+class _Positions:
+    """The positions of a room that were seen so far; all states of an episode share them."""
+
+    def __init__(self, room: Room) -> None:
+        level = room.level
+        self.room = room
+        self.targets = level.targets.bit_count()
+        """How many."""
+        self.category = "1 box" if self.targets == 1 else f"{self.targets} boxes"
+        self._offsets = offsets(level.width)
+        self._drawing = Drawing(level)
+        self._seen: dict[tuple[int, int], _Position] = {}
+        self.start = self.at(level.boxes, level.player)
+
+    def at(self, boxes: int, player: int) -> _Position:
+        position = self._seen.get((boxes, player))
+        if position is None:
+            placed = (boxes & self.room.level.targets).bit_count()
+            text = self._drawing.text(boxes, player)
+            if placed == self.targets:
+                text += "\nThe level is solved: every box is on a target."
+            position = self._seen[boxes, player] = _Position(boxes, player, placed, text)
+        return position
+
+    def follow(self, position: _Position, move: int) -> _Position:
+        """Where a move leads; remembered in `position.after`."""
+        after = self.at(*step(self.room.level.floor, position.boxes, position.player, self._offsets[move]))
+        position.after[move] = after
+        return after
 
 
-class Sokoban(TextGame):
+class SokobanState(State):
+    """Where boxes and player are in a room, and how many moves it took."""
+
+    def __init__(self, positions: _Positions, position: _Position, executed: int) -> None:
+        solved = position.placed == positions.targets
+        self.executed = executed
+        """Moves executed in this hand."""
+        self.player: int | None = None if solved else 0
+        self.legal_actions: tuple[str, ...] = () if solved else MOVES
+        """The four single moves; up to three, comma separated, are legal too."""
+        self.category = positions.category
+        self._positions = positions
+        self._position = position
+
+    @property
+    def room(self) -> Room:
+        """The level as it began, with its oracle."""
+        return self._positions.room
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """The rewards of the moves executed so far, summed."""
+        pushed = self._position.placed - self._positions.start.placed
+        return ((10 * pushed + 100 * (self.player is None) - self.executed) / 10,)
+
+    def observation(self, seat: int) -> str:
+        return self._position.text
+
+    def after(self, action: str) -> SokobanState:
+        moves = _TURNS.get(action) or _TURNS.get(self.canonical(action))
+        if moves is None or self.player is None:
+            raise IllegalAction(action, _EXPECTED)
+        positions, position, executed = self._positions, self._position, self.executed
+        for move in moves:
+            position = position.after[move] or positions.follow(position, move)
+            executed += 1
+            if position.placed == positions.targets:
+                break
+        return SokobanState(positions, position, executed)
+
+    def canonical(self, action: str) -> str:
+        if action in _TURNS or len(action) > 100:
+            return action
+        return _COMPACT.get("".join(action.lower().split()) if _is_words(action) else "", action)
+
+    def won(self, seat: int) -> bool:
+        return self.player is None
+
+    def metrics(self) -> dict[str, float]:
+        """`distance_to_goal` in moves, `dead` (0 or 1) and `regret`: the moves that were wasted so far, executed ones
+        plus those still needed less a shortest solution. What a search of bounded size cannot tell is left out, as is
+        the regret of a dead position."""
+        position, start, search = self._position, self._positions.start, self.room.search
+        distance = search.distance(position.boxes, position.player)
+        if distance is None:
+            return {"dead": 1.0} if search.complete else {}
+        told = {"distance_to_goal": float(distance), "dead": 0.0}
+        shortest = search.distance(start.boxes, start.player)
+        if shortest is not None:
+            told["regret"] = float(self.executed + distance - shortest)
+        return told
+
+    def picture(self, seat: int) -> Picture:
+        return drawing.board(self.room.level, self._position.boxes, self._position.player)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without the positions seen, which are made again."""
+        return _state_at, (self.room, self._position.boxes, self._position.player, self.executed)
+
+
+def _state_at(room: Room, boxes: int, player: int, executed: int) -> SokobanState:
+    positions = _Positions(room)
+    return SokobanState(positions, positions.at(boxes, player), executed)
+
+
+class Sokoban(Game):
     """Sokoban; see the module's text for rules, actions, observation and returns.
 
     `generator`: `"retrograde"` (default), `"gym-sokoban"`, or the path of a level file in Boxoban's format or of a
@@ -75,21 +180,23 @@ class Sokoban(TextGame):
     (2), whose shortest solution has `min_moves` (5) to `max_moves` (21) moves; level files take none of these.
     """
 
-    name = "Sokoban"
-    num_players = 1
-    rules = (
-        "Sokoban. Push every box onto a target. You walk up, down, left or right on the board; walking against a box "
-        "pushes it one cell further, if the cell behind it is free. You cannot pull a box, nor push two at once, nor "
-        "walk through walls; a move that is blocked changes nothing. The board is shown row by row: # is a wall, _ is "
-        "floor, O is a target, X is a box, √ is a box on a target, P is you, S is you on a target. An action is one "
-        "to three of the moves up, down, left, right, separated by commas, as in: up, up, left. They are carried out "
-        "in order, and the episode ends as soon as every box is on a target."
+    facts = GameFacts(
+        name="Sokoban",
+        rules=(
+            "Sokoban. Push every box onto a target. You walk up, down, left or right on the board; walking against a "
+            "box pushes it one cell further, if the cell behind it is free. You cannot pull a box, nor push two at "
+            "once, nor walk through walls; a move that is blocked changes nothing. The board is shown row by row: # is "
+            "a wall, _ is floor, O is a target, X is a box, √ is a box on a target, P is you, S is you on a target. An "
+            "action is one to three of the moves up, down, left, right, separated by commas, as in: up, up, left. They "
+            "are carried out in order, and the episode ends as soon as every box is on a target."
+        ),
+        players=1,
+        min_return=-2.1,
+        max_return=14.0,
+        max_turns=7,
+        pays_on_the_way=True,
+        has_pictures=True,
     )
-    min_return = -2.1
-    max_return = 14.0
-    max_turns = 7
-    length_penalty = 1.0
-    rewards: Mapping[str, EpisodeReward] = {"task": success_reward, "released": raw_reward}  # type: ignore[misc]
 
     def __init__(
         self,
@@ -102,111 +209,10 @@ class Sokoban(TextGame):
     ) -> None:
         given = {"boxes": boxes, "size": size, "min_moves": min_moves, "max_moves": max_moves}
         self._rooms = _room_source(generator, {name: value for name, value in given.items() if value is not None})
-        self.executed = 0
-        """Moves executed in this hand."""
-        self._before: Mapping[str, Any] = {}
-        """State of the generator that the room was made from; after that, in `_after`."""
-        self._after: Mapping[str, Any] = {}
 
-    def reset(self, rng: np.random.Generator) -> None:
-        """A room by `rng`; from the very state that gave the last room, that one, without making it again."""
-        before = rng.bit_generator.state
-        if before == self._before:
-            rng.bit_generator.state = self._after
-        else:
-            self._open(self._rooms.draw(rng))
-            self._before, self._after = before, rng.bit_generator.state
-        self._position = self._start
-        self.executed = 0
-
-    def _open(self, room: Room) -> None:
-        self.room = room
-        level = room.level
-        self._all = level.targets.bit_count()
-        self._offsets = offsets(level.width)
-        self._drawing = Drawing(level)
-        self._positions: dict[tuple[int, int], _Position] = {}
-        self._start = self._place(level.boxes, level.player)
-
-    def _place(self, boxes: int, player: int) -> _Position:
-        position = self._positions.get((boxes, player))
-        if position is None:
-            placed = (boxes & self.room.level.targets).bit_count()
-            text = self._drawing.text(boxes, player)
-            if placed == self._all:
-                text += "\nThe level is solved: every box is on a target."
-            position = self._positions[boxes, player] = _Position(boxes, player, placed, text)
-        return position
-
-    def _follow(self, position: _Position, move: int) -> _Position:
-        after = self._place(*step(self.room.level.floor, position.boxes, position.player, self._offsets[move]))
-        position.after[move] = after
-        return after
-
-    def current_player(self) -> int | None:
-        return None if self._position.placed == self._all else 0
-
-    def legal_actions(self) -> tuple[str, ...]:
-        """The four single moves; up to three, comma separated, are legal too."""
-        return () if self._position.placed == self._all else MOVES
-
-    def observe(self, player: int) -> str:
-        return self._position.text
-
-    def picture(self, player: int) -> Picture:
-        return drawing.board(self.room.level, self._position.boxes, self._position.player)
-
-    def canonical(self, action: str) -> str:
-        if action in _TURNS or len(action) > 100:
-            return action
-        return _COMPACT.get("".join(action.lower().split()) if _is_words(action) else "", action)
-
-    def apply(self, action: str) -> None:
-        moves = _TURNS.get(action) or _TURNS.get(self.canonical(action))
-        position = self._position
-        if moves is None or position.placed == self._all:
-            raise IllegalAction(action, _EXPECTED)
-        for move in moves:
-            position = position.after[move] or self._follow(position, move)
-            self.executed += 1
-            if position.placed == self._all:
-                break
-        self._position = position
-
-    def returns(self) -> tuple[float, ...]:
-        return (self.so_far() if self.current_player() is None else 0.0,)
-
-    def so_far(self) -> float:
-        """The rewards of the moves executed so far, summed."""
-        placed = self._position.placed
-        return (10 * (placed - self._start.placed) + 100 * (placed == self._all) - self.executed) / 10
-
-    def return_if_stopped(self, player: int) -> float:
-        return self.so_far()
-
-    def won(self, player: int) -> bool:
-        return self._position.placed == self._all
-
-    def is_success(self, hands: Sequence[HandResult]) -> bool:
-        return bool(hands) and all(hand.success for hand in hands)
-
-    def metrics(self) -> dict[str, float]:
-        """`distance_to_goal` in moves, `dead` (0 or 1) and `regret`: the moves that were wasted so far, executed ones
-        plus those still needed less a shortest solution. What a search of bounded size cannot tell is left out, as is
-        the regret of a dead position."""
-        position, search = self._position, self.room.search
-        distance = search.distance(position.boxes, position.player)
-        if distance is None:
-            return {"dead": 1.0} if search.complete else {}
-        told = {"distance_to_goal": float(distance), "dead": 0.0}
-        shortest = search.distance(self._start.boxes, self._start.player)
-        if shortest is not None:
-            told["regret"] = float(self.executed + distance - shortest)
-        return told
-
-    def category(self) -> str:
-        """The number of boxes."""
-        return "1 box" if self._all == 1 else f"{self._all} boxes"
+    def initial_state(self, rng: np.random.Generator) -> SokobanState:
+        positions = _Positions(self._rooms.draw(rng))
+        return SokobanState(positions, positions.start, 0)
 
 
 def _is_words(action: str) -> bool:
@@ -233,3 +239,6 @@ def _room_source(generator: str | os.PathLike[str], given: Mapping[str, int]) ->
     if not 1 <= low <= high:
         raise ValueError(f"min_moves={low!r} and max_moves={high!r} must be whole numbers with 1 <= min <= max.")
     return make(chosen["size"], chosen["boxes"], (low, high))
+
+
+SETTINGS = GameSettings(length_penalty=1.0, rewards={"task": success_reward, "released": total_reward})

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -44,7 +44,9 @@ def load_room_utils() -> ModuleType:
     """A fresh copy of gym-sokoban's `room_utils`. Raises ImportError with the remedy."""
     package = find_spec("gym_sokoban")
     if package is None or not package.submodule_search_locations:
-        raise ImportError('generator="gym-sokoban" needs gym-sokoban. Install it with: pip install -e ".[gym-sokoban]"')
+        raise ImportError(
+            'generator="gym-sokoban" needs gym-sokoban. Install it with: pip install "mage-envs[gym-sokoban]"'
+        )
     path = Path(package.submodule_search_locations[0]) / "envs" / "room_utils.py"
     spec = spec_from_file_location("mage_envs_room_utils", path)
     if spec is None or spec.loader is None:
@@ -62,6 +64,10 @@ class GymSokobanRooms:
         self.boxes = boxes
         self.lengths = lengths
         self._room_utils = load_room_utils()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A module does not pickle; a copy loads its own."""
+        return GymSokobanRooms, (self.size, self.boxes, self.lengths)
 
     def draw(self, rng: np.random.Generator) -> Room:
         names = self._room_utils.__dict__

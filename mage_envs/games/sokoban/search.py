@@ -7,6 +7,8 @@ all player cells of one placement of boxes at once. The search goes only as deep
 
 from __future__ import annotations
 
+from typing import Any
+
 from mage_envs.games.sokoban.level import offsets, step
 
 LIMIT = 50_000
@@ -47,6 +49,10 @@ class Retrograde:
         self._placements = {targets: solved}
         self._known: dict[tuple[int, int], int] = {}
         solved.unseen = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How far the search went, not the table: a copy searches as far again."""
+        return _searched, (self.floor, self.targets, self.width, len(self.levels) - 1, self.complete)
 
     def deepen(self) -> bool:
         """Adds one level; False when there is none."""
@@ -119,3 +125,11 @@ class Retrograde:
                     boxes, player = after
                     break
         return moves
+
+
+def _searched(floor: int, targets: int, width: int, moves: int, complete: bool) -> Retrograde:
+    search = Retrograde(floor, targets, width)
+    search.at(moves)
+    if complete:
+        search.deepen()
+    return search

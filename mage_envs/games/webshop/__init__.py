@@ -1,7 +1,7 @@
 """WebShop: buy what an instruction asks for, on the pages of a simulated shop (Yao et al. 2022)."""
 
 from mage_envs.games.webshop.cache import DamagedCache
-from mage_envs.games.webshop.game import WebShop
+from mage_envs.games.webshop.game import SETTINGS, WebShop, WebShopState
 from mage_envs.games.webshop.goals import Goal
 from mage_envs.games.webshop.official import DataFileError, import_official
 from mage_envs.games.webshop.products import Product
@@ -9,6 +9,7 @@ from mage_envs.games.webshop.session import Session
 from mage_envs.games.webshop.shop import Shop, open_shop
 
 __all__ = [
+    "SETTINGS",
     "DamagedCache",
     "DataFileError",
     "Goal",
@@ -16,6 +17,7 @@ __all__ = [
     "Session",
     "Shop",
     "WebShop",
+    "WebShopState",
     "import_official",
     "open_shop",
 ]

@@ -66,4 +66,11 @@ def products_of(families: Iterable[FamilyRecord]) -> Iterator[Product]:
 def stored(goal: CatalogueGoal) -> MadeGoal:
     """A generated goal as the shop keeps it."""
     options = tuple(value for _, value in goal.options)
-    return MadeGoal(goal.split, goal.text, goal.attributes, options, goal.price_upper, goal.standing)
+    return MadeGoal(
+        split=goal.split,
+        instruction=goal.text,
+        attributes=goal.attributes,
+        options=options,
+        price_upper=goal.price_upper,
+        standing=goal.standing,
+    )

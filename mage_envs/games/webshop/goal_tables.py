@@ -125,21 +125,24 @@ def upstream_weights(catalogue: Catalogue, kind: str) -> NDArray[np.float64]:
     return found
 
 
+@lru_cache(maxsize=4)
+def upstream_shares(catalogue: Catalogue, kind: str) -> NDArray[np.float64]:
+    """The share that each goal and those before it have of the whole weight, in the original's order."""
+    sums = np.cumsum(upstream_weights(catalogue, kind))
+    shares: NDArray[np.float64] = sums / sums[-1]
+    return shares
+
+
 class OwnGoals:
     """Goals that a user wrote, with ids made of the product's asin and the place in their list."""
 
     kind = "own"
 
-    def __init__(self, catalogue: Catalogue, entries: Sequence[Mapping[str, Any]]) -> None:
-        self._goals = [_own(catalogue, number, entry) for number, entry in enumerate(entries)]
-        self.content = list(self._goals)
-        if not self._goals:
-            raise ValueError("There are no own goals; give at least one.")
-        self._by_id = {goal.id: goal for goal in self._goals}
-
-    @property
-    def splits(self) -> Mapping[str, int]:
-        return Counter(goal.split for goal in self._goals)
+    def __init__(self, goals: tuple[Goal, ...]) -> None:
+        self.content = goals
+        self.splits: Mapping[str, int] = Counter(goal.split for goal in goals)
+        self._goals = goals
+        self._by_id = {goal.id: goal for goal in goals}
 
     def numbers(self, split: str, upstream: bool) -> NDArray[np.uint32] | None:
         found = [number for number, goal in enumerate(self._goals) if goal.split == split]
@@ -153,6 +156,13 @@ class OwnGoals:
 
     def find(self, goal_id: str) -> Goal | None:
         return self._by_id.get(goal_id)
+
+
+def own_goals(catalogue: Catalogue, entries: Sequence[Mapping[str, Any]]) -> tuple[Goal, ...]:
+    """The goals that a user's entries describe. Raises ValueError naming the entry and the field."""
+    if not entries:
+        raise ValueError("There are no own goals; give at least one.")
+    return tuple(_own(catalogue, number, entry) for number, entry in enumerate(entries))
 
 
 _FIELDS = ("asin", "instruction", "attributes", "options", "price_upper", "split")
@@ -186,18 +196,18 @@ def _own(catalogue: Catalogue, number: int, entry: Mapping[str, Any]) -> Goal:
     if isinstance(price, bool) or not isinstance(price, int | float) or not price > 0:
         raise wrong(f"must have 'price_upper' as a number of dollars, not {price!r:.60}")
     return Goal(
-        f"{asin}-o{number}",
-        OwnGoals.kind,
-        str(split),
-        str(asin),
-        str(instruction),
-        tuple(attributes),
-        tuple(options),
-        float(price),
-        product.query,
-        product.category,
-        product.product_category,
-        product.title,
+        id=f"{asin}-o{number}",
+        kind=OwnGoals.kind,
+        split=str(split),
+        asin=str(asin),
+        instruction=str(instruction),
+        attributes=tuple(attributes),
+        options=tuple(options),
+        price_upper=float(price),
+        query=product.query,
+        category=product.category,
+        product_category=product.product_category,
+        title=product.title,
     )
 
 

@@ -81,25 +81,26 @@ def _goal(
     product: Product,
     kind: str,
     number: int,
+    *,
     split: str,
     text: str,
-    wanted: tuple[str, ...],
+    attributes: tuple[str, ...],
     options: tuple[Any, ...],
     upper: float,
 ) -> Goal:
     return Goal(
-        f"{product.asin}-{kind[0]}{number}",
-        kind,
-        split,
-        product.asin,
-        text,
-        wanted,
-        options,
-        upper,
-        product.query,
-        product.category,
-        product.product_category,
-        product.title,
+        id=f"{product.asin}-{kind[0]}{number}",
+        kind=kind,
+        split=split,
+        asin=product.asin,
+        instruction=text,
+        attributes=attributes,
+        options=options,
+        price_upper=upper,
+        query=product.query,
+        category=product.category,
+        product_category=product.product_category,
+        title=product.title,
     )
 
 
@@ -112,8 +113,16 @@ def _human(product: Product, number: int, seed: int) -> Goal:
     annotation = product.annotations[number]
     upper, clause = price_limit(product.price(seed), uniform(seed, product.asin, "human", number))
     text = annotation.instruction.strip(".") + clause
-    split = split_of(product.asin)
-    return _goal(product, "human", number, split, text, annotation.attributes, annotation.options, upper)
+    return _goal(
+        product,
+        "human",
+        number,
+        split=split_of(product.asin),
+        text=text,
+        attributes=annotation.attributes,
+        options=annotation.options,
+        upper=upper,
+    )
 
 
 def _synthetic_numbers(product: Product) -> range:
@@ -132,8 +141,16 @@ def _synthetic(product: Product, number: int, seed: int) -> Goal:
     upper, clause = price_limit(product.price(seed), uniform(seed, product.asin, "synthetic"))
     told = ", and ".join(f"{axis}: {value}" for axis, value in chosen)
     text = f"{product.instruction}{' with ' if told else ''}{told}{clause}"
-    split, wanted = split_of(product.asin), product.instruction_attributes
-    return _goal(product, "synthetic", number, split, text, wanted, tuple(chosen), upper)
+    return _goal(
+        product,
+        "synthetic",
+        number,
+        split=split_of(product.asin),
+        text=text,
+        attributes=product.instruction_attributes,
+        options=tuple(chosen),
+        upper=upper,
+    )
 
 
 def _made_numbers(product: Product) -> range:
@@ -142,8 +159,16 @@ def _made_numbers(product: Product) -> range:
 
 def _made(product: Product, number: int, seed: int) -> Goal:
     made = product.made[number]
-    text, wanted, upper = made.instruction, made.attributes, made.price_upper
-    goal = _goal(product, "made", number, made.split, text, wanted, made.options, upper)
+    goal = _goal(
+        product,
+        "made",
+        number,
+        split=made.split,
+        text=made.instruction,
+        attributes=made.attributes,
+        options=made.options,
+        upper=made.price_upper,
+    )
     return goal._replace(standing=made.standing)
 
 

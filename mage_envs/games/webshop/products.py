@@ -103,7 +103,14 @@ def from_record(record: bytes) -> Product:
     values[15] = tuple(values[15])
     values[16] = tuple(Annotation(text, tuple(wanted), _options(chosen)) for text, wanted, chosen in values[16])
     values[17] = tuple(
-        MadeGoal(split, text, tuple(wanted), _options(chosen), upper, None if standing is None else Standing(*standing))
+        MadeGoal(
+            split=split,
+            instruction=text,
+            attributes=tuple(wanted),
+            options=_options(chosen),
+            price_upper=upper,
+            standing=None if standing is None else Standing(*standing),
+        )
         for split, text, wanted, chosen, upper, standing in values[17]
     )
     return Product(*values)
@@ -137,24 +144,24 @@ def normalise(
     about = instructions or {}
     pictures = raw.get("images") or ()
     return Product(
-        asin,
-        _text(asin, raw, "name"),
-        _text(asin, raw, "full_description"),
-        _bullets(asin, raw),
-        tag,
-        low,
-        high,
-        options,
-        _strings(asin, "attributes", about.get("attributes", NO_ATTRIBUTES)),
-        _text(asin, raw, "query").lower().strip(),
-        _text(asin, raw, "category"),
-        _text(asin, raw, "product_category"),
-        str(pictures[0]) if pictures else "",
-        images,
-        about.get("instruction"),
-        _strings(asin, "instruction_attributes", about.get("instruction_attributes") or ()),
-        tuple(_annotation(asin, entry) for entry in annotations),
-        tuple(made),
+        asin=asin,
+        title=_text(asin, raw, "name"),
+        description=_text(asin, raw, "full_description"),
+        bullets=_bullets(asin, raw),
+        price_tag=tag,
+        low=low,
+        high=high,
+        options=options,
+        attributes=_strings(asin, "attributes", about.get("attributes", NO_ATTRIBUTES)),
+        query=_text(asin, raw, "query").lower().strip(),
+        category=_text(asin, raw, "category"),
+        product_category=_text(asin, raw, "product_category"),
+        image=str(pictures[0]) if pictures else "",
+        option_images=images,
+        instruction=about.get("instruction"),
+        instruction_attributes=_strings(asin, "instruction_attributes", about.get("instruction_attributes") or ()),
+        annotations=tuple(_annotation(asin, entry) for entry in annotations),
+        made=tuple(made),
     )
 
 

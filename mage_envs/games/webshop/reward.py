@@ -42,7 +42,16 @@ def score(product: Product, goal: Goal, price: float, options: Mapping[str, str]
     r_price = price <= goal.price_upper
     total = (met + matched + r_price) / (len(goal.attributes) + len(goal.options) + 1) * r_type
     r_option = matched / len(goal.options) if goal.options else None
-    return Score(total, r_type, met / len(goal.attributes), r_option, r_price, query_match, category_match, title_score)
+    return Score(
+        total=total,
+        r_type=r_type,
+        r_att=met / len(goal.attributes),
+        r_option=r_option,
+        r_price=r_price,
+        query_match=query_match,
+        category_match=category_match,
+        title_score=title_score,
+    )
 
 
 def _segments(category: str) -> frozenset[str]:

@@ -7,7 +7,7 @@ share goes to the last one; the buttons' names come before option values of the 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mage_envs.games.webshop.goals import Goal
 from mage_envs.games.webshop.products import Product
@@ -48,23 +48,10 @@ def _upstream_parts(action: str) -> tuple[str, str]:
 
 
 class Session:
-    """One visit, with one goal. `upstream` turns the original's magic queries and its reading of actions on."""
+    """One visit, with one goal. `upstream` turns the original's magic queries and its reading of actions on.
 
-    __slots__ = (
-        "goal",
-        "number",
-        "options",
-        "page",
-        "product",
-        "query",
-        "results",
-        "score",
-        "shop",
-        "shows_attributes",
-        "sub",
-        "upstream",
-        "visited",
-    )
+    An action replaces attributes and changes none of their values, so that a shallow copy goes on by itself.
+    """
 
     def __init__(self, shop: Shop, goal: Goal, *, upstream: bool = False, shows_attributes: bool = False) -> None:
         self.shop = shop
@@ -75,6 +62,11 @@ class Session:
         """Set by the purchase."""
         self._go_home()
 
+    def __copy__(self) -> Session:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
     def _go_home(self) -> None:
         self.page = INDEX
         self.query = ""
@@ -83,9 +75,9 @@ class Session:
         self.results: Sequence[int] = ()
         """Catalogue positions of all hits."""
         self.product: Product | None = None
-        self.options: dict[str, str] = {}
+        self.options: Mapping[str, str] = {}
         """Chosen: axis to value, in the order of the first choice."""
-        self.visited: set[str] = set()
+        self.visited: frozenset[str] = frozenset()
         self.sub = ""
 
     @property
@@ -143,13 +135,13 @@ class Session:
             product = self.shop.catalogue.product(position)
             if product.asin.lower() == name:
                 self.page, self.product = ITEM, product
-                self.visited.add(product.asin)
+                self.visited |= {product.asin}
                 return
 
     def _choose(self, value: str) -> None:
         assert self.product is not None
         axes = [axis for axis, values in self.product.options.items() if value in values]
-        self.options[axes[-1]] = value
+        self.options = {**self.options, axes[-1]: value}
 
     def _buy(self) -> None:
         assert self.product is not None

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mage_envs.games.webshop.chance import uniform
-from mage_envs.games.webshop.goal_tables import UPSTREAM_RANGES, GoalTable, OwnGoals, StoredGoals, upstream_weights
+from mage_envs.games.webshop.goal_tables import (
+    EVERY,
+    UPSTREAM_RANGES,
+    GoalTable,
+    OwnGoals,
+    StoredGoals,
+    own_goals,
+    upstream_shares,
+    upstream_weights,
+)
 from mage_envs.games.webshop.goals import Goal
 from mage_envs.games.webshop.products import Product
 from mage_envs.games.webshop.reward import Score, Tagger, score
@@ -24,13 +33,14 @@ from mage_envs.games.webshop.store import Catalogue
 HITS = 50
 """Products that a search finds at most."""
 _KEPT_SEARCHES = 128
-TAGGERS = ("builtin", "spacy")
+TAGGERS: dict[str, Callable[[], Tagger]] = {"builtin": lambda: nouns, "spacy": spacy_nouns}
+"""What finds the nouns of titles, which the reward compares, by name. Raises ImportError where spaCy is missing."""
 
 
 class Shop:
     """A catalogue with one table of goals, and with its price ranges drawn by `seed`.
 
-    `tagger` finds the nouns of titles, which the reward compares.
+    It is never changed and can be large: a copy is the shop itself, and a pickle says how to open it again.
     """
 
     def __init__(
@@ -39,16 +49,29 @@ class Shop:
         kind: str,
         seed: int = 0,
         *,
-        tagger: Tagger = nouns,
-        goals: GoalTable | None = None,
+        title_tagger: str = "builtin",
+        own: tuple[Goal, ...] = (),
     ) -> None:
+        """`kind`: of the catalogue's goals; `own`: goals instead of those. Raises ValueError, or what a tagger does."""
+        if title_tagger not in TAGGERS:
+            raise ValueError(
+                f"title_tagger={title_tagger!r} is unknown; choose one of: {', '.join(map(repr, TAGGERS))}."
+            )
         self.catalogue = catalogue
         self.seed = seed
-        self._tagger = tagger
-        self._table = goals or StoredGoals(catalogue, kind, seed)
+        self._own = own
+        self._title_tagger = title_tagger
+        self._tagger = TAGGERS[title_tagger]()
+        self._table: GoalTable = OwnGoals(own) if own else StoredGoals(catalogue, kind, seed)
         self._index = Index.open(catalogue.folder / "index")
         self.search = lru_cache(_KEPT_SEARCHES)(self._search)
         """Catalogue positions of the hits for a query, best first."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open_shop, (self.catalogue.folder, self.kind, self.seed, self._title_tagger, self._own)
 
     def _search(self, query: str) -> tuple[int, ...]:
         return self._index.search(query, HITS)
@@ -90,6 +113,17 @@ class Shop:
         """The original's weight of each goal in `numbers("all", upstream=True)`."""
         return upstream_weights(self.catalogue, self.kind)
 
+    def draw(self, split: str, rng: np.random.Generator, upstream: bool = False) -> Goal:
+        """One of a split's goals. Among all, `upstream` draws by weight and is off by one as the original: it never
+        draws the first goal and gives each the weight of the one before it."""
+        numbers = self.numbers(split, upstream)
+        if upstream and split == EVERY:
+            shares = upstream_shares(self.catalogue, self.kind)
+            place = min(int(np.searchsorted(shares, rng.random(), "right")) + 1, len(numbers) - 1)
+        else:
+            place = int(rng.integers(len(numbers)))
+        return self.goal_at(int(numbers[place]))
+
     def goal_at(self, number: int) -> Goal:
         """The goal with that number, counted through all products."""
         return self._table.at(number)
@@ -121,8 +155,8 @@ class Shop:
         Each entry has `asin`, `instruction` (shown as it is) and `attributes`, and may have `options` (values, or axis
         to value), `price_upper` in dollars, and `split` (else `train`). Raises ValueError naming entry and field.
         """
-        table = OwnGoals(self.catalogue, entries)
-        return Shop(self.catalogue, table.kind, self.seed, tagger=self._tagger, goals=table)
+        own = own_goals(self.catalogue, entries)
+        return open_shop(self.catalogue.folder, OwnGoals.kind, self.seed, self._title_tagger, own)
 
     # -- what sessions ask ---------------------------------------------------------------------------------------
 
@@ -151,12 +185,15 @@ class Shop:
         return score(product, goal, product.price(self.seed), options, self._tagger)
 
 
-@lru_cache(maxsize=16)
-def open_shop(folder: Path, kind: str, seed: int, title_tagger: str = "builtin") -> Shop:
-    """The shop of a built folder; environments of a process share it.
+def open_shop(folder: Path, kind: str, seed: int, title_tagger: str = "builtin", own: tuple[Goal, ...] = ()) -> Shop:
+    """The shop of a built folder, as `Shop` takes the rest; environments of a process share it."""
+    return _opened(folder.absolute(), kind, seed, title_tagger, own)
 
-    Raises ImportError where `title_tagger` is `spacy` and spaCy or its model is not installed.
-    """
-    if title_tagger not in TAGGERS:
-        raise ValueError(f"title_tagger={title_tagger!r} is unknown; choose one of: {', '.join(map(repr, TAGGERS))}.")
-    return Shop(Catalogue(folder), kind, seed, tagger=nouns if title_tagger == "builtin" else spacy_nouns())
+
+@lru_cache(maxsize=16)
+def _opened(folder: Path, kind: str, seed: int, title_tagger: str, own: tuple[Goal, ...]) -> Shop:
+    return Shop(catalogue=_catalogue(folder), kind=kind, seed=seed, title_tagger=title_tagger, own=own)
+
+
+_catalogue = lru_cache(maxsize=16)(Catalogue)
+"""The catalogue of a folder, which shops with other goals share."""

@@ -15,11 +15,11 @@ GOALS = ("synthetic", "human")
 
 
 def shop_for(
-    split: str,
-    size: str,
-    data: str | os.PathLike[str] | None,
-    goals: str | os.PathLike[str] | None,
-    price_seed: int,
+    split: str = "train",
+    size: str = "small",
+    data: str | os.PathLike[str] | None = None,
+    goals: str | os.PathLike[str] | None = None,
+    price_seed: int = 0,
     title_tagger: str = "builtin",
 ) -> Shop:
     """The shop that these options of the game name; the processes of a machine share its files.

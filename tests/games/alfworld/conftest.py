@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 def pytest_collection_modifyitems(items):
     if not is_installed():
-        skip = pytest.mark.skip(reason='alfworld is not installed; pip install -e ".[alfworld]" brings it')
+        skip = pytest.mark.skip(reason='alfworld is not installed; pip install "mage-envs[alfworld]" brings it')
         for item in items:
             if HERE in item.path.parents:
                 item.add_marker(skip)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -189,8 +190,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(root, monkeypatch, tmp_path)
 def test_the_variable_names_the_data(root, monkeypatch):
     monkeypatch.setenv("ALFWORLD_DATA", str(root))
     game = ALFWorld(data="official", task_types="look_at_obj_in_light")
-    game.reset(np.random.default_rng(0))
-    assert game.task_id().startswith("look_at_obj_in_light-")
+    assert game.initial_state(np.random.default_rng(0)).task.startswith("look_at_obj_in_light-")
     for value in (None, ""):
         monkeypatch.setenv("ALFWORLD_DATA", value) if value is not None else monkeypatch.delenv("ALFWORLD_DATA")
         assert data_root() is None
@@ -207,17 +207,14 @@ def test_unknown_ids(root):
 
 
 def test_a_bad_game_file_says_so_and_the_next_one_plays(root):
-    game = ALFWorld(data=root)
     bad = spoil(root, 2, rewrite("game.tw-pddl", pddl_problem="(define (problem"))
     good = files(root).task_id(0)
-    game.choose(bad)
+    env = gym.make("mage/ALFWorld-v0", data=str(root))
     with pytest.raises(GameFileError, match="game.tw-pddl is no playable ALFWorld game"):
-        game.reset(np.random.default_rng(0))
-    assert game.task_id() is None
-    assert game.category() is None
-    game.choose(good)
-    game.reset(np.random.default_rng(0))
-    assert "Your task is to" in game.observe(0)
+        env.reset(seed=0, options={"task": bad})
+    text, info = env.reset(seed=0, options={"task": good})
+    assert "Your task is to" in text
+    assert info["task"] == good
 
 
 def test_a_game_that_is_won_at_its_start_is_refused(root):
@@ -225,10 +222,8 @@ def test_a_game_that_is_won_at_its_start_is_refused(root):
     goal = f"(exists (?o - object) (objectType ?o {made.object_type}Type))"
     problem = made.problem.partition("(:goal")[0] + f"(:goal (and {goal})))"
     spoil(root, 0, rewrite("game.tw-pddl", pddl_problem=problem))
-    game = ALFWorld(data=root)
-    game.choose(files(root).task_id(0))
     with pytest.raises(GameFileError):
-        game.reset(np.random.default_rng(0))
+        ALFWorld(data=root).task_state(files(root).task_id(0), np.random.default_rng(0))
 
 
 STOCK = """

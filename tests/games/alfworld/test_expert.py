@@ -13,6 +13,8 @@ from mage_envs.core import Turn
 from mage_envs.games.alfworld import ALFWorld, NoGames
 from mage_envs.games.alfworld.maker import SPLITS
 from mage_envs.games.alfworld.scenes import TASK_TYPES, wording
+from mage_envs.hand import Hand
+from mage_envs.randomness import Streams
 from opponents import make_opponent
 from opponents.alfworld import ALFWorldExpert, read_task
 
@@ -20,17 +22,19 @@ HERE = "ALFWORLD_DATA" in os.environ
 OFFICIAL = os.environ.get("ALFWORLD_DATA", "")
 
 
-def commands(game, expert, episode=0, most=200):
-    """How many the expert needs for the game that is chosen."""
-    game.reset(np.random.default_rng(0))
+def commands(game, expert, task, episode=0, most=200):
+    """How many the expert needs for that task."""
+    hand = Hand(game)
+    hand.deal([None], Streams(0), Streams(0), episode=episode, task=task)
     expert.reset(np.random.default_rng(0))
     count = 0
-    while game.current_player() is not None:
-        action = expert.act(game.turn(0, episode))
-        assert action in game.legal_actions()
-        game.apply(action)
+    while not hand.over:
+        turn = hand.turn(0)
+        action = expert.act(turn)
+        assert action in turn.legal_actions
+        hand.play(action)
         count += 1
-        assert count < most, (game.task_id(), action)
+        assert count < most, (task, action)
     return count
 
 
@@ -39,19 +43,18 @@ def commands(game, expert, episode=0, most=200):
 def test_small_games_are_won_and_won_faster_the_second_time(split, task_type):
     game, expert = ALFWorld(split, size="tiny", task_types=task_type), ALFWorldExpert()
     for number in range(4):
-        game.choose(f"{split}/tiny/{task_type}/{number}")
-        first, second = commands(game, expert, 0), commands(game, expert, 1)
+        task = f"{split}/tiny/{task_type}/{number}"
+        first, second = commands(game, expert, task), commands(game, expert, task, 1)
         assert first <= 20
-        assert game.metrics()["plan_length"] <= second <= first
-        assert second <= game.metrics()["plan_length"] + 1
+        assert len(game.plan(task)) <= second <= first
+        assert second <= len(game.plan(task)) + 1
 
 
 @pytest.mark.parametrize("split", SPLITS[1:])
 def test_large_games_are_won_within_the_turns(split):
     game, expert = ALFWorld(split), ALFWorldExpert()
     for task_type in TASK_TYPES:
-        game.choose(f"{split}/official-like/{task_type}/0")
-        assert commands(game, expert) <= 50
+        assert commands(game, expert, f"{split}/official-like/{task_type}/0") <= 50
 
 
 @pytest.mark.slow
@@ -60,14 +63,13 @@ def test_every_game_for_evaluation_is_won_within_the_turns(split):
     game, expert = ALFWorld(split), ALFWorldExpert()
     for task_type in TASK_TYPES:
         for number in range(24):
-            game.choose(f"{split}/official-like/{task_type}/{number}")
-            assert commands(game, expert) <= 50
+            assert commands(game, expert, f"{split}/official-like/{task_type}/{number}") <= 50
 
 
 def test_what_it_saw_is_forgotten_with_the_meta_episode():
     game, expert = ALFWorld(size="tiny"), ALFWorldExpert()
-    game.choose("train/tiny/pick_heat_then_place_in_recep/0")
-    counts = [commands(game, expert, episode) for episode in (0, 1, 2, 0)]
+    task = "train/tiny/pick_heat_then_place_in_recep/0"
+    counts = [commands(game, expert, task, episode) for episode in (0, 1, 2, 0)]
     assert counts[0] == counts[3] > counts[1] == counts[2]
 
 
@@ -75,8 +77,7 @@ def test_a_room_that_has_changed_is_searched_again():
     """Where the later episode is another game, what was seen before is of no use, and no harm either."""
     game, expert = ALFWorld(size="tiny"), ALFWorldExpert()
     for number in range(6):
-        game.choose(f"train/tiny/pick_cool_then_place_in_recep/{number}")
-        assert commands(game, expert, min(number, 1)) < 20
+        assert commands(game, expert, f"train/tiny/pick_cool_then_place_in_recep/{number}", min(number, 1)) < 20
 
 
 @pytest.mark.parametrize("task_type", TASK_TYPES)
@@ -103,12 +104,12 @@ def test_it_plays_through_the_meta_id():
     env = gym.make("mage/ALFWorld-Meta-v0", size="tiny", memory="none")
     expert = make_opponent("alfworld/expert", make_game("ALFWorld"))
     _, info = env.reset(seed=4)
-    inner, episode, lengths, count, done = env.get_wrapper_attr("game_env"), -1, [], 0, False
+    hand, episode, lengths, count, done = env.unwrapped.hand, -1, [], 0, False
     while not done:
-        if info["episode"] != episode:
+        if info["episode_index"] != episode:
             expert.reset(np.random.default_rng(0))
-            episode = info["episode"]
-        _, _, done, _, info = env.step(f"<action>{expert.act(inner.turn())}</action>")
+            episode = info["episode_index"]
+        _, _, done, _, info = env.step(f"<action>{expert.act(hand.turn(0))}</action>")
         count += 1
         if info["episode_end"]:
             assert info["success"]
@@ -128,14 +129,9 @@ def test_official_games_are_won():
             continue
         expert = ALFWorldExpert()
         for seed in range(24):
-            game.reset(np.random.default_rng(seed))
-            task = game.task_id()
-            game.choose(task)
-            try:
-                played += 1
-                if commands(game, expert) > 50:
-                    lost.append(task)
-            finally:
-                game.choose(None)
+            task = game.initial_state(np.random.default_rng(seed)).task
+            played += 1
+            if commands(game, expert, task) > 50:
+                lost.append(task)
     assert played
     assert len(lost) <= played / 18, lost

@@ -11,22 +11,21 @@ import numpy as np
 import pytest
 
 from mage_envs import HandResult, IllegalAction, make_game, play_match
-from mage_envs.games.alfworld import ALFWorld, write_dataset
+from mage_envs.core import is_success
+from mage_envs.env import TextGameEnv
+from mage_envs.games.alfworld import SETTINGS, ALFWorld, write_dataset
 from mage_envs.games.alfworld import make_game as made
 from mage_envs.games.alfworld.game import BANNER
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 from mage_envs.games.alfworld.store import POOL
-from opponents import make_opponent
+from opponents import SeatedOpponents, make_opponent
 from tests.contract import GARBAGE
 
 SIMPLE = "train/tiny/pick_and_place_simple/0"
 
 
 def started(task=SIMPLE, **options):
-    game = ALFWorld(size="tiny", **options)
-    game.choose(task)
-    game.reset(np.random.default_rng(0))
-    return game
+    return ALFWorld(size="tiny", **options).task_state(task, np.random.default_rng(0))
 
 
 def plan(task=SIMPLE):
@@ -35,63 +34,68 @@ def plan(task=SIMPLE):
 
 
 def test_a_game_from_start_to_end():
-    game = started()
-    assert game.observe(0).startswith("You are in the middle of a room. Looking quickly around you, you see a ")
-    assert "\n\nYour task is to: put " in game.observe(0)
-    assert game.current_player() == 0
+    state = started()
+    assert state.observation(0).startswith("You are in the middle of a room. Looking quickly around you, you see a ")
+    assert "\n\nYour task is to: put " in state.observation(0)
+    assert state.player == 0
     for number, command in enumerate(plan()):
-        assert game.metrics() == {"commands": number, "plan_length": len(plan())}
-        assert game.returns() == (0.0,)
-        game.apply(command)
-    assert game.current_player() is None
-    assert game.observe(0).endswith("\nThe task is done.")
-    assert (game.returns(), game.won(0), game.legal_actions()) == ((1.0,), True, ())
+        assert state.metrics() == {"commands": number, "plan_length": len(plan())}
+        assert state.returns == (0.0,)
+        assert not state.won(0)
+        state = state.after(command)
+    assert state.player is None
+    assert state.observation(0).endswith("\nThe task is done.")
+    assert (state.returns, state.won(0), state.legal_actions) == ((1.0,), True, ())
     with pytest.raises(IllegalAction):
-        game.apply("look")
+        state.after("look")
 
 
 def test_legal_actions_are_the_admissible_commands_and_help_is_hidden():
-    game = started()
-    legal = game.legal_actions()
+    state = started()
+    legal = state.legal_actions
     assert list(legal) == sorted(set(legal))
     assert {"look", "inventory"} < set(legal)
     assert "help" not in legal
     for action in legal:
-        other = started()
-        other.apply(action)
-        assert other.metrics()["commands"] == 1
-    game.apply("help")
-    assert game.observe(0).startswith("Available commands:")
+        assert started().after(action).metrics()["commands"] == 1
+    assert state.after("help").observation(0).startswith("Available commands:")
 
 
 @pytest.mark.parametrize("text", ["LOOK", " look ", "\tLook\n", "look"])
 def test_case_and_blanks_around_do_not_matter(text):
-    game = started()
-    assert game.canonical(text) == "look"
-    game.apply(text)
-    assert "you see nothing" in game.observe(0)
+    said, state = started().move(text)
+    assert said == started().canonical(text) == "look"
+    assert "you see nothing" in state.observation(0)
+
+
+def test_a_move_is_told_as_it_was_spelt_before_it():
+    """What was legal before need not be so after."""
+    go = next(action for action in started().legal_actions if action.startswith("go to "))
+    said, state = started().move(go.upper())
+    assert said == go
+    assert go not in state.legal_actions
 
 
 @pytest.mark.parametrize(
     "text", [*GARBAGE, "look around", "look look", "go  to fridge 1", "Nothing happens.", "go to", "lοok", "l\x00ook"]
 )
 def test_any_other_text_is_illegal_and_changes_nothing(text):
-    game = started()
-    before = (game.observe(0), game.legal_actions(), game.information_state(0), game.metrics())
+    state = started()
+    before = (state.observation(0), state.legal_actions, state.information_state(0), state.metrics())
     with pytest.raises(IllegalAction, match="is not legal; choose one of: "):
-        game.apply(text)
-    assert (game.observe(0), game.legal_actions(), game.information_state(0), game.metrics()) == before
+        state.after(text)
+    assert (state.observation(0), state.legal_actions, state.information_state(0), state.metrics()) == before
 
 
 def test_ten_megabytes_of_text_are_one_illegal_action():
-    game = started()
+    state = started()
     for text in ("look " * 2_000_000, " " * 10_000_000 + "look"):
         with pytest.raises(IllegalAction):
-            game.apply(text)
+            state.after(text)
 
 
 def test_banner():
-    assert started(banner=True).observe(0) == BANNER + started().observe(0)
+    assert started(banner=True).observation(0) == BANNER + started().observation(0)
 
 
 def test_commands_can_be_kept_out_of_the_prompt():
@@ -105,23 +109,16 @@ def test_commands_can_be_kept_out_of_the_prompt():
 
 def test_tasks_are_drawn_by_the_stream_and_can_be_chosen():
     game = ALFWorld(size="tiny")
-    seen = set()
+    drawn = []
     for seed in range(30):
-        game.reset(np.random.default_rng(seed))
-        seen.add(game.task_id())
-        assert game.category() == game.task_id().split("/")[2]
-    assert {task.split("/")[2] for task in seen} == set(TASK_TYPES)
-    assert len(seen) > 25
-    game.choose(SIMPLE)
+        state = game.initial_state(np.random.default_rng(seed))
+        drawn.append(state.task)
+        assert state.category == state.task.split("/")[2]
+    assert {task.split("/")[2] for task in drawn} == set(TASK_TYPES)
+    assert len(set(drawn)) > 25
     for seed in range(3):
-        game.reset(np.random.default_rng(seed))
-        assert game.task_id() == SIMPLE
-    game.choose(None)
-    again = set()
-    for seed in range(30):
-        game.reset(np.random.default_rng(seed))
-        again.add(game.task_id())
-    assert again == seen
+        assert game.task_state(SIMPLE, np.random.default_rng(seed)).task == SIMPLE
+    assert [game.initial_state(np.random.default_rng(seed)).task for seed in range(30)] == drawn
 
 
 @pytest.mark.parametrize(
@@ -141,12 +138,12 @@ def test_tasks_are_drawn_by_the_stream_and_can_be_chosen():
 )
 def test_unknown_tasks(task):
     with pytest.raises(ValueError, match="has no task .* ids run from 'train/tiny/pick_and_place_simple/0' to"):
-        ALFWorld(size="tiny").choose(task)
+        ALFWorld(size="tiny").task_state(task, np.random.default_rng(0))
 
 
 def test_a_task_of_another_type_is_unknown():
     with pytest.raises(ValueError, match="has no task"):
-        ALFWorld(size="tiny", task_types="look_at_obj_in_light").choose(SIMPLE)
+        started(task_types="look_at_obj_in_light")
 
 
 @pytest.mark.parametrize(
@@ -171,36 +168,35 @@ def test_bad_options(options, message):
 )
 def test_official_names_of_splits(alias, split):
     game = ALFWorld(alias, size="tiny")
-    game.reset(np.random.default_rng(0))
     assert game.split == split
-    assert game.task_id().startswith(f"{split}/tiny/")
+    assert game.initial_state(np.random.default_rng(0)).task.startswith(f"{split}/tiny/")
 
 
 def test_both_engines_say_the_same():
     task = "train/tiny/pick_two_obj_and_place/0"
-    games = [started(task, engine=engine) for engine in ("fast", "stock")]
+    states = [started(task, engine=engine) for engine in ("fast", "stock")]
     for command in ("look", "nonsense", *plan(task)):
         seen = []
-        for game in games:
+        for state in states:
             try:
-                game.apply(command)
+                state.after(command)
             except IllegalAction as error:
                 seen.append(str(error))
-            seen.append((game.observe(0), game.legal_actions(), game.won(0)))
+            seen.append((state.observation(0), state.legal_actions, state.won(0)))
         assert seen[: len(seen) // 2] == seen[len(seen) // 2 :]
-    assert games[0].won(0)
+    assert states[0].won(0)
 
 
 # -- environments -----------------------------------------------------------------------------------------------
 
 
 def test_rewards():
-    task, released = ALFWorld.rewards["task"], ALFWorld.rewards["released"]
-    won, lost = [HandResult(1.0, success=True)], [HandResult(0.0, True)]
+    task, released = SETTINGS.rewards["task"], SETTINGS.rewards["released"]
+    won, lost = [HandResult(1.0, success=True)], [HandResult(0.0, ended_by="timeout")]
     assert [task([], 1), task(won, 1), task(lost, 1)] == [0.0, 10.0, -10.0]
     assert [released([], 1), released(won, 1), released(lost, 1)] == [0.0, 10.0, 0.0]
-    assert not ALFWorld(size="tiny").is_success(lost)
-    assert ALFWorld(size="tiny").is_success(won)
+    assert not is_success(lost)
+    assert is_success(won)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +222,7 @@ def test_a_meta_episode_plays_one_game(protocol, won, lost):
     start, returns, done = info["anchor"], [], False
     moves = iter(())
     while not done:
-        action = "look" if info["episode"] == 0 else next(moves)
+        action = "look" if info["episode_index"] == 0 else next(moves)
         _, reward, done, _, info = env.step(f"<action>{action}</action>")
         assert info["task"] == SIMPLE
         if info["episode_end"]:
@@ -275,14 +271,14 @@ def test_prompts_speak_of_no_opponent():
 
 
 def test_pettingzoo_module():
-    from mage_envs.zoo import alfworld_v0
+    from mage_envs.aec import alfworld_v0
 
     env = alfworld_v0.env(size="tiny")
     env.reset(seed=0)
     expert = make_opponent("alfworld/expert", make_game("ALFWorld", size="tiny"))
     expert.reset(np.random.default_rng(0))
     while not env.terminations["player_0"]:
-        env.step(expert.act(env.unwrapped.game.turn(0)))
+        env.step(expert.act(env.unwrapped.hand.turn(0)))
     assert env.rewards == {"player_0": 1.0}
 
 
@@ -296,32 +292,99 @@ def test_a_match_of_one():
 # -- engines ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda game: pickle.loads(pickle.dumps(game))])
-def test_a_copy_has_the_options_and_its_own_engine(copied):
-    game = started(show_commands=False, task_types=[TASK_TYPES[0]])
-    other = copied(game)
-    assert other.task_id() is None
-    other.choose(SIMPLE)
-    other.reset(np.random.default_rng(0))
-    for command in plan()[:-1]:
-        other.apply(command)
-    assert game.metrics()["commands"] == 0
-    assert game.turn(0).legal_actions == ()
-    game.apply(plan()[0])
-    other.apply(plan()[-1])
+COPIES = [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))]
+
+
+def seen_of(state):
+    return (
+        state.observation(0),
+        state.legal_actions,
+        state.information_state(0),
+        state.metrics(),
+        state.returns,
+        state.player,
+        state.task,
+        state.category,
+    )
+
+
+@pytest.mark.parametrize("engine", ["fast", "stock"])
+@pytest.mark.parametrize("copied", COPIES)
+def test_a_copy_in_the_middle_of_a_game_goes_on_as_the_original_and_apart_from_it(copied, engine):
+    state = started(engine=engine)
+    for command in ("Look ", *plan()[:2], "help"):
+        state.after(command)
+    other = copied(state)
+    before = seen_of(state)
+    assert seen_of(other) == before
+    for command in plan()[2:]:
+        other.after(command)
     assert other.won(0)
-    assert not game.won(0)
+    assert seen_of(state) == before
+    for command in plan()[2:]:
+        state.after(command)
+    assert seen_of(state) == seen_of(other)
+
+
+@pytest.mark.parametrize("copied", COPIES)
+def test_a_copy_of_a_game_has_its_options(copied):
+    game = copied(ALFWorld(size="tiny", show_commands=False, banner=True, task_types=[TASK_TYPES[0]]))
+    assert not game.facts.shows_legal_actions
+    assert ALFWorld.facts.shows_legal_actions
+    state = game.initial_state(np.random.default_rng(0))
+    assert state.category == TASK_TYPES[0]
+    assert state.observation(0).startswith(BANNER)
+    assert copy.deepcopy(game) is game
+
+
+def test_environments_that_share_a_game_do_not_disturb_each_other():
+    """Two with the same task, one with another, and copies of them, in turn."""
+    game, others = ALFWorld(size="tiny"), "train/tiny/pick_heat_then_place_in_recep/0"
+    envs = [TextGameEnv(game, SeatedOpponents(None, game)) for _ in range(3)]
+    tasks = [SIMPLE, SIMPLE, others]
+    alone = [list(transcript(TextGameEnv(game, SeatedOpponents(None, game)), task)) for task in tasks]
+    for _ in range(2):
+        runs = [transcript(env, task) for env, task in zip(envs, tasks)]
+        steps = [[next(run)] for run in runs]
+        copies = [copy.deepcopy(env) for env in envs]
+        for number in range(1, max(map(len, alone))):
+            for place, task in enumerate(tasks):
+                if number < len(alone[place]):
+                    steps[place].append(next(runs[place]))
+                    assert copies[place].step(plan(task)[number - 1]) == steps[place][-1]
+        assert steps == alone
+
+
+def transcript(env, task):
+    """What an environment says from reset to the end of the plan."""
+    yield env.reset(seed=0, options={"task": task})
+    for command in plan(task):
+        yield env.step(command)
 
 
 def test_what_is_forgotten_gives_its_engine_back():
     gc.collect()
-    game = started()
+    state = started()
     before = POOL.made
     for number in range(9):
-        del game
-        game = started(f"train/tiny/pick_and_place_simple/{number % 3}")
-        game.apply("look")
+        del state
+        state = started(f"train/tiny/pick_and_place_simple/{number % 3}")
+        state.after("look")
     assert POOL.made == before
+
+
+def test_the_episodes_of_a_meta_episode_are_played_on_one_library():
+    gc.collect()
+    env = gym.make("mage/ALFWorld-Meta-v0", size="tiny", max_turns=2, memory="none")
+    env.reset(seed=0)
+    made_so_far = POOL.made
+    for seed in range(3):
+        env.reset(seed=seed)
+        library, done = env.unwrapped.hand.state._engine._library, False
+        while not done:
+            _, _, done, _, _ = env.step("<action>look</action>")
+            assert env.unwrapped.hand.state._engine._library is library
+    assert POOL.made == made_so_far
 
 
 def test_hundreds_of_environments_in_one_process():
@@ -338,12 +401,11 @@ def test_hundreds_of_environments_in_one_process():
 
 
 def test_a_reset_in_the_middle_starts_the_game_again():
-    game = started()
-    first = game.observe(0), game.legal_actions()
+    env = gym.make("mage/ALFWorld-v0", size="tiny")
+    first = env.reset(seed=0, options={"task": SIMPLE})
     for command in plan()[:3]:
-        game.apply(command)
-    game.reset(np.random.default_rng(1))
-    assert (game.observe(0), game.legal_actions()) == first
+        env.step(command)
+    assert env.reset(seed=0, options={"task": SIMPLE}) == first
 
 
 def test_asynchronous_environments():
@@ -368,10 +430,9 @@ def test_asynchronous_environments():
 
 def test_written_games_play_the_same(tmp_path):
     write_dataset(tmp_path, size="tiny", games_per_task=1, splits=("train",))
-    game = ALFWorld(data=tmp_path, task_types="pick_and_place_simple")
-    game.reset(np.random.default_rng(0))
-    assert game.observe(0) == started().observe(0)
+    state = ALFWorld(data=tmp_path, task_types="pick_and_place_simple").initial_state(np.random.default_rng(0))
+    assert state.observation(0) == started().observation(0)
     for command in plan():
-        game.apply(command)
-    assert game.won(0)
-    assert game.metrics()["plan_length"] == len(plan())
+        state = state.after(command)
+    assert state.won(0)
+    assert state.metrics()["plan_length"] == len(plan())

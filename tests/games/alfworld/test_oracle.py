@@ -5,27 +5,28 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import make_agent, panel
-from benchmarks.evaluation import evaluate
+from benchmarks import evaluate, make_agent, panel
 from mage_envs import make_game
 from mage_envs.core import Turn
 from mage_envs.games.alfworld import ALFWorld, task_ids
 from mage_envs.games.alfworld.maker import SPLITS
 from mage_envs.games.alfworld.scenes import TASK_TYPES
+from mage_envs.hand import Hand
+from mage_envs.randomness import Streams
 from opponents import make_opponent
 
 
 def won(game: ALFWorld, task: str) -> bool:
     """Whether the oracle wins the game within its plan."""
     oracle = make_opponent("alfworld/oracle", make_game("ALFWorld", split=game.split))
-    game.choose(task)
-    game.reset(np.random.default_rng(0))
+    hand = Hand(game)
+    hand.deal([None], Streams(0), Streams(0), task=task)
     oracle.reset(np.random.default_rng(0))
     plan = game.plan(task)
     assert plan
     for _ in plan:
-        game.apply(oracle.act(game.turn(0)))
-    return game.won(0)
+        hand.play(oracle.act(hand.turn(0)))
+    return hand.over and hand.state.won(0)
 
 
 @pytest.mark.parametrize("split", SPLITS)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
+from itertools import permutations
 
 import gymnasium as gym
 import numpy as np
@@ -11,8 +13,11 @@ import pytest
 
 import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs import IllegalAction
+from mage_envs.core import State
 from mage_envs.games.openspiel import OpenSpiel, UnsuitableGame
-from tests.contract import GARBAGE, check_garbage, transcript
+from mage_envs.games.openspiel.position import positions
+from mage_envs.testing import GARBAGE, check_id, transcript
+from tests.opponents.dealing import dealt
 
 GAMES = (
     "2048",
@@ -60,54 +65,76 @@ GAMES = (
 )
 
 
-def hand(game: OpenSpiel, seed: int, most: int = 150) -> list[object]:
+def played(game: OpenSpiel, seed: int, most: int = 150) -> list[object]:
     """Everything of one hand of random play."""
-    rng, chance = np.random.default_rng(seed).spawn(2)
-    game.reset(chance)
+    rng, hand, facts = np.random.default_rng(seed), dealt(game, seed), game.facts
     seen: list[object] = []
-    while (player := game.current_player()) is not None and len(seen) < most:
-        turn = game.turn(player, 2)
-        assert turn.legal_actions == game.legal_actions()
+    while (player := hand.state.player) is not None and len(seen) < most:
+        state, turn = hand.state, hand.turn(player)
+        assert turn.legal_actions == state.legal_actions
         assert len(set(turn.legal_actions)) == len(turn.legal_actions) > 0
-        assert (turn.observation, turn.information_state) == (game.observe(player), game.information_state(player))
-        assert (turn.episode, turn.history) == (2, game.history())
-        assert bool(turn.history) <= game.perfect_information
-        assert game.returns() == (0.0,) * game.num_players
-        other = (player + 1) % game.num_players
-        assert other == player or game.turn(other).legal_actions == ()
-        before = (turn, game.information_state(other))
+        assert bool(turn.history) <= facts.perfect_information
+        assert bool(state.happened) <= facts.perfect_information
+        assert state.returns == (0.0,) * facts.players
+        other = (player + 1) % facts.players
+        assert other == player or hand.turn(other).legal_actions == ()
+        before = (turn, state.information_state(other))
         for text in ("no action", "", "\x00" * 300):
             with pytest.raises(IllegalAction):
-                game.apply(text)
-        assert (game.turn(player, 2), game.information_state(other)) == before
+                hand.play(text)
         action = turn.legal_actions[int(rng.integers(len(turn.legal_actions)))]
-        assert game.canonical(f" {action} ") == action
-        game.apply(f"{action} ")
+        assert state.canonical(f" {action} ") == action
+        hand.play(f"{action} ")
+        assert told(state.after(action)) == told(hand.state), "a state is a value: the same move, the same chance"
+        assert told(pickle.loads(pickle.dumps(hand.state))) == told(hand.state)
+        assert (state.information_state(other), state.observation(player)) == (before[1], turn.observation)
         seen.append((turn, action))
-    if game.current_player() is None:
-        assert game.legal_actions() == ()
-        assert all(game.min_return <= value <= game.max_return for value in game.returns())
-        ends = [game.observe(player) for player in range(game.num_players)]
+    state = hand.state
+    if state.player is None:
+        assert state.legal_actions == ()
+        assert all(facts.min_return <= value <= facts.max_return for value in state.returns)
+        ends = [state.observation(player) for player in range(facts.players)]
         assert all("The game is over" in text for text in ends)
-        seen.append((game.returns(), ends))
+        seen.append((state.returns, ends))
     return seen
+
+
+def told(state: State) -> tuple[object, ...]:
+    """Everything that a state says."""
+    seats = range(len(state.returns))
+    views = [(state.observation(seat), state.information_state(seat)) for seat in seats]
+    return state.player, state.legal_actions, state.returns, state.happened, views
 
 
 @pytest.mark.parametrize("text", GAMES)
 def test_random_hands_keep_the_contract_and_follow_the_seed(text: str) -> None:
     first, second = OpenSpiel(text), OpenSpiel(text)
-    hands = [hand(first, seed) for seed in (1, 2)]
-    assert hands == [hand(second, seed) for seed in (1, 2)]
-    assert len(first.rules) > 40
-    assert first.num_players == len(first.returns())
+    hands = [played(first, seed) for seed in (1, 2)]
+    assert hands == [played(second, seed) for seed in (1, 2)]
+    assert len(first.facts.rules) > 40
+    assert not re.search(r"\b(he|she|his|her|him|himself)\b", first.facts.rules), "players are 'they'"
+
+
+@pytest.mark.parametrize("text", ["pig", "leduc_poker", "hex(board_size=3)", "goofspiel(num_cards=3)"])
+def test_hands_copy_and_pickle_in_the_middle(text: str) -> None:
+    """Chance to come included: the copy goes on as the original does."""
+    hand = dealt(OpenSpiel(text), 5)
+    hand.play(hand.state.legal_actions[0])
+    twins = [hand, copy.deepcopy(hand), pickle.loads(pickle.dumps(hand))]
+    assert twins[1].state is hand.state, "a value, shared"
+    while (player := hand.state.player) is not None:
+        for twin in twins:
+            assert twin.turn(player) == hand.turn(player)
+        action = hand.state.legal_actions[-1]
+        for twin in twins:
+            twin.play(action)
+    assert [told(twin.state) for twin in twins] == [told(hand.state)] * 3
 
 
 @pytest.mark.parametrize("text", [text for text in GAMES if text not in ("blackjack", "2048", "catch")])
-def test_both_ids_play_them_and_survive_garbage(text: str) -> None:
-    for kind in ("v0", "Meta-v0"):
-        env = gym.make(f"mage/OpenSpiel-{kind}", game=text, max_turns=6, opponent="uniform")
-        assert transcript(env, 5, 1) == transcript(env, 5, 1)
-        check_garbage(env)
+@pytest.mark.parametrize("kind", ["v0", "Meta-v0"])
+def test_both_ids_keep_the_contract(text: str, kind: str) -> None:
+    check_id(f"mage/OpenSpiel-{kind}", game=text, max_turns=4, opponent="uniform")
 
 
 def test_the_issue_s_example_plays() -> None:
@@ -123,48 +150,37 @@ def test_the_issue_s_example_plays() -> None:
 
 @pytest.mark.parametrize("text", GARBAGE)
 def test_no_text_but_a_listed_one_is_an_action(text: str) -> None:
-    game = OpenSpiel("tic_tac_toe")
-    game.reset(np.random.default_rng(0))
+    hand = dealt(OpenSpiel("tic_tac_toe"))
     with pytest.raises(IllegalAction):
-        game.apply(text)
-    assert game.history() == ()
+        hand.play(text)
+    assert hand.history == ()
 
 
-def test_chance_follows_the_draws_in_order() -> None:
-    class Draws:
-        def __init__(self, *values: float) -> None:
-            self.values = iter(values)
-
-        def random(self) -> float:
-            return next(self.values)
-
-    game = OpenSpiel("kuhn_poker")
-    for draws, card in (((0.0, 0.0), 0), ((0.34, 0.0), 1), ((0.999, 0.49), 2)):
-        game.reset(Draws(*draws))  # type: ignore[arg-type]
-        assert game.observe(0).startswith(f"{card}\n")
+def test_each_chance_event_has_a_number_of_its_own() -> None:
+    root = positions("kuhn_poker").root
+    assert [root.drawn(draw) for draw in (0.0, 0.34, 0.999)] == [0, 1, 2], "each its share, in order"
+    states = [dealt(OpenSpiel("kuhn_poker"), seed).state for seed in range(600)]
+    seen = [(state.observation(0)[0], state.observation(1)[0]) for state in states]
+    assert {deal: seen.count(deal) / 600 for deal in set(seen)} == {
+        deal: pytest.approx(1 / 6, abs=0.06) for deal in permutations("012", 2)
+    }
 
 
 def test_chance_events_are_part_of_the_history_where_nothing_is_hidden() -> None:
-    game = OpenSpiel("pig")
-    game.reset(np.random.default_rng(4))
-    game.apply("roll")
-    assert game.history()[0] == "roll"
-    assert game.history()[1].startswith("Roll ")
+    hand = dealt(OpenSpiel("pig"), 4, "roll")
+    assert hand.history[0] == "roll"
+    assert hand.history[1].startswith("Roll ")
+    assert hand.state.happened == hand.history[1:]
 
 
 def test_moves_made_at_once_are_hidden_from_each_other() -> None:
-    game = OpenSpiel("matrix_pd")
-    game.reset(np.random.default_rng(0))
-    before = game.information_state(1), game.observe(1)
-    game.apply("Cooperate")
-    after = game.information_state(1).replace("player: 1", "player: 0"), game.observe(1)
-    game.reset(np.random.default_rng(0))
-    game.apply("Defect")
-    assert after[0] == game.information_state(1).replace("player: 1", "player: 0")
-    assert after[1] == game.observe(1)
-    assert before[1] != after[1], "it is his move now"
-    game.apply("cooperate")
-    assert game.returns() == (10.0, 0.0)
+    start = dealt(OpenSpiel("matrix_pd")).state
+    before = start.information_state(1), start.observation(1)
+    cooperated, defected = start.after("Cooperate"), start.after("Defect")
+    assert cooperated.information_state(1) == defected.information_state(1)
+    assert cooperated.observation(1) == defected.observation(1)
+    assert before[1] != defected.observation(1), "it is their move now"
+    assert defected.after("cooperate").returns == (10.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -193,10 +209,9 @@ def test_unknown_games_and_parameters() -> None:
 
 def test_games_copy_and_pickle() -> None:
     game = OpenSpiel("leduc_poker")
-    game.reset(np.random.default_rng(3))
-    game.apply("raise")
     for twin in (copy.deepcopy(game), pickle.loads(pickle.dumps(game))):
-        assert twin.turn(1) == game.turn(1)
+        assert twin.facts == game.facts
+        assert dealt(twin, 3, "raise").turn(1) == dealt(game, 3, "raise").turn(1)
 
 
 def test_equal_texts_are_told_apart() -> None:

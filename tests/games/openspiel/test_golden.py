@@ -15,10 +15,10 @@ from mage_envs.registry import make_game
 
 FOLDER = Path(__file__).parent / "golden"
 HANDS = {
-    "LeducPoker": (8, {}),
+    "LeducPoker": (2, {}),
     "ConnectFour": (1, {"rows": 4, "columns": 4}),
     "LiarsDice": (3, {}),
-    "Negotiation": (2, {}),
+    "Negotiation": (1, {}),
     "Breakthrough": (1, {"rows": 5, "columns": 4}),
     "OpenSpiel": (4, {"game": "goofspiel(num_cards=3)"}),
 }
@@ -29,16 +29,17 @@ def playthrough(name: str) -> str:
     """The rules, and every turn of one hand of random play."""
     seed, options = HANDS[name]
     game, rng = make_game(name, **options), np.random.default_rng(seed)
-    game.reset(rng)
-    parts = [game.rules]
-    while (player := game.current_player()) is not None:
-        legal = game.legal_actions()
+    state = game.initial_state(rng)
+    parts = [game.facts.rules]
+    while (player := state.player) is not None:
+        legal = state.legal_actions
         action = legal[int(rng.integers(len(legal)))]
         shown = " | ".join(legal[:8]) + (f" | ... ({len(legal)} in all)" if len(legal) > 8 else "")
-        parts.append(f"[player {player} sees]\n{game.observe(player)}\n[legal] {shown}\n[plays] {action}")
-        game.apply(action)
-    parts.extend(f"[player {player} sees at the end]\n{game.observe(player)}" for player in range(game.num_players))
-    return "\n\n".join([*parts, f"[returns] {game.returns()}"]) + "\n"
+        parts.append(f"[player {player} sees]\n{state.observation(player)}\n[legal] {shown}\n[plays] {action}")
+        state = state.after(action)
+    seats = range(game.facts.players)
+    parts.extend(f"[player {seat} sees at the end]\n{state.observation(seat)}" for seat in seats)
+    return "\n\n".join([*parts, f"[returns] {state.returns}"]) + "\n"
 
 
 @pytest.mark.parametrize("name", HANDS)

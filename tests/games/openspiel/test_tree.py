@@ -5,11 +5,12 @@ from __future__ import annotations
 import pyspiel
 import pytest
 
+from mage_envs.core import NotEnumerable
 from mage_envs.games.openspiel import ConnectFour, LeducPoker, OpenSpiel
 from mage_envs.games.openspiel.size import count_histories, estimated_histories
 from mage_envs.games.openspiel.tree import TooLarge
 from opponents.exact import best_response_value, nash_conv, policy_value
-from opponents.exact.tree import Walkable
+from opponents.exact.tree import is_enumerable, roots_of
 
 
 @pytest.mark.parametrize(
@@ -41,10 +42,12 @@ def test_leduc_in_both_forms_is_one_game() -> None:
     assert policy_value(merged, ["uniform", "first"]) == pytest.approx(policy_value(suited, ["uniform", "first"]))
 
 
-def test_only_small_games_are_walkable() -> None:
-    assert isinstance(LeducPoker(), Walkable)
-    assert not isinstance(ConnectFour(), Walkable)
-    assert not isinstance(OpenSpiel("chess"), Walkable)
+def test_only_small_games_are_enumerable() -> None:
+    assert is_enumerable(LeducPoker())
+    assert not is_enumerable(ConnectFour())
+    with pytest.raises(NotEnumerable, match=r"chess has more than 1,000,000 histories"):
+        OpenSpiel("chess").initial_states()
+    assert roots_of(LeducPoker()) is roots_of(LeducPoker()), "one tree for all"
 
 
 def test_histories_are_counted() -> None:
@@ -56,8 +59,8 @@ def test_histories_are_counted() -> None:
 
 
 def test_chance_may_come_at_any_time_but_not_hang_on_moves() -> None:
-    assert len(OpenSpiel("catch(rows=4,columns=3)").roots()) == 3
+    assert len(OpenSpiel("catch(rows=4,columns=3)").initial_states()) == 3
     pig = OpenSpiel("pig(winscore=2,horizon=4,diceoutcomes=3)")
-    assert sum(chance for chance, _ in pig.roots()) == pytest.approx(1)
+    assert sum(chance for chance, _ in pig.initial_states()) == pytest.approx(1)
     with pytest.raises(TooLarge, match="the odds of chance hang on what the players do"):
-        OpenSpiel("first_sealed_auction(players=3,max_value=3)").roots()
+        OpenSpiel("first_sealed_auction(players=3,max_value=3)").initial_states()

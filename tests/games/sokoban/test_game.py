@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from importlib.util import find_spec
+
 import gymnasium as gym
 import numpy as np
 import pytest
 
 import mage_envs  # noqa: F401
 from mage_envs import HandResult, IllegalAction, make_game, play_match
-from mage_envs.games.sokoban import Sokoban
+from mage_envs.core import is_success
+from mage_envs.games.sokoban import SETTINGS, Sokoban
 from mage_envs.games.sokoban.level import MOVES
 from opponents import make_opponent
 
+needs_gym_sokoban = pytest.mark.skipif(find_spec("gym_sokoban") is None, reason="needs the extra gym-sokoban")
 CORRIDOR = """; 0
 ########
 #@ $ . #
@@ -42,80 +48,78 @@ def level_file(tmp_path):
 
 
 def started(path):
-    game = Sokoban(path)
-    game.reset(np.random.default_rng(0))
-    return game
+    return Sokoban(path).initial_state(np.random.default_rng(0))
 
 
 def test_board_and_symbols(level_file):
-    game = started(level_file(STARTED))
-    assert game.observe(0) == "Row 1: # # # # # # #\nRow 2: # S _ X √ O #\nRow 3: # X _ _ _ _ #\nRow 4: # # # # # # #"
-    game.apply("right")
-    assert "Row 2: # O P X √ O #" in game.observe(0)
+    state = started(level_file(STARTED))
+    assert (
+        state.observation(0) == "Row 1: # # # # # # #\nRow 2: # S _ X √ O #\nRow 3: # X _ _ _ _ #\nRow 4: # # # # # # #"
+    )
+    assert "Row 2: # O P X √ O #" in state.after("right").observation(0)
 
 
 def test_rows_of_large_boards_are_numbered_in_line():
-    game = Sokoban(size=10)
-    game.reset(np.random.default_rng(0))
-    lines = game.observe(0).splitlines()
+    lines = Sokoban(size=10).initial_state(np.random.default_rng(0)).observation(0).splitlines()
     assert [line[:7] for line in lines] == [f"Row {number:>2}:" for number in range(1, 11)]
     assert len({len(line) for line in lines}) == 1
 
 
 def test_what_follows_the_solving_move_is_not_executed(level_file):
-    game = started(level_file(CORRIDOR))
-    game.apply("right, right")
-    assert (game.executed, game.returns()) == (2, (0.0,))
-    game.apply("right, right, left")
-    assert game.executed == 3
-    assert game.current_player() is None
-    assert game.legal_actions() == ()
-    assert game.observe(0).endswith(
+    state = started(level_file(CORRIDOR)).after("right, right")
+    assert (state.executed, state.returns, state.won(0)) == (2, (pytest.approx(-0.2),), False)
+    state = state.after("right, right, left")
+    assert state.executed == 3
+    assert state.player is None
+    assert state.won(0)
+    assert state.legal_actions == ()
+    assert state.observation(0).endswith(
         "Row 2: # _ _ _ P √ _ #\nRow 3: # # # # # # # #\nThe level is solved: every box is on a target."
     )
-    assert game.returns() == (pytest.approx(10 + 1 - 0.3),)
+    assert state.returns == (pytest.approx(10 + 1 - 0.3),)
     with pytest.raises(IllegalAction):
-        game.apply("left")
+        state.after("left")
 
 
 def test_blocked_moves_are_legal_and_cost_their_tenth(level_file):
-    game = started(level_file(TWO))
-    before = game.observe(0)
-    game.apply("up, up")
-    assert game.observe(0) == before
-    assert game.so_far() == pytest.approx(-0.2)
-    game.apply("left")
-    assert game.so_far() == pytest.approx(-0.3 + 1)
-    game.apply("left")
-    assert game.so_far() == pytest.approx(-0.4 + 1)
+    first = started(level_file(TWO))
+    state = first.after("up, up")
+    assert state.observation(0) == first.observation(0)
+    assert state.returns == (pytest.approx(-0.2),)
+    state = state.after("left")
+    assert state.returns == (pytest.approx(-0.3 + 1),)
+    assert state.after("left").returns == (pytest.approx(-0.4 + 1),)
 
 
 def test_boxes_that_start_on_targets_pay_when_they_leave_and_return(level_file):
-    game = started(level_file(STARTED))
-    game.apply("right, right")
-    assert game.so_far() == pytest.approx(-0.2)  # two boxes in a row do not move
-    game.apply("down, right, up")
-    game.apply("down")
-    assert game.so_far() == pytest.approx(-0.6)
+    state = started(level_file(STARTED)).after("right, right")
+    assert state.returns == (pytest.approx(-0.2),)  # two boxes in a row do not move
+    state = state.after("down, right, up").after("down")
+    assert state.returns == (pytest.approx(-0.6),)
+
+
+def test_a_state_is_a_value(level_file):
+    first = started(level_file(TWO))
+    before = (first.observation(0), first.returns, first.executed, first.metrics())
+    first.after("left, down, right")
+    assert (first.observation(0), first.returns, first.executed, first.metrics()) == before
+    assert first.after("left").observation(0) == first.after("LEFT").observation(0)
 
 
 @pytest.mark.parametrize(
     "text", ["", "go", "up down", "up,", ",up", "up,,up", "up, up, up, up", "u p", "1", "up;down", "up, " * 100]
 )
-def test_illegal_actions_change_nothing(level_file, text):
-    game = started(level_file(TWO))
-    before = game.observe(0)
+def test_illegal_actions_are_refused(level_file, text):
     with pytest.raises(IllegalAction, match="choose one of: up, down, left, right, or up to three of these"):
-        game.apply(text)
-    assert (game.observe(0), game.executed) == (before, 0)
+        started(level_file(TWO)).after(text)
 
 
 @pytest.mark.parametrize(
     ("text", "canonical"),
     [("UP", "up"), (" up ,Down,\nleft", "up, down, left"), ("up,up", "up, up"), ("up down", "up down"), ("x", "x")],
 )
-def test_spellings(text, canonical):
-    assert Sokoban().canonical(text) == canonical
+def test_spellings(level_file, text, canonical):
+    assert started(level_file(TWO)).canonical(text) == canonical
 
 
 @pytest.mark.parametrize(
@@ -138,32 +142,58 @@ def test_level_files_take_no_sizes(level_file):
 
 
 def test_metrics_and_dead_positions(level_file):
-    game = started(level_file(TWO))
-    assert game.metrics() == {"distance_to_goal": 3.0, "dead": 0.0, "regret": 0.0}
-    game.apply("left, down")
-    assert game.metrics() == {"distance_to_goal": 3.0, "dead": 0.0, "regret": 2.0}
-    assert game.category() == "2 boxes"
-    assert started(level_file(CORRIDOR)).category() == "1 box"
-    game = started(level_file("; 0\n######\n#    #\n#.$@ #\n#    #\n######\n"))
-    game.apply("down, left, up")
-    assert game.metrics() == {"dead": 1.0}
+    state = started(level_file(TWO))
+    assert state.metrics() == {"distance_to_goal": 3.0, "dead": 0.0, "regret": 0.0}
+    assert state.after("left, down").metrics() == {"distance_to_goal": 3.0, "dead": 0.0, "regret": 2.0}
+    assert state.category == "2 boxes"
+    assert started(level_file(CORRIDOR)).category == "1 box"
+    state = started(level_file("; 0\n######\n#    #\n#.$@ #\n#    #\n######\n"))
+    assert state.after("down, left, up").metrics() == {"dead": 1.0}
 
 
-def test_a_room_comes_again_from_the_same_state_and_leaves_the_generator_as_if_it_were_made_anew():
-    game, fresh = Sokoban(), Sokoban()
-    rng = np.random.default_rng(3)
-    game.reset(rng)
-    room, text = game.room, game.observe(0)
-    game.apply("up, left")
-    again = np.random.default_rng(3)
-    game.reset(again)
-    assert game.room is room
-    assert (game.observe(0), game.executed) == (text, 0)
-    assert again.bit_generator.state == rng.bit_generator.state
-    game.reset(again)
-    fresh.reset(rng)
-    assert game.room is not room
-    assert game.observe(0) == fresh.observe(0)
+def test_rooms_are_a_function_of_the_generator():
+    game = Sokoban()
+    rngs = [np.random.default_rng(3), np.random.default_rng(3)]
+    first, again = (game.initial_state(rng) for rng in rngs)
+    assert first.room.level == again.room.level
+    assert rngs[0].bit_generator.state == rngs[1].bit_generator.state
+    assert game.initial_state(rngs[0]).room.level != first.room.level
+
+
+def test_levels_of_a_file_are_searched_once(level_file):
+    path = level_file(TWO)
+    assert started(path).room is started(path).room
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+@pytest.mark.parametrize("generator", ["retrograde", "file", pytest.param("gym-sokoban", marks=needs_gym_sokoban)])
+def test_copies_of_games_and_environments_go_on_as_the_original(level_file, copied, generator):
+    named = level_file(TWO) if generator == "file" else generator
+    game, other = Sokoban(named), copied(Sokoban(named))
+    states = [one.initial_state(np.random.default_rng(4)).after("up, left") for one in (game, other)]
+    states.append(copied(states[0]))
+    for move in MOVES * 5:
+        seen = [(one.observation(0), one.returns, one.metrics(), one.executed, one.player) for one in states]
+        assert seen[0] == seen[1] == seen[2]
+        if states[0].player is not None:
+            states = [one.after(move) for one in states]
+    env = gym.make("mage/Sokoban-v0", generator=str(named))
+    env.reset(seed=5)
+    env.step("left, up")
+    twin = copied(env) if copied is not copy.copy else copy.deepcopy(env)
+    assert env.step("down, right") == twin.step("down, right")
+    assert env.reset() == twin.reset()
+
+
+def test_a_copy_of_a_search_answers_as_far_as_the_original():
+    room = Sokoban(size=10, boxes=4, min_moves=30, max_moves=30).initial_state(np.random.default_rng(1)).room
+    copied = pickle.loads(pickle.dumps(room))
+    assert copied.level == room.level
+    assert copied.search.distance(room.level.boxes, room.level.player, limit=10) == 30
+    assert (copied.search.levels, copied.search.complete) == (room.search.levels, room.search.complete)
+    while room.search.deepen():
+        pass
+    assert pickle.loads(pickle.dumps(room.search)).complete
 
 
 def test_base_id_pays_the_moves_and_shows_metrics_in_info_alone():
@@ -176,7 +206,7 @@ def test_base_id_pays_the_moves_and_shows_metrics_in_info_alone():
         turns, done, reward = 0, False, 0.0
         while not done and turns < 6:
             assert "distance" not in observation
-            observation, reward, done, _, info = env.step(expert.act(env.unwrapped.turn()))
+            observation, reward, done, _, info = env.step(expert.act(env.unwrapped.hand.turn(0)))
             turns += 1
             assert info["metrics"]["distance_to_goal"] == distance - turns
         if done:
@@ -192,7 +222,7 @@ def test_the_expert_solves_everything_within_the_turns(options):
         env.reset(seed=seed)
         done = False
         while not done:
-            _, _, done, _, info = env.step(expert.act(env.unwrapped.turn()))
+            _, _, done, _, info = env.step(expert.act(env.unwrapped.hand.turn(0)))
         assert info["success"]
         assert not info["timeout"]
 
@@ -213,8 +243,7 @@ def test_task_rewards_and_the_same_level_in_every_episode(level_file, protocol, 
     moves = info["metrics"]["distance_to_goal"]
     while not done:
         boards.append(info["anchor"])
-        inner = env.get_wrapper_attr("game_env")
-        action = expert.act(inner.turn()) if info["episode"] == 1 else "up, down, up"
+        action = expert.act(env.unwrapped.hand.turn(0)) if info["episode_index"] == 1 else "up, down, up"
         _, reward, done, _, info = env.step(f"<action>{action}</action>")
         if info["episode_end"]:
             boards = []
@@ -238,11 +267,10 @@ def test_prompts_speak_of_no_opponent():
 
 
 def test_success_is_said_by_the_game_and_not_by_the_sign():
-    game = Sokoban()
-    assert not game.is_success([HandResult(0.9, True)])
-    assert not game.is_success([HandResult(0.9, success=True), HandResult(-0.5, success=False)])
-    assert game.is_success([HandResult(10.5, success=True)])
-    assert Sokoban.rewards["task"]([], 1) == Sokoban.rewards["released"]([], 1) == 0.0
+    assert not is_success([HandResult(0.9, ended_by="timeout")])
+    assert not is_success([HandResult(0.9, success=True), HandResult(-0.5, success=False)])
+    assert is_success([HandResult(-10.5, success=True)])
+    assert SETTINGS.rewards["task"]([], 1) == SETTINGS.rewards["released"]([], 1) == 0.0
 
 
 def test_a_match_of_one():
@@ -258,20 +286,18 @@ def test_nobody_can_be_seated():
 def test_moves_of_a_turn_equal_single_moves():
     rng = np.random.default_rng(5)
     for seed in range(20):
-        joined, single = Sokoban(), Sokoban()
-        joined.reset(np.random.default_rng(seed))
-        single.reset(np.random.default_rng(seed))
-        while joined.current_player() is not None and joined.executed < 60:
+        joined = single = Sokoban().initial_state(np.random.default_rng(seed))
+        while joined.player is not None and joined.executed < 60:
             moves = [MOVES[int(index)] for index in rng.integers(4, size=int(rng.integers(1, 4)))]
-            joined.apply(", ".join(moves))
+            joined = joined.after(", ".join(moves))
             for move in moves:
-                if single.current_player() is not None:
-                    single.apply(move)
-            assert (joined.observe(0), joined.so_far()) == (single.observe(0), single.so_far())
+                if single.player is not None:
+                    single = single.after(move)
+            assert (joined.observation(0), joined.returns) == (single.observation(0), single.returns)
 
 
 def test_pettingzoo_module_takes_free_text():
-    from mage_envs.zoo import sokoban_v0
+    from mage_envs.aec import sokoban_v0
 
     env = sokoban_v0.env()
     for seed in range(3):
@@ -281,8 +307,8 @@ def test_pettingzoo_module_takes_free_text():
             observation, _, _, _, info = env.last()
             assert set(observation) == {"text"}
             assert info["legal_actions"] == MOVES
-            env.step(expert.act(env.unwrapped.game.turn(0)))
+            env.step(expert.act(env.unwrapped.hand.turn(0)))
         assert env.rewards["player_0"] > 9
     env.reset(seed=0)
     env.step("jump")
-    assert env.rewards == {"player_0": Sokoban.min_return}
+    assert env.rewards == {"player_0": Sokoban.facts.min_return}

@@ -12,7 +12,7 @@ from tests.test_golden import Scene, exchange
 SCENES = {
     "meta": Scene(
         "mage/Sokoban-Meta-v0",
-        12,
+        87,
         (
             "<action>up, up, left</action>",
             "no tag",

@@ -83,9 +83,9 @@ def golden_levels() -> str:
     parts = []
     for options in ({}, {"boxes": 1}, {"boxes": 3}, {"size": 8}, {"size": 10, "boxes": 4}):
         for seed in range(5):
-            game = Sokoban(**options)
-            game.reset(np.random.default_rng(seed))
-            parts.append(f"{options} seed={seed}: {game.metrics()['distance_to_goal']:g} moves\n{game.observe(0)}\n")
+            state = Sokoban(**options).initial_state(np.random.default_rng(seed))
+            moves = state.metrics()["distance_to_goal"]
+            parts.append(f"{options} seed={seed}: {moves:g} moves\n{state.observation(0)}\n")
     return "\n".join(parts)
 
 

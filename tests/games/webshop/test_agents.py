@@ -4,27 +4,32 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from mage_envs import make_game, play_match, register_game
+from mage_envs import make_game, play_match
 from mage_envs.games.webshop import WebShop
+from mage_envs.hand import Hand
+from mage_envs.randomness import Streams
 from opponents import make_opponent
 from opponents.webshop import WebShopOracle, WebShopRule, instruction_in
-
-register_game("WebShop", "mage_envs.games.webshop:WebShop")
 
 
 def shopping(game, agent, goals):
     """(score, turns) for each goal."""
-    results = []
+    hand, results = Hand(game), []
     for goal in goals:
-        game.choose(goal.id)
-        game.reset(np.random.default_rng(0))
-        agent.reset(np.random.default_rng(0))
-        turns = 0
-        while game.current_player() is not None and turns < game.max_turns:
-            game.apply(agent.act(game.turn(0)))
-            turns += 1
-        results.append((game.returns()[0], turns))
+        play(hand, agent, goal.id)
+        results.append((hand.result(0).value, hand.turns))
     return results
+
+
+def play(hand, agent, task):
+    """Plays a hand; returns the actions, which are all legal."""
+    streams, actions = Streams(0), []
+    hand.deal((None,), streams, streams, task=task)
+    agent.reset(np.random.default_rng(0))
+    while not hand.over:
+        actions.append(agent.act(hand.turn(0)))
+        assert hand.answer(actions[-1]) is None
+    return actions
 
 
 @pytest.mark.parametrize("split", ["train", "val", "test", "ood_type", "ood_phrase", "ood_catalogue"])
@@ -33,7 +38,7 @@ def test_the_oracle_wins_everything(split):
     results = shopping(game, WebShopOracle(WebShop(split)), list(game.shop.goals(split))[::5])
     assert len(results) > 30
     assert {score for score, _ in results} == {1.0}
-    assert max(turns for _, turns in results) <= game.max_turns
+    assert max(turns for _, turns in results) <= game.facts.max_turns
 
 
 @pytest.mark.parametrize("options", [{"mode": "dict"}, {"mode": "text_rich"}, {"compat": True}, {"option_state": True}])
@@ -57,17 +62,11 @@ def test_the_shopper_reads_pages_alone():
     scores = [score for score, _ in results]
     assert np.mean(scores) > 0.5
     assert 0.15 < np.mean([score == 1.0 for score in scores]) < 0.5
-    assert max(turns for _, turns in results) <= game.max_turns
+    assert max(turns for _, turns in results) <= game.facts.max_turns
 
 
-def test_the_shopper_chooses_what_is_named(data, rng):
-    game, shopper = WebShop(data=data), WebShopRule()
-    game.choose("B000000001-s5")
-    game.reset(rng)
-    actions = []
-    while game.current_player() is not None:
-        actions.append(shopper.act(game.turn(0)))
-        game.apply(actions[-1])
+def test_the_shopper_chooses_what_is_named(data):
+    actions = play(Hand(WebShop(data=data)), WebShopRule(), "B000000001-s5")
     assert actions[0] == "search[Find me women's flats with color: red, and size: 8.5]"
     assert actions[2:] == ["click[red]", "click[8.5]", "click[buy now]"] or actions[1] != "click[b000000001]"
 
@@ -80,7 +79,7 @@ def test_by_name_in_a_match_and_in_a_meta_episode():
     _, info = env.reset(seed=0)
     won, done = [], False
     while not done:
-        action = oracle.act(env.get_wrapper_attr("game_env").turn())
+        action = oracle.act(env.get_wrapper_attr("hand").turn(0))
         _, _, done, _, info = env.step(f"<action>{action}</action>")
         if info["episode_end"]:
             won.append(info["success"])

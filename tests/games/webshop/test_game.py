@@ -8,7 +8,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from mage_envs import HandResult, IllegalAction, register_game
+from mage_envs import HandResult, IllegalAction, settings_of
+from mage_envs.core import is_success
 from mage_envs.games.webshop import WebShop
 from mage_envs.games.webshop.game import EXAMPLE
 from mage_envs.games.webshop.pages import MODES
@@ -19,61 +20,65 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # with pygame installed, PettingZoo imports deprecated modules of its own
     from pettingzoo.test import api_test, seed_test
 
-register_game("WebShop", "mage_envs.games.webshop:WebShop")
 BUY = ("search[alba canvas ballet flats]", "click[b000000001]", "click[royal blue]", "click[6]", "click[buy now]")
 GOAL = "B000000001-s0"
 
 
 @pytest.fixture
 def play(data, rng):
-    """A game of the hand-written catalogue after some actions."""
+    """The state after some actions in the hand-written catalogue."""
 
     def start(*actions, goal=GOAL, **options):
-        game = WebShop(**({"data": data} | options))
-        game.choose(goal)
-        game.reset(rng)
+        state = WebShop(**({"data": data} | options)).task_state(goal, rng)
         for action in actions:
-            game.apply(action)
-        return game
+            state = state.after(action)
+        return state
 
     return start
 
 
 def test_a_purchase(play):
-    game = play(*BUY[:-1])
-    assert (game.current_player(), game.returns(), game.won(0), game.metrics()) == (0, (0.0,), False, {"task_score": 0})
-    game.apply(BUY[-1])
-    assert (game.current_player(), game.returns(), game.won(0), game.legal_actions()) == (None, (1.0,), True, ())
-    assert game.observe(0) == "Thank you for shopping with us!"
-    assert game.metrics() == {"task_score": 1.0, "r_type": 1.0, "r_att": 1.0, "r_option": 1.0, "r_price": 1.0}
+    state = play(*BUY[:-1])
+    assert (state.player, state.returns, state.won(0), state.metrics()) == (0, (0.0,), False, {"task_score": 0})
+    bought = state.after(BUY[-1])
+    assert (bought.player, bought.returns, bought.won(0), bought.legal_actions) == (None, (1.0,), True, ())
+    assert bought.observation(0) == "Thank you for shopping with us!"
+    assert bought.metrics() == {"task_score": 1.0, "r_type": 1.0, "r_att": 1.0, "r_option": 1.0, "r_price": 1.0}
     with pytest.raises(IllegalAction):
-        game.apply("search[x]")
+        bought.after("search[x]")
 
 
 def test_a_poor_purchase_is_no_success(play):
-    game = play(*BUY[:2], "click[red]", "click[buy now]")
-    assert game.returns() == (pytest.approx(3 / 5),)
-    assert not game.won(0)
-    assert not game.is_success([HandResult(0.6, success=False)])
-    assert not game.is_success([HandResult(0.0, True)])
-    assert not game.is_success([])
+    state = play(*BUY[:2], "click[red]", "click[buy now]")
+    assert state.returns == (pytest.approx(3 / 5),)
+    assert state.won(0) is False
+    assert not is_success([HandResult(0.6, success=state.won(0))])
+    assert not is_success([HandResult(0.0, ended_by="timeout")])
+    assert is_success([HandResult(1.0, success=True)])
 
 
 def test_rewards():
-    good, bad, late = HandResult(1.0, success=True), HandResult(0.9, success=False), HandResult(0.0, True)
-    task, released = WebShop.rewards["task"], WebShop.rewards["released"]
+    good, bad, late = HandResult(1.0, success=True), HandResult(0.9, success=False), HandResult(0.0, ended_by="timeout")
+    settings = settings_of("WebShop")
+    task, released = settings.rewards["task"], settings.rewards["released"]
     assert [task(hands, 1) for hands in ([], [good], [bad], [late], [good, bad])] == [0, 10, -10, -10, -10]
     assert [released(hands, 1) for hands in ([], [good], [bad], [late], [good, bad])] == [0, 10, 0, 0, 0]
+    assert (settings.history_window, settings.reflect_window, settings.invalid_penalty) == (5, 20, 0.5)
+
+
+def test_facts():
+    facts = WebShop.facts
+    assert (facts.name, facts.players, facts.unit, facts.max_turns, facts.actions) == ("WebShop", 1, "score", 12, None)
+    assert (facts.min_return, facts.max_return, facts.perfect_information) == (0.0, 1.0, False)
 
 
 def test_legal_actions(play):
-    game = play()
-    assert game.legal_actions() == (EXAMPLE,)
+    state = play()
+    assert state.legal_actions == (EXAMPLE,)
     for action in BUY:
-        assert game.legal_actions()[0] == EXAMPLE
-        game.apply(action)
+        assert state.legal_actions[0] == EXAMPLE
+        state = state.after(action)
     assert play(EXAMPLE).session.page == "results"
-    assert WebShop.actions(game) is None
 
 
 @pytest.mark.parametrize(
@@ -91,78 +96,85 @@ def test_spellings(play, text, canonical):
 
 
 def test_illegal_actions_change_nothing(play):
-    game = play(*BUY[:3])
-    before = (game.observe(0), game.legal_actions(), game.information_state(0))
+    state = play(*BUY[:3])
+    before = (state.observation(0), state.legal_actions, state.information_state(0))
     for text in ("", "buy", "click[nothing]", "click[search]", "search[]", "click[green]", *GARBAGE):
         with pytest.raises(IllegalAction, match=r"choose one of: search\[<your query>\], or a click"):
-            game.apply(text)
-    assert (game.observe(0), game.legal_actions(), game.information_state(0)) == before
+            state.after(text)
+    assert (state.observation(0), state.legal_actions, state.information_state(0)) == before
+
+
+def test_a_state_stays_as_it_is(play):
+    """Each state is a value: whatever is played on from it, it gives the same page and the same ways on."""
+
+    def told(state):
+        return state.observation(0), state.information_state(0), state.legal_actions, state.returns, state.metrics()
+
+    states = [play(num_prev_obs=2, num_prev_actions=1)]
+    for action in (*BUY[:3], "click[features]", "click[< prev]", BUY[4]):
+        states.append(states[-1].after(action))
+    ways = {action for state in states for action in state.legal_actions} - {EXAMPLE}
+    before = [told(state) for state in states]
+    after = {(place, way): told(state.after(way)) for place, state in enumerate(states) for way in state.legal_actions}
+    assert len(ways) > 10
+    assert [told(state) for state in states] == before
+    for (place, way), expected in reversed(after.items()):
+        assert told(states[place].after(way)) == expected
 
 
 def test_options_in_the_text_only_where_asked_for(play):
-    page = play(*BUY[:2]).observe(0)
+    page = play(*BUY[:2]).observation(0)
     chosen = play(*BUY[:4])
-    assert chosen.observe(0) == page
+    assert chosen.observation(0) == page
     assert chosen.information_state(0) != play(*BUY[:2]).information_state(0)
-    game = play(*BUY[:4], option_state=True)
-    assert game.observe(0) == f"{page} [SEP] Chosen: color: royal blue, size: 6"
-    game.apply("click[features]")
-    assert game.observe(0).endswith("Non slip [SEP] Chosen: color: royal blue, size: 6")
-    game.apply("click[back to search]")
-    assert "Chosen" not in game.observe(0)
+    state = play(*BUY[:4], option_state=True)
+    assert state.observation(0) == f"{page} [SEP] Chosen: color: royal blue, size: 6"
+    state = state.after("click[features]")
+    assert state.observation(0).endswith("Non slip [SEP] Chosen: color: royal blue, size: 6")
+    assert "Chosen" not in state.after("click[back to search]").observation(0)
 
 
 def test_score_on_the_last_page_only_where_asked_for(play):
-    assert "score" not in play(*BUY).observe(0)
-    assert play(*BUY, show_score=True).observe(0).endswith("max 1.0) [SEP] 1.0 [SEP] Reward Details [SEP] None")
-    assert "Your score" in play(*BUY, compat=True, split="val").observe(0)
+    assert "score" not in play(*BUY).observation(0)
+    assert play(*BUY, show_score=True).observation(0).endswith("max 1.0) [SEP] 1.0 [SEP] Reward Details [SEP] None")
+    assert "Your score" in play(*BUY, compat=True, split="val").observation(0)
 
 
 def test_compat_reads_actions_as_the_original(play):
-    game = play("search[heath slippers]", "click[b000000008]", compat=True, split="val")
+    state = play("search[heath slippers]", "click[b000000008]", compat=True, split="val")
     for text in ("click[x [2]]", "Click[buy now]", "click[ buy now]"):
         with pytest.raises(IllegalAction):
-            game.apply(text)
-    game.apply("click[BUY NOW] thanks")
-    assert game.session.page == "done"
+            state.after(text)
+    assert state.after("click[BUY NOW] thanks").session.page == "done"
 
 
 def test_compat_draws_by_the_originals_numbers(data):
     game = WebShop("val", data=data, compat=True)
-    drawn = {game.task_id() for seed in range(300) if game.reset(np.random.default_rng(seed)) is None}
-    assert len(drawn) > 40  # all 47 goals lie in the first 500
-    assert game.category() == "val"
+    states = [game.initial_state(np.random.default_rng(seed)) for seed in range(300)]
+    assert len({state.task for state in states}) > 40  # all 47 goals lie in the first 500
+    assert {state.category for state in states} == {"val"}
     with pytest.raises(ValueError, match="split='train' has no synthetic goals"):
         WebShop(data=data, compat=True)
 
 
 def test_tasks(data, rng):
     game = WebShop(data=data)
-    drawn = set()
-    for _ in range(800):
-        game.reset(rng)
-        assert game.category() == "train"
-        drawn.add(game.task_id())
-    assert drawn == {goal.id for goal in game.shop.goals("train")}
+    drawn = [game.initial_state(rng) for _ in range(800)]
+    assert {state.category for state in drawn} == {"train"}
+    assert {state.task for state in drawn} == {goal.id for goal in game.shop.goals("train")}
     held_out = next(iter(game.shop.goals("test"))).id
     for goal in (GOAL, held_out, GOAL):
-        game.choose(goal)
-        game.reset(rng)
-        assert game.task_id() == goal
-        assert game.category() == ("test" if goal == held_out else "train")
-    game.choose(None)
-    assert len({game.task_id() for _ in range(50) if game.reset(rng) is None}) > 1
+        state = game.task_state(goal, rng)
+        assert (state.task, state.category) == (goal, "test" if goal == held_out else "train")
     with pytest.raises(ValueError, match="There is no synthetic goal 'B0-s1'"):
-        game.choose("B0-s1")
+        game.task_state("B0-s1", rng)
 
 
 def test_the_goal_is_a_function_of_the_generators_state(data):
     game, other = WebShop(data=data), WebShop(data=data)
     for seed in range(20):
-        game.reset(np.random.default_rng(seed))
-        other.reset(np.random.default_rng(seed))
-        assert game.task_id() == other.task_id()
-        assert game.observe(0) == other.observe(0)
+        one, two = (each.initial_state(np.random.default_rng(seed)) for each in (game, other))
+        assert (one.task, one.observation(0)) == (two.task, two.observation(0))
 
 
 @pytest.mark.parametrize(
@@ -206,9 +218,8 @@ def test_the_built_in_catalogue_has_every_split(split):
         assert goal.split == split
         product = game.shop.catalogue.product(game.shop.catalogue.find(goal.asin))
         assert product.price(0) <= goal.price_upper
-    game.choose(goals[0].id)
-    game.reset(np.random.default_rng(0))
-    assert (game.task_id(), game.category()) == (goals[0].id, split)
+    state = game.task_state(goals[0].id, np.random.default_rng(0))
+    assert (state.task, state.category) == (goals[0].id, split)
 
 
 def test_splits_share_no_product():
@@ -224,22 +235,22 @@ def test_everything_legal_is_accepted_and_all_modes_say_the_same(compat):
     rng, seen = np.random.default_rng(3), set()
     game = WebShop(size="tiny", compat=compat, show_attributes=True)
     for _ in range(60):
-        game.reset(rng)
+        state = game.initial_state(rng)
         for _ in range(25):
-            legal = game.legal_actions()
+            legal = state.legal_actions
             if not legal:
                 break
-            words = [f"search[{game.session.goal.instruction}]", "search[gift]", *legal]
-            game.apply(words[int(rng.integers(len(words)))])
-            seen.add(game.session.page)
-            pages = {mode: render(game.session, False) for mode, render in MODES.items()}
+            words = [f"search[{state.session.goal.instruction}]", "search[gift]", *legal]
+            state = state.after(words[int(rng.integers(len(words)))])
+            seen.add(state.session.page)
+            pages = {mode: render(state.session, False) for mode, render in MODES.items()}
             texts = pages["text"].split(" [SEP] ")
             reader = Reader()
             reader.feed(pages["html"])
             reader.close()
             assert reader.texts == texts
             assert all(text in pages["text_rich"] for text in texts)
-            assert json.loads(pages["dict"])["page"] == game.session.page
+            assert json.loads(pages["dict"])["page"] == state.session.page
     assert seen == {"index", "results", "item", "sub", "done"}
 
 
@@ -292,7 +303,7 @@ def test_every_episode_has_the_same_goal(data, protocol, expected):
     assert "Legal actions: search[<your query>]\n" in prompt
     while not done:
         assert info["task"] == GOAL
-        for action in BUY if info["episode"] == 1 else ("search[shoes]",) * 5:
+        for action in BUY if info["episode_index"] == 1 else ("search[shoes]",) * 5:
             _, reward, done, _, info = env.step(f"<action>{action}</action>")
         paid.append(reward)
         assert info["anchor"] == first or done
@@ -309,11 +320,11 @@ def test_same_goal_for_equal_seeds_of_a_group():
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_pettingzoo():
-    from mage_envs.zoo import webshop_v0
+    from mage_envs.aec import web_shop_v0
 
-    api_test(webshop_v0.env(size="tiny"), num_cycles=50)
-    seed_test(lambda: webshop_v0.env(size="tiny"), num_cycles=20)
-    env = webshop_v0.env(size="tiny")
+    api_test(web_shop_v0.env(size="tiny"), num_cycles=50)
+    seed_test(lambda: web_shop_v0.env(size="tiny"), num_cycles=20)
+    env = web_shop_v0.env(size="tiny")
     env.reset(seed=0)
     observation, _, _, _, info = env.last()
     assert set(observation) == {"text"}
@@ -325,9 +336,9 @@ def test_pettingzoo():
 def test_garbage_of_any_kind_never_raises(data):
     for options in ({}, {"compat": True, "split": "val"}, {"mode": "text_rich"}, {"mode": "html"}):
         game = WebShop(data=data, **({"split": "train"} | options))
-        game.reset(np.random.default_rng(0))
+        state = game.initial_state(np.random.default_rng(0))
         for text in GARBAGE:
             for action in (text, f"search[{text}]", f"click[{text}]", f"search[{text[:900]}]"):
                 with contextlib.suppress(IllegalAction):
-                    game.apply(action)
-                assert isinstance(game.observe(0), str)
+                    state = state.after(action)
+                assert isinstance(state.observation(0), str)

@@ -13,6 +13,7 @@ from mage_envs.games.webshop import Shop, WebShop, open_shop
 from mage_envs.games.webshop.command import main
 from mage_envs.games.webshop.goal_tables import StoredGoals
 from mage_envs.games.webshop.search.nouns import nouns
+from mage_envs.games.webshop.shop import TAGGERS
 from mage_envs.games.webshop.store import Catalogue
 from mage_envs.games.webshop.title_check import compare_taggers
 
@@ -70,12 +71,12 @@ def test_a_goal_is_found_without_a_copy_of_the_table(shop, monkeypatch):
 
 def test_own_goals_are_played(data, own_file, rng):
     game = WebShop(data=data, goals=own_file)
-    game.reset(rng)
-    assert (game.task_id(), game.category()) == ("B000000001-o0", "train")
-    assert "red flats in size 6, please [SEP] Search" in game.observe(0)
+    state = game.initial_state(rng)
+    assert (state.task, state.category) == ("B000000001-o0", "train")
+    assert "red flats in size 6, please [SEP] Search" in state.observation(0)
     for action in ("search[alba flats]", "click[b000000001]", "click[red]", "click[6]", "click[buy now]"):
-        game.apply(action)
-    assert game.returns() == (1.0,)
+        state = state.after(action)
+    assert state.returns == (1.0,)
     assert WebShop("val", data=data, goals=str(own_file)).shop.goal("B00000000B-o1").price_upper == 1_000_000
 
 
@@ -160,8 +161,7 @@ def test_the_draw_is_off_by_one_as_in_the_original(data):
     expected[-1] += weights[-1]
     rng, drawn = np.random.default_rng(0), Counter()
     for _ in range(20_000):
-        game.reset(rng)
-        drawn[game.task_id()] += 1
+        drawn[game.initial_state(rng).task] += 1
     counts = np.array([drawn[goal_id] for goal_id in ids])
     assert counts[0] == 0
     np.testing.assert_allclose(counts / counts.sum(), expected / expected.sum(), atol=0.012)
@@ -185,11 +185,12 @@ def test_the_original_tagger_must_be_installed(data, monkeypatch):
         WebShop(data=data, title_tagger="nltk")
 
 
-def test_the_shop_scores_with_its_tagger(shop):
+def test_the_shop_scores_with_its_tagger(shop, monkeypatch):
     def none_in_common(title):
         return (title,)
 
-    other = Shop(shop.catalogue, "synthetic", tagger=none_in_common)
+    monkeypatch.setitem(TAGGERS, "none", lambda: none_in_common)
+    other = Shop(shop.catalogue, "synthetic", title_tagger="none")
     goal = next(shop.goals("train"))
     bought = shop.catalogue.product(shop.search("tea")[0])
     assert other.score(bought, goal, {}).r_type == 0.0
@@ -230,23 +231,19 @@ def test_commands_that_describe(data, capsys, monkeypatch):
     ],
 )
 def test_earlier_pages_and_actions(data, rng, pages, actions, expected):
-    plain, game = WebShop(data=data), WebShop(data=data, num_prev_obs=pages, num_prev_actions=actions)
+    game = WebShop(data=data, num_prev_obs=pages, num_prev_actions=actions)
     done = {"a": "search[tea]", "b": "click[next >]"}
-    for one in (plain, game):
-        one.choose("B000000001-s0")
-        one.reset(rng)
-    seen = [plain.observe(0)]
+    plain, state = (one.task_state("B000000001-s0", rng) for one in (WebShop(data=data), game))
+    seen = [plain.observation(0)]
     for action in done.values():
-        for one in (plain, game):
-            one.apply(action)
-        seen.append(plain.observe(0))
+        plain, state = plain.after(action), state.after(action)
+        seen.append(plain.observation(0))
     names = {"0": seen[0], "1": seen[1], "2": seen[2], **done}
-    assert game.observe(0) == " [SEP] ".join(names[name] for name in expected.split())
+    assert state.observation(0) == " [SEP] ".join(names[name] for name in expected.split())
     with pytest.raises(IllegalAction):
-        game.apply("nonsense")
-    assert game.observe(0) == " [SEP] ".join(names[name] for name in expected.split())
-    game.reset(rng)
-    assert game.observe(0) == seen[0]
+        state.after("nonsense")
+    assert state.observation(0) == " [SEP] ".join(names[name] for name in expected.split())
+    assert game.task_state("B000000001-s0", rng).observation(0) == seen[0]
 
 
 @pytest.mark.parametrize("options", [{"num_prev_obs": -1}, {"num_prev_actions": True}, {"num_prev_obs": 101}])

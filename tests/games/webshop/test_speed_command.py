@@ -45,6 +45,10 @@ def test_a_full_disk_is_an_error(tmp_path, monkeypatch):
 
 
 def test_the_table_says_what_is_missed():
-    lines = [Line(1000, "one", 2.0, "ms", 1), Line(1000, "two", 2000.0, "", 5, most=False), Line(0, "three", 1.0, "s")]
+    lines = [
+        Line(1000, "one", 2.0, "ms", target=1),
+        Line(1000, "two", 2000.0, "", target=5, most=False),
+        Line(0, "three", 1.0, "s"),
+    ]
     assert [line.met for line in lines] == [False, True, None]
     assert [row.split()[-1] for row in table(lines).splitlines()] == ["MISSED", "met", "s"]

@@ -11,7 +11,7 @@ import pytest
 
 from mage_envs.text.generation import Completion, Message, Prompt
 from opponents.llm import AnswerCache
-from opponents.llm.cache import Answer, cache_path
+from opponents.llm.cache import ServerAnswer, cache_path
 from tests.opponents.llm.conftest import Connect
 from tests.opponents.llm.server import Server, says, status
 
@@ -74,7 +74,7 @@ def test_neither_failures_nor_overflows_are_kept(server: Server, connect: Connec
 
 
 def test_of_two_answers_the_first_stays(cache: AnswerCache) -> None:
-    one, two = Answer("one", False, 1, 2), Answer("two\ud83d\n\0", True, 3, 4)
+    one, two = ServerAnswer("one", False, 1, 2), ServerAnswer("two\ud83d\n\0", True, 3, 4)
     assert cache.add("k", one) == one == cache.add("k", two) == cache.get("k")
     assert cache.add("l", two) == two == cache.get("l")
     assert cache.get("m") is None
@@ -105,11 +105,11 @@ def test_processes_share_the_answers(server: Server, cache: AnswerCache, tmp_pat
 
 
 def test_threads_share_a_cache(cache: AnswerCache) -> None:
-    kept: list[list[Answer]] = [[] for _ in range(4)]
+    kept: list[list[ServerAnswer]] = [[] for _ in range(4)]
 
     def work(own: int) -> None:
         for number in range(200):
-            kept[own].append(cache.add(str(number), Answer(f"{own}", False, 0, 0)))
+            kept[own].append(cache.add(str(number), ServerAnswer(f"{own}", False, 0, 0)))
 
     threads = [threading.Thread(target=work, args=(own,)) for own in range(4)]
     for thread in threads:

@@ -353,11 +353,11 @@ def test_closed_and_used_again(server: Server, connect: Connect) -> None:
 
 
 def test_a_dropped_endpoint_ends_its_thread(server: Server) -> None:
-    before = {thread.ident for thread in threading.enumerate()}
+    before = set(threading.enumerate())
     endpoint = EndpointGenerator("tiny", server.url, max_tokens=2)
     assert repr(endpoint) == f"EndpointGenerator('tiny', '{server.url}')"
     endpoint.generate([ask()])
-    [own] = [t for t in threading.enumerate() if t.ident not in before and t.name == "mage-llm"]
+    [own] = [t for t in threading.enumerate() if t not in before and t.name == "mage-llm"]
     del endpoint
     gc.collect()
     own.join(60)

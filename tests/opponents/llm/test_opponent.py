@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -21,6 +22,7 @@ from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.match import play_match
 from opponents import LanguageModelPolicy, list_forms, make_opponent
 from opponents.llm import EndpointGenerator, shared_endpoint
+from tests.opponents.dealing import check_copies
 from tests.opponents.llm.server import Server, silence, status
 
 KUHN = KuhnPoker()
@@ -78,6 +80,12 @@ def test_what_the_model_says_is_played(server: Server) -> None:
     assert policy.turns == len(server.bodies) == endpoint.budget.calls
     assert len(set(result.returns[:, 0])) > 1
     assert len({body["seed"] for body in server.bodies}) == policy.turns
+
+
+def test_copies_in_the_middle_of_a_hand_go_on_alike(server: Server) -> None:
+    policy, endpoint = policy_of(f"llm:tiny-guided@{server.url},max_tokens=4")
+    check_copies(KUHN, policy)
+    assert pickle.loads(pickle.dumps(policy)).generator is endpoint
 
 
 def test_any_game_will_do(server: Server) -> None:
@@ -225,6 +233,6 @@ except ImportError as error:
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     expected = {
         "import": "[]",
-        "make": 'opponents/llm needs the openai client. Install it with: pip install -e ".[llm]"',
+        "make": 'opponents/llm needs the openai client. Install it with: pip install "mage-envs[llm]"',
     }
     assert out.strip() == expected[what]

@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--size", choices=tuple(SIZES), default="small")
     parser.add_argument("--goals", type=int, default=2000, help="at most so many goals of each split, evenly spread")
     wanted = parser.parse_args(arguments)
-    shops = {split: shop_for(split, wanted.size, None, None, 0) for split in SPLITS}
+    shops = {split: shop_for(split, wanted.size) for split in SPLITS}
     try:
         for split in (SPLITS[0], SPLITS[-1]):
             told = proven(shops[split].catalogue)

@@ -56,7 +56,14 @@ def choose(
         families = partial(stream, size, seed, held_out=held_out, typos=typos)
         built = cached("unchosen", lambda draft: write_catalogue(draft, products_of(families())), Path(folder))
         shop = Shop(Catalogue(built), "made")
-        chooser = _Chooser(shop, seed, held_out, typos, PATIENCE.get(str(size), USUAL_PATIENCE), known)
+        chooser = _Chooser(
+            shop=shop,
+            seed=seed,
+            held_out=held_out,
+            typos=typos,
+            patience=PATIENCE.get(str(size), USUAL_PATIENCE),
+            known=known,
+        )
         for family in families():
             yield from chooser.of_family(family)
 

@@ -71,16 +71,16 @@ def _seed(draws: Draws, kind: Type) -> tuple[Member, list[int]]:
     for _, values in options[:2]:
         exposed.append(draws.choice(values).classes[0])
     member = Member(
-        kind,
-        draws.choice(kind.department.brands),
-        attributes,
-        options,
-        low,
-        high,
-        priced,
-        ("seed", ""),
-        frozenset(),
-        tuple(exposed),
+        kind=kind,
+        brand=draws.choice(kind.department.brands),
+        attributes=attributes,
+        options=options,
+        low=low,
+        high=high,
+        priced=priced,
+        change=("seed", ""),
+        offers=frozenset(),
+        exposed=tuple(exposed),
     )
     return _offering(member), contested
 

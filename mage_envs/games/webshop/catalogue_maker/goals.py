@@ -107,18 +107,18 @@ def candidate(
     options = tuple((axis, value) for axis, value, _ in wish.options)
     manner = HELD_OUT if split == "ood_phrase" else USUAL
     return CatalogueGoal(
-        f"{asin}-m{order}",
-        asin,
-        number,
-        split,
-        member.kind.name,
-        instruction(draws, member.kind, wanted, options, manner, typos),
-        tuple(attribute.name for attribute in wanted),
-        options,
-        wish.limit,
-        tuple(shown.places[attribute.name] for attribute in wanted),
-        wish.near_misses,
-        wish.alternatives,
+        id=f"{asin}-m{order}",
+        asin=asin,
+        family=number,
+        split=split,
+        query=member.kind.name,
+        instruction=instruction(draws, member.kind, wanted, options, manner, typos),
+        attributes=tuple(attribute.name for attribute in wanted),
+        options=options,
+        price_upper=wish.limit,
+        places=tuple(shown.places[attribute.name] for attribute in wanted),
+        near_misses=wish.near_misses,
+        alternatives=wish.alternatives,
     )
 
 
@@ -155,7 +155,9 @@ def _judged(
     """What is wanted, with the count of members that have it all and of those that do not."""
     needed = {member.attributes[place].name for place in attributes} | {known for _, _, known in options}
     having = sum(rival.low <= limit and needed <= rival.offers for rival in members)
-    return Wish(attributes, options, limit, len(members) - having, having - 1)
+    return Wish(
+        attributes=attributes, options=options, limit=limit, near_misses=len(members) - having, alternatives=having - 1
+    )
 
 
 def _sharpened(draws: Draws, member: Member, members: list[Member], wish: Wish) -> Wish:

@@ -29,20 +29,20 @@ def _forms(table: Mapping[str, Sequence[tuple[float, str]]]) -> Forms:
 
 
 USUAL = Manner(
-    Weighted(phrases.OPENERS),
-    _forms(phrases.CLAUSES),
-    _forms(phrases.PLURAL_CLAUSES),
-    _forms(phrases.SENTENCES),
-    _forms(phrases.CHOICES),
-    {"a": 0.9, "w": 0.55, "m": 0.7, "f": 0.0, "t": 0.0},
+    openers=Weighted(phrases.OPENERS),
+    clauses=_forms(phrases.CLAUSES),
+    plural_clauses=_forms(phrases.PLURAL_CLAUSES),
+    sentences=_forms(phrases.SENTENCES),
+    choices=_forms(phrases.CHOICES),
+    before={"a": 0.9, "w": 0.55, "m": 0.7, "f": 0.0, "t": 0.0},
 )
 HELD_OUT = Manner(
-    Weighted(phrases.HELD_OUT_OPENERS),
-    _forms(phrases.HELD_OUT_CLAUSES),
-    _forms(phrases.HELD_OUT_CLAUSES),
-    _forms(phrases.HELD_OUT_SENTENCES),
-    _forms(phrases.HELD_OUT_CHOICES),
-    dict.fromkeys("awmft", 0.0),
+    openers=Weighted(phrases.HELD_OUT_OPENERS),
+    clauses=_forms(phrases.HELD_OUT_CLAUSES),
+    plural_clauses=_forms(phrases.HELD_OUT_CLAUSES),
+    sentences=_forms(phrases.HELD_OUT_SENTENCES),
+    choices=_forms(phrases.HELD_OUT_CHOICES),
+    before=dict.fromkeys("awmft", 0.0),
 )
 _SYNONYM = 0.5
 _SENTENCE = 0.06

@@ -83,7 +83,7 @@ def stream(
         split = "ood_catalogue" if held_out else role
         deal = partial(goal_draws, seed, held_out, number)
         wanted = goals(deal, choices, number, split, members, listings, typos)
-        yield FamilyRecord(number, split, members, listings, wanted)
+        yield FamilyRecord(number=number, split=split, members=members, listings=listings, goals=wanted)
 
 
 def goal_ids(split: str, count: int | None = None, *, size: str | int = "small", seed: int = 0) -> tuple[str, ...]:

@@ -21,7 +21,20 @@ _PRODUCTS, _PARTS = 1 << 12, 1 << 16
 """Products, and parts of rewards, that a buyer remembers."""
 Search = Callable[[str], Sequence[int]]
 """Catalogue positions of the hits for a query, best first."""
-_NOTHING = Goal("", "made", "", "", "", (), (), UNLIMITED, "", "", "", "")
+_NOTHING = Goal(
+    id="",
+    kind="made",
+    split="",
+    asin="",
+    instruction="",
+    attributes=(),
+    options=(),
+    price_upper=UNLIMITED,
+    query="",
+    category="",
+    product_category="",
+    title="",
+)
 
 
 class Proof(NamedTuple):
@@ -80,12 +93,12 @@ def summary(proofs: Sequence[Proof]) -> Summary:
         raise ValueError("There are no proofs to sum up; give at least one goal.")
     count = len(proofs)
     return Summary(
-        count,
-        sum(proof.holds for proof in proofs) / count,
-        sum(proof.by_words or proof.alternatives > 0 for proof in proofs) / count,
-        sum(not 1 <= proof.rank <= 10 for proof in proofs) / count,
-        sum(proof.near_misses >= 5 for proof in proofs) / count,
-        sum(proof.alternatives for proof in proofs) / count,
+        goals=count,
+        holding=sum(proof.holds for proof in proofs) / count,
+        by_words=sum(proof.by_words or proof.alternatives > 0 for proof in proofs) / count,
+        beyond_first_page=sum(not 1 <= proof.rank <= 10 for proof in proofs) / count,
+        near_missed=sum(proof.near_misses >= 5 for proof in proofs) / count,
+        alternatives=sum(proof.alternatives for proof in proofs) / count,
     )
 
 
@@ -183,14 +196,14 @@ def proof_of(shop: Shop, goal: Goal, buyer: Buyer, search: Search) -> Proof:
                 query, by_words = words, words not in (product.title, product.indexed_text())
                 break
     return Proof(
-        goal.id,
-        goal.split,
-        best_reward(shop, shop.catalogue.product(target), goal),
-        rank,
-        query,
-        by_words,
-        sum(NEAR <= buyer.reward(position, goal) < 1.0 for position in own[:SEEN]),
-        sum(buyer.is_satisfied(position, goal) for position in looked_at if position != target),
+        goal_id=goal.id,
+        split=goal.split,
+        reward=best_reward(shop, shop.catalogue.product(target), goal),
+        rank=rank,
+        query=query,
+        by_words=by_words,
+        near_misses=sum(NEAR <= buyer.reward(position, goal) < 1.0 for position in own[:SEEN]),
+        alternatives=sum(buyer.is_satisfied(position, goal) for position in looked_at if position != target),
     )
 
 

@@ -200,11 +200,11 @@ def _groups(module: ModuleType) -> dict[str, Group]:
 def _types(module: ModuleType, axes: dict[str, Axis]) -> list[Type]:
     groups = _groups(module)
     department = Department(
-        module.NAME,
-        tuple(_parts(module.BRANDS, ",")),
-        tuple(_parts(module.FILLERS, ",")),
-        tuple(_parts(module.BENEFITS, ";")),
-        tuple(_lines(module.STORIES)),
+        name=module.NAME,
+        brands=tuple(_parts(module.BRANDS, ",")),
+        fillers=tuple(_parts(module.FILLERS, ",")),
+        benefits=tuple(_parts(module.BENEFITS, ";")),
+        stories=tuple(_lines(module.STORIES)),
     )
     kinds = []
     for line in _lines(module.TYPES):
@@ -212,15 +212,15 @@ def _types(module: ModuleType, axes: dict[str, Axis]) -> list[Type]:
         price, _, names = rest.partition(" ")
         kinds.append(
             Type(
-                head.lstrip("*"),
-                number,
-                SEPARATOR.join([module.ROOT, *path.split(" > ")]),
-                tuple(axes[name] for name in _parts(options, ",")),
-                float(price),
-                tuple(groups[name] for name in _parts(names, ",")),
-                head.startswith("*"),
-                department,
-                headline(head.lstrip("*")),
+                name=head.lstrip("*"),
+                number=number,
+                path=SEPARATOR.join([module.ROOT, *path.split(" > ")]),
+                axes=tuple(axes[name] for name in _parts(options, ",")),
+                price=float(price),
+                groups=tuple(groups[name] for name in _parts(names, ",")),
+                held_out=head.startswith("*"),
+                department=department,
+                title=headline(head.lstrip("*")),
             )
         )
     return kinds

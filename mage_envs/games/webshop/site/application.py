@@ -30,7 +30,7 @@ def _flask() -> ModuleType:
     try:
         import flask
     except ImportError as error:
-        raise ImportError('WebShop\'s site needs flask. Install it with: pip install -e ".[webshop]"') from error
+        raise ImportError('WebShop\'s site needs flask. Install it with: pip install "mage-envs[webshop]"') from error
     return flask
 
 
@@ -58,11 +58,11 @@ def create_app(
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     tokens = Tokens()
     views = Views(
-        shop,
-        tokens,
-        Visits() if visits is None else visits,
-        Watches() if watches is None else watches,
-        np.random.default_rng() if rng is None else rng,
+        shop=shop,
+        tokens=tokens,
+        visits=Visits() if visits is None else visits,
+        watches=Watches() if watches is None else watches,
+        rng=np.random.default_rng() if rng is None else rng,
         images=images,
         shows_attributes=shows_attributes,
     )

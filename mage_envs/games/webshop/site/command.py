@@ -8,15 +8,15 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from mage_envs.core import Policy, TextGame
+from mage_envs.core import Game, Policy
 from mage_envs.games.webshop.game import WebShop
 from mage_envs.games.webshop.site.playing import Player
 from mage_envs.games.webshop.site.server import Site
 from mage_envs.games.webshop.sources import shop_for
 
 PORT = 3000
-MakeAgent = Callable[[str, TextGame], Policy]
-"""(name, a game made for the call) -> the policy."""
+MakeAgent = Callable[[str, Game], Policy]
+"""(name, game) -> the policy."""
 
 
 def add_options(parser: argparse.ArgumentParser, agents: Sequence[str] = ()) -> None:
@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser, agents: Sequence[str] = ()) -> 
 
 def serve(given: argparse.Namespace, make_agent: MakeAgent | None = None) -> None:
     """Serves what `add_options` parsed until Ctrl-C. Raises ValueError, OSError or ImportError."""
-    shop = shop_for(given.split, given.size, given.data, given.goals, 0)
+    shop = shop_for(given.split, given.size, given.data, given.goals)
     site = Site(
         shop,
         host=given.host,
@@ -60,9 +60,8 @@ def serve(given: argparse.Namespace, make_agent: MakeAgent | None = None) -> Non
 def _agent(given: argparse.Namespace, site: Site, make_agent: MakeAgent) -> Player:
     if not 0 < given.pace <= 3600:
         raise ValueError(f"--pace must be above 0 and at most 3600 seconds, got {given.pace}.")
-    game, own = (
-        WebShop(given.split, size=given.size, data=given.data, goals=given.goals, show_score=True) for _ in range(2)
-    )
+    game = WebShop(given.split, size=given.size, data=given.data, goals=given.goals, show_score=True)
     watch = site.watch(f"{given.watch_agent} agent")
     print(f"Watch the {watch.title} at {watch.url}", flush=True)
-    return Player(game, make_agent(given.watch_agent, own), watch, np.random.default_rng(), given.pace)
+    policy = make_agent(given.watch_agent, game)
+    return Player(game, policy, watch, rng=np.random.default_rng(), pace=given.pace)

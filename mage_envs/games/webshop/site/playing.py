@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+from itertools import count
 from threading import Event, Thread
 
 import numpy as np
 
-from mage_envs.core import IllegalAction, Policy
+from mage_envs.core import Policy
 from mage_envs.games.webshop.game import WebShop
-from mage_envs.games.webshop.site.watching import Watch
+from mage_envs.games.webshop.site.watching import Watch, session_of
+from mage_envs.hand import Hand
+from mage_envs.randomness import SEATS, SEED_BITS, Streams
 
 
 def play(game: WebShop, policy: Policy, watch: Watch, rng: np.random.Generator, pace: float, stop: Event) -> None:
     """Plays episodes until `stop` is set, with `pace` seconds between actions and three times as long at an end."""
-    while not stop.is_set():
-        game.reset(rng)
-        policy.reset(rng)
-        watch.show(game.session)
-        for _ in range(game.max_turns):
+    hand, streams = Hand(game), Streams(int(rng.integers(2**SEED_BITS)))
+    for number in count():
+        hand.deal((None,), streams, streams, number=number)
+        policy.reset(streams.at(SEATS, hand=number).generator())
+        watch.show(session_of(hand))
+        while not hand.over:
             if stop.wait(pace):
                 return
-            action = policy.act(game.turn(0))
-            try:
-                game.apply(action)
-            except IllegalAction:
-                action = f"{action} (means nothing here)"
-            watch.show(game.session, action)
-            if game.current_player() is None:
-                break
-        stop.wait(3 * pace)
+            action = policy.act(hand.turn(0))
+            invalid = hand.answer(action)
+            watch.show(session_of(hand), f"{action} (means nothing here)" if invalid else action)
+        if stop.wait(3 * pace):
+            return
 
 
 class Player:

@@ -119,18 +119,18 @@ def shown(session: Session, images: bool = False) -> Shown:
     product = session.product
     on_results = session.page == RESULTS
     return Shown(
-        session.page,
-        address(session),
-        session.goal.instruction,
-        session.query,
-        session.number,
-        len(session.results),
-        _listed(session, images) if on_results else (),
-        on_results and session.number < LAST_PAGE,
-        None if product is None else _item(session, product, images),
-        session.sub,
-        _texts(session, product) if product is not None and session.page == SUB else (),
-        None if session.score is None else session.score.total,
+        kind=session.page,
+        address=address(session),
+        instruction=session.goal.instruction,
+        query=session.query,
+        number=session.number,
+        total=len(session.results),
+        products=_listed(session, images) if on_results else (),
+        more=on_results and session.number < LAST_PAGE,
+        item=None if product is None else _item(session, product, images),
+        sub=session.sub,
+        texts=_texts(session, product) if product is not None and session.page == SUB else (),
+        score=None if session.score is None else session.score.total,
     )
 
 
@@ -143,7 +143,14 @@ def picture(product: Product, images: bool) -> Picture:
 def _listed(session: Session, images: bool) -> tuple[Listed, ...]:
     hits = (session.shop.catalogue.product(position) for position in session.shown)
     return tuple(
-        Listed(hit.asin, hit.title, hit.price_tag, hit.asin.lower(), picture(hit, images), hit.asin in session.visited)
+        Listed(
+            asin=hit.asin,
+            title=hit.title,
+            price=hit.price_tag,
+            click=hit.asin.lower(),
+            picture=picture(hit, images),
+            visited=hit.asin in session.visited,
+        )
         for hit in hits
     )
 
@@ -165,7 +172,15 @@ def _item(session: Session, product: Product, images: bool) -> Item:
         axes.append(Axis(f"option-{place}", name, choices))
     tabs = SUB_PAGES if session.shows_attributes else SUB_PAGES[:3]
     chosen = tuple(session.options.items())
-    return Item(product.asin, product.title, product.price_tag, picture(product, images), tuple(axes), chosen, tabs)
+    return Item(
+        asin=product.asin,
+        title=product.title,
+        price=product.price_tag,
+        picture=picture(product, images),
+        axes=tuple(axes),
+        chosen=chosen,
+        tabs=tabs,
+    )
 
 
 def _texts(session: Session, product: Product) -> tuple[str, ...]:

@@ -168,7 +168,7 @@ class Views:
             raise Refusal(400, "There are no goals of that name.")
         if "goal" not in form:
             with self._rng_lock:
-                return self._goal(split, int(self._rng.integers(self._splits[split])))
+                return self._shop.draw(split, self._rng)
         place = _whole(form["goal"])
         if place is None or place >= self._splits[split]:
             raise Refusal(400, "There is no such goal.")

@@ -18,8 +18,6 @@ MOST_ACTIONS = 2000
 class Visit:
     """A person's session. Whoever reads or changes it holds its lock."""
 
-    __slots__ = ("actions", "lock", "session")
-
     def __init__(self, session: Session) -> None:
         self.session = session
         self.lock = Lock()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict, deque
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import gymnasium as gym
 
-from mage_envs.games.webshop.game import WebShop
+from mage_envs.games.webshop.game import WebShop, WebShopState
 from mage_envs.games.webshop.session import Session
 from mage_envs.games.webshop.site.shown import Shown, shown
+from mage_envs.hand import Hand
 
 MOST_WATCHES = 64
 LAST_ACTIONS = 30
@@ -38,18 +39,16 @@ class Watch:
         self.scene: Scene | None = None
         """Replaced as a whole, so that a reader needs no lock."""
         self._images = images
-        self._session: Session | None = None
         self._episode = self._step = 0
         self._actions: deque[tuple[int, str]] = deque(maxlen=LAST_ACTIONS)
 
     def show(self, session: Session, action: str | None = None) -> None:
-        """Publishes the page that `session` is on now, reached by `action`. Another session is another episode."""
-        if session is not self._session:
-            self._session = session
+        """Publishes the page that `session` is on now, reached by `action`; without one another episode begins."""
+        if action is None:
             self._episode += 1
             self._step = 0
             self._actions.clear()
-        elif action is not None:
+        else:
             self._step += 1
             self._actions.appendleft((self._step, action[:LONGEST_ACTION]))
         self.scene = Scene(self._episode, self._step, tuple(self._actions), shown(session, self._images))
@@ -77,23 +76,32 @@ class Watches:
             return self._watches.get(token)
 
 
+def session_of(hand: Hand) -> Session:
+    """The session of WebShop's running hand."""
+    return cast(WebShopState, hand.state).session
+
+
 class WatchedEnv(gym.Wrapper[Any, Any, Any, Any]):
     """A WebShop environment, base or meta, that publishes each page to a watch."""
 
     def __init__(self, env: gym.Env[Any, Any], watch: Watch) -> None:
         super().__init__(env)
-        game = env.get_wrapper_attr("game")
-        if not isinstance(game, WebShop):
-            raise TypeError(f"WatchedEnv shows WebShop; {type(game).__name__} has no pages.")
-        self._game = game
+        self._hand: Hand = env.get_wrapper_attr("hand")
+        if not isinstance(self._hand.game, WebShop):
+            raise TypeError(f"WatchedEnv shows WebShop; {self._hand.game.facts.name} has no pages.")
         self._watch = watch
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         answer = super().reset(seed=seed, options=options)
-        self._watch.show(self._game.session)
+        self._publish(None)
         return answer
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         answer = super().step(action)
-        self._watch.show(self._game.session, str(action))
+        dealt = self._hand.turns == 0 and self._hand.state is not self._shown  # the answer ended a hand before it
+        self._publish(None if dealt else str(action))
         return answer
+
+    def _publish(self, action: str | None) -> None:
+        self._shown = self._hand.state
+        self._watch.show(session_of(self._hand), action)

@@ -17,7 +17,7 @@ from mage_envs.games.alfworld.maker import make_game
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 
 ROOT = Path(__file__).parents[4]
-needs_engine = pytest.mark.skipif(find_spec("fast_downward") is None, reason='needs pip install -e ".[alfworld]"')
+needs_engine = pytest.mark.skipif(find_spec("fast_downward") is None, reason='needs pip install "mage-envs[alfworld]"')
 NONSENSE = (
     "",
     " ",

@@ -146,6 +146,6 @@ except ImportError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert 'pip install -e ".[alfworld]"' in done.stdout, done.stderr
+    assert 'pip install "mage-envs[alfworld]"' in done.stdout, done.stderr
     assert "build-essential" in done.stdout
     assert "command named python on PATH" in done.stdout

@@ -73,7 +73,7 @@ def main() -> None:
     head = [
         "# Classes of characters for finding words: a letter, then the code points (hexadecimal) of its class.",
         "# Facts of Unicode 9.0 (Word_Break, Line_Break, Script) and of emoji 11, as Lucene 8.11 knows them.",
-        "# Written by benchmarks/webshop_fixtures/make_word_break.py.",
+        "# Written by tests/games/webshop/fixture_makers/make_word_break.py.",
     ]
     for letter, (name, _) in CLASSES.items():
         head += [f"# {letter}: {name}", f"{letter} {' '.join(spans[letter])}"]

@@ -1,4 +1,4 @@
-"""What real Lucene and thefuzz answered; `benchmarks/webshop_fixtures` holds the scripts that asked them."""
+"""What real Lucene and thefuzz answered; `tests/games/webshop/fixture_makers` holds the scripts that asked."""
 
 from __future__ import annotations
 

@@ -289,11 +289,9 @@ def test_the_back_button_leads_to_where_the_visit_is(person, place):
 
 
 def test_an_agent_is_watched_without_a_key_being_pressed(person, data):
-    game = WebShop("train", data=data)
-    game.choose("B000000001-s0")
-    game.reset(np.random.default_rng(0))
+    state = WebShop("train", data=data).task_state("B000000001-s0", np.random.default_rng(0))
     watch = person.site.watch("somebody")
-    watch.show(game.session)
+    watch.show(state.session)
     person.driver.get(watch.url)
 
     def shows(text):
@@ -301,10 +299,10 @@ def test_an_agent_is_watched_without_a_key_being_pressed(person, data):
 
     shows("Episode 1, step 0")
     for number, action in enumerate(("search[canvas ballet flats]", "click[b000000001]", "click[buy now]"), start=1):
-        game.apply(action)
-        watch.show(game.session, action)
+        state = state.after(action)
+        watch.show(state.session, action)
         shows(f"Episode 1, step {number}")
         shows(action)
     person.press("#pause")
     assert "Paused" in person.one("header").text
-    assert person.one("#reward pre").text == str(game.returns()[0])
+    assert person.one("#reward pre").text == str(state.returns[0])

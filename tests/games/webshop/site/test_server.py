@@ -123,7 +123,7 @@ def test_a_taken_port_is_told(site, shop):
 
 def test_without_flask_the_error_names_the_extra(shop, monkeypatch):
     monkeypatch.setitem(sys.modules, "flask", None)
-    with pytest.raises(ImportError, match=r'needs flask\. Install it with: pip install -e "\.\[webshop\]"'):
+    with pytest.raises(ImportError, match=r'needs flask\. Install it with: pip install "mage-envs\[webshop\]"'):
         create_app(shop)
 
 

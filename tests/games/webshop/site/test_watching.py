@@ -68,13 +68,30 @@ def test_a_watched_environment(game, watch, look):
 def test_a_watched_meta_episode(game, watch, look):
     env = WatchedEnv(MetaEpisode(env_of(game), num_episodes=2), watch)
     env.reset(seed=0)
-    for action in (FIND, OPEN, "click[buy now]"):
+    for action in (FIND, OPEN):
         env.step(f"<action>{action}</action>")
-    assert (watch.scene.episode, watch.scene.page.kind) == (1, "done")
-    while watch.scene.episode == 1:
-        env.step("<remark>I should choose options.</remark>")
-    assert (watch.scene.episode, watch.scene.page.kind) == (2, "index")
-    assert "Episode 2" in look().texts
+    assert (watch.scene.episode, watch.scene.step, watch.scene.page.kind) == (1, 2, "item")
+    _, _, _, _, info = env.step("<action>click[buy now]</action>")
+    assert info["phase"] == "reflect"
+    assert (watch.scene.episode, watch.scene.step, watch.scene.page.kind) == (2, 0, "index")  # it is dealt already
+    env.step("<remark>I should choose options.</remark>")
+    env.step("nonsense")
+    env.step(f"<action>{FIND}</action>")
+    assert (watch.scene.episode, watch.scene.step, watch.scene.page.kind) == (2, 3, "results")
+    assert "Episode 2, step 3" in look().texts
+    for action in (OPEN, "click[buy now]"):
+        env.step(f"<action>{action}</action>")
+    assert (watch.scene.episode, watch.scene.page.kind) == (2, "done")
+
+
+def test_hands_of_one_episode_are_told_apart(game, watch):
+    env = WatchedEnv(TextGameEnv(game, SeatedOpponents(None, game), hands_per_episode=2), watch)
+    env.reset(seed=0)
+    for action in (FIND, OPEN, "click[buy now]"):
+        env.step(action)
+    assert (watch.scene.episode, watch.scene.step, watch.scene.page.kind) == (2, 0, "index")
+    env.step("nonsense")
+    assert (watch.scene.episode, watch.scene.step, watch.scene.page.kind) == (2, 1, "index")
 
 
 def test_other_games_have_no_pages(watch):
@@ -84,11 +101,11 @@ def test_other_games_have_no_pages(watch):
 
 
 def test_watching_is_reading(game, watch, look):
-    game.reset(np.random.default_rng(0))
+    state = game.initial_state(np.random.default_rng(0))
     for action in ("", FIND, OPEN, "click[features]", "click[< prev]", "click[buy now]"):
         if action:
-            game.apply(action)
-        watch.show(game.session, action or None)
+            state = state.after(action)
+        watch.show(state.session, action or None)
         page = look()
         assert 'http-equiv="refresh" content="1"' in page.page
         assert "form_key" not in page.page
@@ -103,22 +120,22 @@ def test_watching_is_reading(game, watch, look):
 
 
 def test_a_scene_stays_as_it_was(game, watch):
-    game.reset(np.random.default_rng(0))
-    game.apply(FIND)
-    game.apply(OPEN)
-    watch.show(game.session)
+    session = game.initial_state(np.random.default_rng(0)).session
+    session.play(FIND)
+    session.play(OPEN)
+    watch.show(session)
     scene = watch.scene
     before = repr(scene)
-    game.apply("click[red]")
-    game.apply("click[buy now]")
+    session.play("click[red]")
+    session.play("click[buy now]")
     assert repr(scene) == before
 
 
 def test_long_episodes_and_actions_are_cut(game, watch):
-    game.reset(np.random.default_rng(0))
-    watch.show(game.session)
+    session = game.initial_state(np.random.default_rng(0)).session
+    watch.show(session)
     for number in range(LAST_ACTIONS + 5):
-        watch.show(game.session, f"{number} {'x' * 9000}")
+        watch.show(session, f"{number} {'x' * 9000}")
     assert (watch.scene.step, len(watch.scene.actions)) == (LAST_ACTIONS + 5, LAST_ACTIONS)
     assert {len(action) for _, action in watch.scene.actions} == {LONGEST_ACTION}
 
@@ -132,8 +149,8 @@ def test_the_newest_watches_are_kept(watches):
 
 @pytest.mark.parametrize("agent", ["rule", "oracle"])
 def test_an_agent_that_plays_on_and_on(data, watch, look, agent, monkeypatch):
-    game, own = (WebShop("train", data=data) for _ in range(2))
-    policy = make_opponent(f"webshop/{agent}", own)
+    game = WebShop("train", data=data)
+    policy = make_opponent(f"webshop/{agent}", game)
     kinds, show = set(), watch.show
 
     def seen(session, action=None):

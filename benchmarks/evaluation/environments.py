@@ -1,0 +1,54 @@
+"""The environments of an evaluation: meta-episodes of any registered id, with whatever wrappers the id brings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+import mage_envs  # noqa: F401  (registers the ids)
+from mage_envs.core import Game, GameFacts, State
+from wrappers.described import Described
+
+
+class _TextAlone(Game):
+    """What stands for the game of an environment that is not of this suite: its facts, and no states."""
+
+    def __init__(self, facts: GameFacts) -> None:
+        self.facts = facts
+
+    def initial_state(self, rng: np.random.Generator) -> State:
+        raise TypeError(f"{self.facts.name} is known by its text alone: it has no states.")
+
+
+def make_envs(env_id: str, env_kwargs: Mapping[str, Any] | None = None, count: int = 1) -> list[gym.Env[Any, Any]]:
+    """`count` environments of an id that is a `MetaEpisode`, wrapped or not.
+
+    Raises ValueError for any other id, and for options that it does not take.
+    """
+    options = dict(env_kwargs or {})
+    try:
+        envs = [gym.make(env_id, disable_env_checker=True, **options) for _ in range(count)]
+    except gym.error.UnregisteredEnv as error:
+        raise ValueError(f"Unknown environment {env_id!r}: {error}") from error
+    except TypeError as error:
+        raise ValueError(f"{env_id} could not be made with {options}: {error}") from error
+    if not envs[0].has_wrapper_attr("described"):
+        raise ValueError(f"Environment {env_id!r} is no meta-episode; choose an id that ends with -Meta-v0.")
+    return envs
+
+
+def game_of(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> Game:
+    """A game of that id and options that nobody plays; without states where the environment is not of this suite."""
+    env = make_envs(env_id, env_kwargs)[0]
+    described: Described = env.get_wrapper_attr("described")
+    game = env.get_wrapper_attr("game") if described.ends_by_itself else None
+    return game if isinstance(game, Game) else _TextAlone(described.facts)
+
+
+def players_of(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> int:
+    """How many seats a task chooses among and fills: the game's players, 1 where no opponent can be named."""
+    described: Described = make_envs(env_id, env_kwargs)[0].get_wrapper_attr("described")
+    return described.facts.players if "opponent" in described.reset_options else 1

@@ -1,0 +1,92 @@
+"""The exact values that scores stand beside: what a best response earns, and the best policy without information."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mage_envs.core import ExactPolicy, Game, Turn, is_state_policy
+from opponents import TabularPolicy, UnknownOpponent, make_opponent
+from opponents.exact import NotExact, Objective, best_nonadaptive, ceiling, policy_value
+from opponents.exact.tree import is_enumerable
+
+
+class AtEpisode:
+    """An exactly known policy as it plays in one episode of the meta-episode."""
+
+    def __init__(self, policy: ExactPolicy, episode: int) -> None:
+        self._policy = policy
+        self._episode = episode
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self._policy.reset(rng)
+
+    def act(self, turn: Turn) -> str:
+        return self._policy.act(turn._replace(episode=self._episode))
+
+    def distribution(self, turn: Turn) -> Mapping[str, float]:
+        return self._policy.distribution(turn._replace(episode=self._episode))
+
+
+class ExactValues:
+    """Exact values of one game, each computed once; None where the game or an opponent has none."""
+
+    def __init__(self, game: Game, pool: Mapping[str, float]) -> None:
+        self._game = game
+        self._pool = pool
+        self._policies: dict[tuple[str, int], ExactPolicy | None] = {}
+        self._known: dict[tuple[object, ...], float | None] = {}
+        self._responses: dict[tuple[int, Objective], TabularPolicy | float | None] = {}
+
+    def _policy(self, name: str, episode: int) -> ExactPolicy | None:
+        """The opponent in that episode. One that reads nothing but the information state is the same in all."""
+        if (name, episode) not in self._policies:
+            made: object = None
+            if self._game.facts.players == 2 and is_enumerable(self._game):
+                try:
+                    made = make_opponent(name, self._game)
+                except UnknownOpponent:
+                    made = None  # an instance without a name
+            found = made if isinstance(made, ExactPolicy) else None
+            if found is not None and episode > 0:
+                first = self._policy(name, 0)
+                found = first if is_state_policy(first) else AtEpisode(found, episode)
+            self._policies[name, episode] = found
+        return self._policies[name, episode]
+
+    def ceiling(self, name: str, episode: int, seat: int, objective: Objective) -> float | None:
+        """The best response value against the opponent as it plays in that episode."""
+        policy = self._policy(name, episode)
+        key = ("ceiling", policy, seat, objective)
+        if key not in self._known:
+            self._known[key] = None if policy is None else ceiling(self._game, policy, seat, objective)
+        return self._known[key]
+
+    def uninformed(self, name: str, episode: int, seat: int, objective: Objective, met: Sequence[str]) -> float | None:
+        """What the best single policy against the pool earns from this opponent.
+
+        In games of perfect information that policy reads the order of moves, and only its mean over the pool is known;
+        it stands for each opponent where all of the pool are `met`.
+        """
+        policy, response = self._policy(name, episode), self._response(seat, objective)
+        if policy is None or response is None:
+            return None
+        if not isinstance(response, TabularPolicy):
+            return response if set(met) == set(self._pool) else None
+        key = ("uninformed", policy, seat, objective)
+        if key not in self._known:
+            seated: tuple[ExactPolicy, ...] = (response, policy) if seat == 0 else (policy, response)
+            self._known[key] = policy_value(self._game, seated, objective)[seat]
+        return self._known[key]
+
+    def _response(self, seat: int, objective: Objective) -> TabularPolicy | float | None:
+        """The best single policy, or its value where it is no table."""
+        if (seat, objective) not in self._responses:
+            try:
+                best = best_nonadaptive(self._game, self._pool, seat, objective)
+            except (NotExact, UnknownOpponent, TypeError):
+                self._responses[seat, objective] = None
+            else:
+                self._responses[seat, objective] = best.policy if isinstance(best.policy, TabularPolicy) else best.value
+        return self._responses[seat, objective]

@@ -1,0 +1,15 @@
+"""Checks of options, each mistake told in one line."""
+
+from __future__ import annotations
+
+
+def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    """Raises ValueError where an option has an unknown value."""
+    if value not in choices:
+        raise ValueError(f"{name}={value!r} is unknown; choose one of: {', '.join(map(repr, choices))}.")
+
+
+def check_positive(name: str, value: int) -> None:
+    """Raises ValueError unless `value` is a positive whole number."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name}={value!r} must be a whole number of at least 1.")

@@ -1,0 +1,214 @@
+"""`Hand`: the only place where a hand is played. It deals, takes answers, lets policies move, ends and times out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from mage_envs.core import BY_FORFEIT, BY_THE_RULES, BY_TIMEOUT, Game, HandResult, IllegalAction, State, Turn
+from mage_envs.games.table import TableGame
+from mage_envs.randomness import GAME, SEATS, Stream, Streams
+from mage_envs.seats import Seat
+from mage_envs.text.parser import INVALID
+
+TIMED_OUT = "You ran out of turns: the episode is over and not won."
+FORFEITED = "Your answer was not a legal action: you forfeit the hand."
+_NO_STATE = cast(State, None)
+"""Between two hands."""
+
+
+class OpponentFailure(RuntimeError):
+    """A policy at the table raised, or answered with an illegal action; the cause is chained."""
+
+    def __init__(self, message: str, seat: int = 0) -> None:
+        super().__init__(message)
+        self.seat = seat
+
+
+class Hand:
+    """The hand that is being played; `deal` starts the next one.
+
+    Each seat holds a policy, or is open (None): then whoever drives the hand answers for it.
+    """
+
+    state: State
+    """Where the hand is."""
+    history: tuple[str, ...]
+    """All moves so far, in games of perfect information."""
+
+    def __init__(
+        self, game: Game, *, max_turns: int | None = None, forfeits: bool = False, timeout_value: float = 0.0
+    ) -> None:
+        """`max_turns`: answers of the open seats before the hand times out; `forfeits`: an illegal answer loses it."""
+        self.game = game
+        self.max_turns = game.facts.max_turns if max_turns is None else max_turns
+        self.forfeits = forfeits
+        self.timeout_value = timeout_value
+        self.over = True
+        self.ended_by = BY_THE_RULES
+        self.turns = 0
+        """Answers given in this hand."""
+        self.played: str | None = None
+        """The last answer as the game spells it; None where it was illegal."""
+        self.episode = 0
+        self._seats: Sequence[Seat | None] = ()
+        self._results: dict[tuple[State, int], HandResult] = {}
+        """Of final states that are shared."""
+        self._watched = False
+        self._draws, self._number = Streams(0), 0
+        self._opened: dict[int, Stream] = {}
+        """By seat: streams that were drawn from in this hand."""
+        self._keeps_history = game.facts.perfect_information
+        self._table_game = game if isinstance(game, TableGame) else None
+
+    def deal(
+        self,
+        seats: Sequence[Seat | None],
+        chance: Streams,
+        draws: Streams,
+        *,
+        episode: int = 0,
+        number: int = 0,
+        deal_episode: int | None = None,
+        task: str | None = None,
+    ) -> None:
+        """Starts hand `number` of `episode`; policies move until an open seat is to, or the hand is over.
+
+        The game draws from `chance.at(GAME, deal_episode, number)`, by default of the same episode; the
+        policy in seat s from `draws.at(SEATS + s, episode, number)`.
+        """
+        self._seats, self.episode = seats, episode
+        self.over, self.ended_by, self.turns, self.played = False, BY_THE_RULES, 0, None
+        self.state = _NO_STATE  # what an engine holds serves the next hand only once nobody holds the last
+        key = GAME, episode if deal_episode is None else deal_episode, number
+        if task is not None:
+            self.state = self.game.task_state(task, chance.at(*key).generator())
+        elif self._table_game is not None:
+            self.state = self._table_game.first_state(chance, key)
+        else:
+            self.state = self.game.initial_state(chance.at(*key).generator())
+        self.history = self.state.happened if self._keeps_history else ()
+        self._draws, self._number, self._opened, self._watched = draws, number, {}, False
+        for place, seat in enumerate(seats):
+            if seat is not None:
+                self._watched = self._watched or seat.watcher is not None
+                if seat.is_asked:
+                    self._reset(seat, place)
+        if self.state.player is None or seats[self.state.player] is not None:
+            self._advance()
+
+    def _reset(self, seat: Seat, place: int) -> None:
+        """Starts the hand for a policy that is asked for its moves."""
+        try:
+            seat.policy.reset(self._draws.at(SEATS + place, self.episode, self._number).generator())
+        except Exception as error:
+            raise self._failure(seat, place, error) from error
+
+    def draw(self, seat: int) -> float:
+        """The next uniform number of that seat's stream in this hand; the stream is made only if it is drawn from."""
+        stream = self._opened.get(seat)
+        if stream is None:
+            stream = self._opened[seat] = self._draws.at(SEATS + seat, self.episode, self._number)
+        return stream.random()
+
+    def turn(self, seat: int) -> Turn:
+        """What that player knows now; it has legal actions only if it is to move."""
+        state = self.state
+        return Turn(
+            player=seat,
+            observation=state.observation(seat),
+            legal_actions=state.legal_actions if state.player == seat else (),
+            information_state=state.information_state(seat),
+            episode=self.episode,
+            history=self.history,
+            task=state.task,
+        )
+
+    def play(self, action: str) -> None:
+        """Plays an open seat's move, and the policies' after it; raises `IllegalAction` with nothing changed."""
+        self.played, self.state = said, after = self.state.move(action)
+        if self._keeps_history:
+            self.history = (*self.history, said, *after.happened)
+        if after.player is not None and self._seats[after.player] is None:
+            return
+        self._advance()
+
+    def answer(self, action: str) -> str | None:
+        """Takes an open seat's answer, legal or not, and counts it; returns None, or why it is invalid."""
+        self.turns += 1
+        try:
+            self.play(action)
+        except IllegalAction:
+            self.played = None
+            if self.forfeits:
+                self._end(BY_FORFEIT)
+            elif self.turns >= self.max_turns:
+                self._end(BY_TIMEOUT)
+            return INVALID
+        if self.turns >= self.max_turns and not self.over:
+            self._end(BY_TIMEOUT)
+        return None
+
+    def time_out(self) -> None:
+        """Ends the hand where it is."""
+        self._end(BY_TIMEOUT)
+
+    def observation(self, seat: int) -> str:
+        """What that player sees now."""
+        if self.over and self.ended_by != BY_THE_RULES:
+            return TIMED_OUT if self.ended_by == BY_TIMEOUT else FORFEITED
+        return self.state.observation(seat)
+
+    def result(self, seat: int) -> HandResult:
+        """How the hand that is over ended for that player."""
+        state, by = self.state, self.ended_by
+        if by == BY_THE_RULES:
+            known = self._results.get((state, seat)) if self._table_game is not None else None
+            if known is not None:
+                return known
+            result = HandResult(
+                value=state.returns[seat],
+                seat=seat,
+                ended_by=by,
+                success=state.won(seat),
+                observation=state.observation(seat),
+                information_state=state.information_state(seat),
+            )
+            if self._table_game is not None:  # its states are shared and few
+                self._results[state, seat] = result
+            return result
+        value = self.game.facts.min_return if by == BY_FORFEIT else self._stopped_value(seat)
+        return HandResult(value=value, seat=seat, ended_by=by, observation=self.observation(seat))
+
+    def _stopped_value(self, seat: int) -> float:
+        return self.state.returns[seat] if self.game.facts.pays_on_the_way else self.timeout_value
+
+    def _advance(self) -> None:
+        """Lets policies move until an open seat is to, or the hand is over."""
+        state = self.state
+        while (player := state.player) is not None:
+            seat = self._seats[player]
+            if seat is None:
+                return
+            try:
+                said, state = seat.move(state, player, self)
+            except Exception as error:
+                raise self._failure(seat, player, error) from error
+            self.state = state
+            if self._keeps_history:
+                self.history = (*self.history, said, *state.happened)
+        self._end(BY_THE_RULES)
+
+    def _end(self, by: str) -> None:
+        self.over, self.ended_by = True, by
+        if by != BY_THE_RULES or not self._watched:
+            return
+        for place, seat in enumerate(self._seats):
+            if seat is not None and seat.watcher is not None:
+                try:
+                    seat.watcher.see_result(self.turn(place))
+                except Exception as error:
+                    raise self._failure(seat, place, error) from error
+
+    def _failure(self, seat: Seat, place: int, error: Exception) -> OpponentFailure:
+        return OpponentFailure(f"Opponent {seat.name!r} failed in {self.game.facts.name}: {error}", place)

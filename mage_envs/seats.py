@@ -1,0 +1,66 @@
+"""Policies at a table: each in a seat, asked for its move, or read off a table where its replies may be tabulated."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, cast
+
+from mage_envs.core import Policy, RemembersMetaEpisode, SeesResults, State, StatePolicy, Turn, is_state_policy
+from mage_envs.distributions import cuts_of
+
+Reply = tuple[tuple[tuple[float, str, State], ...], str, State]
+"""((threshold, action, next state), ...) in rising order, and action and next state above the last threshold."""
+
+
+class Asking(Protocol):
+    """What a seat may ask of the hand that it plays in."""
+
+    def turn(self, seat: int) -> Turn:
+        """What that player knows now."""
+        ...
+
+    def draw(self, seat: int) -> float:
+        """The next uniform number of that seat's stream in this hand."""
+        ...
+
+
+class Seat:
+    """One policy at the table. `table` holds the replies of one that follows the information state, as they occur."""
+
+    def __init__(self, policy: Policy, name: str, table: dict[State, Reply] | None = None) -> None:
+        """`table` is for games whose states are shared, and is ignored for a policy that may not be tabulated."""
+        self.policy = policy
+        self.name = name
+        self.watcher = policy if isinstance(policy, SeesResults) else None
+        """The policy, where it is told how hands end."""
+        self._remembering = policy if isinstance(policy, RemembersMetaEpisode) else None
+        self._table = table if is_state_policy(policy) else None
+        self.is_asked = self._table is None
+        """Whether the policy itself is asked for each move, so that it must be reset at each hand."""
+
+    def begin_meta_episode(self) -> None:
+        """Tells a policy that remembers to forget."""
+        if self._remembering is not None:
+            self._remembering.begin_meta_episode()
+
+    def move(self, state: State, place: int, hand: Asking) -> tuple[str, State]:
+        """The action, canonically spelt, and the state after it; raises whatever the policy or the rules raise."""
+        if self._table is None:
+            return state.move(self.policy.act(hand.turn(place)))
+        cuts, action, after = self._table.get(state) or self._learn(state, hand.turn(place), self._table)
+        if cuts:
+            draw = hand.draw(place)
+            for threshold, sooner, child in cuts:
+                if draw < threshold:
+                    return sooner, child
+        return action, after
+
+    def _learn(self, state: State, asked: Turn, table: dict[State, Reply]) -> Reply:
+        row = cast(StatePolicy, self.policy).distribution(asked)
+        cuts, last = cuts_of(asked.information_state, row, asked.legal_actions)
+        reply = tuple((threshold, action, state.after(action)) for threshold, action in cuts), last, state.after(last)
+        table[state] = reply
+        return reply
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the replies, which are learnt again."""
+        return {**self.__dict__, "_table": None if self._table is None else {}}

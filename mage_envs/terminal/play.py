@@ -1,0 +1,161 @@
+"""`mage-envs play`: a person in the learner's seat of a game, in a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from mage_envs.core import GameFacts
+from mage_envs.registry import ENV, META_ENV
+from mage_envs.terminal.json_options import game_with, read_object
+from mage_envs.terminal.keyboard import ask, spelt_out, takes_arrows
+
+QUIT = ("q", "quit", "exit")
+BACK = {"undo": -1, "restart": 0}
+"""Commands to how many of the answers so far stay, as the end of a slice."""
+PATIENCE = 100_000
+"""Answers that a person has in a game without opponents: no limit."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `mage-envs play`."""
+    parser.add_argument("env_id", metavar="ID", help="as in mage/KuhnPoker-v0, or my_games:mage/MyGame-v0")
+    parser.add_argument("--opponent", metavar="NAME", help="as in kuhn/aggressive, checkpoint:runs/demo, my_games:Mine")
+    parser.add_argument(
+        "--seat", choices=("first", "second", "alternate"), default="alternate", help="default: alternate"
+    )
+    parser.add_argument("--options", metavar="JSON", help="""the game's own, as in '{"game": "hex(board_size=4)"}'""")
+    parser.add_argument("--seed", type=int, metavar="N", help="makes the hands come again")
+    parser.add_argument("--hands", type=int, metavar="N", help="stop after so many (default: go on until you quit)")
+    parser.add_argument(
+        "--max-turns", type=int, metavar="N", help="answers in a hand (default: the game's; alone: any)"
+    )
+
+
+class _Leaves(Exception):
+    """The person quits."""
+
+
+class _Table:
+    """One person at a game: the hands played and their total. Each hand has a seed of its own, so it can come again."""
+
+    def __init__(self, env: gym.Env[Any, Any], facts: GameFacts, seed: int, limited: bool) -> None:
+        self.env = env
+        self.rules = facts.rules
+        self.unit = facts.unit
+        self.players = facts.players
+        self.noun = "hand" if facts.players > 1 else "episode"
+        self.limited = limited
+        """Whether answers are few, so that an illegal one costs something."""
+        self.hands = 0
+        self.total = 0.0
+        self.seed = seed
+        self.options: dict[str, int] = {}
+        self.given: list[str] = []
+        """The answers in the running hand."""
+
+    def score(self) -> str:
+        """What was won so far."""
+        return f"{self.total:+g} {self.unit} after {self.hands} {self.noun}{'s' * (self.hands != 1)}"
+
+    def deal(self, again: Sequence[str] = ()) -> tuple[str, dict[str, Any]]:
+        """Starts the hand of the current seed and gives the answers `again`, none of which ended it."""
+        shown, info = self.env.reset(seed=self.seed, options=self.options)
+        for answer in again:
+            shown, _, _, _, info = self.env.step(answer)
+        self.given = list(again)
+        return shown, info
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Plays hands until the wished number, `quit`, or the end of the input."""
+    for option, value in (("--hands", arguments.hands), ("--max-turns", arguments.max_turns)):
+        if value is not None and value < 1:
+            raise ValueError(f"{option} must be at least 1, got {value}.")
+    table = _sit_down(arguments)
+    print(textwrap.fill(table.rules, 100))
+    print(f"\n{arguments.env_id}: answer with an action or its number; 'quit' leaves.")
+    if table.players == 1:
+        print("'undo' takes the last answer back, 'restart' begins again, 'new' leaves this one for another.")
+    try:
+        while arguments.hands is None or table.hands < arguments.hands:
+            if arguments.seat == "alternate" and table.players > 1:
+                table.options = {"seat": table.hands % table.players}
+            _play_hand(table)
+            table.seed += 1
+    except (EOFError, _Leaves):
+        print("\nBye.", end=" ")
+    except KeyboardInterrupt:
+        print(f"\nBye. You are at {table.score()}.")
+        raise SystemExit(130) from None
+    print(f"You are at {table.score()}.")
+
+
+def _sit_down(arguments: argparse.Namespace) -> _Table:
+    spec = gym.spec(arguments.env_id)
+    if spec.entry_point == META_ENV:
+        base = arguments.env_id.replace("-Meta-", "-")
+        raise ValueError(f"{arguments.env_id} is a meta-episode, made for models; play {base}.")
+    if spec.entry_point != ENV:
+        raise ValueError(f"{arguments.env_id} is no text game of this package; mage-envs list names them all.")
+    options = read_object("--options", arguments.options, '{"boxes": 1}')
+    facts = game_with(spec.kwargs["game_name"], options).facts
+    max_turns = arguments.max_turns or (PATIENCE if facts.players == 1 else None)
+    env: gym.Env[Any, Any] = gym.make(
+        arguments.env_id,
+        opponent=arguments.opponent,
+        seat=arguments.seat,
+        max_turns=max_turns,
+        disable_env_checker=True,
+        **options,
+    )
+    seed = int(np.random.default_rng().integers(2**31)) if arguments.seed is None else arguments.seed
+    return _Table(env, facts, seed, limited=max_turns != PATIENCE)
+
+
+def _play_hand(table: _Table) -> None:
+    print(f"\n--- {table.noun.capitalize()} {table.hands + 1} " + "-" * 40)
+    observation, info = table.deal()
+    done, value, commands = False, 0.0, (*BACK, "new") if table.players == 1 else ()
+    while not done:
+        answer = _listen(observation, info["legal_actions"], commands)
+        if answer == "new":
+            return
+        if answer in BACK and answer in commands:
+            observation, info = table.deal(table.given[: BACK[answer]])
+            continue
+        observation, reward, terminated, truncated, info = table.env.step(answer)
+        table.given.append(answer)
+        done, value = terminated or truncated, float(reward)
+        if info["invalid_reason"] is not None:
+            cost = f"; it spent one of your {table.env.get_wrapper_attr('max_turns')} turns" if table.limited else ""
+            print(f"That is not a legal action{cost}.")
+    table.hands += 1
+    table.total += value
+    opponent = f"Opponent: {info['opponent']}. " if info["opponent"] else ""
+    print(f"\n{observation}\n{opponent}Total: {table.score()}.")
+
+
+def _listen(observation: str, legal: tuple[str, ...], commands: Sequence[str]) -> str:
+    """The person's action or one of `commands`; raises _Leaves or EOFError when they leave."""
+    choices = "  ".join(f"{number}) {action}" for number, action in enumerate(legal, start=1))
+    screen = "\n".join(("", observation, *([choices] if choices else ())))
+    print(f"{screen}  (arrow keys, too)" if takes_arrows(legal) else screen)
+    while True:
+        answer = ask("> ", legal)
+        text = answer.text.strip()
+        if answer.by_key:
+            print(f"\x1b[{len(screen.splitlines()) + 1}A\x1b[J", end="")  # the next board takes this one's place
+        if text.lower() in commands:
+            return text.lower()
+        if text.lower() in QUIT and text not in legal:
+            raise _Leaves
+        if text.isascii() and text.isdigit() and text not in legal and 1 <= int(text[:9]) <= len(legal):
+            return legal[int(text[:9]) - 1]
+        if text:
+            return spelt_out(text, legal)

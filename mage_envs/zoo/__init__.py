@@ -1,1 +1,0 @@
-"""PettingZoo modules: `from mage_envs.zoo import kuhn_poker_v0; kuhn_poker_v0.env()`."""

@@ -1,9 +1,0 @@
-"""Leduc Poker for PettingZoo: `env()` wrapped, `raw_env()` bare."""
-
-from functools import partial
-
-from mage_envs.aec import TextGameAEC
-from mage_envs.aec import env as make
-
-env = partial(make, "LeducPoker")
-raw_env = partial(TextGameAEC, "LeducPoker")

@@ -1,9 +1,0 @@
-"""Any game of OpenSpiel (`game="hex(board_size=4)"`) for PettingZoo: `env()` wrapped, `raw_env()` bare."""
-
-from functools import partial
-
-from mage_envs.aec import TextGameAEC
-from mage_envs.aec import env as make
-
-env = partial(make, "OpenSpiel")
-raw_env = partial(TextGameAEC, "OpenSpiel")

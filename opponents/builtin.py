@@ -1,0 +1,37 @@
+"""The built-in opponents whose modules load when one is made: search, solvers, the experts of single games."""
+
+from __future__ import annotations
+
+from opponents.registry import register_opponent
+
+_SEARCHED = ("TicTacToe", "ConnectFour", "Breakthrough", "OpenSpiel")
+_HIDDEN = ("KuhnPoker", "LeducPoker", "LiarsDice", "Negotiation", "OpenSpiel")
+_SOLVED = ("KuhnPoker", "LeducPoker", "LiarsDice", "OpenSpiel")
+
+register_opponent("mcts", entry_point="opponents.mcts:MCTS", games=_SEARCHED, needs_game=True)
+register_opponent("ismcts", entry_point="opponents.ismcts:ISMCTS", games=_HIDDEN, needs_game=True)
+register_opponent("minimax", entry_point="opponents.minimax:minimax", games=("TicTacToe",), needs_game=True)
+register_opponent("cfr", entry_point="opponents.cfr:cfr", games=_SOLVED, needs_game=True)
+register_opponent("cfr-argmax", entry_point="opponents.cfr:cfr_argmax", games=_SOLVED, needs_game=True)
+register_opponent(
+    "counting",
+    entry_point="opponents.counting:counting",
+    games=("KuhnPoker", "LeducPoker", "OpenSpiel"),
+    needs_game=True,
+)
+register_opponent("bayes", entry_point="opponents.bayes:bayes", needs_game=True, form="bayes:pool,episodes,hands")
+register_opponent(
+    "best-response-to",
+    entry_point="opponents.best_response:best_response_to",
+    needs_game=True,
+    form="best-response-to:name",
+)
+register_opponent("alfworld/expert", entry_point="opponents.alfworld:ALFWorldExpert", games=("ALFWorld",))
+register_opponent(
+    "alfworld/oracle", entry_point="opponents.alfworld:ALFWorldOracle", games=("ALFWorld",), needs_game=True
+)
+register_opponent("sokoban/expert", entry_point="opponents.sokoban:SokobanExpert", games=("Sokoban",))
+register_opponent("webshop/oracle", entry_point="opponents.webshop:WebShopOracle", games=("WebShop",), needs_game=True)
+register_opponent("webshop/rule", entry_point="opponents.webshop:WebShopRule", games=("WebShop",))
+register_opponent("llm", entry_point="opponents.llm:language_model", needs_game=True, form="llm:model@url")
+register_opponent("checkpoint", entry_point="trainer.checkpoint:checkpoint", needs_game=True, form="checkpoint:folder")

@@ -1,0 +1,64 @@
+"""The keyed stream: its known values, one by one and in a batch; independent of order; uniform."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mage_envs.randomness import GAME, POOL, SEATS, SEED_BITS, Stream, Streams, fold, fold_all, mix, seed_of, uniforms
+
+
+def test_a_stream_is_splitmix64() -> None:
+    """The first numbers of seed 1234567 as published with the generator (Vigna's reference code)."""
+    stream = Stream(1234567)
+    expected = [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+        4593380528125082431,
+        16408922859458223821,
+    ]
+    assert [stream.random() for _ in expected] == [(number >> 11) * 2.0**-53 for number in expected]
+
+
+def test_single_draws_and_batches_agree_to_the_bit() -> None:
+    keys = [0, 1, 2**63, 2**64 - 1, 987654321987654321]
+    for index in (0, 1, 7, 1000):
+        single = []
+        for key in keys:
+            stream = Stream(key)
+            single.append([stream.random() for _ in range(index + 1)][-1])
+        assert uniforms(np.array(keys, np.uint64), index).tolist() == single
+    parts = [[3, 1, 4], [0, 0, 0], [2**64 - 1, 5, 2**53]]
+    assert fold_all(np.array(parts, np.uint64)).tolist() == [fold(*row) for row in parts]
+
+
+def test_seeds_of_any_size_count_whole() -> None:
+    assert fold(5) != fold(5 + 2**64) != fold(5 + 2**128)
+    assert fold(1, 2) != fold(2, 1) != fold(3)
+    assert all(0 <= seed_of(7, part) < 2**SEED_BITS for part in range(1000))
+    assert len({seed_of(7, part) for part in range(1000)}) == 1000
+    assert mix(0) == 0  # the finaliser alone keeps 0; the streams add their step first
+
+
+def test_streams_are_functions_of_their_key() -> None:
+    first, again = Streams(11), Streams(11)
+    keys = [
+        (role, episode, hand) for role in (GAME, POOL, SEATS, SEATS + 1) for episode in range(5) for hand in range(5)
+    ]
+    drawn = {key: [first.at(*key).random() for _ in range(2)] for key in keys}
+    assert {key: [again.at(*key).random() for _ in range(2)] for key in reversed(keys)} == {
+        key: drawn[key] for key in keys
+    }
+    assert len({values[0] for values in drawn.values()}) == len(keys)
+    assert first.following().at(GAME).random() == again.following().at(GAME).random() != first.at(GAME).random()
+    generator, other = first.at(GAME).generator(), again.at(GAME).generator()
+    assert generator.integers(1000, size=20).tolist() == other.integers(1000, size=20).tolist()
+
+
+@pytest.mark.parametrize("role", [GAME, POOL, SEATS])
+def test_first_draws_are_uniform_and_those_of_roles_independent(role: int) -> None:
+    draws = np.array([[Streams(seed).at(one).random() for one in (role, role + 1)] for seed in range(20_000)])
+    counts, *_ = np.histogram2d(draws[:, 0], draws[:, 1], bins=10, range=[[0, 1], [0, 1]])
+    chi = float(((counts - 200) ** 2 / 200).sum())
+    assert chi < 99 + 5 * (2 * 99) ** 0.5

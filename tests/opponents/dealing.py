@@ -1,0 +1,63 @@
+"""Hands for tests, played by the test itself."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Sequence
+
+import numpy as np
+
+from mage_envs.core import Game, Policy, SeesResults, Turn
+from mage_envs.hand import Hand
+from mage_envs.randomness import Streams
+from opponents.exact.tree import positions, roots_of
+
+
+def dealt(game: Game, seed: int = 0, *actions: str) -> Hand:
+    """A hand with all seats open, after these actions."""
+    hand, streams = Hand(game), Streams(seed)
+    hand.deal((None,) * game.facts.players, streams, streams)
+    for action in actions:
+        hand.play(action)
+    return hand
+
+
+def play(game: Game, policies: Sequence[Policy], seed: int) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """One hand of these policies, all legal: the actions and the returns."""
+    hand, actions = dealt(game, seed), []
+    for policy, rng in zip(policies, np.random.default_rng(seed).spawn(len(policies)), strict=True):
+        policy.reset(rng)
+    while (player := hand.state.player) is not None:
+        action = policies[player].act(hand.turn(player))
+        assert action in hand.state.legal_actions
+        hand.play(action)
+        actions.append(action)
+    return tuple(actions), hand.state.returns
+
+
+def decisions(game: Game, every: int = 1) -> list[Turn]:
+    """The turns at the positions of a small game, or at every so manieth of them."""
+    nodes = [node for node in positions([root for _, root in roots_of(game)]) if node.player is not None]
+    return [node.turn() for node in nodes[::every]]
+
+
+def check_copies(game: Game, policy: Policy) -> None:
+    """Copies made at any turn act as the original does from there on, in this hand and in the next ones."""
+    moves = np.random.default_rng(1)
+    twins = [policy]
+    for number in range(3):
+        hand, seat = dealt(game, number), number % game.facts.players
+        for twin in twins:
+            twin.reset(np.random.default_rng(number))
+        while (player := hand.state.player) is not None:
+            turn = hand.turn(player)
+            action = turn.legal_actions[int(moves.integers(len(turn.legal_actions)))]
+            if player == seat:
+                twins = [*twins[:5], copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))]
+                action, *others = [twin.act(turn) for twin in twins]
+                assert others == [action] * len(others)
+            hand.play(action)
+        for twin in twins:
+            if isinstance(twin, SeesResults):
+                twin.see_result(hand.turn(seat))

@@ -1,0 +1,199 @@
+"""docs/extending.md as a newcomer walks through it: an empty folder, its files, and each command as it is printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import benchmarks.__main__
+import mage_envs.__main__
+import trainer.__main__
+from mage_envs import imports
+from tests.test_readme import ROOT, SHELL, blocks, marked, scripts
+
+PAGE = ROOT / "docs" / "extending.md"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of the page, and the console scripts, which do not search the current folder by themselves."""
+    made = tmp_path_factory.mktemp("newcomer")
+    for block in blocks(PAGE):
+        if name := marked(block, "file"):
+            (made / name).write_text(block.text + "\n")
+    (made / "bin").mkdir()
+    for name, module in scripts().items():
+        (made / "bin" / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m {module} "$@"\n')
+        (made / "bin" / name).chmod(0o755)
+    return made
+
+
+def shell(command: str, folder: Path, typed: str = "") -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {
+        "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+    }
+    return subprocess.run(
+        ["sh", "-c", command], input=typed, capture_output=True, text=True, env=environment, cwd=folder, timeout=250
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (
+            0,
+            [
+                "rps/always-rock  rps/cycle",
+                "Opponent: rps/cycle. Total:",
+                "RockPaperScissors: value of the best response",
+                "policy:my_games:Cycle in mage/RockPaperScissors-Meta-v0",
+            ],
+        ),
+        (
+            1,
+            [
+                "the model is in runs/rps.",
+                "model:runs/rps in mage/RockPaperScissors-Meta-v0",
+                "NashConv",
+                "Opponent: checkpoint:runs/rps.",
+                "checkpoint:runs/rps",
+            ],
+        ),
+        (2, ["the model is in runs/guess.", "model:runs/guess in my/Guess-Meta-v0"]),
+    ],
+)
+def test_the_commands_run_as_printed(number: int, says: list[str], folder: Path) -> None:
+    block = [block for block in blocks(PAGE) if block.language in SHELL][number]
+    commands = block.text.replace("\\\n", " ").splitlines()
+    assert len(commands) == len(says)
+    for command, expected in zip(commands, says, strict=True):
+        done = shell(command, folder, f"{marked(block, 'typed')}\n")
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        assert expected in done.stdout, command
+
+
+def test_the_records_keep_the_imports(folder: Path) -> None:
+    """They run after the commands above."""
+    assert json.loads((folder / "runs" / "rps" / "mage.json").read_text())["imports"] == ["my_games"]
+    assert json.loads((folder / "runs" / "rps" / "cup" / "settings.json").read_text())["imports"] == ["my_games"]
+    assert json.loads((folder / "runs" / "guess" / "mage.json").read_text())["imports"] == ["my_guess"]
+
+
+COWARD = """
+from mage_envs import register_opponent
+
+
+@register_opponent("kuhn/coward", games=["KuhnPoker"])
+class Coward:
+    def reset(self, rng): ...
+    def act(self, turn): return turn.legal_actions[0]
+"""
+TRAINING = (
+    "mage-train --model tiny --import my_opponents --opponents kuhn/coward --output_dir runs/coward --save_steps 1 "
+    "--use_cpu true --groups_per_rollout 1 --num_generations 2 --max_completion_length 4 --updates_per_rollout 1"
+)
+
+
+@pytest.fixture
+def coward(folder: Path) -> Path:
+    (folder / "my_opponents.py").write_text(COWARD)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mage-envs play mage/KuhnPoker-v0 --opponent my_opponents:Coward --hands 1",
+        "mage-envs play mage/KuhnPoker-v0 --opponent kuhn/coward --import my_opponents --hands 1",
+        "mage-bench eval scripted:first --env mage/KuhnPoker-Meta-v0 --opponents my_opponents:Coward --rows 2",
+        "mage-bench eval policy:kuhn/coward --import my_opponents --env mage/KuhnPoker-Meta-v0 --rows 2",
+        "mage-bench tournament KuhnPoker --import my_opponents --policies kuhn/coward,uniform --games 2 --workers 2",
+        "mage-bench tournament KuhnPoker --policies my_opponents:Coward,uniform --games 2 --workers 1 --out runs/cup",
+    ],
+)
+def test_opponents_of_the_current_folder_are_found(command: str, coward: Path) -> None:
+    done = shell(command, coward, "bet\ncheck\ncall\n")
+    assert done.returncode == 0, done.stderr
+    assert "oward" in done.stdout
+
+
+def test_a_checkpoint_is_resumed_without_a_further_word(coward: Path) -> None:
+    done = shell(f"{TRAINING} --max_rollouts 1", coward)
+    assert "Finished after 1 updates" in done.stdout, done.stderr
+    kept = coward / "runs" / "coward" / "checkpoint-1" / "mage.json"
+    assert json.loads(kept.read_text())["imports"] == ["my_opponents"]
+    done = shell(TRAINING.replace("--import my_opponents ", "") + " --max_rollouts 2 --resume", coward)
+    assert "Finished after 2 updates" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        (mage_envs.__main__, "play mage/KuhnPoker-v0 --opponent my_oponents:Coward"),
+        (mage_envs.__main__, "play my_oponents:mage/KuhnPoker-v0"),
+        (mage_envs.__main__, "list --import my_oponents"),
+        (benchmarks.__main__, "tournament KuhnPoker --policies my_oponents:Coward,uniform"),
+        (benchmarks.__main__, "ceilings my_oponents:KuhnPoker"),
+        (trainer.__main__, "--preset mage-kuhn --dry-run --import my_oponents"),
+        (trainer.__main__, "--preset mage-kuhn --dry-run --env_id my_oponents:mage/KuhnPoker-Meta-v0"),
+        (trainer.__main__, "--preset mage-kuhn --dry-run --opponents my_oponents:Coward"),
+        (trainer.__main__, "--preset mage-kuhn --dry-run --memory my_oponents:Memory"),
+    ],
+)
+def test_a_module_that_is_not_there_is_one_line_that_says_where_it_was_looked_for(
+    program: Any, arguments: str, coward: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(coward)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert program.main(shlex.split(arguments)) == 2
+    written = capsys.readouterr()
+    assert written.out == ""
+    [line] = written.err.splitlines()
+    assert "no module 'my_oponents'" in line
+    assert "Searched: the installed packages" in line
+    assert str(coward) in line
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        (
+            "broken_import",
+            "import no_such_package\n",
+            "'broken_import' imports 'no_such_package', which is not installed",
+        ),
+        ("my-opponents", None, "'my-opponents' is no module's name"),
+        ("broken_import.part", None, "no module 'broken_import.part'"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_one_line(
+    name: str, text: str | None, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_import.py").write_text(text or "")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(imports, "_IMPORTED", [])
+    with pytest.raises(ImportError) as error:
+        imports.load_modules([name])
+    assert says in str(error.value)
+    sys.modules.pop("broken_import", None)
+
+
+def test_modules_of_the_current_folder_come_last(coward: Path) -> None:
+    for name in ("trainer.py", "opponents.py", "wrappers.py", "benchmarks.py", "torch.py"):
+        (coward / name).write_text("raise SystemExit('the wrong module')\n")
+    try:
+        done = shell("mage-envs play mage/KuhnPoker-v0 --opponent my_opponents:Coward --hands 1", coward, "bet\nbet\n")
+        assert done.returncode == 0, done.stderr
+    finally:
+        for name in ("trainer.py", "opponents.py", "wrappers.py", "benchmarks.py", "torch.py"):
+            (coward / name).unlink()

@@ -1,0 +1,51 @@
+"""The chat with the model: one fresh message at a time, or a conversation that grows."""
+
+from __future__ import annotations
+
+Message = dict[str, str]
+"""`{"role": "user" or "assistant", "content": text}`."""
+
+
+class Chat:
+    """What the next answer replies to."""
+
+    def __init__(self, converses: bool) -> None:
+        self.converses = converses
+        """Whether messages are appended; else each stands alone."""
+        self.text = ""
+        """The newest message to the model."""
+        self.fresh = True
+        """Whether that message starts a chat, so that it does not extend the last one."""
+        self._messages: list[Message] = []
+
+    def __bool__(self) -> bool:
+        """Whether the next message goes on with a conversation."""
+        return bool(self._messages)
+
+    def clear(self) -> None:
+        """The next message starts a chat."""
+        self._messages = []
+
+    def ask(self, text: str) -> None:
+        """The next message to the model."""
+        self.fresh = not self._messages
+        self.text = text
+        if self.converses:
+            self._messages.append({"role": "user", "content": text})
+
+    def take(self, reply: str) -> None:
+        """The model's answer."""
+        if self.converses:
+            self._messages.append({"role": "assistant", "content": str(reply)})
+
+    def messages(self) -> list[Message]:
+        """All that the next answer replies to."""
+        return list(self._messages) if self._messages else [{"role": "user", "content": self.text}]
+
+    def shorten(self) -> bool:
+        """Forgets the oldest question and its answer; False where there is none."""
+        if len(self._messages) < 3:
+            return False
+        del self._messages[:2]
+        self.fresh = True
+        return True

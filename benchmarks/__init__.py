@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from benchmarks.evaluation.environments import game_of, make_envs
     from benchmarks.evaluation.evaluate import evaluate
     from benchmarks.evaluation.report import adaptation_figure, save, table
-    from benchmarks.evaluation.scores import EpisodeScore, Estimate, Row, Summary, estimate, summarise
+    from benchmarks.evaluation.scores import EpisodeScore, Estimate, ScoreRow, Summary, estimate, summarise
     from benchmarks.evaluation.suites import PANELS, Panel, fingerprint, named_panel, panel
 
 _MODULES = {
@@ -24,7 +24,7 @@ _MODULES = {
     "benchmarks.evaluation.environments": ("game_of", "make_envs"),
     "benchmarks.evaluation.evaluate": ("evaluate",),
     "benchmarks.evaluation.report": ("adaptation_figure", "save", "table"),
-    "benchmarks.evaluation.scores": ("EpisodeScore", "Estimate", "Row", "Summary", "estimate", "summarise"),
+    "benchmarks.evaluation.scores": ("EpisodeScore", "Estimate", "ScoreRow", "Summary", "estimate", "summarise"),
     "benchmarks.evaluation.suites": ("PANELS", "Panel", "fingerprint", "named_panel", "panel"),
 }
 """Module to what it offers here."""
@@ -37,8 +37,8 @@ __all__ = [
     "GeneratorAgent",
     "Panel",
     "PolicyAgent",
-    "Row",
     "SavedModelAgent",
+    "ScoreRow",
     "Summary",
     "adaptation_figure",
     "estimate",

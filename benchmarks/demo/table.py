@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.evaluation.agents import SavedModelAgent
 from benchmarks.evaluation.environments import game_of
 from benchmarks.evaluation.evaluate import evaluate
-from benchmarks.evaluation.scores import Estimate, Row, Summary, summarise
+from benchmarks.evaluation.scores import Estimate, ScoreRow, Summary, summarise
 from benchmarks.evaluation.suites import panel, weights_of
 
 TRAINING = tuple(weights_of("pool:kuhn/demo"))
@@ -27,9 +27,9 @@ class DemoResult:
 
     training: Summary
     held_out: Summary
-    other_memory: Row
+    other_memory: ScoreRow
     """Control: the opponent is exchanged for another before the last episode, so the memory is of the wrong one."""
-    no_memory: Row
+    no_memory: ScoreRow
     """Control: the same model, shown nothing of the earlier episodes."""
     seed: int
 
@@ -84,7 +84,7 @@ def _number(value: float | None, form: str = "+.3f") -> str:
     return "n/a" if value is None else format(value, form)
 
 
-def _line(name: str, row: Row, shared: bool = False) -> list[str]:
+def _line(name: str, row: ScoreRow, shared: bool = False) -> list[str]:
     measures = [episode.returns for episode in row.episodes]
     final = measures[-1]
     share = _number(final.share, ".0%") if shared else ""

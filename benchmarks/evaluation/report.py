@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.scores import Estimate, Measure, Row, Summary
+from benchmarks.evaluation.scores import Estimate, Measure, ScoreRow, Summary
 from trainer.saved import write_atomically
 
 NOT_KNOWN = "n/a"
 _AGENT, _CEILING, _UNINFORMED = "#1f5fa8", "#b3472c", "#6b6b6b"
 
 
-def table(summary: Summary, controls: Sequence[Row] = ()) -> str:
+def table(summary: Summary, controls: Sequence[ScoreRow] = ()) -> str:
     """The headline measure per opponent and episode, its interval and exact values, then the other rates.
 
     `controls` are further rows, as the overall row of another evaluation under another name.
@@ -42,7 +42,7 @@ def table(summary: Summary, controls: Sequence[Row] = ()) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _headline(row: Row, summary: Summary, episodes: int) -> list[str]:
+def _headline(row: ScoreRow, summary: Summary, episodes: int) -> list[str]:
     measures = [episode.measure(summary.objective) for episode in row.episodes]
     cells = [row.opponent or "all", *(_interval(measure.estimate) for measure in measures)]
     cells += [NOT_KNOWN] * (episodes - len(measures))
@@ -58,7 +58,7 @@ def _headline(row: Row, summary: Summary, episodes: int) -> list[str]:
     ]
 
 
-def _rates(row: Row, summary: Summary, episodes: int) -> list[str]:
+def _rates(row: ScoreRow, summary: Summary, episodes: int) -> list[str]:
     cells = [row.opponent or "all", *(_percent(estimate) for estimate in row.pass_at)]
     cells += [NOT_KNOWN] * (episodes - len(row.pass_at))
     if summary.objective != "success":
@@ -72,7 +72,7 @@ def _rates(row: Row, summary: Summary, episodes: int) -> list[str]:
     return [*cells, f"{draws:.1%}", f"{timeouts:.1%}", f"{row.invalid:.1%}", str(row.failures)]
 
 
-def _metrics(rows: Sequence[Row], summary: Summary, episodes: int) -> list[str]:
+def _metrics(rows: Sequence[ScoreRow], summary: Summary, episodes: int) -> list[str]:
     """The lines of the game's own metrics; none where it has none."""
     names = sorted({name for row in rows for episode in row.episodes for name in episode.metrics})
     if not names:
@@ -169,7 +169,7 @@ def adaptation_figure(
     path: Path | str,
     summary: Summary,
     learning_curve: Sequence[tuple[float, float]] | None = None,
-    controls: Sequence[Row] = (),
+    controls: Sequence[ScoreRow] = (),
 ) -> None:
     """A PNG with one panel per opponent: the measure by episode with its interval, and the exact values.
 
@@ -205,11 +205,11 @@ def adaptation_figure(
     figure.savefig(path)
 
 
-def _measures(row: Row, summary: Summary) -> list[Measure]:
+def _measures(row: ScoreRow, summary: Summary) -> list[Measure]:
     return [episode.measure(summary.objective) for episode in row.episodes]
 
 
-def _limits(rows: Sequence[Row], controls: Sequence[Row], summary: Summary) -> tuple[float, float]:
+def _limits(rows: Sequence[ScoreRow], controls: Sequence[ScoreRow], summary: Summary) -> tuple[float, float]:
     """A common scale for all opponents."""
     if summary.objective == "success":
         return -0.04, 1.04
@@ -230,7 +230,7 @@ def _learning_panel(axis: Any, curve: Sequence[tuple[float, float]], label: str)
     _quiet(axis)
 
 
-def _opponent_panel(axis: Any, row: Row, summary: Summary, controls: Sequence[Row]) -> None:
+def _opponent_panel(axis: Any, row: ScoreRow, summary: Summary, controls: Sequence[ScoreRow]) -> None:
     measures = _measures(row, summary)
     episodes = list(range(1, len(measures) + 1))
     for name, color, style in (("ceiling", _CEILING, "--"), ("uninformed", _UNINFORMED, ":")):

@@ -117,7 +117,7 @@ class EpisodeScore:
 
 
 @dataclass(frozen=True)
-class Row:
+class ScoreRow:
     """One opponent, or category of task where nobody else plays, or the weighted mean over all of them."""
 
     opponent: str
@@ -146,8 +146,8 @@ class Summary:
     unit: str
     objective: Objective
     """The headline measure."""
-    rows: tuple[Row, ...]
-    overall: Row
+    rows: tuple[ScoreRow, ...]
+    overall: ScoreRow
     rows_are: str = "opponent"
     """What a row stands for: an `opponent`, or `tasks` of one category."""
 
@@ -162,7 +162,7 @@ class Summary:
         return cls(**{**data, "rows": rows, "overall": _read_row(data["overall"])})
 
 
-def _read_row(data: Mapping[str, Any]) -> Row:
+def _read_row(data: Mapping[str, Any]) -> ScoreRow:
     def read(part: Mapping[str, Any] | None) -> Estimate | None:
         return None if part is None else Estimate(**part)
 
@@ -173,7 +173,7 @@ def _read_row(data: Mapping[str, Any]) -> Row:
         EpisodeScore(**{**e, "returns": measure(e["returns"]), "success": measure(e["success"])})
         for e in data["episodes"]
     )
-    return Row(
+    return ScoreRow(
         **{
             **data,
             "episodes": episodes,
@@ -244,7 +244,7 @@ def _row(
     weights: Mapping[str, float],
     objective: Objective,
     exact: ExactValues,
-) -> Row:
+) -> ScoreRow:
     kept = [t for t in trajectories if t.failure is None]
     steps = [step for t in kept for step in t.steps]
     planned = max(t.num_episodes for t in trajectories)
@@ -258,7 +258,7 @@ def _row(
         return _mean(whole, [of(t.episodes[-1]) - of(t.episodes[0]) for t in whole], weights) if whole else None
 
     passed = [[float(any(e.success for e in t.episodes[:k])) for t in kept] for k in range(1, planned + 1)]
-    return Row(
+    return ScoreRow(
         opponent=name,
         weight=weight,
         meta_episodes=len(kept),

@@ -46,7 +46,7 @@ BYTES_PER_PRODUCT = 7000
 
 
 @dataclass(frozen=True)
-class Line:
+class WebShopLine:
     """One measured figure."""
 
     products: int
@@ -256,7 +256,7 @@ CHILDREN: dict[str, Callable[..., dict[str, float]]] = {"imported": imported, "u
 # -- the table -------------------------------------------------------------------------------------------------------
 
 
-def measure(products: int, folder: Path) -> list[Line]:
+def measure(products: int, folder: Path) -> list[WebShopLine]:
     """The figures of one size; `folder` is empty before and after. Raises OSError where the disk is too full."""
     need, free = products * BYTES_PER_PRODUCT, shutil.disk_usage(folder).free
     if free < 2 * need:
@@ -275,7 +275,7 @@ def measure(products: int, folder: Path) -> list[Line]:
     finally:
         shutil.rmtree(source)
         shutil.rmtree(cache, ignore_errors=True)
-    line = partial(Line, products)
+    line = partial(WebShopLine, products)
     return [
         line("generated files", size, "MB"),
         line("generating them", made, "s"),
@@ -307,7 +307,7 @@ sys.stdout.write(str(time.process_time()))
 process that runs one imports the package of benchmarks too, and the trainer with it, which no environment does."""
 
 
-def cold_starts(size: str, folder: Path) -> list[Line]:
+def cold_starts(size: str, folder: Path) -> list[WebShopLine]:
     """The figures of the built-in catalogue, medians of new processes: the first to want it, and those that follow.
 
     Folders inside `folder` serve as caches, one for each pair.
@@ -326,12 +326,12 @@ def cold_starts(size: str, folder: Path) -> list[Line]:
         taken.append((first, next_one))
     names = (f"first step, size {size!r} generated for it", f"first step, size {size!r} there")
     return [
-        Line(0, name, statistics.median(times), "s", target=1)
+        WebShopLine(0, name, statistics.median(times), "s", target=1)
         for name, times in zip(names, zip(*taken, strict=True), strict=True)
     ]
 
 
-def table(lines: Sequence[Line]) -> str:
+def table(lines: Sequence[WebShopLine]) -> str:
     """The figures as text."""
     told = []
     for line in lines:

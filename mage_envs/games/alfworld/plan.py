@@ -27,7 +27,7 @@ class NoPlan(ValueError):
 
 
 @dataclass(frozen=True)
-class Goal:
+class PlanGoal:
     """What a problem asks for; all names in lower case, as in `appletype`."""
 
     object_type: str
@@ -54,7 +54,7 @@ class Problem:
     """(receptacle type, object type)."""
     marks: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """One-place facts: `openable`, `pickupable`, `cleanable`, ..., to ids."""
-    goal: Goal = field(default_factory=lambda: Goal("", None))
+    goal: PlanGoal = field(default_factory=lambda: PlanGoal("", None))
     names: dict[str, str] = field(default_factory=dict)
     """Id to the name in the game's text."""
 
@@ -120,7 +120,7 @@ def _atoms(expression: Expression) -> Iterator[list[str]]:
             yield from _atoms(part)
 
 
-def _goal(expression: Expression) -> Goal:
+def _goal(expression: Expression) -> PlanGoal:
     atoms = list(_atoms(expression))
     kinds = {words[1]: words[2] for words in atoms if words[:1] == ["objecttype"] and len(words) == 3}
     parents = [words[2] for words in atoms if words[:1] == ["receptacletype"] and len(words) == 3]
@@ -128,9 +128,9 @@ def _goal(expression: Expression) -> Goal:
     lamps = [kinds[words[1]] for words in atoms if words[:1] == ["istoggled"] and words[1] in kinds]
     held = [words[2] for words in atoms if words[:1] == ["holds"] and len(words) == 3]
     if lamps and held and held[0] in kinds:
-        return Goal(kinds[held[0]], None, lamp_type=lamps[0])
+        return PlanGoal(kinds[held[0]], None, lamp_type=lamps[0])
     if parents and kinds and len(set(kinds.values())) == 1 and len(states) <= 1:
-        return Goal(next(iter(kinds.values())), parents[0], states[0] if states else None, count=len(kinds))
+        return PlanGoal(next(iter(kinds.values())), parents[0], states[0] if states else None, count=len(kinds))
     raise NoPlan("the goal is none of the six kinds of task")
 
 

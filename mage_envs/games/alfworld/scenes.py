@@ -122,7 +122,7 @@ def affordances() -> Affordances:
     )
 
 
-class Wording(NamedTuple):
+class SceneWording(NamedTuple):
     """How the package puts a task type."""
 
     goal: str
@@ -131,9 +131,9 @@ class Wording(NamedTuple):
 
 
 @cache
-def wording(task_type: str) -> Wording:
+def wording(task_type: str) -> SceneWording:
     entry = _names_of("goal_library.py")["gdict"][task_type]
-    return Wording(entry["pddl"], tuple(entry["templates"]))
+    return SceneWording(entry["pddl"], tuple(entry["templates"]))
 
 
 @cache

@@ -14,7 +14,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from mage_envs.games.webshop.chance import uniform
-from mage_envs.games.webshop.products import Product, Standing
+from mage_envs.games.webshop.products import Product, ProductStanding
 
 UNLIMITED = 1_000_000.0
 """The price limit of a goal that names none."""
@@ -38,7 +38,7 @@ class Goal(NamedTuple):
     category: str
     product_category: str
     title: str
-    standing: Standing | None = None
+    standing: ProductStanding | None = None
     """Known for the goals of generated catalogues of shipped sizes."""
 
 

@@ -20,67 +20,75 @@ _BLANKS = " \n\t\f\r"
 """What the original's HTML reader takes for white space."""
 
 
-class Node(NamedTuple):
+class Piece(NamedTuple):
     """One text of a page, as it stands in the HTML, with what it belongs to."""
 
     kind: str
     text: str
 
 
-def nodes(session: Session, shows_score: bool) -> list[Node]:
+def nodes(session: Session, shows_score: bool) -> list[Piece]:
     """The texts of the page that the visitor is on."""
     found = _NODES[session.page](session) if session.page != DONE else _done(session, shows_score)
     return [node for node in map(_collapsed, found) if node is not None]
 
 
-def _collapsed(node: Node) -> Node | None:
+def _collapsed(node: Piece) -> Piece | None:
     """A text of blanks alone vanishes if it is empty or has a line break, and is one blank if not."""
     text = node.text
     if text.strip(_BLANKS):
         return node
-    return None if not text or "\n" in text else Node(node.kind, " ")
+    return None if not text or "\n" in text else Piece(node.kind, " ")
 
 
-def _index(session: Session) -> list[Node]:
+def _index(session: Session) -> list[Piece]:
     return [
-        Node(TEXT, "WebShop"),
-        Node(TEXT, "Instruction: "),
-        Node(TEXT, session.goal.instruction),
-        Node(BUTTON, "Search"),
+        Piece(TEXT, "WebShop"),
+        Piece(TEXT, "Instruction: "),
+        Piece(TEXT, session.goal.instruction),
+        Piece(BUTTON, "Search"),
     ]
 
 
-def _header(session: Session) -> list[Node]:
-    return [Node(TEXT, "Instruction:"), Node(TEXT, session.goal.instruction), Node(BUTTON, "Back to Search")]
+def _header(session: Session) -> list[Piece]:
+    return [
+        Piece(TEXT, "Instruction:"),
+        Piece(TEXT, session.goal.instruction),
+        Piece(BUTTON, "Back to Search"),
+    ]
 
 
-def _results(session: Session) -> list[Node]:
+def _results(session: Session) -> list[Piece]:
     found = _header(session)
-    found.append(Node(TEXT, f"Page {session.number} (Total results: {len(session.results)})"))
+    found.append(Piece(TEXT, f"Page {session.number} (Total results: {len(session.results)})"))
     if session.number > 1:
-        found.append(Node(BUTTON, "< Prev"))
-    found.append(Node(BUTTON, "Next >"))
+        found.append(Piece(BUTTON, "< Prev"))
+    found.append(Piece(BUTTON, "Next >"))
     for position in session.shown:
         product = session.shop.catalogue.product(position)
-        found += (Node(LINK, product.asin), Node(TEXT, product.title), Node(TEXT, product.price_tag))
+        found += (Piece(LINK, product.asin), Piece(TEXT, product.title), Piece(TEXT, product.price_tag))
     return found
 
 
-def _item(session: Session) -> list[Node]:
+def _item(session: Session) -> list[Piece]:
     product = session.product
     assert product is not None
     found = _header(session)
-    found.append(Node(BUTTON, "< Prev"))
+    found.append(Piece(BUTTON, "< Prev"))
     for axis, values in product.options.items():
-        found.append(Node(TEXT, axis))
-        found += [Node(OPTION, value) for value in values]
-    found += [Node(TEXT, product.title), Node(TEXT, f"Price: {product.price_tag}"), Node(TEXT, "Rating: N.A.")]
+        found.append(Piece(TEXT, axis))
+        found += [Piece(OPTION, value) for value in values]
+    found += [
+        Piece(TEXT, product.title),
+        Piece(TEXT, f"Price: {product.price_tag}"),
+        Piece(TEXT, "Rating: N.A."),
+    ]
     tabs = ("Description", "Features", "Reviews", "Attributes")[: 4 if session.shows_attributes else 3]
-    return found + [Node(BUTTON, name) for name in (*tabs, "Buy Now")]
+    return found + [Piece(BUTTON, name) for name in (*tabs, "Buy Now")]
 
 
-def _sub(session: Session) -> list[Node]:
-    return [*_header(session), Node(BUTTON, "< Prev"), *(Node(TEXT, text) for text in _body(session))]
+def _sub(session: Session) -> list[Piece]:
+    return [*_header(session), Piece(BUTTON, "< Prev"), *(Piece(TEXT, text) for text in _body(session))]
 
 
 def _body(session: Session) -> list[str]:
@@ -97,7 +105,7 @@ def _body(session: Session) -> list[str]:
     return []
 
 
-def _done(session: Session, shows_score: bool) -> list[Node]:
+def _done(session: Session, shows_score: bool) -> list[Piece]:
     """The last page; the original's has the captions of hidden fields in it, and the score."""
     assert session.product is not None
     assert session.score is not None
@@ -140,10 +148,10 @@ def _done(session: Session, shows_score: bool) -> list[Node]:
             "Reward Details ",
             "None",
         )
-    return [Node(TEXT, text) for text in texts]
+    return [Piece(TEXT, text) for text in texts]
 
 
-_NODES: Mapping[str, Callable[[Session], list[Node]]] = {INDEX: _index, RESULTS: _results, ITEM: _item, SUB: _sub}
+_NODES: Mapping[str, Callable[[Session], list[Piece]]] = {INDEX: _index, RESULTS: _results, ITEM: _item, SUB: _sub}
 
 
 # -- the modes -------------------------------------------------------------------------------------------------

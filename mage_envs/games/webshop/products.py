@@ -30,7 +30,7 @@ class Annotation(NamedTuple):
     """Option values, or (axis, value) pairs where the file has an object."""
 
 
-class Standing(NamedTuple):
+class ProductStanding(NamedTuple):
     """How a goal's product stands among the results of the shop's own search."""
 
     rank: int
@@ -49,7 +49,7 @@ class MadeGoal(NamedTuple):
     attributes: tuple[str, ...]
     options: tuple[Any, ...]
     price_upper: float
-    standing: Standing | None = None
+    standing: ProductStanding | None = None
 
 
 class Product(NamedTuple):
@@ -109,7 +109,7 @@ def from_record(record: bytes) -> Product:
             attributes=tuple(wanted),
             options=_options(chosen),
             price_upper=upper,
-            standing=None if standing is None else Standing(*standing),
+            standing=None if standing is None else ProductStanding(*standing),
         )
         for split, text, wanted, chosen, upper, standing in values[17]
     )

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from benchmarks.speed.webshop import Line, main, measure, table
+from benchmarks.speed.webshop import WebShopLine, main, measure, table
 from mage_envs.games.webshop.official import SIZES, read_array, read_object
 
 
@@ -46,9 +46,9 @@ def test_a_full_disk_is_an_error(tmp_path, monkeypatch):
 
 def test_the_table_says_what_is_missed():
     lines = [
-        Line(1000, "one", 2.0, "ms", target=1),
-        Line(1000, "two", 2000.0, "", target=5, most=False),
-        Line(0, "three", 1.0, "s"),
+        WebShopLine(1000, "one", 2.0, "ms", target=1),
+        WebShopLine(1000, "two", 2000.0, "", target=5, most=False),
+        WebShopLine(0, "three", 1.0, "s"),
     ]
     assert [line.met for line in lines] == [False, True, None]
     assert [row.split()[-1] for row in table(lines).splitlines()] == ["MISSED", "met", "s"]

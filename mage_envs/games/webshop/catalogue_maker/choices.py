@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mage_envs.games.webshop.products import Standing
+from mage_envs.games.webshop.products import ProductStanding
 
 VERSION = 2
 """Grows with every change of a word list or a draw, because both change what a seed gives."""
@@ -25,7 +25,7 @@ class Choice(NamedTuple):
     """The candidate that was taken for a goal, and what the search makes of it."""
 
     candidate: int
-    standing: Standing | None
+    standing: ProductStanding | None
 
 
 UNCHOSEN = Choice(0, None)
@@ -51,7 +51,7 @@ def _content(size: str | int, held_out: bool) -> bytes:
 def read(content: bytes) -> list[Choice]:
     """The choices in a file's content."""
     columns = np.frombuffer(zlib.decompress(content), np.uint8).reshape(4, -1)
-    return [Choice(taken, Standing(*standing)) for taken, *standing in columns.T.tolist()]
+    return [Choice(taken, ProductStanding(*standing)) for taken, *standing in columns.T.tolist()]
 
 
 def write(path: Path, choices: Iterable[Choice]) -> None:

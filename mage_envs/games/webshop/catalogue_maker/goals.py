@@ -10,7 +10,7 @@ from mage_envs.games.webshop.catalogue_maker.draws import Draws, Weighted
 from mage_envs.games.webshop.catalogue_maker.family import Member, limit_above
 from mage_envs.games.webshop.catalogue_maker.instructions import HELD_OUT, USUAL, instruction
 from mage_envs.games.webshop.catalogue_maker.listing import FIRST, TITLE, Listing
-from mage_envs.games.webshop.products import Standing
+from mage_envs.games.webshop.products import ProductStanding
 
 PER_PRODUCT = 2
 _NEAR_MISSES, _ALTERNATIVES = 5, 4
@@ -46,7 +46,7 @@ class CatalogueGoal(NamedTuple):
     """Products of the family that fail in what is wanted."""
     alternatives: int
     """Other products of the family that have all that is wanted."""
-    standing: Standing | None = None
+    standing: ProductStanding | None = None
     """Among the results of the shop's own search, where that was looked at."""
 
     @property

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from mage_envs.games.webshop.goals import UNLIMITED, Goal
-from mage_envs.games.webshop.products import Product, Standing
+from mage_envs.games.webshop.products import Product, ProductStanding
 from mage_envs.games.webshop.reward import attribute_met, lower_texts, options_matched
 from mage_envs.games.webshop.search.colours import normalize_colour
 from mage_envs.games.webshop.search.fuzzy import matches
@@ -61,12 +61,12 @@ class Proof(NamedTuple):
         return self.reward == 1.0 and bool(self.query)
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> ProductStanding:
         """What goals record of it."""
-        return Standing(self.rank, self.near_misses, self.alternatives)
+        return ProductStanding(self.rank, self.near_misses, self.alternatives)
 
 
-class Summary(NamedTuple):
+class ProofSummary(NamedTuple):
     """Shares over many proofs."""
 
     goals: int
@@ -87,12 +87,12 @@ def prove(shop: Shop, goals: Iterable[Goal]) -> Iterator[Proof]:
     return (proof_of(shop, goal, buyer, shop.search) for goal in goals)
 
 
-def summary(proofs: Sequence[Proof]) -> Summary:
+def summary(proofs: Sequence[Proof]) -> ProofSummary:
     """What the proofs say together. Raises ValueError where there are none."""
     if not proofs:
         raise ValueError("There are no proofs to sum up; give at least one goal.")
     count = len(proofs)
-    return Summary(
+    return ProofSummary(
         goals=count,
         holding=sum(proof.holds for proof in proofs) / count,
         by_words=sum(proof.by_words or proof.alternatives > 0 for proof in proofs) / count,

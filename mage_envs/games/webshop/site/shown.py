@@ -34,7 +34,7 @@ _NAMES = frozenset((BACK, PREVIOUS, BUY, SEARCH, *SUB_PAGES))
 """Names that a click takes for a button's even where an option has them."""
 
 
-class Picture(NamedTuple):
+class ShownPicture(NamedTuple):
     """The picture of a product: an address, else a drawing for its department in one of the tints."""
 
     department: str
@@ -49,11 +49,11 @@ class Listed(NamedTuple):
     title: str
     price: str
     click: str
-    picture: Picture
+    picture: ShownPicture
     visited: bool
 
 
-class Choice(NamedTuple):
+class ShownChoice(NamedTuple):
     """A value of an option."""
 
     value: str
@@ -62,12 +62,12 @@ class Choice(NamedTuple):
     """Whether a click can choose it: some values share a name with a button, or with a later option's value."""
 
 
-class Axis(NamedTuple):
+class ShownAxis(NamedTuple):
     """An option of a product with its values."""
 
     field: str
     name: str
-    choices: tuple[Choice, ...]
+    choices: tuple[ShownChoice, ...]
 
 
 class Item(NamedTuple):
@@ -76,8 +76,8 @@ class Item(NamedTuple):
     asin: str
     title: str
     price: str
-    picture: Picture
-    axes: tuple[Axis, ...]
+    picture: ShownPicture
+    axes: tuple[ShownAxis, ...]
     chosen: tuple[tuple[str, str], ...]
     tabs: tuple[str, ...]
 
@@ -134,10 +134,10 @@ def shown(session: Session, images: bool = False) -> Shown:
     )
 
 
-def picture(product: Product, images: bool) -> Picture:
+def picture(product: Product, images: bool) -> ShownPicture:
     """A product's picture; an address only where `images` are wanted and it is one that browsers show safely."""
     wanted = product.image if images and _IMAGE.fullmatch(product.image) else ""
-    return Picture(product.category, crc32(product.asin.encode("utf-8", "replace")) % TINTS, wanted)
+    return ShownPicture(product.category, crc32(product.asin.encode("utf-8", "replace")) % TINTS, wanted)
 
 
 def _listed(session: Session, images: bool) -> tuple[Listed, ...]:
@@ -166,10 +166,10 @@ def _item(session: Session, product: Product, images: bool) -> Item:
     axes = []
     for place, (name, values) in enumerate(product.options.items()):
         choices = tuple(
-            Choice(value, session.options.get(name) == value, can_choose(session, name, value))
+            ShownChoice(value, session.options.get(name) == value, can_choose(session, name, value))
             for value in dict.fromkeys(values)
         )
-        axes.append(Axis(f"option-{place}", name, choices))
+        axes.append(ShownAxis(f"option-{place}", name, choices))
     tabs = SUB_PAGES if session.shows_attributes else SUB_PAGES[:3]
     chosen = tuple(session.options.items())
     return Item(

@@ -20,7 +20,7 @@ LONGEST_ACTION = 300
 """Characters of an action that are shown."""
 
 
-class Scene(NamedTuple):
+class WatchedScene(NamedTuple):
     """What a watched session showed last."""
 
     episode: int
@@ -36,7 +36,7 @@ class Watch:
     def __init__(self, title: str, url: str, images: bool = False) -> None:
         self.title = title
         self.url = url
-        self.scene: Scene | None = None
+        self.scene: WatchedScene | None = None
         """Replaced as a whole, so that a reader needs no lock."""
         self._images = images
         self._episode = self._step = 0
@@ -51,7 +51,7 @@ class Watch:
         else:
             self._step += 1
             self._actions.appendleft((self._step, action[:LONGEST_ACTION]))
-        self.scene = Scene(self._episode, self._step, tuple(self._actions), shown(session, self._images))
+        self.scene = WatchedScene(self._episode, self._step, tuple(self._actions), shown(session, self._images))
 
 
 class Watches:

@@ -7,7 +7,7 @@ import pytest
 from mage_envs.games.webshop import catalogue_maker
 from mage_envs.games.webshop.catalogue_maker import SIZES, VERSION, Choice, choose, edition, make, shipped, stream
 from mage_envs.games.webshop.catalogue_maker.choices import name, read, write
-from mage_envs.games.webshop.products import Standing
+from mage_envs.games.webshop.products import ProductStanding
 
 FOLDER = Path(catalogue_maker.__file__).parent / "chosen"
 SHIPPED = ("tiny", "small", "medium")
@@ -42,11 +42,11 @@ def test_other_seeds_and_slips_have_none():
 
 
 def test_written_and_read(tmp_path):
-    choices = [Choice(3, Standing(0, 20, 300)), Choice(0, Standing(50, 5, 0))]
+    choices = [Choice(3, ProductStanding(0, 20, 300)), Choice(0, ProductStanding(50, 5, 0))]
     path = tmp_path / name("tiny", True)
     write(path, choices)
     assert [path.name for path in tmp_path.iterdir()] == [f"tiny-held-out.v{VERSION}"]
-    assert read(path.read_bytes()) == [Choice(3, Standing(0, 20, 255)), choices[1]]
+    assert read(path.read_bytes()) == [Choice(3, ProductStanding(0, 20, 255)), choices[1]]
 
 
 def test_goals_that_cannot_be_proven_are_an_error(monkeypatch):

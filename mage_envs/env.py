@@ -113,7 +113,8 @@ class TextGameEnv(gym.Env[str, str]):
         self._screen = Screen(game.facts, render_mode)
         self.metadata = self._screen.metadata
         self._seating = seat
-        self._alternates = seat == "alternate" and game.facts.players > 1
+        self._players = game.facts.players
+        self._alternates = seat == "alternate" and self._players > 1
         self._reveals = reveal_opponent
         self._lists_history = game.facts.perfect_information
         self._streams = Streams(0)
@@ -216,12 +217,12 @@ class TextGameEnv(gym.Env[str, str]):
 
     def _drawn_seat(self, streams: Streams) -> int:
         """The seat of the first hand."""
-        if self._seating == "first" or self.facts.players == 1:
+        if self._seating == "first" or self._players == 1:
             return 0
-        return 1 if self._seating == "second" else int(streams.first(POOL) * self.facts.players)
+        return 1 if self._seating == "second" else int(streams.first(POOL) * self._players)
 
     def _seat_of(self, number: int) -> int:
-        return (self._first_seat + number) % self.facts.players if self._alternates else self._first_seat
+        return (self._first_seat + number) % self._players if self._alternates else self._first_seat
 
     def _deal(self, number: int) -> None:
         """Starts a hand of this episode."""

@@ -37,6 +37,11 @@ class Step(NamedTuple):
     """Index of the hand in its episode; 0 for a reflection."""
     anchor: str
     """The environment's raw observation (with the opponent in pooled groups the caller adds it)."""
+    information_state: str = ""
+    """Key of what the learner knew of its hand; empty for a reflection, and where the environment tells none."""
+    seat: int = 0
+    action: str | None = None
+    """The move that was played, as the game spells it; None for an invalid answer and for a reflection."""
     reward: float = 0.0
     """Task reward that this step brought, in R units: the hand's share at the step that ends it, else 0."""
     penalty: float = 0.0

@@ -14,6 +14,8 @@ class Outcome:
 
     invalid_reason: str | None = None
     """None, `invalid`, `length` or `overflow`."""
+    action: str | None = None
+    """The move that was played, as the game spells it; None for an invalid answer and for a reflection."""
     penalty: float = 0.0
     """Not negative."""
     hand_reward: float = 0.0

@@ -187,6 +187,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             self._ask_play(record)
         return Outcome(
             invalid_reason=reason,
+            action=None if reason else action,
             penalty=penalty_of(reply, reason, self.described.settings),
             hand_reward=share,
             hand_end=bool(results),
@@ -379,6 +380,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             "anchor": self._turn.observation if playing else "reflection",
             "answer_tag": self.style.action_tag if self._phase == "play" else self.style.remark_tag,
             "invalid_reason": outcome.invalid_reason,
+            "action": outcome.action,
             "penalty": outcome.penalty,
             "hand_reward": outcome.hand_reward,
             "hand_end": outcome.hand_end,

@@ -508,6 +508,18 @@ def test_a_foreign_environment_that_never_ends_times_out() -> None:
         MetaEpisode(gym.make("CartPole-v1"), rules="Balance.").reset(seed=0)
 
 
+def test_a_step_says_what_was_known_from_where_and_what_was_played() -> None:
+    for trajectory in collect([make("kuhn/nash")], Asked(), specs(6)):
+        for step in trajectory.steps:
+            if step.phase == "reflect":
+                assert (step.information_state, step.action) == ("", None)
+            else:
+                assert step.information_state[0] in "JQK"
+                assert step.seat == (trajectory.episodes[0].seats[0] + step.episode) % 2
+                assert (step.action is None) == (step.invalid_reason is not None)
+                assert step.action is None or f"<action>{step.action}</action>" == step.text
+
+
 def test_a_base_id_is_played_as_one_episode() -> None:
     backend = Asked(lambda prompt: Completion(prompt.legal_actions[0]))
     env = gym.make("mage/KuhnPoker-v0", opponent="kuhn/maniac")

@@ -11,6 +11,7 @@ import numpy as np
 from trainer.returns import SCHEMES, episode_values, returns_from_values, step_returns
 from trainer.trajectory import Step, Trajectory
 from wrappers import ADAPTIVE, Protocol
+from wrappers.protocol import REFLECTION_ANCHORS
 
 EPSILON = 1e-6
 """Added to standard deviations."""
@@ -33,14 +34,14 @@ class CreditConfig:
     anchor: str = "global"
     """`global`: equal observations of all episodes form a cluster; `local`: of the same episode only."""
     norm: str = "mean"
-    """`mean`, or `mean_std`, which also divides by the standard deviation."""
+    """`mean`, or `mean_std`, which also divides by the sample standard deviation (n - 1)."""
     step_weight: float = 1.0
     """w of A = A_E + w * A_S."""
     statistics: str = "agent"
     """`agent`: per group and opponent; `pooled`: over the whole rollout."""
     penalty_in_return: bool = ADAPTIVE.penalty_in_return
     episode_baseline: str = ADAPTIVE.episode_baseline
-    reflection_anchor: bool = ADAPTIVE.reflection_anchor
+    reflection_anchor: str = ADAPTIVE.reflection_anchor
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -69,7 +70,7 @@ Weights = list[list[float]]
 
 
 def _mean_by_key(keys: Sequence[Hashable], values: Sequence[float]) -> dict[Hashable, tuple[float, float, int]]:
-    """(mean, standard deviation, count) of the values of each key."""
+    """(mean, sample standard deviation, count) of the values of each key."""
     found: dict[Hashable, list[float]] = defaultdict(list)
     for key, value in zip(keys, values, strict=True):
         found[key].append(value)
@@ -81,17 +82,20 @@ def _statistics(held: list[float]) -> tuple[float, float, int]:
     if low == high:  # exactly 0 advantage for equal values, whatever the rounding of a mean
         return low, 0.0, len(held)
     array = np.asarray(held)
-    return float(array.mean()), float(array.std()), len(held)
+    return float(array.mean()), float(array.std(ddof=1)), len(held)
 
 
 def _scale(value: float, deviation: float, config: CreditConfig) -> float:
-    return value / (deviation + EPSILON) if config.norm == "mean_std" else value
+    """Values without deviation are not divided: what is left of them (a penalty) is no noise to be blown up."""
+    return value / (deviation + EPSILON) if config.norm == "mean_std" and deviation else value
 
 
 def _anchor_key(step: Step, trajectory: Trajectory, index: tuple[int, int], config: CreditConfig) -> Hashable:
-    if step.phase == "reflect":
-        return ("reflection", step.episode) if config.reflection_anchor else ("alone", index)
     opponent = trajectory.opponent if config.statistics == "agent" else ""
+    if step.phase == "reflect":
+        if config.reflection_anchor == "alone":
+            return ("alone", index)
+        return ("reflection", opponent, step.episode if config.reflection_anchor == "episode" else -1)
     return ("play", step.anchor, opponent, step.episode if config.anchor == "local" else -1)
 
 
@@ -124,9 +128,16 @@ def _episode_advantages(group: Group, config: CreditConfig) -> Weights:
         return [[_scale(score - mean, deviation, config) for score in member] for member in scores]
     keys = [k for member in paid for k in range(len(member))]
     means = _mean_by_key(keys, [value for member in paid for value in member])
+    played = [
+        (step.episode, score)
+        for member, trajectory in zip(scores, group, strict=True)
+        for score, step in zip(member, trajectory.steps, strict=True)
+        if step.phase == "play"
+    ]
+    spread = _mean_by_key([k for k, _ in played], [score for _, score in played])
     return [
         [
-            _scale(score - means[step.episode][0], means[step.episode][1], config) if step.phase == "play" else score
+            _scale(score - means[step.episode][0], spread[step.episode][1], config) if step.phase == "play" else score
             for score, step in zip(scores[m], trajectory.steps, strict=True)
         ]
         for m, trajectory in enumerate(group)
@@ -209,11 +220,13 @@ def _member_mean(group: Group, config: CreditConfig) -> Weights:
 
 
 def _divide_by_opponent(trajectories: Sequence[Trajectory], weights: Weights, config: CreditConfig) -> Weights:
-    """Divides by the standard deviation over all samples of the opponent (or of the rollout)."""
+    """Divides by the sample standard deviation over all samples of the opponent (or of the rollout)."""
     keys = [t.opponent if config.statistics == "agent" else "" for t in trajectories]
     flat = [key for key, member in zip(keys, weights, strict=True) for _ in member]
     spread = _mean_by_key(flat, [value for member in weights for value in member])
-    return [[value / (spread[key][1] + EPSILON) for value in member] for key, member in zip(keys, weights, strict=True)]
+    return [
+        [_scale(value, spread[key][1], config) for value in member] for key, member in zip(keys, weights, strict=True)
+    ]
 
 
 ADVANTAGES: Mapping[str, Callable[[Group, CreditConfig], Weights]] = {
@@ -230,6 +243,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "norm": ("mean", "mean_std"),
     "statistics": ("agent", "pooled"),
     "episode_baseline": ("episode", "group"),
+    "reflection_anchor": REFLECTION_ANCHORS,
 }
 
 

@@ -30,8 +30,9 @@ class Protocol:
     """Whether penalties are part of the step-level return."""
     episode_baseline: str = "episode"
     """Mean that centres the returns: `episode` (the members' at the same episode) or `group` (all samples)."""
-    reflection_anchor: bool = True
-    """Whether reflections cluster under an anchor of their own, with no mean taken off their own score."""
+    reflection_anchor: str = "episode"
+    """Which reflections of a group are compared: all of them (`shared`), those before the same episode (`episode`), or
+    none (`alone`: no step part)."""
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -44,11 +45,13 @@ class Protocol:
         return facts.min_return if self.timeout_reward == "worst" else 0.0
 
 
+REFLECTION_ANCHORS = ("shared", "episode", "alone")
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "deal": ("fresh", "replay"),
     "seat": ("alternate", "fixed"),
     "timeout_reward": ("worst", "zero"),
     "episode_baseline": ("episode", "group"),
+    "reflection_anchor": REFLECTION_ANCHORS,
 }
 
 ADAPTIVE = Protocol()
@@ -62,7 +65,7 @@ PAPER = Protocol(
     timeout_reward="zero",
     penalty_in_return=False,
     episode_baseline="group",
-    reflection_anchor=False,
+    reflection_anchor="shared",
 )
 """What the released code computes, so that its table can be compared."""
 PROTOCOLS: Mapping[str, Protocol] = MappingProxyType({"adaptive": ADAPTIVE, "paper": PAPER})

@@ -83,6 +83,62 @@ def test_reflections_cluster_on_their_own_and_pay_their_own_penalty():
     assert weights[1] == [0.0, -0.5 - 0.25, 0.0]
 
 
+def reflections(weights, members):
+    return [
+        value
+        for member, weighed in zip(members, weights, strict=True)
+        for step, value in zip(member.steps, weighed, strict=True)
+        if step.phase == "reflect"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("anchor", "norm", "expected"),
+    [
+        ("shared", "mean", [3.0, -17.0, 3.0, 3.0]),
+        ("episode", "mean", [-2.0, -12.0, -2.0, 8.0]),
+        ("alone", "mean", [-2.0] * 4),
+        ("shared", "mean_std", [0.306351, -1.693649, 0.306351, 0.306351]),
+        ("episode", "mean_std", [-0.193649, -0.900756, -0.193649, 0.513458]),
+        ("alone", "mean_std", [-0.193649] * 4),
+    ],
+)
+def test_the_anchor_of_reflections(anchor, norm, expected):
+    """By hand: dR is (-10, 20, 0) and (-10, 0, 20); the reflections' G are 20, 0 and 20, 20 for gs = gt = 1. The ten S
+    have the mean 2 and the sample deviation sqrt(960 / 9); all four G have 15 and 10, those before episode 2 have 10
+    and sqrt(200)."""
+    members = group([LOSS, WIN, WIN], [LOSS, LOSS, WIN], turns=1)
+    protocol = replace(PAPER, reflection_anchor=anchor)
+    weights, _ = weigh(members, config(protocol, norm=norm, gamma_step=1.0, gamma_episode=1.0))
+    assert reflections(weights, members) == pytest.approx(expected, abs=2e-6)
+
+
+def test_the_documents_worked_example():
+    members = group([LOSS, WIN], [LOSS, LOSS], turns=1)
+    chosen = {"gamma_step": 1.0, "gamma_episode": 1.0}
+    weights, _ = weigh(members, config(PAPER, **chosen))
+    assert weights == [[-5.0, 10.0, 35.0], [-25.0, -10.0, -5.0]]
+    weights, _ = weigh(members, config(PAPER, norm="mean_std", **chosen))
+    score, step = 120**0.5, (500 / 3) ** 0.5
+    assert weights[0] == pytest.approx([-10 / score + 5 / step, 0.5**0.5, 20 / score + 15 / step], abs=1e-6)
+    assert weights[1] == pytest.approx([-10 / score - 15 / step, -(0.5**0.5), -5 / step], abs=1e-6)
+
+
+def test_protocols_say_how_reflections_are_compared():
+    assert (PAPER.reflection_anchor, ADAPTIVE.reflection_anchor) == ("shared", "episode")
+    with pytest.raises(
+        ValueError, match=r"reflection_anchor='all'\) is unknown; choose one of: shared, episode, alone"
+    ):
+        replace(PAPER, reflection_anchor="all")
+
+
+def test_a_penalty_is_not_divided_by_a_deviation_of_nothing():
+    """Equal rewards and one equal penalty each: S - mean dR is -0.5 for all, and their deviation is 0."""
+    members = [trajectory([LOSS], turns=1, member=m, penalties={(0, "play", 0): 0.5}) for m in (0, 1)]
+    weights, _ = weigh(members, config(norm="mean_std"))
+    assert weights == [[-0.5], [-0.5]]
+
+
 def test_groups_do_not_mix():
     both = [trajectory([r], turns=1, group=g) for g, r in ((0, WIN), (0, WIN), (1, LOSS), (1, LOSS))]
     weights, metrics = weigh(both, config())
@@ -97,7 +153,7 @@ def test_grpo_and_rloo():
     weights, _ = weigh(members, config(advantage="grpo"))
     assert weights[0] == pytest.approx([15, 15])
     weights, _ = weigh(members, config(advantage="grpo", norm="mean_std"))
-    assert weights[0][0] == pytest.approx(15 / np.std([10, -10, -10, -10]), rel=1e-5)
+    assert weights[0][0] == pytest.approx(15 / 10, rel=1e-5)  # sample deviation: sqrt((15^2 + 3 * 5^2) / 3)
     weights, _ = weigh(members, config(advantage="rloo"))
     assert weights[0][0] == pytest.approx(10 - (-10))
 
@@ -118,7 +174,7 @@ def test_member_mean_divides_by_the_opponents_deviation():
     ]
     chosen = {"advantage": "member_mean", "credit": "reward", "norm": "mean_std"}
     weights, _ = weigh(members, config(**chosen))
-    assert [abs(member[0]) for member in weights] == pytest.approx([1.0] * 4, rel=1e-4)
+    assert [abs(member[0]) for member in weights] == pytest.approx([0.5**0.5] * 4, rel=1e-4)
     pooled, _ = weigh(members, config(statistics="pooled", **chosen))
     assert abs(pooled[2][0]) > 5 * abs(pooled[0][0])
 

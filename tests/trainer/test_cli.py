@@ -98,7 +98,7 @@ METHODS = {
     "mage": {**META, "returns": "differential", "advantage": "gigpo"},
     "lamer": {**META, "returns": "cumulative", "advantage": "gigpo"},
     "gigpo": {**SINGLE, "returns": "single_episode", "advantage": "gigpo"},
-    "grpo": {**SINGLE, "returns": "single_episode", "advantage": "grpo"},
+    "grpo": {**SINGLE, "returns": "single_episode", "advantage": "grpo", "advantage_norm": "mean_std"},
 }
 ALONE = tuple(game for game in GAMES if game not in POOLS)
 PRESETS = [f"{method}-{game}" for method in METHODS for game in POOLS] + [f"mage-{game}" for game in ALONE]

@@ -35,20 +35,22 @@ from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, Prompt
 __version__ = "0.1.0"
 
 _ABOVE = {
-    "opponents": (
-        "OpponentPool",
-        "UnknownOpponent",
-        "list_forms",
-        "list_opponents",
-        "list_pools",
-        "make_opponent",
-        "opponent_info",
-        "register_opponent",
-        "register_pool",
-    ),
-    "wrappers": ("EpisodicMemory", "MemoryStrategy", "MemoryView", "MetaEpisode", "Protocol"),
+    "EpisodicMemory": "wrappers",
+    "MemoryStrategy": "wrappers",
+    "MemoryView": "wrappers",
+    "MetaEpisode": "wrappers",
+    "OpponentPool": "opponents",
+    "Protocol": "wrappers",
+    "UnknownOpponent": "opponents",
+    "list_forms": "opponents",
+    "list_opponents": "opponents",
+    "list_pools": "opponents",
+    "make_opponent": "opponents",
+    "opponent_info": "opponents",
+    "register_opponent": "opponents",
+    "register_pool": "opponents",
 }
-"""Package to what it offers here."""
+"""What is offered here of the packages above, and by which of them."""
 
 __all__ = [
     "Completion",
@@ -109,9 +111,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """What the packages above offer. Raises ImportError where a module of the user's hides one of them."""
-    for package, names in _ABOVE.items():
-        if name in names:
-            return vars(_siblings.load(package))[name]
+    if name in _ABOVE:
+        return vars(_siblings.load(_ABOVE[name]))[name]
     raise AttributeError(f"module 'mage_envs' has no attribute {name!r}")
 
 

@@ -5,14 +5,12 @@ Each test is a process of its own, since the registries of games and opponents a
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.processes import ROOT, run_python
+
 MARK = "<!-- file: my_games.py -->\n```python\n"
 
 CONTRACT = """
@@ -122,16 +120,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(code: str, folder: Path, *arguments: str) -> None:
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{folder}", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=folder,
-        check=False,
-        timeout=300,
-    )
+    done = run_python("-P", "-c", code, *arguments, folder=folder, path=(ROOT, folder))
     assert done.returncode == 0, done.stderr
 
 

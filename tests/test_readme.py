@@ -7,11 +7,8 @@ A page's Python blocks run in order in one namespace, as a reader would type the
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +16,8 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.processes import ROOT, run_python
+
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 SHELL = ("sh", "bash", "shell", "console")
 ELSEWHERE = ("pip", "git", "cd", "export", "source", "python", "python3", "mkdir", "cat", "ls", "apt-get", "sudo")
@@ -90,19 +88,6 @@ def split_commands(line: str) -> list[list[str]]:
     return [words for words in parts if words]
 
 
-def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=folder,
-        check=False,
-        timeout=300,
-    )
-
-
 def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
@@ -122,7 +107,7 @@ def test_the_python_blocks_run(page: Path, tmp_path: Path) -> None:
     if not script:
         return
     (tmp_path / "page.py").write_text("names = {'__name__': 'page'}\n" + "\n".join(script) + "\n")
-    done = run(["page.py"], tmp_path)
+    done = run_python("page.py", folder=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -162,12 +147,12 @@ def check_script(name: str, arguments: list[str], tmp_path: Path) -> str | None:
     if name == "mage-train":
         return check_training(arguments)
     subcommand = [word for word in arguments[:1] if not word.startswith("-")]
-    shown = run(["-m", scripts()[name], *subcommand, "--help"], tmp_path)
+    shown = run_python("-m", scripts()[name], *subcommand, "--help", folder=tmp_path)
     if shown.returncode != 0:
         return f"{name} has no subcommand {subcommand}: {shown.stderr.strip()}"
     if re.search(r"^positional arguments:\n  COMMAND", shown.stdout, re.MULTILINE) and len(arguments) > 1:
         subcommand = arguments[:2]
-        shown = run(["-m", scripts()[name], *subcommand, "--help"], tmp_path)
+        shown = run_python("-m", scripts()[name], *subcommand, "--help", folder=tmp_path)
         if shown.returncode != 0:
             return f"{name} has no subcommand {subcommand}: {shown.stderr.strip()}"
     unknown = [flag for flag in flags(arguments) if not re.search(rf"{flag}\b", shown.stdout)]

@@ -14,7 +14,7 @@ from trainer.config import MAGEConfig
 from trainer.generation import LockStepGenerator, StreamingGenerator
 from trainer.local_model import Sampling
 from trainer.tokens import ChatTokenizer
-from trainer.vllm_stream import StreamingServerGenerator, StreamingVLLMGenerator
+from trainer.vllm_stream import RequestSettings, StreamingServerGenerator, StreamingVLLMGenerator
 
 AnyGenerator = Generator | StreamingGenerator
 
@@ -50,14 +50,16 @@ def cached_generator(trainer: GRPOTrainer) -> CachedGenerator:
 def vllm_stream(trainer: GRPOTrainer) -> StreamingGenerator:
     """vLLM, where each meta-episode goes on as soon as its own reply is there; colocated or a server."""
     args, tokens = cast(MAGEConfig, trainer.args), chat_tokenizer(trainer)
-    limit = cast(int, args.max_completion_length)
-    if args.vllm_mode == "colocate":
-        engine = trl_compat.vllm_engine(trainer)
-        return StreamingVLLMGenerator(engine, tokens, limit, args.temperature, args.max_prompt_length, seed=args.seed)
-    url = args.vllm_server_base_url or f"http://{args.vllm_server_host}:{args.vllm_server_port}"
-    return StreamingServerGenerator(
-        url, trl_compat.model_name(trainer), tokens, limit, args.temperature, args.max_prompt_length, seed=args.seed
+    settings = RequestSettings(
+        max_new_tokens=cast(int, args.max_completion_length),
+        temperature=args.temperature,
+        max_prompt_length=args.max_prompt_length,
+        seed=args.seed,
     )
+    if args.vllm_mode == "colocate":
+        return StreamingVLLMGenerator(trl_compat.vllm_engine(trainer), tokens, settings)
+    url = args.vllm_server_base_url or f"http://{args.vllm_server_host}:{args.vllm_server_port}"
+    return StreamingServerGenerator(url, trl_compat.model_name(trainer), tokens, settings)
 
 
 BACKENDS: Mapping[str, Callable[[GRPOTrainer], AnyGenerator]] = {

@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from mage_envs.text.generation import Completion, Prompt
@@ -39,9 +40,31 @@ class _Request(NamedTuple):
     deadline: float
 
 
-def request_seed(prompt: Prompt, base: int = 0) -> int | None:
-    """The seed of a request's own sampling stream; None (vLLM's choice) for a prompt without a key."""
-    return int(stream_keys([prompt.seed], base)[0] >> 1) if prompt.seed else None
+@dataclass(frozen=True, kw_only=True)
+class RequestSettings:
+    """How vLLM is asked, in its process or over HTTP."""
+
+    max_new_tokens: int
+    temperature: float = 1.0
+    max_prompt_length: int | None = None
+    """Tokens; a longer prompt overflows and is not sent."""
+    timeout: float = 1800.0
+    """Seconds that one request may take."""
+    seed: int = 0
+    """Joins `Prompt.seed` in the key of a request's own sampling stream."""
+
+    def parameters(self, prompt: Prompt, tokens: ChatTokenizer) -> dict[str, Any]:
+        """The sampling parameters that both interfaces name alike; no seed (vLLM's choice) for a prompt without a key.
+
+        Log-probabilities are those of the sampled token only.
+        """
+        return {
+            "max_tokens": self.max_new_tokens,
+            "temperature": self.temperature,
+            "seed": int(stream_keys([prompt.seed], self.seed)[0] >> 1) if prompt.seed else None,
+            "stop_token_ids": sorted(tokens.end_ids),
+            "logprobs": 0,
+        }
 
 
 def _run(generator: StreamingGenerator, prompts: Sequence[Prompt]) -> list[Completion]:
@@ -55,18 +78,9 @@ def _run(generator: StreamingGenerator, prompts: Sequence[Prompt]) -> list[Compl
 
 
 class StreamingVLLMGenerator:
-    """A colocated vLLM engine. A request that fails or takes longer than `timeout` seconds answers with `error`."""
+    """A colocated vLLM engine. A request that fails or takes too long answers with `error`."""
 
-    def __init__(
-        self,
-        engine: VLLMEngine,
-        tokens: ChatTokenizer,
-        max_new_tokens: int,
-        temperature: float = 1.0,
-        max_prompt_length: int | None = None,
-        timeout: float = 1800.0,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, engine: VLLMEngine, tokens: ChatTokenizer, settings: RequestSettings) -> None:
         try:
             from vllm import SamplingParams  # heavy, and absent without a GPU
             from vllm.sampling_params import RequestOutputKind
@@ -78,29 +92,18 @@ class StreamingVLLMGenerator:
         self._final_only = RequestOutputKind.FINAL_ONLY
         self.engine = engine
         self.tokens = tokens
-        self.max_new_tokens = max_new_tokens
-        self.temperature = temperature
-        self.max_prompt_length = max_prompt_length
-        self.timeout = timeout
-        self.seed = seed
+        self.settings = settings
         self._count = 0
         self._ready: list[Answer] = []
         self._running: dict[str, _Request] = {}
 
     def submit(self, prompt: Prompt) -> None:
         ids = self.tokens.encode(prompt)
-        if not fits(ids, self.max_prompt_length):
+        if not fits(ids, self.settings.max_prompt_length):
             self._ready.append((prompt.slot, Completion("", overflow=True)))
             return
-        params = self._params(
-            max_tokens=self.max_new_tokens,
-            temperature=self.temperature,
-            seed=request_seed(prompt, self.seed),
-            stop_token_ids=sorted(self.tokens.end_ids),
-            logprobs=0,  # of the sampled token only
-            detokenize=False,
-            output_kind=self._final_only,
-        )
+        sampling = self.settings.parameters(prompt, self.tokens)
+        params = self._params(**sampling, detokenize=False, output_kind=self._final_only)
         request_id = f"mage-{self._count}"
         self._count += 1
         try:
@@ -108,7 +111,7 @@ class StreamingVLLMGenerator:
         except ValueError as error:  # how vLLM refuses one request, e.g. longer than max_model_len
             self._ready.append((prompt.slot, Completion("", error=f"vllm refused: {error}")))
             return
-        self._running[request_id] = _Request(prompt, ids, time.monotonic() + self.timeout)
+        self._running[request_id] = _Request(prompt, ids, time.monotonic() + self.settings.timeout)
 
     def poll(self) -> list[Answer]:
         """Steps the engine until at least one reply is there, if any is under way."""
@@ -132,7 +135,7 @@ class StreamingVLLMGenerator:
         logprobs = None
         if output.logprobs is not None:
             logprobs = tuple(float(known[i].logprob) for i, known in zip(ids, output.logprobs, strict=True))
-        return make_completion(request.prompt, self.tokens, request.ids, ids, logprobs, self.max_new_tokens)
+        return make_completion(request.prompt, self.tokens, request.ids, ids, logprobs, self.settings.max_new_tokens)
 
     def _abort_late(self) -> None:
         now = time.monotonic()
@@ -141,7 +144,7 @@ class StreamingVLLMGenerator:
             self.engine.abort_request(late)
         for request_id in late:
             slot = self._running.pop(request_id).prompt.slot
-            self._ready.append((slot, Completion("", error=f"vllm timeout after {self.timeout:g} s")))
+            self._ready.append((slot, Completion("", error=f"vllm timeout after {self.settings.timeout:g} s")))
 
 
 class StreamingServerGenerator:
@@ -152,21 +155,13 @@ class StreamingServerGenerator:
         url: str,
         model: str,
         tokens: ChatTokenizer,
-        max_new_tokens: int,
-        temperature: float = 1.0,
-        max_prompt_length: int | None = None,
-        timeout: float = 1800.0,
+        settings: RequestSettings,
         concurrency: int = 256,
-        seed: int = 0,
     ) -> None:
         self.endpoint = url.rstrip("/") + "/v1/completions"
         self.model = model
         self.tokens = tokens
-        self.max_new_tokens = max_new_tokens
-        self.temperature = temperature
-        self.max_prompt_length = max_prompt_length
-        self.timeout = timeout
-        self.seed = seed
+        self.settings = settings
         self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="mage-vllm")
         self._running: dict[Future[Completion], int] = {}
 
@@ -187,16 +182,12 @@ class StreamingServerGenerator:
         self._pool.shutdown(cancel_futures=True)
 
     def _answer(self, prompt: Prompt, ids: Ids) -> Completion:
-        if not fits(ids, self.max_prompt_length):
+        if not fits(ids, self.settings.max_prompt_length):
             return Completion("", overflow=True)
         body = {
             "model": self.model,
             "prompt": list(ids),
-            "max_tokens": self.max_new_tokens,
-            "temperature": self.temperature,
-            "seed": request_seed(prompt, self.seed),
-            "stop_token_ids": sorted(self.tokens.end_ids),
-            "logprobs": 0,
+            **self.settings.parameters(prompt, self.tokens),
             "return_token_ids": True,
         }
         try:
@@ -212,11 +203,11 @@ class StreamingServerGenerator:
             return Completion("", error=f"vllm connection: {error}")
         except (KeyError, IndexError, TypeError, ValueError) as error:
             return Completion("", error=f"vllm reply without token ids or log-probabilities: {error!r}")
-        return make_completion(prompt, self.tokens, ids, reply, logprobs, self.max_new_tokens)
+        return make_completion(prompt, self.tokens, ids, reply, logprobs, self.settings.max_new_tokens)
 
     def _post(self, body: Mapping[str, Any]) -> Any:
         request = urllib.request.Request(
             self.endpoint, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST"
         )
-        with urllib.request.urlopen(request, timeout=self.timeout) as response:
+        with urllib.request.urlopen(request, timeout=self.settings.timeout) as response:
             return json.load(response)

@@ -9,9 +9,7 @@ from mage_envs.core import Game
 from mage_envs.env import TextGameEnv
 from mage_envs.registry import make_game, settings_of
 from mage_envs.settings import GameSettings
-from mage_envs.text.prompts import PromptStyle
 from opponents import PoolSpec, SeatedOpponents
-from wrappers.memory import MemoryStrategy
 from wrappers.meta_episode import MetaEpisode
 from wrappers.protocol import Protocol, as_protocol
 
@@ -50,18 +48,16 @@ def _assembled(game: Game, settings: GameSettings, opponent: PoolSpec | None, **
     return TextGameEnv(game, SeatedOpponents(opponent, game), settings=settings, **options)
 
 
+META_OPTIONS = ("num_episodes", "memory", "context", "style", "deal", "reward")
+"""Options of `MetaEpisode` that `make_meta_env` hands on as they are."""
+
+
 def make_meta_env(
     game_name: str,
     *,
     opponent: PoolSpec | None = None,
-    num_episodes: int = 3,
     protocol: str | Protocol = "adaptive",
-    memory: str | MemoryStrategy = "reflection",
-    context: str = "rebuilt",
-    style: str | PromptStyle = "prose",
     seat: str | None = None,
-    deal: str | None = None,
-    reward: str | None = None,
     hands_per_episode: int = 1,
     max_turns: int | None = None,
     on_invalid: str = "retry",
@@ -70,17 +66,18 @@ def make_meta_env(
     reveal_opponent: bool = False,
     settings: GameSettings | None = None,
     render_mode: str | None = None,
-    **game_options: Any,
+    **options: Any,
 ) -> MetaEpisode:
     """`mage/<game>-Meta-v0`: a meta-episode. `seat`, `deal` and `reward` default to the protocol's, limits and
-    penalties to the game's settings."""
+    penalties to the game's settings. Further keyword arguments are `META_OPTIONS` or options of the game."""
     terms = as_protocol(protocol)
     chosen = settings or settings_of(game_name)
     if length_penalty is not None:
         chosen = replace(chosen, length_penalty=length_penalty)
     if invalid_penalty is not None:
         chosen = replace(chosen, invalid_penalty=invalid_penalty)
-    game = make_game(game_name, **game_options)
+    meta_options = {name: options.pop(name) for name in META_OPTIONS if name in options}
+    game = make_game(game_name, **options)
     env = _assembled(
         game,
         chosen,
@@ -93,14 +90,4 @@ def make_meta_env(
         reveal_opponent=reveal_opponent,
         render_mode=render_mode,
     )
-    return MetaEpisode(
-        env,
-        num_episodes=num_episodes,
-        protocol=protocol,
-        memory=memory,
-        context=context,
-        style=style,
-        deal=deal,
-        reward=reward,
-        reveal_opponent=reveal_opponent,
-    )
+    return MetaEpisode(env, protocol=protocol, reveal_opponent=reveal_opponent, **meta_options)

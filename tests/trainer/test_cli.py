@@ -14,6 +14,7 @@ import yaml
 from safetensors.torch import load_file
 
 from mage_envs.text.generation import Message, Prompt
+from tests.trainer.tiny_runs import TINY, flags
 from trainer.__main__ import main, preset_names
 from trainer.saved import PlaySettings, load_generator
 from trainer.tiny import general_tiny
@@ -102,26 +103,7 @@ METHODS = {
 }
 ALONE = tuple(game for game in GAMES if game not in POOLS)
 PRESETS = [f"{method}-{game}" for method in METHODS for game in POOLS] + [f"mage-{game}" for game in ALONE]
-SMALL = (
-    "--model",
-    "tiny",
-    "--groups_per_rollout",
-    "1",
-    "--num_generations",
-    "2",
-    "--max_rollouts",
-    "1",
-    "--updates_per_rollout",
-    "2",
-    "--max_completion_length",
-    "4",
-    "--env_kwargs",
-    '{"max_turns": 1}',
-    "--use_cpu",
-    "true",
-    "--disable_tqdm",
-    "true",
-)
+SMALL = [*TINY, *flags(groups_per_rollout=1, max_rollouts=1, updates_per_rollout=2)]
 
 
 def run(*arguments: str) -> int:

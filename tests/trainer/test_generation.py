@@ -23,7 +23,7 @@ from trainer.generation import LockStepGenerator, ScriptedGenerator, StreamingGe
 from trainer.local_model import HFGenerator, RaggedCache, Sampling
 from trainer.tiny import tiny_model, tiny_tokenizer
 from trainer.tokens import ChatTokenizer
-from trainer.vllm_stream import StreamingServerGenerator, StreamingVLLMGenerator
+from trainer.vllm_stream import RequestSettings, StreamingServerGenerator, StreamingVLLMGenerator
 
 WORDS = ("bet", "check", "call", "fold", *(f"w{index}" for index in range(20)))
 LEGAL = ("bet", "check")
@@ -304,7 +304,7 @@ def fake_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("fake_vllm")
 def test_vllm_engine_streams(tokens: ChatTokenizer) -> None:
     engine = FakeEngine()
-    backend = StreamingVLLMGenerator(engine, tokens, max_new_tokens=4, max_prompt_length=20)
+    backend = StreamingVLLMGenerator(engine, tokens, RequestSettings(max_new_tokens=4, max_prompt_length=20))
     assert isinstance(backend, StreamingGenerator)
     for slot, text in enumerate(["w1 w2", "w3", "w4 " * 5, "w5 " * 12, "w6 " * 30]):
         backend.submit(ask(text, slot))
@@ -324,7 +324,7 @@ def test_vllm_engine_streams(tokens: ChatTokenizer) -> None:
 @pytest.mark.usefixtures("fake_vllm")
 def test_vllm_engine_aborts_late_requests(tokens: ChatTokenizer) -> None:
     engine = FakeEngine()
-    backend = StreamingVLLMGenerator(engine, tokens, max_new_tokens=4, timeout=-1)
+    backend = StreamingVLLMGenerator(engine, tokens, RequestSettings(max_new_tokens=4, timeout=-1))
     backend.submit(ask("w1 w2"))
     assert backend.poll() == [(0, Completion("", error="vllm timeout after -1 s"))]
     assert engine.aborted == ["mage-0"]
@@ -333,7 +333,7 @@ def test_vllm_engine_aborts_late_requests(tokens: ChatTokenizer) -> None:
 def test_vllm_missing_is_one_line(tokens: ChatTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(ImportError, match=r'needs vllm. Install it with: pip install "mage-envs\[vllm\]"'):
-        StreamingVLLMGenerator(FakeEngine(), tokens, max_new_tokens=4)
+        StreamingVLLMGenerator(FakeEngine(), tokens, RequestSettings(max_new_tokens=4))
 
 
 class FakeServer(http.server.BaseHTTPRequestHandler):
@@ -365,7 +365,9 @@ def server() -> Iterator[str]:
 
 
 def test_vllm_server_answers_and_failures_are_data(tokens: ChatTokenizer, server: str) -> None:
-    backend = StreamingServerGenerator(server, "m", tokens, max_new_tokens=2, max_prompt_length=6, concurrency=4)
+    backend = StreamingServerGenerator(
+        server, "m", tokens, RequestSettings(max_new_tokens=2, max_prompt_length=6), concurrency=4
+    )
     assert isinstance(backend, StreamingGenerator)
     texts = ["w1 w2 w3", "w1", "w1 w2", "w1 w2 w3 w4 w5 w6"]
     good, broken, idless, long = backend.generate([ask(text) for text in texts])
@@ -375,6 +377,6 @@ def test_vllm_server_answers_and_failures_are_data(tokens: ChatTokenizer, server
     assert long == Completion("", overflow=True)
     assert backend.poll() == []
     backend.close()
-    gone = StreamingServerGenerator("http://127.0.0.1:9", "m", tokens, max_new_tokens=2, concurrency=1)
+    gone = StreamingServerGenerator("http://127.0.0.1:9", "m", tokens, RequestSettings(max_new_tokens=2), concurrency=1)
     assert "vllm connection" in str(gone.generate([ask("w1")])[0].error)
     gone.close()

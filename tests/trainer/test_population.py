@@ -9,44 +9,17 @@ from typing import Any
 import pytest
 
 from opponents import PrioritisedPool
-from tests.trainer.tiny_runs import POOL, make_config, make_env, save_model
+from tests.trainer.tiny_runs import POOL, TINY, flags, make_config, make_env, save_model
 from trainer import MAGETrainer
 from trainer.__main__ import main
 from trainer.population import results_of
 from trainer.trajectory import EpisodeResult, Trajectory
 
-ARGUMENTS = (
-    "--preset",
-    "mage-kuhn",
-    "--model",
-    "tiny",
-    "--groups_per_rollout",
-    "2",
-    "--num_generations",
-    "2",
-    "--updates_per_rollout",
-    "1",
-    "--max_completion_length",
-    "4",
-    "--num_episodes",
-    "2",
-    "--memory",
-    "none",
-    "--env_kwargs",
-    '{"max_turns": 1}',
-    "--use_cpu",
-    "true",
-    "--disable_tqdm",
-    "true",
-    "--save_steps",
-    "1",
-    "--population",
-    "league",
-    "--league_every",
-    "1",
-    "--league_share",
-    "0.5",
-)
+ARGUMENTS = [
+    *TINY,
+    *flags(preset="mage-kuhn", groups_per_rollout=2, updates_per_rollout=1, num_episodes=2, memory="none"),
+    *flags(save_steps=1, population="league", league_every=1, league_share=0.5),
+]
 
 
 def population_of(folder: Path) -> dict[str, Any]:

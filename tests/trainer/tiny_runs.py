@@ -24,6 +24,22 @@ from wrappers.make import make_meta_env
 POOL = {"kuhn/soft-conservative": 1.0, "kuhn/soft-aggressive": 1.0}
 
 
+def flags(**settings: Any) -> list[str]:
+    """Settings as arguments of the training command."""
+    return [word for name, value in settings.items() for word in (f"--{name}", str(value))]
+
+
+TINY = flags(
+    model="tiny",
+    num_generations=2,
+    max_completion_length=4,
+    env_kwargs='{"max_turns": 1}',
+    use_cpu="true",
+    disable_tqdm="true",
+)
+"""Arguments of a training run on a tiny model that takes seconds."""
+
+
 def save_model(folder: Path, seed: int = 0) -> str:
     """A two-layer Qwen3 of width 32 over the Kuhn words."""
     tokenizer = tiny_tokenizer(VOCABULARY)

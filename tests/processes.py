@@ -1,0 +1,26 @@
+"""Processes of their own, as a reader of the documents starts them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def run_python(*arguments: str, folder: Path, path: Sequence[Path] = (ROOT,)) -> subprocess.CompletedProcess[str]:
+    """Runs Python in `folder`, with modules from `path`, offline and on one thread."""
+    found = os.pathsep.join(map(str, path))
+    environment = os.environ | {"PYTHONPATH": found, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+        check=False,
+        timeout=300,
+    )

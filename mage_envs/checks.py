@@ -13,3 +13,9 @@ def check_positive(name: str, value: int) -> None:
     """Raises ValueError unless `value` is a positive whole number."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name}={value!r} must be a whole number of at least 1.")
+
+
+def check_seconds(name: str, value: float) -> None:
+    """Raises ValueError unless `value` is a number of seconds, or 0 for no limit."""
+    if not 0 <= value < float("inf"):
+        raise ValueError(f"{name}={value!r} must be a number of seconds, or 0 for no limit.")

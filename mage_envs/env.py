@@ -10,7 +10,7 @@ import gymnasium as gym
 from mage_envs.checks import check_choice, check_positive
 from mage_envs.core import BY_TIMEOUT, Game, GameFacts, HandResult, is_success
 from mage_envs.drawing.screen import FPS, Screen
-from mage_envs.hand import Hand, OpponentFailure
+from mage_envs.hand import Hand, OpponentFailure, opponent_failure
 from mage_envs.randomness import POOL, SEED_BITS, Streams
 from mage_envs.seats import Seat
 from mage_envs.settings import GameSettings
@@ -39,10 +39,13 @@ class Seated:
         ]
         """By the learner's seat: who sits where, that one open."""
 
-    def begin_meta_episode(self) -> None:
-        """Tells policies that remember to forget."""
-        for seat in self.others:
-            seat.begin_meta_episode()
+    def begin_meta_episode(self, game: str) -> None:
+        """Tells policies that remember to forget; raises `OpponentFailure`."""
+        for place, seat in enumerate(self.others, start=1):
+            try:
+                seat.begin_meta_episode()
+            except (Exception, SystemExit) as error:
+                raise opponent_failure(seat.name, game, place, error) from error
 
 
 class OpponentSource(Protocol):
@@ -145,7 +148,7 @@ class TextGameEnv(gym.Env[str, str]):
             self._first_seat += episode * self.hands_per_episode
         self.hands, self._ended, self.over = [], [], False
         if episode == 0:
-            self.seated.begin_meta_episode()
+            self.seated.begin_meta_episode(self.facts.name)
         self._deal(0)
         if self.hand.over:
             self._settle()

@@ -25,6 +25,12 @@ class OpponentFailure(RuntimeError):
         self.seat = seat
 
 
+def opponent_failure(name: str, game: str, place: int, error: Exception | SystemExit) -> OpponentFailure:
+    """What is raised in place of `error`, which a policy raised at that seat."""
+    told = f"it ended its program: SystemExit({error})" if isinstance(error, SystemExit) else str(error)
+    return OpponentFailure(f"Opponent {name!r} failed in {game}: {told}", place)
+
+
 class Hand:
     """The hand that is being played; `deal` starts the next one.
 
@@ -101,7 +107,7 @@ class Hand:
         """Starts the hand for a policy that is asked for its moves."""
         try:
             seat.policy.reset(self._draws.at(SEATS + place, self.episode, self._number).generator())
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._failure(seat, place, error) from error
 
     def draw(self, seat: int) -> float:
@@ -192,7 +198,7 @@ class Hand:
                 return
             try:
                 said, state = seat.move(state, player, self)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise self._failure(seat, player, error) from error
             self.state = state
             if self._keeps_history:
@@ -207,8 +213,8 @@ class Hand:
             if seat is not None and seat.watcher is not None:
                 try:
                     seat.watcher.see_result(self.turn(place))
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     raise self._failure(seat, place, error) from error
 
-    def _failure(self, seat: Seat, place: int, error: Exception) -> OpponentFailure:
-        return OpponentFailure(f"Opponent {seat.name!r} failed in {self.game.facts.name}: {error}", place)
+    def _failure(self, seat: Seat, place: int, error: Exception | SystemExit) -> OpponentFailure:
+        return opponent_failure(seat.name, self.game.facts.name, place, error)

@@ -3,7 +3,7 @@
 `gym.make_vec(id, num_envs=n, **options)` takes the id's own options and
 * `autoreset_mode`: Gymnasium's `AutoresetMode` or its value, NEXT_STEP by default;
 * `workers`: how many processes share the environments; 0 (default): all of them are in this process;
-* `deadline`: seconds that a worker has for a step or reset; a worker that takes longer counts as dead. None: forever.
+* `deadline`: seconds that a worker has for a step or reset (600); one that takes longer counts as dead. 0: for ever.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
+from mage_envs.processes import DEADLINE
 from mage_envs.registry import list_games, load_game, register_game, settings_of
 from mage_envs.settings import GameSettings
 from mage_envs.vector.text_vector import LoopVectorEnv, TextVectorEnv
@@ -74,7 +75,8 @@ def _make(
     if workers:
         if render_mode is not None:
             raise ValueError(f"render_mode={render_mode!r}: environments in workers do not render; leave workers out.")
-        return WorkerVectorEnv(recipe, num_envs, workers=workers, deadline=deadline, autoreset_mode=autoreset_mode)
+        limit = DEADLINE if deadline is None else deadline
+        return WorkerVectorEnv(recipe, num_envs, workers=workers, deadline=limit, autoreset_mode=autoreset_mode)
     if deadline is not None:
         raise ValueError(f"deadline={deadline!r} needs workers: nothing can interrupt an environment of this process.")
     return LoopVectorEnv(recipe, num_envs, autoreset_mode=autoreset_mode)

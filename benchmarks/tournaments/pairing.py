@@ -38,7 +38,7 @@ class Failure:
 class PolicyFailure(RuntimeError):
     """A policy that could not be made, raised, or answered with an illegal action."""
 
-    def __init__(self, policy: str, error: Exception) -> None:
+    def __init__(self, policy: str, error: Exception | SystemExit) -> None:
         super().__init__(f"{policy!r} failed: {error}")
         self.failure = Failure((policy,), type(error).__name__, " ".join(str(error).split()))
 
@@ -90,7 +90,7 @@ def _made(name: str, game: Game) -> Policy:
 def _blamed(name: str, call: Callable[[], T]) -> T:
     try:
         return call()
-    except Exception as error:  # a policy may raise anything; it is filed under the policy's name
+    except (Exception, SystemExit) as error:  # a policy may raise anything; it is filed under the policy's name
         raise PolicyFailure(name, error) from error
 
 
@@ -122,7 +122,7 @@ class _Match:
                 self._hand.deal(seats, self._chance, draws, episode=episode, number=deal)
             except OpponentFailure as failure:
                 name, cause = seats[failure.seat].name, failure.__cause__
-                raise PolicyFailure(name, cause if isinstance(cause, Exception) else failure) from cause
+                raise PolicyFailure(name, cause if isinstance(cause, Exception | SystemExit) else failure) from cause
             for index, value in zip(order, self._hand.state.returns, strict=True):
                 totals[index] += value
         return [total / self._episodes for total in totals]

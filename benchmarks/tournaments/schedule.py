@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
-import os
-import signal
-import threading
-from collections.abc import Callable, Generator, Iterator
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import NamedTuple
 
 from benchmarks.tournaments.pairing import Failure, Pairing, play_pairing
 from benchmarks.tournaments.settings import Settings
 from benchmarks.tournaments.store import Store
+from mage_envs.processes import Lost, Pool, Raised
 
 Names = tuple[str, str]
 
@@ -72,97 +68,31 @@ def _in_turn(settings: Settings, waiting: list[Names]) -> Generator[Finished, No
         yield Finished(names, play_pairing(settings, names))
 
 
-class _Worker(NamedTuple):
-    process: BaseProcess
-    pipe: Connection
-    names: Names
-    """What it plays."""
-
-
 def _in_processes(settings: Settings, waiting: list[Names], count: int) -> Generator[Finished, None, None]:
     """Hands the pairings out one by one; the processes end with the generator, however it ends."""
     todo = list(reversed(waiting))
-    workers: dict[Connection, _Worker] = {}
+    playing: dict[int, Names] = {}
+    with contextlib.closing(Pool(partial(_player, settings), count)) as pool:
 
-    def hand_out(process: BaseProcess, pipe: Connection) -> None:
-        names = todo.pop()
-        workers[pipe] = _Worker(process, pipe, names)
-        with contextlib.suppress(BrokenPipeError):  # it died, as the wait will tell
-            pipe.send(names)
+        def hand_out(worker: int) -> None:
+            if todo:
+                playing[worker] = todo.pop()
+                pool.revive(worker)
+                pool.call(worker, playing[worker])
 
-    try:
-        for _ in range(count):
-            hand_out(*_started(settings))
-        while workers:
-            for pipe in wait(list(workers)):
-                assert isinstance(pipe, Connection)
-                process, _, names = workers.pop(pipe)
-                try:
-                    outcome = pipe.recv()
-                except (EOFError, ConnectionResetError):
-                    process.join()
-                    yield Finished(names, _death(names, process.exitcode))
-                    if todo:
-                        hand_out(*_started(settings))
-                    continue
-                if todo:
-                    hand_out(process, pipe)
-                else:
-                    pipe.close()
-                    process.join()
-                if isinstance(outcome, Exception):
-                    raise outcome
-                yield Finished(names, outcome)
-    finally:
-        for process, pipe, _ in workers.values():
-            process.kill()
-            process.join()
-            pipe.close()
+        for worker in range(count):
+            hand_out(worker)
+        while playing:
+            worker, outcome = pool.next_outcome()
+            names = playing.pop(worker)
+            if isinstance(outcome, Lost):
+                outcome = Failure(tuple(dict.fromkeys(names)), "WorkerDied", outcome.reason)
+            elif isinstance(outcome, Raised):
+                raise RuntimeError(f"{' against '.join(names)} could not be played: {outcome.error}")
+            hand_out(worker)
+            yield Finished(names, outcome)
 
 
-def _death(names: Names, code: int | None) -> Failure:
-    return Failure(tuple(dict.fromkeys(names)), "WorkerDied", f"the process that played ended with code {code}")
-
-
-def _started(settings: Settings) -> tuple[BaseProcess, Connection]:
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(settings, theirs), daemon=True)
-    with _interrupts_ignored():
-        process.start()
-    theirs.close()
-    return process, ours
-
-
-@contextlib.contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """A process that starts meanwhile never sees Ctrl-C: its parent ends it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _work(settings: Settings, pipe: Connection) -> None:
-    """Plays what the pipe says until it closes, or its parent is gone."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    outcome: Pairing | Failure | Exception
-    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        while True:
-            names = pipe.recv()
-            try:
-                outcome = play_pairing(settings, names)
-            except Exception as error:  # the parent raises it
-                outcome = RuntimeError(f"{' against '.join(names)} could not be played: {error}")
-            pipe.send(outcome)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
+def _player(settings: Settings) -> Callable[[Names], Pairing | Failure]:
+    """What a worker process holds."""
+    return partial(play_pairing, settings)

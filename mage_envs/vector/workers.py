@@ -7,20 +7,37 @@ starts the worker anew.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
-from mage_envs.checks import check_positive
+from mage_envs.checks import check_positive, check_seconds
+from mage_envs.processes import DEADLINE, Lost, Pool, Raised, WorkerFailure
+from mage_envs.processes.pool import check_started
 from mage_envs.randomness import seed_of
-from mage_envs.vector.text_vector import Batch, Infos, SlotStep, Texts, TextVectorEnv, or_none
-from mage_envs.vector.worker import Died, Worker, WorkerFailure, answers, stop
+from mage_envs.vector.text_vector import Batch, Infos, Slots, SlotStep, Texts, TextVectorEnv, or_none
 
-_STARTED_BY_SCRIPT = "a script that makes workers must do so below `if __name__ == '__main__':`"
+
+class _Share:
+    """What a worker holds: its share of the environments, made by its first call."""
+
+    def __init__(self, make_env: Callable[[], gym.Env[str, str]], same_step: bool) -> None:
+        self._make_env, self._same_step = make_env, same_step
+        self._slots = Slots((), same_step)
+
+    def __call__(self, request: str, *arguments: Any) -> Any:
+        if request == "make":
+            self._slots = Slots([self._make_env() for _ in range(arguments[0])], self._same_step)
+            return self._slots.envs[0].metadata
+        return self._slots.begin(*arguments) if request == "begin" else self._slots.advance(*arguments)
+
+    def close(self) -> None:
+        for env in self._slots.envs:
+            env.close()
 
 
 class WorkerVectorEnv(TextVectorEnv):
@@ -32,43 +49,52 @@ class WorkerVectorEnv(TextVectorEnv):
         num_envs: int,
         *,
         workers: int,
-        deadline: float | None = None,
+        deadline: float = DEADLINE,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
     ) -> None:
-        """`deadline`: seconds that a worker has for a step or reset of all its environments; None: forever."""
+        """`deadline`: seconds that a worker has for a step or reset of all its environments; 0: for ever."""
         super().__init__(num_envs, autoreset_mode)
         check_positive("workers", workers)
         if workers > num_envs:
             raise ValueError(f"workers={workers} is more than num_envs={num_envs}: there is nothing for some to do.")
-        if deadline is not None and not deadline > 0:
-            raise ValueError(f"deadline={deadline!r} must be a positive number of seconds, or None.")
+        check_seconds("deadline", deadline)
         self._deadline = deadline
         self._seeds: list[int | None] = [None] * num_envs
         self._losses = [0] * num_envs
         """How often each row lost its environment since it was seeded."""
         self._lost = [False] * num_envs
         """Rows whose environment is a new one that was never reset."""
-        same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
         bounds = [num_envs * index // workers for index in range(workers + 1)]
-        self._workers: list[Worker] = []
-        self._stop = weakref.finalize(self, stop, self._workers)
-        for start, end in pairwise(bounds):
-            self._workers.append(Worker(make_env, range(start, end), same_step))
-        for worker, reached in zip(self._workers, answers(self._workers, None), strict=True):
-            if isinstance(reached, Died | Exception):
-                self.close()
-                _raise(reached)
-                raise WorkerFailure(f"{worker} {reached} before its environments were made; {_STARTED_BY_SCRIPT}.")
-            self._describe(reached, None)
+        self._rows = [range(start, end) for start, end in pairwise(bounds)]
+        """By worker: the environments of the batch that it holds."""
+        same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
+        self._pool = Pool(partial(_Share, make_env, same_step), workers)
+        try:
+            self._describe(self._start(range(workers))[0], None)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def processes(self) -> tuple[int | None, ...]:
         """Process ids of the workers, None for one that is dead."""
-        return tuple(worker.process.pid if worker.alive else None for worker in self._workers)
+        return self._pool.processes
 
     def close_extras(self, **kwargs: Any) -> None:
         """Ends the workers and waits for them."""
-        self._stop()
+        self._pool.close()
+
+    def _start(self, workers: Sequence[int]) -> list[Any]:
+        """Starts dead workers and makes their environments; raises what prevents that, perhaps WorkerFailure."""
+        for worker in workers:
+            self._pool.revive(worker)
+            self._pool.call(worker, "make", len(self._rows[worker]))
+        outcomes = self._pool.outcomes(workers)
+        return [check_started(outcome, self._named(worker)) for worker, outcome in zip(workers, outcomes, strict=True)]
+
+    def _named(self, worker: int) -> str:
+        rows = self._rows[worker]
+        return f"The worker of environments {rows.start} to {rows.stop - 1}:"
 
     def _begin(
         self, rows: Sequence[int], seeds: Sequence[int | None], options: dict[str, Any] | None
@@ -80,24 +106,23 @@ class WorkerVectorEnv(TextVectorEnv):
         self, seeds: dict[int, int | None], options: dict[str, Any] | None
     ) -> dict[int, tuple[str, dict[str, Any]]]:
         """Resets the rows that `seeds` names. Raises WorkerFailure where a worker fails in that."""
-        shares = {worker: [row for row in worker.rows if row in seeds] for worker in self._workers}
-        asked = [worker for worker, share in shares.items() if share]
-        for worker in asked:
-            if not worker.alive:
-                worker.restart()
-            share = shares[worker]
+        shares = {worker: share for worker, rows in enumerate(self._rows) if (share := [r for r in rows if r in seeds])}
+        if dead := [worker for worker in shares if not self._pool.alive(worker)]:
+            self._start(dead)
+        for worker, share in shares.items():
             chosen = [self._seed(row, seeds[row]) for row in share]
-            worker.ask("begin", [row - worker.rows.start for row in share], chosen, options)
+            places = [row - self._rows[worker].start for row in share]
+            self._pool.call(worker, "begin", places, chosen, options, deadline=self._deadline)
         started: dict[int, tuple[str, dict[str, Any]]] = {}
-        results = answers(asked, self._deadline)
-        for worker, result in zip(asked, results, strict=True):
-            if isinstance(result, Died):
+        results = self._pool.outcomes(list(shares))
+        for (worker, share), result in zip(shares.items(), results, strict=True):
+            if isinstance(result, Lost):
                 self._lose(worker)
-            elif not isinstance(result, Exception):
-                started |= dict(zip(shares[worker], result, strict=True))
-        for worker, result in zip(asked, results, strict=True):
-            if isinstance(result, Died):
-                raise WorkerFailure(f"{worker} {result} in reset. Call reset() again to start it anew.")
+            elif not isinstance(result, Raised):
+                started |= dict(zip(share, result, strict=True))
+        for worker, result in zip(shares, results, strict=True):
+            if isinstance(result, Lost):
+                raise WorkerFailure(f"{self._named(worker)} {result.reason} in reset. Call reset() to start it anew.")
             _raise(result)
         return started
 
@@ -110,38 +135,40 @@ class WorkerVectorEnv(TextVectorEnv):
         self._lost[row] = False
         return seed
 
-    def _lose(self, worker: Worker) -> None:
-        for row in worker.rows:
+    def _lose(self, worker: int) -> None:
+        for row in self._rows[worker]:
             self._lost[row] = True
             self._losses[row] += 1
 
     def _advance(self, replies: list[str]) -> Batch:
         answered = or_none(replies, self._ended)
-        dead = [worker for worker in self._workers if not worker.alive]
-        living = [worker for worker in self._workers if worker.alive]
+        living = [worker for worker in range(len(self._rows)) if self._pool.alive(worker)]
+        dead = [worker for worker in range(len(self._rows)) if worker not in living]
         for worker in living:
-            worker.ask("advance", answered[worker.rows.start : worker.rows.stop])
+            own = self._rows[worker]
+            self._pool.call(worker, "advance", answered[own.start : own.stop], deadline=self._deadline)
         rows: dict[int, SlotStep] = {}
-        results = answers(living, self._deadline)
+        results = self._pool.outcomes(living)
         for worker, result in zip(living, results, strict=True):
-            if isinstance(result, Died):
+            if isinstance(result, Lost):
                 self._lose(worker)
                 rows |= self._failed(worker, result)
-            elif not isinstance(result, Exception):
-                rows |= dict(zip(worker.rows, result, strict=True))
+            elif not isinstance(result, Raised):
+                rows |= dict(zip(self._rows[worker], result, strict=True))
         for result in results:
             _raise(result)
         for worker in dead:  # in mode NEXT_STEP: all rows of a dead worker wait for their reset
-            started = self._begin_rows(dict.fromkeys(worker.rows), None)
+            started = self._begin_rows(dict.fromkeys(self._rows[worker]), None)
             rows |= {row: SlotStep(text, (info,)) for row, (text, info) in started.items()}
         return self._gather([rows[row] for row in range(self.num_envs)])
 
-    def _failed(self, worker: Worker, reason: Died) -> dict[int, SlotStep]:
+    def _failed(self, worker: int, lost: Lost) -> dict[int, SlotStep]:
         """The rows of a worker that failed: truncated, with their last observation once more."""
-        told = {row: (self._texts[row], {"failure": str(reason)}) for row in worker.rows}
+        own = self._rows[worker]
+        told = {row: (self._texts[row], {"failure": f"{lost.kind}: {lost.reason}"}) for row in own}
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             return {row: SlotStep(text, (info,), truncated=True) for row, (text, info) in told.items()}
-        started = self._begin_rows(dict.fromkeys(worker.rows), None)
+        started = self._begin_rows(dict.fromkeys(own), None)
         return {
             row: SlotStep(started[row][0], ({"final_obs": text, "final_info": info}, started[row][1]), truncated=True)
             for row, (text, info) in told.items()
@@ -150,5 +177,5 @@ class WorkerVectorEnv(TextVectorEnv):
 
 def _raise(result: object) -> None:
     """Raises what an environment raised in its worker, as it would have without workers."""
-    if isinstance(result, Exception):
-        raise result
+    if isinstance(result, Raised):
+        raise result.error

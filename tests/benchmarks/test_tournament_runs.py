@@ -138,7 +138,7 @@ def test_a_worker_that_dies_fails_its_pairing_alone():
     assert sorted(results.failures) == sorted([("kuhn/nash", deadly), (deadly, "uniform"), (deadly, deadly)])
     failure = results.failures[deadly, deadly]
     assert failure.error == "WorkerDied"
-    assert failure.message == "the process that played ended with code 3"
+    assert failure.message == "its process died: exit code 3"
     assert [s.policy for s in results.standings] == ["kuhn/nash", "uniform"]
 
 

@@ -1,0 +1,65 @@
+"""What a call of code that may fail gives instead of its result, in this process or in another."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+HANG, CRASH, MEMORY = "hang", "crash", "memory"
+"""Kinds of `Lost`: no answer within the deadline; the process died; it reached its limit of memory."""
+
+
+class WorkerFailure(RuntimeError):
+    """A worker process died, or did not answer in time, where no outcome can say so."""
+
+
+class Lost(NamedTuple):
+    """The call took its process with it."""
+
+    kind: str
+    reason: str
+    """One line."""
+    traceback: str = ""
+    """Where the process was, as far as it could still be asked."""
+
+
+class Raised(NamedTuple):
+    """The call raised."""
+
+    error: Exception | SystemExit
+    traceback: str
+    """From the called function on, so that it is the same in any process."""
+
+
+def attempt(function: Callable[..., Any], *arguments: Any) -> Any:
+    """The function's result, or `Raised`. KeyboardInterrupt and the like pass."""
+    try:
+        return function(*arguments)
+    except (Exception, SystemExit) as error:
+        return Raised(error, told(error))
+
+
+def told(error: BaseException) -> str:
+    """The traceback as text, without the frame that caught it."""
+    inner = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    return "".join(traceback.format_exception(type(error), error, inner or error.__traceback__))
+
+
+def portable(outcome: Raised) -> Raised:
+    """The outcome itself where its exception can be sent, else with a RuntimeError that tells the same."""
+    try:
+        pickle.loads(pickle.dumps(outcome.error))
+    except Exception:  # pickling runs code of the exception's class, which may raise anything
+        return Raised(RuntimeError(f"{type(outcome.error).__name__}: {outcome.error}"), outcome.traceback)
+    return outcome
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether a MemoryError is in the chain of causes."""
+    while error is not None:
+        if isinstance(error, MemoryError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

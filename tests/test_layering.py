@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = ("mage_envs", "opponents", "wrappers", "trainer", "benchmarks")
-HEAVY = {"torch", "transformers", "trl", "textworld", "alfworld", "flask", "peft", "datasets", "accelerate", "openai"}
+HEAVY = {"torch", "transformers", "trl", "textworld", "alfworld", "flask", "peft", "datasets", "accelerate", "httpx2"}
 FILES = sorted(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
 RELATIVE = [str(path.relative_to(ROOT)) for path in FILES]
 

@@ -3,7 +3,7 @@
     endpoint = EndpointGenerator("qwen3:4b", "http://localhost:11434/v1", max_tokens=512, budget=Budget(max_calls=1000))
     policy = LanguageModelPolicy(endpoint, game.facts, Prose())
 
-The client is the `openai` package (`pip install "mage-envs[llm]"`), loaded at the first call.
+It needs `httpx2` (`pip install "mage-envs[llm]"`), loaded at the first call.
 """
 
 from opponents.llm.budget import Budget

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sqlite3
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-VARIABLE = "MAGE_ENVS_CACHE"
+from mage_envs.cache import VARIABLE, cache_root
+
 LOCK_SECONDS = 60.0
 """How long a process waits for another one's write."""
-SCHEMA = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID"
+SCHEMA = """CREATE TABLE IF NOT EXISTS checked_answers
+(key TEXT PRIMARY KEY, answer TEXT NOT NULL, sha256 TEXT NOT NULL) WITHOUT ROWID"""
+_LOG = logging.getLogger(__name__)
 
 
 class ServerAnswer(NamedTuple):
@@ -29,14 +34,14 @@ class ServerAnswer(NamedTuple):
 
 def cache_path() -> Path:
     """`$MAGE_ENVS_CACHE/llm.sqlite`, else `~/.cache/mage-envs/llm.sqlite`."""
-    named = os.environ.get(VARIABLE)
-    return (Path(named) if named else Path.home() / ".cache" / "mage-envs") / "llm.sqlite"
+    return cache_root() / "llm.sqlite"
 
 
 class AnswerCache:
     """Answers by the digest of their request. The first answer to a request stays; a process may be forked at any time.
 
-    Every method raises OSError with the remedy for a file that is damaged or cannot be used.
+    Each is kept with a checksum; a damaged one is passed over with a warning in the log, and replaced. Every method
+    raises OSError with the remedy for a file that is damaged or cannot be used.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -53,14 +58,18 @@ class AnswerCache:
 
     def add(self, key: str, answer: ServerAnswer) -> ServerAnswer:
         """Keeps `answer` unless there is one already; returns the one that is kept."""
+        text = json.dumps(answer)
         with self._using() as connection:
-            connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", (key, json.dumps(answer)))
+            row = (key, text, _checksum(key, text))
+            connection.execute("INSERT OR IGNORE INTO checked_answers VALUES (?, ?, ?)", row)
             kept = self._read(connection, key)
+            if kept is None:
+                connection.execute("REPLACE INTO checked_answers VALUES (?, ?, ?)", row)
             return answer if kept is None else kept
 
     def __len__(self) -> int:
         with self._using() as connection:
-            count: int = connection.execute("SELECT COUNT(*) FROM answers").fetchone()[0]
+            count: int = connection.execute("SELECT COUNT(*) FROM checked_answers").fetchone()[0]
             return count
 
     def close(self) -> None:
@@ -71,14 +80,14 @@ class AnswerCache:
             self._pid = 0
 
     def _read(self, connection: sqlite3.Connection, key: str) -> ServerAnswer | None:
-        row = connection.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
+        row = connection.execute("SELECT answer, sha256 FROM checked_answers WHERE key = ?", (key,)).fetchone()
         if row is None:
             return None
-        try:
-            text, truncated, prompt_tokens, completion_tokens = json.loads(row[0])
-        except (ValueError, TypeError) as error:
-            raise self._unusable(error) from error
-        return ServerAnswer(text, truncated, prompt_tokens, completion_tokens)
+        text, checksum = row
+        if not isinstance(text, str) or checksum != _checksum(key, text):
+            _LOG.warning("%s: the answer %s is damaged; it is passed over and asked for again.", self.path, key[:16])
+            return None
+        return ServerAnswer(*json.loads(text))
 
     @contextmanager
     def _using(self) -> Iterator[sqlite3.Connection]:
@@ -110,6 +119,10 @@ class AnswerCache:
             f"The cache of models' answers, {self.path}, cannot be used ({error}). Delete the file, name another "
             f"folder in {VARIABLE}, or switch it off with cache=off."
         )
+
+
+def _checksum(key: str, text: str) -> str:
+    return sha256(f"{key} {text}".encode()).hexdigest()
 
 
 def _close(connection: sqlite3.Connection, pid: int) -> None:

@@ -1,9 +1,11 @@
-"""Calls to a chat endpoint through the `openai` client: bounded in time, tried again, read, their failures sorted."""
+"""Calls to a chat endpoint over `httpx2`: bounded in time and size, tried again, read, their failures sorted."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import math
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -12,17 +14,27 @@ from contextlib import suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from threading import Thread, current_thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
 import numpy as np
 
 from opponents.llm.budget import Budget
 from opponents.llm.cache import ServerAnswer
-from opponents.llm.failures import CONNECTION, GARBAGE, HTTP, REFUSED, TIMEOUT, CallFailed, PromptTooLong
+from opponents.llm.failures import (
+    CONNECTION,
+    GARBAGE,
+    HTTP,
+    REDIRECT,
+    REFUSED,
+    TIMEOUT,
+    CallFailed,
+    NotReached,
+    PromptTooLong,
+)
 
 if TYPE_CHECKING:
-    import openai
+    import httpx2
 
 FIRST_WAIT = 0.5
 """Seconds before the second attempt; each further wait is twice as long, and shortened by up to half at random."""
@@ -34,7 +46,14 @@ SHOWN = 300
 """Characters of a server's message that are kept."""
 SECRET = 8
 """Characters from which a key is one; shorter ones, as `none`, are words that local servers ask for."""
+_LOG = logging.getLogger(__name__)
 CLOSING_SECONDS = 5.0
+CONNECT_SECONDS = 3.0
+"""For one attempt to connect."""
+DOWN_SECONDS = 10.0
+"""For all attempts to connect: who asks an endpoint that is down is told so within them."""
+MOST_BYTES = 8 * 2**20
+"""Of a server's answer; 100,000 tokens are about half a megabyte."""
 
 
 class Connection:
@@ -46,21 +65,26 @@ class Connection:
     def __init__(
         self, base_url: str, api_key: str | None, budget: Budget, deadline: float, attempts: int, concurrency: int
     ) -> None:
-        import openai
+        import httpx2
 
         self.pid = os.getpid()
         self.api_key = api_key
+        self._base_url = base_url
         self._budget = budget
         self._deadline = deadline
         self._attempts = attempts
         self._slots = asyncio.Semaphore(concurrency)
-        self._client = openai.AsyncOpenAI(api_key=api_key or "none", base_url=base_url, max_retries=0, timeout=deadline)
-        self._create = self._client.chat.completions.with_raw_response.create  # loads modules: in no call's deadline
+        self._unreached_since = math.inf
+        """When the first of an unbroken row of attempts began that got no connection."""
+        self._told_down = (-math.inf, NotReached(CONNECTION, ""))
+        """When a prompt last failed for want of a connection, and how."""
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
+        self._client = httpx2.AsyncClient(headers=headers, limits=httpx2.Limits(max_connections=concurrency))
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="mage-llm", daemon=True)
         self._thread.start()
 
-    def start(self, body: Mapping[str, Any], key: str) -> Future[ServerAnswer]:
+    def start(self, body: bytes, key: str) -> Future[ServerAnswer]:
         """Begins to ask; the future raises CallFailed. `key` names the request, for its waits."""
         return asyncio.run_coroutine_threadsafe(self._answer(body, key), self._loop)
 
@@ -82,73 +106,112 @@ class Connection:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
-        await self._client.close()
+        await self._client.aclose()
 
-    async def _answer(self, body: Mapping[str, Any], key: str) -> ServerAnswer:
+    async def _answer(self, body: bytes, key: str) -> ServerAnswer:
         """All attempts, which end within `deadline * attempts`; raises the last one's CallFailed."""
+        clock = asyncio.get_running_loop().time
+        asked = clock()
         async with self._slots:
-            clock = asyncio.get_running_loop().time
+            told, failure = self._told_down
+            if told > asked:  # found while this prompt waited its turn
+                raise NotReached(failure.kind, failure.detail)
             end = clock() + self._deadline * self._attempts
             attempt = 1
             while True:
                 self._budget.take_call()
                 try:
                     answer = await self._ask(body, min(self._deadline, end - clock()))
-                except CallFailed as failure:
-                    wait = back_off(key, attempt) if failure.wait is None else failure.wait
-                    if not failure.passing or attempt == self._attempts:
-                        raise
-                    if clock() + wait >= end:
-                        raise CallFailed(
-                            failure.kind,
-                            f"{failure.detail} (another attempt after {round(wait, 2):g} s would be too late)",
-                        ) from None
+                except CallFailed as failed:
+                    await self._wait(failed, key, attempt, end)
                 else:
+                    self._unreached_since = math.inf
                     self._budget.add_tokens(answer.prompt_tokens, answer.completion_tokens)
                     return answer
-                await asyncio.sleep(wait)
                 attempt += 1
 
-    async def _ask(self, body: Mapping[str, Any], deadline: float) -> ServerAnswer:
+    async def _wait(self, failed: CallFailed, key: str, attempt: int, end: float) -> None:
+        """Until the next attempt; raises `failed` where there is none."""
+        clock = asyncio.get_running_loop().time
+        if not isinstance(failed, NotReached):
+            self._unreached_since = math.inf
+        wait = back_off(key, attempt) if failed.wait is None else failed.wait
+        again = failed.passing and attempt < self._attempts
+        if again and clock() + wait < min(end, self._unreached_since + DOWN_SECONDS):
+            await asyncio.sleep(wait)
+            return
+        if again:
+            detail = f"{failed.detail} (another attempt after {round(wait, 2):g} s would be too late)"
+            failed = type(failed)(failed.kind, detail)
+        if isinstance(failed, NotReached):
+            if self._told_down[0] < self._unreached_since:
+                _LOG.warning("The language model's endpoint is down: %s", failed)
+            self._told_down = clock(), failed
+        raise failed from None
+
+    async def _ask(self, body: bytes, deadline: float) -> ServerAnswer:
         """One attempt; `deadline` (seconds) holds for the whole of it, however slowly the parts arrive."""
-        import openai
+        import httpx2
 
-        rest = {name: value for name, value in body.items() if name not in ("model", "messages")}
+        began, url = asyncio.get_running_loop().time(), f"{self._base_url}/chat/completions"
+        left = max(self._unreached_since + DOWN_SECONDS - began, CONNECT_SECONDS / 3)
+        timeout = httpx2.Timeout(None, connect=min(CONNECT_SECONDS, left))
         try:
-            async with asyncio.timeout(deadline):
-                reply = await self._create(model=body["model"], messages=body["messages"], extra_body=rest)
-                content = reply.http_response.content
-        except (TimeoutError, openai.APITimeoutError):
+            async with (
+                asyncio.timeout(deadline),
+                self._client.stream("POST", url, content=body, timeout=timeout) as reply,
+            ):
+                content = bytearray()
+                async for part in reply.aiter_bytes():
+                    content += part
+                    if len(content) > MOST_BYTES:
+                        raise CallFailed(GARBAGE, f"the server's answer is longer than {MOST_BYTES} bytes")
+        except TimeoutError:
             raise CallFailed(TIMEOUT, f"no answer within {round(deadline, 2):g} s", passing=True) from None
-        except openai.APIConnectionError as error:
-            raise self._disconnected(error) from None
-        except openai.APIStatusError as error:
-            raise self._told(error) from None
-        return read_answer(content, json.dumps(body["messages"]))
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            self._unreached_since = min(self._unreached_since, began)
+            raise self._unreached(error, timeout) from None
+        except (httpx2.RequestError, httpx2.StreamError) as error:
+            reason = self._shown(str(error)) or type(error).__name__
+            raise CallFailed(CONNECTION, f"no answer from {self._base_url} ({reason})", passing=True) from None
+        if reply.status_code >= 300:
+            self._refuse(reply.status_code, reply.headers, bytes(content))
+        return read_answer(bytes(content), len(body))
 
-    def _disconnected(self, error: openai.APIConnectionError) -> CallFailed:
-        url, causes = self._client.base_url, list(_causes(error))
+    def _unreached(self, error: httpx2.ConnectError | httpx2.ConnectTimeout, timeout: httpx2.Timeout) -> NotReached:
+        import httpx2
+
+        causes = list(_causes(error))
         if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-            return CallFailed(REFUSED, f"nothing listens at {url}", passing=True)
-        reason = self._shown(str(causes[-1])) or type(causes[-1]).__name__
-        return CallFailed(CONNECTION, f"no answer from {url} ({reason})", passing=True)
+            return NotReached(REFUSED, f"nothing listens at {self._base_url}", passing=True)
+        if isinstance(error, httpx2.ConnectTimeout):
+            detail = f"no connection to {self._base_url} within {timeout.connect:.1f} s"
+        else:
+            reason = self._shown(str(causes[-1])) or type(error).__name__
+            detail = f"no connection to {self._base_url} ({reason})"
+        return NotReached(CONNECTION, detail, passing=True)
 
-    def _told(self, error: openai.APIStatusError) -> CallFailed:
-        """What the server said is the matter."""
-        status, message = error.status_code, self._shown(_message(error.body) or error.response.text)
-        if status in (400, 413) and any(mark in f"{error.code} {message}".lower() for mark in TOO_LONG):
-            return PromptTooLong(f"{HTTP} {status}", message)
-        if status == 404 and not urlsplit(str(self._client.base_url)).path.strip("/"):
+    def _refuse(self, status: int, headers: Mapping[str, str], content: bytes) -> NoReturn:
+        """Raises what the server said is the matter."""
+        target = headers.get("location")
+        if status < 400 and target:
+            detail = f"{self._base_url} answers with status {status} and sends on to {self._shown(target)}"
+            raise CallFailed(REDIRECT, f"{detail}; nothing was sent there. Name that address if it is the right one.")
+        data = _parsed(content)
+        message = self._shown(_message(data) or content.decode("utf-8", "replace")) or "no message"
+        if status in (400, 413) and any(mark in f"{_code(data)} {message}".lower() for mark in TOO_LONG):
+            raise PromptTooLong(f"{HTTP} {status}", message)
+        if status == 404 and not urlsplit(self._base_url).path:
             message += " (the url has no path: most servers answer under /v1)"
-        return CallFailed(
-            f"{HTTP} {status}", message, status in PASSING or status >= 500, _asked_wait(error.response.headers)
-        )
+        if status == 401 and not self.api_key:
+            message += " (no API key was sent: put this server's into MAGE_LLM_API_KEY, or name another key_variable)"
+        raise CallFailed(f"{HTTP} {status}", message, status in PASSING or status >= 500, _asked_wait(headers))
 
     def _shown(self, text: str) -> str:
         """One short line, without the key that a server may repeat."""
         if self.api_key and len(self.api_key) >= SECRET:
             text = text.replace(self.api_key, "***")
-        text = " ".join(text.split())
+        text = "".join(sign if sign.isprintable() else "\ufffd" for sign in " ".join(text.split()))
         return text if len(text) <= SHOWN else text[:SHOWN] + "…"
 
 
@@ -158,34 +221,48 @@ def back_off(key: str, attempt: int) -> float:
     return FIRST_WAIT * 2.0 ** (attempt - 1) * float(stream.uniform(0.5, 1.0))
 
 
-def read_answer(content: bytes, sent: str) -> ServerAnswer:
-    """The answer in the body of a chat completion, to the messages `sent`; raises CallFailed for anything else.
+def read_answer(content: bytes, sent: int) -> ServerAnswer:
+    """The answer in the body of a chat completion, to a request of `sent` bytes; raises CallFailed for anything else.
 
     Reasoning that the server keeps apart (`reasoning_content`) is left out; inside the text it is the parser's.
-    Where the server does not count, tokens are counted as bytes, which are never fewer.
+    Where the server does not count, or counts below 0, tokens are counted as bytes, which are never fewer.
     """
     try:
         data = json.loads(content)
         choice, usage = data["choices"][0], data.get("usage") or {}
         text = choice["message"].get("content") or ""
         text = text.encode("utf-8", "replace").decode("utf-8")  # JSON may hold half of a surrogate pair
+        truncated = choice.get("finish_reason") == "length"
         prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
-        return ServerAnswer(
-            text,
-            choice.get("finish_reason") == "length",
-            prompt if isinstance(prompt, int) else len(sent),
-            completion if isinstance(completion, int) else len(content),
-        )
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         start = " ".join(content[:SHOWN].decode("utf-8", "replace").split())
         raise CallFailed(GARBAGE, f"no chat completion in the server's answer: {start!r}", passing=True) from None
+    return ServerAnswer(text, truncated, _count(prompt, sent), _count(completion, len(content)))
+
+
+def _count(told: object, otherwise: int) -> int:
+    return told if isinstance(told, int) and not isinstance(told, bool) and told >= 0 else otherwise
+
+
+def _parsed(content: bytes) -> object:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _message(body: object) -> str | None:
-    """The text in an error's body: `{"error": {"message": ...}}` (unwrapped by the client), `{"detail": ...}`."""
+    """The text in an error's body: `{"error": {"message": ...}}`, `{"detail": ...}`."""
     while isinstance(body, Mapping):
         body = next((body[name] for name in ("message", "error", "detail") if body.get(name)), None)
-    return str(body) if body else None
+    return body if isinstance(body, str) else None
+
+
+def _code(body: object) -> str:
+    """The code in an error's body: `{"error": {"code": ...}}`."""
+    error = body.get("error") if isinstance(body, Mapping) else None
+    code = error.get("code") if isinstance(error, Mapping) else None
+    return code if isinstance(code, str) else ""
 
 
 def _asked_wait(headers: Mapping[str, str]) -> float | None:

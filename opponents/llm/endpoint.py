@@ -18,13 +18,14 @@ from urllib.parse import urlsplit
 from mage_envs.text.generation import Completion, Prompt
 from opponents.llm.budget import Budget
 from opponents.llm.cache import AnswerCache, ServerAnswer
-from opponents.llm.failures import CallFailed, PromptTooLong
+from opponents.llm.failures import PROMPT, CallFailed, PromptTooLong
 
 if TYPE_CHECKING:
     from opponents.llm.calls import Connection
 
-KEYS = ("MAGE_LLM_API_KEY", "OPENAI_API_KEY")
-"""Environment variables that may hold the API key, the first one set counts."""
+OPENAI = "https://api.openai.com"
+OPENAI_KEY, KEY = "OPENAI_API_KEY", "MAGE_LLM_API_KEY"
+"""Environment variables that may hold the API key: the first goes to `OPENAI` alone, before the second."""
 KEY_VERSION = 1
 """Part of every cache key; raised when the same request would mean something else."""
 
@@ -58,7 +59,8 @@ class EndpointGenerator:
     ) -> None:
         """`parameters`: further fields of the request. `deadline`: seconds for one attempt; all attempts at a prompt,
         waits included, end within `deadline * attempts`. `concurrency`: calls under way at once. `key_variable`: the
-        environment variable with the API key, None for `KEYS`. `max_tokens=None` leaves the limit to the server.
+        environment variable with the API key, None for `MAGE_LLM_API_KEY` (at https://api.openai.com `OPENAI_API_KEY`
+        first). `max_tokens=None` leaves the limit to the server.
         """
         check_url(base_url)
         if not model or temperature < 0 or not 0 < deadline < math.inf or attempts < 1 or concurrency < 1:
@@ -68,8 +70,8 @@ class EndpointGenerator:
             )
         if max_tokens is not None and max_tokens < 1:
             raise ValueError(f"A language model needs max_tokens >= 1, got {max_tokens}.")
-        if find_spec("openai") is None:
-            raise ImportError('opponents/llm needs the openai client. Install it with: pip install "mage-envs[llm]"')
+        if find_spec("httpx2") is None:
+            raise ImportError('opponents/llm needs httpx2. Install it with: pip install "mage-envs[llm]"')
         self.model = model
         self.base_url = base_url.rstrip("/")
         self.deadline = deadline
@@ -82,7 +84,7 @@ class EndpointGenerator:
         self.failures: Counter[str] = Counter()
         """Prompts that failed for good, by kind."""
         self._namespace = self.base_url if namespace is None else namespace
-        self._key_variables = KEYS if key_variable is None else (key_variable,)
+        self._key_variables = key_variables(self.base_url) if key_variable is None else (key_variable,)
         self._sampled = temperature > 0
         self._send_seed = send_seed and self._sampled
         self._parameters: dict[str, Any] = {"temperature": temperature, **(parameters or {})}
@@ -103,12 +105,17 @@ class EndpointGenerator:
         try:
             for key, body in dict(zip(keys, requests, strict=True)).items():
                 kept = None if self.cache is None else self.cache.get(key)
-                if kept is None:
-                    running[self._connected().start(body, key)] = key
-                else:
+                if kept is not None:
                     answers[key] = _completion(kept)
+                    continue
+                unsendable = _lone_surrogate(body["messages"])
+                if unsendable is None:
+                    sent = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+                    running[self._connected().start(sent, key)] = key
+                else:
+                    answers[key] = self._failed(CallFailed(PROMPT, unsendable))
             with self._lock:
-                self.cached += sum(key in answers for key in keys)
+                self.cached += sum(key in answers and answers[key].error is None for key in keys)
             for future in as_completed(running):
                 answers[running[future]] = self._finish(future, running[future])
         except BaseException:  # Ctrl-C too: nothing goes on behind the caller's back
@@ -142,16 +149,23 @@ class EndpointGenerator:
         except PromptTooLong:
             return Completion("", overflow=True)
         except CallFailed as failure:
-            with self._lock:
-                self.failures[failure.kind] += 1
-            return Completion("", error=str(failure))
+            return self._failed(failure)
         return _completion(answer if self.cache is None else self.cache.add(key, answer))
+
+    def _failed(self, failure: CallFailed) -> Completion:
+        with self._lock:
+            self.failures[failure.kind] += 1
+        return Completion("", error=str(failure))
 
     def _connected(self) -> Connection:
         """The session of this process and the key that the environment has now."""
         from opponents.llm.calls import Connection
 
-        api_key = next((os.environ[name] for name in self._key_variables if os.environ.get(name)), None)
+        name, api_key = next(
+            ((name, os.environ[name]) for name in self._key_variables if os.environ.get(name)), ("", None)
+        )
+        if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
+            raise ValueError(f"The API key in {name} holds a line break or another character that cannot be sent.")
         with self._lock:
             session = self._session
             if session is None or session.pid != os.getpid() or session.api_key != api_key:
@@ -170,13 +184,29 @@ def check_url(base_url: str) -> None:
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError(
             f"The url of a language model at {parts.hostname} holds a user, a query or a fragment; leave them out, "
-            f"and put the API key into {KEYS[0]}."
+            f"and put the API key into {KEY}."
         )
+
+
+def key_variables(base_url: str) -> tuple[str, ...]:
+    """Environment variables whose key may go to that address, the first one set counts."""
+    parts = urlsplit(base_url)
+    return (OPENAI_KEY, KEY) if f"{parts.scheme}://{parts.hostname}" == OPENAI else (KEY,)
 
 
 def server_seed(seed: tuple[int, ...]) -> int:
     """31 bits of a prompt's sampling key: all that every server takes."""
     return int.from_bytes(sha256(repr(tuple(map(int, seed))).encode()).digest()[:4], "big") >> 1
+
+
+def _lone_surrogate(messages: Sequence[Mapping[str, str]]) -> str | None:
+    """Where there is half of a surrogate pair, which no UTF-8 has; None where there is none."""
+    for number, message in enumerate(messages, start=1):
+        try:
+            message["content"].encode()
+        except UnicodeEncodeError as error:
+            return f"character {error.start + 1} of message {number} is half of a surrogate pair; it cannot be sent"
+    return None
 
 
 def _completion(answer: ServerAnswer) -> Completion:

@@ -12,6 +12,10 @@ GARBAGE = "garbage"
 """An answer that is no chat completion."""
 BUDGET = "budget"
 """The budget is spent; nothing was sent."""
+PROMPT = "prompt"
+"""A prompt that no request can hold; nothing was sent."""
+REDIRECT = "redirect"
+"""The server sends on to another address; nothing was sent there."""
 HTTP = "http"
 """The server answered with an error: `http 404`."""
 
@@ -30,3 +34,7 @@ class CallFailed(Exception):
 
 class PromptTooLong(CallFailed):
     """The server's model has no room for the prompt."""
+
+
+class NotReached(CallFailed):
+    """There was no connection to the endpoint."""

@@ -135,17 +135,47 @@ def test_a_file_that_cannot_be_used(tmp_path: Path) -> None:
         AnswerCache(tmp_path)
 
 
-def test_damage_in_the_middle_is_told_of(server: Server, connect: Connect, cache: AnswerCache) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE checked_answers SET answer = '[1'",
+        "UPDATE checked_answers SET answer = replace(answer, 'right', 'wrong')",
+        "UPDATE checked_answers SET answer = x'00ff'",
+        "UPDATE checked_answers SET answer = '[[], 1, 2, 3]'",
+        "UPDATE checked_answers SET sha256 = ''",
+    ],
+)
+def test_a_damaged_answer_is_passed_over_said_and_replaced(
+    server: Server, connect: Connect, cache: AnswerCache, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
     import sqlite3
 
-    endpoint = connect(cache=cache)
-    endpoint.generate([ask("x")])
+    server.troubles = [says({"content": "right"})] * 2
+    connect(cache=cache).generate([ask("x")])
     other = sqlite3.connect(cache.path)
     with other:
-        other.execute("UPDATE answers SET answer = '[1'")
+        assert other.execute(damage).rowcount == 1
     other.close()
-    with pytest.raises(OSError, match="cannot be used"):
-        endpoint.generate([ask("x")])
+    assert connect(cache=cache).generate([ask("x")]) == [Completion("right")]
+    assert len(server.bodies) == 2
+    assert {record.getMessage().partition(" is ")[2] for record in caplog.records if record.levelname == "WARNING"} == {
+        "damaged; it is passed over and asked for again."
+    }
+    caplog.clear()
+    assert connect(cache=cache).generate([ask("x")]) == [Completion("right")]
+    assert len(server.bodies) == 2, "mended"
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_an_answer_under_another_key_is_damage(cache: AnswerCache) -> None:
+    import sqlite3
+
+    cache.add("a", ServerAnswer("for a", False, 0, 0))
+    other = sqlite3.connect(cache.path)
+    with other:
+        other.execute("UPDATE checked_answers SET key = 'b'")
+    other.close()
+    assert cache.get("b") is None
 
 
 def test_where_answers_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

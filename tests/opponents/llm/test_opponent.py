@@ -217,11 +217,11 @@ def test_the_client_loads_when_it_is_needed(what: str) -> None:
     script = {
         "import": """
 import sys, mage_envs, opponents
-print(sorted({"openai", "sqlite3", "opponents.llm"} & set(sys.modules)))
+print(sorted({"httpx2", "sqlite3", "opponents.llm"} & set(sys.modules)))
 """,
         "make": f"""
 import sys
-sys.modules["openai"] = None
+sys.modules["httpx2"] = None
 from mage_envs.games.kuhn_poker import KuhnPoker
 from opponents import make_opponent
 try:
@@ -233,6 +233,6 @@ except ImportError as error:
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     expected = {
         "import": "[]",
-        "make": 'opponents/llm needs the openai client. Install it with: pip install "mage-envs[llm]"',
+        "make": 'opponents/llm needs httpx2. Install it with: pip install "mage-envs[llm]"',
     }
     assert out.strip() == expected[what]

@@ -9,8 +9,6 @@ Each name is loaded when it is asked for. Nothing here loads torch or matplotlib
 
 from typing import TYPE_CHECKING, Any
 
-from mage_envs import _siblings
-
 if TYPE_CHECKING:
     from benchmarks.evaluation.agents import Agent, GeneratorAgent, PolicyAgent, SavedModelAgent, make_agent
     from benchmarks.evaluation.environments import game_of, make_envs
@@ -56,6 +54,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    from mage_envs import _siblings  # loads the suite, which `mage-bench --help` does not need
+
     for module, names in _MODULES.items():
         if name in names:
             return vars(_siblings.load(module))[name]

@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Mapping, Sequence
 
-from mage_envs.terminal.commands import Command, run_command
-
-COMMANDS: Mapping[str, Command] = {
-    "eval": Command(
+ABOUT = "Evaluates agents, and keeps the numbers honest."
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "eval": (
         "benchmarks.evaluation.evaluate",
         "evaluate a saved model, a policy or a scripted agent on a table of opponents",
     ),
-    "ceilings": Command(
+    "ceilings": (
         "benchmarks.exact.ceilings",
         "print the exact ceilings of a game: best responses, exploitability, Bayes-optimal adaptation",
     ),
-    "exploit": Command(
+    "exploit": (
         "benchmarks.exact.exploit",
         "query a saved model at every information set of a small game and print its exploitability",
     ),
-    "tournament": Command(
+    "tournament": (
         "benchmarks.tournaments.command",
         "play every policy against every policy: payoff matrix, exact values, ranking, heat map",
     ),
-    "list": Command("benchmarks.evaluation.suites", "name the panels and the kinds of agents"),
+    "list": ("benchmarks.evaluation.suites", "name the panels and the kinds of agents"),
 }
+"""Name to module and description. Nothing of the suite is loaded before one is chosen."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a subcommand; returns 0, 2 after an error (one line on stderr), 130 after Ctrl-C."""
-    about = "Evaluates agents, and keeps the numbers honest."
-    return run_command("mage-bench", about, COMMANDS, arguments, "Interrupted; nothing was written.")
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not COMMANDS.keys() & set(words):
+        _tell(words)
+    from mage_envs.terminal.commands import Command, run_command
+
+    table = {name: Command(*entry) for name, entry in COMMANDS.items()}
+    return run_command("mage-bench", ABOUT, table, words, "Interrupted; nothing was written.")
+
+
+def _tell(words: Sequence[str]) -> None:
+    """Ends with the help or with what is wrong, where no subcommand is named."""
+    parser = argparse.ArgumentParser(prog="mage-bench", description=ABOUT)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (_, about) in COMMANDS.items():
+        commands.add_parser(name, help=about)
+    parser.parse_args(words)
 
 
 if __name__ == "__main__":

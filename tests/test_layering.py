@@ -128,7 +128,9 @@ def test_the_help_loads_no_subcommand(program):
     code += "\ntry: program.main()\nexcept SystemExit: pass"
     loaded = loaded_by(code)
     commands = import_module(f"{program}.__main__").COMMANDS
-    assert not loaded & {command.module for command in commands.values()}
+    assert not loaded & {command[0] for command in commands.values()}
+    if program == "benchmarks":
+        assert not loaded & {"mage_envs", "gymnasium", "numpy"}
 
 
 @pytest.mark.parametrize("package", LAYERS)

@@ -27,6 +27,8 @@ def table(summary: Summary, controls: Sequence[ScoreRow] = ()) -> str:
     measure = "success rate" if wins else f"{summary.unit} per hand"
     head = f"{summary.agent} in {summary.env_id}" + (f" ({summary.panel})" if summary.panel else "")
     episodes = max(len(row.episodes) for row in rows)
+    if summary.early_stop:
+        return "\n".join([head, "", *_stopped(rows, summary, measure), *_metrics(rows, summary, episodes)]) + "\n"
     columns = [summary.rows_are, *(f"episode {k}" for k in range(1, episodes + 1))]
     columns += [f"gain 1 to {episodes}"] if episodes > 1 else []
     columns += ["no information", "ceiling", "share"]
@@ -40,6 +42,32 @@ def table(summary: Summary, controls: Sequence[ScoreRow] = ()) -> str:
     lines = [head, "", title, *aligned(columns, main), "", further, *aligned(rate_columns, rates)]
     lines += _metrics(rows, summary, episodes)
     return "\n".join(lines) + "\n"
+
+
+def _stopped(rows: Sequence[ScoreRow], summary: Summary, measure: str) -> list[str]:
+    """The lines where meta-episodes end with their first success: Pass@k of all, then who played on and how."""
+    planned = max(len(row.pass_at) for row in rows)
+    solved = [
+        [
+            *(row.opponent or "all", *map(_interval, row.pass_at), *[NOT_KNOWN] * (planned - len(row.pass_at))),
+            *(str(row.meta_episodes), f"{row.invalid:.1%}", str(row.failures)),
+        ]
+        for row in rows
+    ]
+    columns = [summary.rows_are, *(f"pass@{k}" for k in range(1, planned + 1)), "n", "invalid", "failed"]
+    played = max(len(row.episodes) for row in rows)
+    chosen = [[episode.measure(summary.objective).estimate for episode in row.episodes] for row in rows]
+    still = [
+        [row.opponent or "all", *(f"{_interval(e)} of {e.n}" for e in cells), *[NOT_KNOWN] * (played - len(cells))]
+        for row, cells in zip(rows, chosen, strict=True)
+    ]
+    return [
+        "Solved by episode k (pass@k), of all meta-episodes, with 95% intervals; each ends with its first success",
+        *aligned(columns, solved),
+        "",
+        f"{measure[0].upper()}{measure[1:]} among those alone who had not succeeded before, and how many they were",
+        *aligned([summary.rows_are, *(f"episode {k}" for k in range(1, played + 1))], still),
+    ]
 
 
 def _headline(row: ScoreRow, summary: Summary, episodes: int) -> list[str]:

@@ -129,7 +129,8 @@ class ScoreRow:
     """Share of the answers without a usable action or remark."""
     episodes: tuple[EpisodeScore, ...]
     gain: Estimate | None
-    """Last episode minus first, in the game's unit per hand, paired within the meta-episode."""
+    """Last episode minus first, in the game's unit per hand, paired within the meta-episode; None where one of them
+    stopped before its last episode."""
     success_gain: Estimate | None
     pass_at: tuple[Estimate, ...]
     """Share of meta-episodes with a success within the first k episodes, k from 1."""
@@ -150,6 +151,9 @@ class Summary:
     overall: ScoreRow
     rows_are: str = "opponent"
     """What a row stands for: an `opponent`, or `tasks` of one category."""
+    early_stop: bool = False
+    """Whether meta-episodes ended with their first success: later episodes were played by those without one alone, so
+    that Pass@k is the headline, episodes are compared with nothing, and there is no gain."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -224,6 +228,7 @@ def summarise(
         mine = [t for t in trajectories if label(t) == name]
         rows.append(_row(name, shares[name], mine, {name: 1.0}, objective, exact))
     title = "all, weighted" if weights and len(set(weights.values())) > 1 else "all"
+    kept = [t for t in trajectories if t.failure is None]
     overall = _row(title, 1.0, trajectories, shares, objective, exact)
     return Summary(
         agent=agent,
@@ -234,6 +239,7 @@ def summarise(
         rows=tuple(rows),
         overall=overall,
         rows_are="tasks" if alone else "opponent",
+        early_stop=any(len(t.episodes) < t.num_episodes for t in kept),
     )
 
 
@@ -252,10 +258,10 @@ def _row(
     for k in range(planned):
         if any(len(t.episodes) > k for t in kept):
             episodes.append(_episode_score(kept, k, weights, objective, exact))
-    whole = [t for t in kept if len(t.episodes) == planned > 1]
+    whole = bool(kept) and planned > 1 and all(len(t.episodes) == planned for t in kept)
 
     def gain(of: Callable[[EpisodeResult], float]) -> Estimate | None:
-        return _mean(whole, [of(t.episodes[-1]) - of(t.episodes[0]) for t in whole], weights) if whole else None
+        return _mean(kept, [of(t.episodes[-1]) - of(t.episodes[0]) for t in kept], weights) if whole else None
 
     passed = [[float(any(e.success for e in t.episodes[:k])) for t in kept] for k in range(1, planned + 1)]
     return ScoreRow(
@@ -296,6 +302,8 @@ def _episode_score(
 
     def measure(estimate: Estimate, kind: Objective) -> Measure:
         """With exact values where the measure has any: success if a hand is the episode, returns if the headline."""
+        if len(played) < len(kept):
+            return Measure(estimate, None, None)  # of the seats of those left, which nobody chose
         if (kind == "returns" and objective == "success") or (kind == "success" and any(e.hands > 1 for e in results)):
             return Measure(estimate, None, None)
         ceilings = [[exact.ceiling(t.opponent, k, seat, kind) for seat in t.episodes[k].seats] for t in played]

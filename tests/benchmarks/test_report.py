@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import re
 import subprocess
 import sys
 
@@ -56,6 +57,19 @@ def test_a_meta_episode_of_one_and_rows_without_results():
     text = table(summarise(rows, KuhnPoker()))
     assert "gain" not in text
     assert next(line for line in text.splitlines() if line.startswith("cfr")).count("n/a") == 4
+
+
+def test_table_where_meta_episodes_stop_with_their_first_success():
+    rows = [played([1], planned=3, seed=0), played([-2, -1, 2], seed=1), played([-1, -1, -1], seed=2)]
+    lines = table(summarise(rows, KuhnPoker())).splitlines()
+    solved = lines.index(next(line for line in lines if line.startswith("Solved by episode k (pass@k), of all")))
+    assert lines[solved + 1].split() == ["opponent", "pass@1", "pass@2", "pass@3", "n", "invalid", "failed"]
+    assert re.findall(r"0\.\d{3} \[", lines[solved + 3]) == ["0.333 [", "0.333 [", "0.667 ["]
+    alone = next(line for line in lines if "among those alone who had not succeeded before" in line)
+    row = lines[lines.index(alone) + 3]
+    assert re.findall(r" of (\d)", row) == ["3", "2", "2"]
+    assert "gain" not in "\n".join(lines)
+    assert "ceiling" not in "\n".join(lines)
 
 
 def test_files(tmp_path):

@@ -79,14 +79,18 @@ def test_gain_is_paired_within_the_meta_episode():
     assert row.success_gain.mean == pytest.approx((0 + 0 + 0 + 0) / 4)
 
 
-def test_gain_leaves_out_what_stopped_early():
+def test_where_meta_episodes_stop_with_their_first_success_there_is_no_gain_and_no_ceiling_of_the_rest():
     rows = [played([1], planned=3, seed=0), played([-1, -1, 2], seed=1), played([-1, -1, -1], seed=2)]
-    row = summarise(rows, KUHN).rows[0]
-    assert row.gain.n == 2
-    assert row.gain.mean == 1.5
+    summary = summarise(rows, KUHN)
+    row = summary.rows[0]
+    assert summary.early_stop
+    assert (row.gain, row.success_gain) == (None, None)
     assert [e.success.estimate.n for e in row.episodes] == [3, 2, 2]
     assert [e.success.estimate.mean for e in row.episodes] == pytest.approx([1 / 3, 0, 1 / 2])
+    assert [e.returns.ceiling is None for e in row.episodes] == [False, True, True]
     assert [e.mean for e in row.pass_at] == pytest.approx([1 / 3, 1 / 3, 2 / 3])  # the unplayed count the win
+    assert [e.n for e in row.pass_at] == [3, 3, 3]
+    assert not summarise(rows[1:], KUHN).early_stop
 
 
 def test_pass_at_k_and_the_other_rates():

@@ -117,6 +117,9 @@ class TextGameEnv(gym.Env[str, str]):
         self.metadata = self._screen.metadata
         self._seating = seat
         self._players = game.facts.players
+        one = {"first": 0, "second": 1}.get(seat)
+        self.seats: tuple[int, ...] = tuple(range(self._players)) if one is None or self._players == 1 else (one,)
+        """Where the learner may sit in the first hand of a meta-episode, where nobody says otherwise."""
         self._alternates = seat == "alternate" and self._players > 1
         self._reveals = reveal_opponent
         self._lists_history = game.facts.perfect_information

@@ -51,12 +51,19 @@ def five_times_total(hands: Sequence[HandResult], planned: int) -> float:
     return 5.0 * sum([hand.value for hand in hands])
 
 
+PAID_BY_RETURN: Mapping[str, EpisodeReward] = {"task": mean_reward, "released": mean_reward}
+"""Task rewards of a game whose return says more than its sign."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class GameSettings:
     """How a game is prompted, limited and paid where nothing else is said; the defaults serve any game."""
 
     opponent: Any = "uniform"
     """Name, or mapping of names to weights (a pool), seated where the user names none."""
+    seat: str | None = None
+    """Where the learner sits where nothing else is said (`first`, `second`, `alternate`), in games whose seats have
+    roles; None: the protocol's rule, and alternating in single episodes."""
     turn_limits: Mapping[str, int] = field(default_factory=dict)
     """Answers per hand in meta-episodes, where not the game's: `task` (protocol adaptive), `released` (paper)."""
     rewards: Mapping[str, EpisodeReward] = field(

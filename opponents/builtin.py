@@ -33,5 +33,16 @@ register_opponent(
 register_opponent("sokoban/expert", entry_point="opponents.sokoban:SokobanExpert", games=("Sokoban",))
 register_opponent("webshop/oracle", entry_point="opponents.webshop:WebShopOracle", games=("WebShop",), needs_game=True)
 register_opponent("webshop/rule", entry_point="opponents.webshop:WebShopRule", games=("WebShop",))
+for _name in ("all-c", "all-d", "tit-for-tat", "generous", "grim", "pavlov", "alternate"):
+    _entry = f"opponents.prisoners_dilemma:{_name.replace('-', '_')}"
+    register_opponent(f"pd/{_name}", entry_point=_entry, games=("PrisonersDilemma",))
+register_opponent(
+    "pd/random",
+    entry_point="opponents.prisoners_dilemma:at_random",
+    games=("PrisonersDilemma",),
+    form="pd/random:probability",
+)
+register_opponent("ultimatum/reserve", entry_point="opponents.ultimatum:reserve", games=("Ultimatum",))
+register_opponent("ultimatum/soft-reserve", entry_point="opponents.ultimatum:soft_reserve", games=("Ultimatum",))
 register_opponent("llm", entry_point="opponents.llm:language_model", needs_game=True, form="llm:model@url")
 register_opponent("checkpoint", entry_point="trainer.checkpoint:checkpoint", needs_game=True, form="checkpoint:folder")

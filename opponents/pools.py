@@ -128,3 +128,6 @@ register_pool(
     "kuhn/demo",
     dict.fromkeys(("kuhn/soft-conservative", "kuhn/soft-aggressive", "kuhn/soft-station", "kuhn/soft-scared"), 1),
 )
+register_pool("pd/classic", dict.fromkeys(("pd/all-c", "pd/all-d", "pd/tit-for-tat", "pd/grim", "pd/pavlov"), 1))
+register_pool("ultimatum/reserves", {f"ultimatum/reserve:{price}": 1 for price in range(1, 9)})
+register_pool("ultimatum/soft-reserves", {f"ultimatum/soft-reserve:{price}": 1 for price in range(1, 9)})

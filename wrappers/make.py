@@ -18,7 +18,7 @@ def make_env(
     game_name: str,
     *,
     opponent: PoolSpec | None = None,
-    seat: str = "alternate",
+    seat: str | None = None,
     hands_per_episode: int = 1,
     max_turns: int | None = None,
     on_invalid: str = "retry",
@@ -28,12 +28,14 @@ def make_env(
     **game_options: Any,
 ) -> TextGameEnv:
     """`mage/<game>-v0`: one episode. `opponent` is a registered name, a Policy, a pool, or `"module:Class"`;
-    None seats the game's default. `settings` replace the game's. Further keyword arguments are options of the game."""
+    None seats the game's default. `seat` is by default the settings', else `alternate`. `settings` replace the game's.
+    Further keyword arguments are options of the game."""
+    chosen = settings or settings_of(game_name)
     return _assembled(
         make_game(game_name, **game_options),
-        settings or settings_of(game_name),
+        chosen,
         opponent,
-        seat=seat,
+        seat=seat or chosen.seat or "alternate",
         hands_per_episode=hands_per_episode,
         max_turns=max_turns,
         on_invalid=on_invalid,
@@ -68,8 +70,9 @@ def make_meta_env(
     render_mode: str | None = None,
     **options: Any,
 ) -> MetaEpisode:
-    """`mage/<game>-Meta-v0`: a meta-episode. `seat`, `deal` and `reward` default to the protocol's, limits and
-    penalties to the game's settings. Further keyword arguments are `META_OPTIONS` or options of the game."""
+    """`mage/<game>-Meta-v0`: a meta-episode. `deal` and `reward` default to the protocol's, limits and penalties to
+    the game's settings, `seat` to these and then to the protocol's. Further keyword arguments are `META_OPTIONS` or
+    options of the game."""
     terms = as_protocol(protocol)
     chosen = settings or settings_of(game_name)
     if length_penalty is not None:
@@ -82,7 +85,7 @@ def make_meta_env(
         game,
         chosen,
         opponent,
-        seat=seat or terms.seat,
+        seat=seat or chosen.seat or terms.seat,
         hands_per_episode=hands_per_episode,
         max_turns=max_turns or chosen.turn_limits.get(terms.turn_limit),
         on_invalid=on_invalid,

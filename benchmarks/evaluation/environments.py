@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -48,7 +48,11 @@ def game_of(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> Game:
     return game if isinstance(game, Game) else _TextAlone(described.facts)
 
 
-def players_of(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> int:
-    """How many seats a task chooses among and fills: the game's players, 1 where no opponent can be named."""
-    described: Described = make_envs(env_id, env_kwargs)[0].get_wrapper_attr("described")
-    return described.facts.players if "opponent" in described.reset_options else 1
+def seats_of(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> Sequence[int | None]:
+    """The seats that tasks choose among for the learner's first hand; None alone where no opponent can be named."""
+    env = make_envs(env_id, env_kwargs)[0]
+    described: Described = env.get_wrapper_attr("described")
+    if described.facts.players == 1 or "opponent" not in described.reset_options:
+        return (None,)
+    seats: Sequence[int] = env.get_wrapper_attr("seats")
+    return seats

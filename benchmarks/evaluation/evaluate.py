@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from benchmarks.evaluation import report
 from benchmarks.evaluation.agents import Agent, SavedModelAgent, make_agent
-from benchmarks.evaluation.environments import game_of, make_envs, players_of
+from benchmarks.evaluation.environments import game_of, make_envs, seats_of
 from benchmarks.evaluation.scores import label, summarise
 from benchmarks.evaluation.suites import fingerprint, named_panel, panel, weights_of
 from mage_envs.core import Game, Task
@@ -163,11 +163,11 @@ def _chosen(
         raise ValueError("Say what to play: --env mage/KuhnPoker-Meta-v0 (or another -Meta-v0 id), or --panel NAME.")
     seed = arguments.seed or 0
     rows = 64 if arguments.rows is None else arguments.rows
-    players = players_of(env_id, env_kwargs)
-    if players == 1:
-        return panel(env_id, (None,), rows, seed, 1), None, f"seed {seed}"
+    seats = seats_of(env_id, env_kwargs)
+    if seats == (None,):
+        return panel(env_id, (None,), rows, seed, seats), None, f"seed {seed}"
     weights = _opponents(arguments.opponents, game_of(env_id, env_kwargs))
-    return panel(env_id, tuple(weights), rows, seed, players), weights, f"seed {seed}"
+    return panel(env_id, tuple(weights), rows, seed, seats), weights, f"seed {seed}"
 
 
 def _opponents(text: str | None, game: Game) -> dict[str, float]:

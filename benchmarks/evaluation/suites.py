@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from hashlib import sha256
 from typing import Any
 
-from benchmarks.evaluation.environments import players_of
+from benchmarks.evaluation.environments import seats_of
 from mage_envs.core import Task
 from mage_envs.randomness import seed_of
 from opponents import as_pool
@@ -21,20 +21,24 @@ EVALUATION = 1000
 
 
 def panel(
-    env_id: str, opponents: Sequence[str | None], rows_per_cell: int, seed: int, players: int | None = None
+    env_id: str,
+    opponents: Sequence[str | None],
+    rows_per_cell: int,
+    seed: int,
+    seats: Sequence[int | None] | None = None,
 ) -> tuple[Task, ...]:
-    """`rows_per_cell` tasks for each opponent and each seat of the first hand.
+    """`rows_per_cell` tasks for each opponent and each seat that the learner may take in the first hand.
 
     All cells have the same seeds, hence the same deals: each is played from every seat and against every opponent.
     A longer panel of the same `seed` begins with the same seeds. Opponent None is for games of one player, whose tasks
-    name no seat. `players`: of the game, where the id's options decide it.
+    name no seat. `seats`: where the id's options decide them.
     """
     if rows_per_cell < 1 or not opponents or len(set(opponents)) < len(opponents):
         raise ValueError(
             f"A panel needs at least one row per cell and different opponents, got {rows_per_cell} and {opponents}."
         )
-    count = players_of(env_id) if players is None else players
-    seats: Sequence[int | None] = range(count) if count > 1 else (None,)
+    if seats is None:
+        seats = seats_of(env_id)
     return tuple(
         Task(env_id=env_id, opponent=opponent, seat=seat, seed=seed_of(seed, EVALUATION, row))
         for row in range(rows_per_cell)
@@ -75,7 +79,7 @@ class Panel:
     def tasks(self) -> tuple[Task, ...]:
         """What is played."""
         opponents = tuple(self.weights()) or (None,)
-        rows = panel(self.env_id, opponents, self.rows_per_cell, self.seed, None if self.opponents else 1)
+        rows = panel(self.env_id, opponents, self.rows_per_cell, self.seed, None if self.opponents else (None,))
         if self.ids is None:
             return rows
         ids = self.ids(self.env_kwargs["split"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -74,6 +74,67 @@ class TableState(State):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._origin
+
+
+class GrownState(TableState):
+    """A shared state whose followers are made when somebody first moves from it, in games of many states.
+
+    `first(*arguments)` gives the state that the moves so far began at: a pickle holds just that.
+    """
+
+    spellings: Mapping[str, Sequence[str]] = {}
+    """Further accepted texts of an action, in lower case."""
+
+    def __init__(
+        self,
+        player: int | None,
+        returns: tuple[float, ...],
+        *,
+        observations: tuple[str, ...],
+        keys: tuple[str, ...],
+        legal_actions: tuple[str, ...],
+        origin: Origin,
+    ) -> None:
+        super().__init__(player, returns, observations=observations, keys=keys, origin=(grown, tuple(origin)))
+        self.legal_actions = legal_actions
+        self.origin = origin
+
+    def follower(self, action: str) -> TableState:
+        """The state after a legal action, made anew."""
+        raise NotImplementedError
+
+    def move(self, action: str) -> tuple[str, TableState]:
+        self._grow()
+        return super().move(action)
+
+    def canonical(self, action: str) -> str:
+        self._grow()
+        return super().canonical(action)
+
+    def _grow(self) -> None:
+        if self.legal_actions and not self._accepted:
+            self.connect({action: self.follower(action) for action in self.legal_actions}, self.spellings)
+
+
+class Origin(NamedTuple):
+    """Where a state of a game comes from."""
+
+    first: Callable[..., TableState]
+    """A module-level function that gives a first state, always the same one."""
+    arguments: tuple[Any, ...]
+    moves: tuple[str, ...] = ()
+
+    def then(self, action: str) -> Origin:
+        """One move later."""
+        return self._replace(moves=(*self.moves, action))
+
+
+def grown(first: Callable[..., TableState], arguments: tuple[Any, ...], moves: tuple[str, ...]) -> TableState:
+    """The shared state after these moves."""
+    state = first(*arguments)
+    for action in moves:
+        state = state.after(action)
+    return state
 
 
 def _normal(action: str) -> str:

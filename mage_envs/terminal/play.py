@@ -26,9 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-envs play`."""
     parser.add_argument("env_id", metavar="ID", help="as in mage/KuhnPoker-v0, or my_games:mage/MyGame-v0")
     parser.add_argument("--opponent", metavar="NAME", help="as in kuhn/aggressive, checkpoint:runs/demo, my_games:Mine")
-    parser.add_argument(
-        "--seat", choices=("first", "second", "alternate"), default="alternate", help="default: alternate"
-    )
+    parser.add_argument("--seat", choices=("first", "second", "alternate"), help="default: the game's, else alternate")
     parser.add_argument("--options", metavar="JSON", help="""the game's own, as in '{"game": "hex(board_size=4)"}'""")
     parser.add_argument("--seed", type=int, metavar="N", help="makes the hands come again")
     parser.add_argument("--hands", type=int, metavar="N", help="stop after so many (default: go on until you quit)")
@@ -49,6 +47,7 @@ class _Table:
         self.rules = facts.rules
         self.unit = facts.unit
         self.players = facts.players
+        self.seats: Sequence[int] = env.get_wrapper_attr("seats")
         self.noun = "hand" if facts.players > 1 else "episode"
         self.limited = limited
         """Whether answers are few, so that an illegal one costs something."""
@@ -60,8 +59,9 @@ class _Table:
         """The answers in the running hand."""
 
     def score(self) -> str:
-        """What was won so far."""
-        return f"{self.total:+g} {self.unit} after {self.hands} {self.noun}{'s' * (self.hands != 1)}"
+        """What was won so far: an amount is added up, a rate is averaged."""
+        won = self.total / max(self.hands, 1) if " per " in self.unit else self.total
+        return f"{won:+.4g} {self.unit} after {self.hands} {self.noun}{'s' * (self.hands != 1)}"
 
     def deal(self, again: Sequence[str] = ()) -> tuple[str, dict[str, Any]]:
         """Starts the hand of the current seed and gives the answers `again`, none of which ended it."""
@@ -84,8 +84,8 @@ def run(arguments: argparse.Namespace) -> None:
         print("'undo' takes the last answer back, 'restart' begins again, 'new' leaves this one for another.")
     try:
         while arguments.hands is None or table.hands < arguments.hands:
-            if arguments.seat == "alternate" and table.players > 1:
-                table.options = {"seat": table.hands % table.players}
+            if table.players > 1:
+                table.options = {"seat": table.seats[table.hands % len(table.seats)]}
             _play_hand(table)
             table.seed += 1
     except (EOFError, _Leaves):

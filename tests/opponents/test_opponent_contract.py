@@ -13,7 +13,9 @@ import pytest
 from mage_envs import make_game
 from mage_envs.core import ExactPolicy, Game, State, StatePolicy, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.games.prisoners_dilemma import PrisonersDilemma
 from mage_envs.games.tictactoe import TicTacToe
+from mage_envs.games.ultimatum import Ultimatum
 from mage_envs.text.generation import Prompt
 from mage_envs.text.prompts import Prose
 from opponents import LanguageModelPolicy, list_opponents, make_opponent, opponent_info
@@ -21,7 +23,14 @@ from tests.contract import opponents_of
 from tests.opponents.dealing import check_copies, decisions, play
 from trainer.generation import ScriptedGenerator
 
-GAMES: dict[str, Game] = {"KuhnPoker": KuhnPoker(), "TicTacToe": TicTacToe()}
+GAMES: dict[str, Game] = {
+    "KuhnPoker": KuhnPoker(),
+    "TicTacToe": TicTacToe(),
+    "PrisonersDilemma": PrisonersDilemma(),
+    "Ultimatum": Ultimatum(offers=2),
+}
+EVERY = {"TicTacToe": 37, "PrisonersDilemma": 7}
+"""Of the turns of larger trees, how manieth are looked at."""
 CASES = [(game, name) for game in GAMES for name in list_opponents(game)]
 SMALLER = {"ConnectFour": {"rows": 4, "columns": 4}, "Breakthrough": {"rows": 4, "columns": 3}}
 """Options with which hands are short."""
@@ -35,8 +44,7 @@ SEATED = [
 
 @cache
 def turns(game: str) -> tuple[Turn, ...]:
-    """Every turn of Kuhn Poker; every 37th of Tic-Tac-Toe."""
-    return tuple(decisions(GAMES[game], 37 if game == "TicTacToe" else 1))
+    return tuple(decisions(GAMES[game], EVERY.get(game, 1)))
 
 
 @pytest.mark.parametrize(("game", "name"), CASES)
@@ -63,7 +71,7 @@ def test_distributions_are_right_and_what_is_sampled(game: str, name: str) -> No
         assert set(row) <= set(turn.legal_actions)
         assert all(probability >= 0 for probability in row.values())
         assert sum(row.values()) == pytest.approx(1, abs=1e-9)
-    for turn in turns(game)[:: 1 if game == "KuhnPoker" else 20]:
+    for turn in turns(game)[:: 20 if game in EVERY else 1]:
         row = policy.distribution(turn)
         seen = Counter(policy.act(turn) for _ in range(draws))
         for action in turn.legal_actions:

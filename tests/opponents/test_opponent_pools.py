@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mage_envs import settings_of
-from mage_envs.games.kuhn_poker import KuhnPoker
-from mage_envs.games.tictactoe import TicTacToe
+from mage_envs import make_game, settings_of
 from opponents import OpponentPool, UnknownOpponent, as_pool, list_pools, make_opponent, pools, register_pool
 from opponents.kuhn import nash
 
@@ -51,10 +49,10 @@ def test_the_named_pools() -> None:
 
 
 def test_named_pools_hold_opponents_of_their_game() -> None:
-    games = {"tictactoe": TicTacToe(), "kuhn": KuhnPoker()}
+    games = {"tictactoe": "TicTacToe", "kuhn": "KuhnPoker", "pd": "PrisonersDilemma", "ultimatum": "Ultimatum"}
     for name in list_pools():
         for entry in as_pool(f"pool:{name}").entries:
-            make_opponent(entry, games[name.split("/")[0]])
+            make_opponent(entry, make_game(games[name.split("/")[0]]))
 
 
 def test_default_opponents_of_the_games_resolve() -> None:

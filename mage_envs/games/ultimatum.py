@@ -1,0 +1,155 @@
+"""The ultimatum game, with a responder whose price is not known.
+
+Rules: a pie of 10 slices is to be shared. The first player offers the second one of them or more; the second accepts,
+and each gets its share, or refuses, and nobody gets anything. With `offers=2` a second pie follows in the same way;
+each offer stands for itself.
+Actions: `offer 1` to `offer 10` (a bare number is accepted too); `accept`, `refuse`.
+Observation: the offers so far and the answers to them. Nothing is hidden but what an opponent is content with. The
+learner offers (sits first) where nothing else is said.
+Returns: the share of the pie that one keeps, from 0 to 1; the mean over the offers.
+Success: at least half of the pie, in the mean over the offers.
+Versions: v0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from mage_envs.checks import check_positive
+from mage_envs.core import GameFacts
+from mage_envs.games.table import GrownState, Origin, TableGame
+from mage_envs.settings import PAID_BY_RETURN, GameSettings
+
+ACCEPT, REFUSE = "accept", "refuse"
+_LARGEST = 100
+"""Most slices: an offer of each number is an action."""
+
+
+def offer(slices: int) -> str:
+    """The action that offers so many."""
+    return f"offer {slices}"
+
+
+def slices_of(action: str) -> int:
+    """How many an offer offers."""
+    return int(action.removeprefix("offer "))
+
+
+class UltimatumState(GrownState):
+    """The offers and answers so far; an information state is just these, as in `offer-3 accept offer-2`."""
+
+    def __init__(self, pie: int, offers: int, said: tuple[str, ...], origin: Origin) -> None:
+        self.pie, self.offers, self.said = pie, offers, said
+        made = [slices_of(action) for action in said[::2]]
+        answers = said[1::2]
+        self.shares = tuple(slices if answer == ACCEPT else None for slices, answer in zip(made, answers, strict=False))
+        """Slices that the second player got of each pie that is settled, None where it refused."""
+        over = len(answers) == offers
+        player = None if over else len(said) % 2
+        given = sum(slices for slices in self.shares if slices is not None)
+        kept = sum(pie - slices for slices in self.shares if slices is not None)
+        key = " ".join(action.replace(" ", "-") for action in said)
+        self.spellings: Mapping[str, Sequence[str]] = {}
+        legal: tuple[str, ...] = ()
+        if player == 0:
+            self.spellings = {offer(slices): (str(slices),) for slices in range(1, pie + 1)}
+            legal = tuple(self.spellings)
+        elif player == 1:
+            legal = (ACCEPT, REFUSE)
+        super().__init__(
+            player,
+            (kept / (pie * offers), given / (pie * offers)) if over else (0.0, 0.0),
+            observations=(self._told(0, player, kept), self._told(1, player, given)),
+            keys=(key, key),
+            legal_actions=legal,
+            origin=origin,
+        )
+
+    def follower(self, action: str) -> UltimatumState:
+        return UltimatumState(self.pie, self.offers, (*self.said, action), self.origin.then(action))
+
+    def won(self, seat: int) -> bool:
+        return self.returns[seat] >= 0.5
+
+    def _told(self, seat: int, player: int | None, got: int) -> str:
+        lines = [self._which(number) + self._settled(number, slices, seat) for number, slices in enumerate(self.shares)]
+        if player is None:
+            lines.append(f"The hand is over: you have {got} of {_slices(self.pie * self.offers)}.")
+        else:
+            lines.append(self._which(len(self.shares)) + self._asked(seat, player))
+        return "\n".join(lines)
+
+    def _which(self, number: int) -> str:
+        return f"Pie {number + 1} of {self.offers}: " if self.offers > 1 else ""
+
+    def _settled(self, number: int, given: int | None, seat: int) -> str:
+        offered = slices_of(self.said[2 * number])
+        text = f"{('You', 'The other player')[seat]} offered {_slices(offered)} of {self.pie}; "
+        if given is None:
+            return f"{text}{('the other player refuses', 'you refuse')[seat]}: nobody gets anything."
+        shares = (self.pie - given, given)
+        accepts = ("the other player accepts", "you accept")[seat]
+        return f"{text}{accepts}: {shares[seat]} for you, {shares[1 - seat]} for the other."
+
+    def _asked(self, seat: int, player: int) -> str:
+        if player == 0:
+            return ("The other player is yet to offer.", f"How many of the {self.pie} slices do you offer?")[seat == 0]
+        offered = slices_of(self.said[-1])
+        if seat == 0:
+            return f"You offered {_slices(offered)} of {self.pie}. The other player is yet to answer."
+        return (
+            f"The other player offers you {_slices(offered)} of {self.pie}, and would keep {self.pie - offered}. "
+            "Do you accept or refuse?"
+        )
+
+
+def _slices(count: int) -> str:
+    return f"{count} slice{'s' * (count != 1)}"
+
+
+@cache
+def first_state(pie: int, offers: int) -> UltimatumState:
+    """The shared first state of a kind of hand."""
+    return UltimatumState(pie, offers, (), Origin(first_state, (pie, offers)))
+
+
+def _facts(offers: int, pie: int) -> GameFacts:
+    series = (
+        "" if offers == 1 else f" Then another pie is shared in the same way, {offers} in all; each is a new offer."
+    )
+    return GameFacts(
+        name="Ultimatum",
+        rules=(
+            f"Ultimatum game. A pie of {_slices(pie)} is to be shared. The first player offers the second one of "
+            "them or more. If the second player accepts, that is how they share it; if the second player refuses, "
+            f"nobody gets anything.{series} Get as many slices as you can; how many the other player gets does not "
+            "matter."
+        ),
+        unit="pies",
+        min_return=0.0,
+        max_return=1.0,
+        perfect_information=True,
+        max_turns=2 * offers + 2,
+        actions=(*(offer(slices) for slices in range(1, pie + 1)), ACCEPT, REFUSE),
+    )
+
+
+class Ultimatum(TableGame):
+    """The ultimatum game; see the module's text for rules, actions, observation and returns.
+
+    `offers`: how many pies are shared in a hand, one after another; `pie`: slices of each.
+    """
+
+    facts = _facts(offers=1, pie=10)
+
+    def __init__(self, offers: int = 1, pie: int = 10) -> None:
+        check_positive("offers", offers)
+        check_positive("pie", pie)
+        if pie > _LARGEST:
+            raise ValueError(f"pie={pie} has too many slices; at most {_LARGEST}.")
+        self.facts = _facts(offers, pie)
+        super().__init__([(1.0, first_state(pie, offers))])
+
+
+SETTINGS = GameSettings(opponent="pool:ultimatum/reserves", seat="first", rewards=PAID_BY_RETURN)

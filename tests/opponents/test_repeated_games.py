@@ -1,0 +1,46 @@
+"""The repeated games and their pools: exact values, from an independent program (docs/adaptation.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from mage_envs import make_game
+from opponents import as_pool
+from opponents.exact import BayesSolution, best_nonadaptive, best_response_value
+
+POOLS = [
+    ("PrisonersDilemma", {}, "pd/classic", 3.240, 2.880),
+    ("PrisonersDilemma", {"rounds": 3}, "pd/classic", 3.400, 3.067),
+    ("PrisonersDilemma", {"rounds": 2, "noise": 0.1}, "pd/classic", 3.358, 3.058),
+    ("Ultimatum", {}, "ultimatum/reserves", 0.550, 0.3125),
+    ("Ultimatum", {"offers": 2}, "ultimatum/reserves", 0.550, 0.35625),
+]
+"""Game, options, pool; the best that knows the opponent, the best that does not, both in the first seat."""
+
+
+@pytest.mark.parametrize(("name", "options", "pool", "known", "blind"), POOLS)
+def test_known_and_blind(name: str, options: Mapping[str, Any], pool: str, known: float, blind: float) -> None:
+    game, mixture = make_game(name, **options), as_pool(f"pool:{pool}")
+    each = [best_response_value(game, entry, 0) for entry in mixture.entries]
+    assert sum(w * v for w, v in zip(mixture.weights, each, strict=True)) == pytest.approx(known, abs=5e-4)
+    assert best_nonadaptive(game, mixture, 0).value == pytest.approx(blind, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "pool", "cumulative"),
+    [
+        ("PrisonersDilemma", {}, "pd/classic", (2.720, 3.240, 3.240)),
+        ("PrisonersDilemma", {"rounds": 3}, "pd/classic", (2.867, 3.400, 3.400)),
+        ("PrisonersDilemma", {"rounds": 2, "noise": 0.1}, "pd/classic", (3.032, 3.269, 3.296)),
+        ("Ultimatum", {}, "ultimatum/reserves", (0.300, 0.400, 0.450)),
+        ("Ultimatum", {"offers": 2}, "ultimatum/reserves", (0.331, 0.456, 0.537)),
+    ],
+)
+def test_three_episodes_at_their_best(
+    name: str, options: Mapping[str, Any], pool: str, cumulative: tuple[float, ...]
+) -> None:
+    value = BayesSolution(make_game(name, **options), f"pool:{pool}", 0, alternate=False).value
+    assert value.total == pytest.approx(sum(cumulative), abs=2e-3), "how it is spread may differ: there are ties"

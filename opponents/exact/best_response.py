@@ -8,7 +8,7 @@ on the turn without its history; then positions that several move orders share a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mage_envs.core import ExactPolicy, Game, Policy
 from opponents.exact.by_history import best_by_history
-from opponents.exact.tree import Node, Objective, check_seat, exact_policy, payoff_of, positions, roots_of
+from opponents.exact.tree import Node, Objective, Payoff, check_seat, exact_policy, payoff_of, positions, roots_of
 from opponents.pools import PoolSpec, as_pool
 from opponents.tabular import TabularPolicy
 
@@ -79,9 +79,7 @@ def respond(
 class _Search:
     """One best response: reach forward, values backward."""
 
-    def __init__(
-        self, order: list[Node], opponents: Sequence[ExactPolicy], seat: int, payoff: Callable[[float], float]
-    ) -> None:
+    def __init__(self, order: list[Node], opponents: Sequence[ExactPolicy], seat: int, payoff: Payoff) -> None:
         self.order = order
         self.opponents = opponents
         self.seat = seat
@@ -122,7 +120,7 @@ class _Search:
 
     def _value(self, node: Node) -> Vector:
         if node.player is None:
-            return np.full(len(self.opponents), self.payoff(node.returns[self.seat]))
+            return np.full(len(self.opponents), self.payoff(node, self.seat))
         if node.player == self.seat:
             return self.value(node.children[self.choose(self.state[node])])
         total = np.zeros(len(self.opponents))

@@ -6,12 +6,12 @@ with the probability with which each opponent would have come there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Turn
-from opponents.exact.tree import Node
+from opponents.exact.tree import Node, Payoff
 
 Reach = tuple[float, ...]
 """By opponent: its weight times the probability of all its moves so far."""
@@ -37,7 +37,7 @@ class HistoryPolicy:
 
 
 class _Search:
-    def __init__(self, opponents: Sequence[ExactPolicy], seat: int, payoff: Callable[[float], float]) -> None:
+    def __init__(self, opponents: Sequence[ExactPolicy], seat: int, payoff: Payoff) -> None:
         self.opponents = opponents
         self.seat = seat
         self.payoff = payoff
@@ -59,7 +59,7 @@ class _Search:
     def value(self, node: Node, reach: Reach) -> float:
         """The expected payoff, times the probability of coming here."""
         if node.player is None:
-            return sum(reach) * self.payoff(node.returns[self.seat])
+            return sum(reach) * self.payoff(node, self.seat)
         key = (node, reach)
         if key not in self._values:
             if node.player == self.seat:
@@ -92,7 +92,7 @@ def best_by_history(
     opponents: Sequence[ExactPolicy],
     weights: Sequence[float],
     seat: int,
-    payoff: Callable[[float], float],
+    payoff: Payoff,
 ) -> tuple[float, HistoryPolicy]:
     """Value and policy of the best response to one of `opponents`, drawn with `weights` before the hand."""
     search = _Search(opponents, seat, payoff)

@@ -7,14 +7,14 @@ same piece of evidence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mage_envs.core import ExactPolicy
-from opponents.exact.tree import Node
+from opponents.exact.tree import Node, Payoff
 
 Vector = NDArray[np.float64]
 """One number per opponent, (N,)."""
@@ -60,7 +60,7 @@ def hand_of(
     roots: Sequence[tuple[float, Node]],
     opponents: Sequence[ExactPolicy],
     seat: int,
-    payoff: Callable[[float], float],
+    payoff: Payoff,
 ) -> LivedHand:
     """The hand of a game with these roots, for the learner in `seat` and one of `opponents` in all others."""
     builder = _Builder(opponents, seat, payoff)
@@ -69,7 +69,7 @@ def hand_of(
 
 
 class _Builder:
-    def __init__(self, opponents: Sequence[ExactPolicy], seat: int, payoff: Callable[[float], float]) -> None:
+    def __init__(self, opponents: Sequence[ExactPolicy], seat: int, payoff: Payoff) -> None:
         self.opponents, self.seat, self.payoff = opponents, seat, payoff
         self.rows: dict[tuple[float, ...], tuple[int, Vector]] = {}
         """Rounded evidence to its index and the evidence itself."""
@@ -113,7 +113,7 @@ class _Builder:
 
     def _outcome(self, ends: list[tuple[Vector, Node]]) -> Ending:
         total = np.sum([reach for reach, _ in ends], axis=0)
-        payoff = np.sum([reach * self.payoff(node.returns[self.seat]) for reach, node in ends], axis=0)
+        payoff = np.sum([reach * self.payoff(node, self.seat) for reach, node in ends], axis=0)
         weight = float(total.max())
         row = total / weight
         key = tuple(np.round(row, 12).tolist())

@@ -45,11 +45,17 @@ class Node:
 
 Roots = Sequence[tuple[float, Node]]
 Objective = Literal["returns", "success"]
-PAYOFFS: Mapping[str, Callable[[float], float]] = {
-    "returns": lambda value: value,
-    "success": lambda value: 1.0 if value > 0 else 0.0,
-}
-"""What is maximised: the game's own unit, or the probability of a positive return."""
+Payoff = Callable[[Node, int], float]
+"""(the end of a hand, seat) to what that player is paid there."""
+
+
+def _success(node: Node, seat: int) -> float:
+    won = node.state.won(seat)
+    return float(node.returns[seat] > 0 if won is None else won)
+
+
+PAYOFFS: Mapping[str, Payoff] = {"returns": lambda node, seat: node.returns[seat], "success": _success}
+"""What is maximised: the game's own unit, or the probability of a success (`State.won`, else a positive return)."""
 
 
 class NotExact(ValueError):
@@ -108,7 +114,7 @@ def check_seat(game: Game, seat: int) -> None:
         raise ValueError(f"{game.facts.name} has the seats 0 to {game.facts.players - 1}, got seat={seat!r}.")
 
 
-def payoff_of(objective: Objective) -> Callable[[float], float]:
+def payoff_of(objective: Objective) -> Payoff:
     """The payoff that `objective` names."""
     if objective not in PAYOFFS:
         raise ValueError(f"objective={objective!r} is unknown; choose 'returns' or 'success'.")

@@ -24,8 +24,8 @@ def policy_value(game: Game, policies: Sequence[str | Policy], objective: Object
     totals = [0.0] * game.facts.players
     for node in order:
         if node.player is None:
-            for player, value in enumerate(node.returns):
-                totals[player] += reach[node] * payoff(value)
+            for player in range(len(totals)):
+                totals[player] += reach[node] * payoff(node, player)
         elif reach[node] > 0:
             for action, probability in table.distribution(node.turn()).items():
                 reach[node.children[action]] += reach[node] * probability

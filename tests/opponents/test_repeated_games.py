@@ -9,7 +9,7 @@ import pytest
 
 from mage_envs import make_game
 from opponents import as_pool
-from opponents.exact import BayesSolution, best_nonadaptive, best_response_value
+from opponents.exact import BayesSolution, best_nonadaptive, best_response_value, policy_value
 
 POOLS = [
     ("PrisonersDilemma", {}, "pd/classic", 3.240, 2.880),
@@ -44,3 +44,13 @@ def test_three_episodes_at_their_best(
 ) -> None:
     value = BayesSolution(make_game(name, **options), f"pool:{pool}", 0, alternate=False).value
     assert value.total == pytest.approx(sum(cumulative), abs=2e-3), "how it is spread may differ: there are ties"
+
+
+def test_success_is_the_games_own() -> None:
+    """Every return of these games is positive; what counts as a success is not."""
+    game = make_game("PrisonersDilemma")
+    wins = {name: best_response_value(game, f"pd/{name}", 0, "success") for name in ("all-d", "all-c", "grim")}
+    assert wins == {"all-d": 0, "all-c": 1, "grim": 1}
+    assert policy_value(game, ["pd/all-d", "pd/tit-for-tat"], "success") == (0, 0)
+    pies = make_game("Ultimatum")
+    assert best_nonadaptive(pies, "pool:ultimatum/reserves", 0, "success").value == 5 / 8, "half of the pie at most"

@@ -10,10 +10,13 @@ COMMA = ,
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo demo-reflect demo-seeds test test-long lint bench peers clean
+.PHONY: demo demo-plain demo-reflect demo-seeds test test-long lint bench peers clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.demo
+
+demo-plain: $(VENV)/.runtime
+	$(BIN)/python -m benchmarks.demo --plain
 
 demo-reflect: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.demo --reflect

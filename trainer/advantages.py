@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainer.returns import SCHEMES, episode_values, returns_from_values, step_returns
+from trainer.critic import ExactCritic
+from trainer.returns import SCHEMES, episode_values, hand_shares, returns_from_values, step_returns
 from trainer.trajectory import Step, Trajectory
 from wrappers import ADAPTIVE, Protocol
 from wrappers.protocol import REFLECTION_ANCHORS
@@ -30,7 +31,9 @@ class CreditConfig:
     gamma_episode: float = 0.6
     """gt, across episodes; `step_returns` says what it weighs."""
     advantage: str = "gigpo"
-    """`gigpo`, `grpo`, `rloo`, `member_mean`."""
+    """`gigpo`, `grpo`, `rloo`, `member_mean`, or `exact`: Q - V of the exact critic (trainer/critic.py)."""
+    horizon: str = "hand"
+    """Under `exact`: `hand` counts one's own hand alone; `meta` adds the sampled rest of the meta-episode."""
     anchor: str = "global"
     """`global`: equal observations of all episodes form a cluster; `local`: of the same episode only."""
     norm: str = "mean"
@@ -53,6 +56,8 @@ class CreditConfig:
                 'credit="reward" has no episode value for GiGPO to centre; '
                 'use advantage="member_mean" or credit="episode".'
             )
+        if self.advantage == "exact" and self.credit != "reward":
+            raise ValueError('advantage="exact" judges hands, which are paid as they end; use credit="reward".')
 
     @classmethod
     def from_protocol(cls, protocol: Protocol, **kwargs: object) -> CreditConfig:
@@ -198,14 +203,16 @@ def _decision_point(step: Step) -> Hashable:
     return ("reflection", step.episode) if step.phase == "reflect" else ("play", step.episode, step.hand)
 
 
+def _returns(trajectory: Trajectory, config: CreditConfig, penalised: bool) -> list[float]:
+    return step_returns(trajectory, config.returns, config.credit, config.gamma_step, config.gamma_episode, penalised)
+
+
 def _member_mean(group: Group, config: CreditConfig) -> Weights:
     """G less the members' mean at the same hand; a member's decisions within the hand are averaged first."""
-    returns = [
-        step_returns(
-            trajectory, config.returns, config.credit, config.gamma_step, config.gamma_episode, config.penalty_in_return
-        )
-        for trajectory in group
-    ]
+    return _less_mean_at_hand(group, [_returns(t, config, config.penalty_in_return) for t in group])
+
+
+def _less_mean_at_hand(group: Group, returns: Weights) -> Weights:
     points: list[Hashable] = []
     means: list[float] = []
     for trajectory, member in zip(group, returns, strict=True):
@@ -217,6 +224,38 @@ def _member_mean(group: Group, config: CreditConfig) -> Weights:
         [value - baselines[_decision_point(step)][0] for value, step in zip(member, trajectory.steps, strict=True)]
         for trajectory, member in zip(group, returns, strict=True)
     ]
+
+
+def _exact(trajectories: Sequence[Trajectory], config: CreditConfig, critic: ExactCritic) -> Weights:
+    """Q - V of a play step, 0 of a reflection, less the step's own penalty; `meta` adds the rest of the returns."""
+    judged = critic.judge(trajectories)
+    gains = [[0.0 if seen is None else seen.q - seen.v for seen in member] for member in judged]
+    if config.horizon == "meta":
+        gains = _with_rest(trajectories, gains, config)
+    return [
+        [gain - step.penalty for gain, step in zip(member, trajectory.steps, strict=True)]
+        for member, trajectory in zip(gains, trajectories, strict=True)
+    ]
+
+
+def _with_rest(trajectories: Sequence[Trajectory], gains: Weights, config: CreditConfig) -> Weights:
+    """Q - V as far as G counts the hand's reward, plus what else G holds less the members' mean at the same hand."""
+    groups: dict[int, list[int]] = defaultdict(list)
+    for index, trajectory in enumerate(trajectories):
+        groups[trajectory.group].append(index)
+    found = list(gains)
+    for held in groups.values():
+        group = [trajectories[index] for index in held]
+        shares = [hand_shares(t, SCHEMES[config.returns], config.gamma_step, config.gamma_episode) for t in group]
+        rest = [
+            [value - share * reward for value, (share, reward) in zip(_returns(t, config, False), member, strict=True)]
+            for t, member in zip(group, shares, strict=True)
+        ]
+        for index, member, others in zip(held, shares, _less_mean_at_hand(group, rest), strict=True):
+            found[index] = [
+                share * gain + other for (share, _), gain, other in zip(member, gains[index], others, strict=True)
+            ]
+    return found
 
 
 def _divide_by_opponent(trajectories: Sequence[Trajectory], weights: Weights, config: CreditConfig) -> Weights:
@@ -238,7 +277,8 @@ ADVANTAGES: Mapping[str, Callable[[Group, CreditConfig], Weights]] = {
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "returns": tuple(SCHEMES),
     "credit": ("episode", "reward"),
-    "advantage": tuple(ADVANTAGES),
+    "advantage": (*ADVANTAGES, "exact"),
+    "horizon": ("hand", "meta"),
     "anchor": ("global", "local"),
     "norm": ("mean", "mean_std"),
     "statistics": ("agent", "pooled"),
@@ -247,30 +287,36 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def weigh(trajectories: Sequence[Trajectory], config: CreditConfig) -> tuple[Weights, dict[str, float]]:
+def weigh(
+    trajectories: Sequence[Trajectory], config: CreditConfig, critic: ExactCritic | None = None
+) -> tuple[Weights, dict[str, float]]:
     """One advantage per step of every trajectory, and metrics.
 
     Statistics are taken per group (`statistics="pooled"`: over all trajectories at once). Trajectories that failed
-    get zeros and count in no mean. Metrics: `groups/zero_variance`, the share of groups whose members all have the
-    same episode rewards; `groups/count`.
+    get zeros and count in no mean. `critic` is what `advantage="exact"` asks. Metrics: `groups/zero_variance`, the
+    share of groups whose members all have the same episode rewards; `groups/count`.
     """
     groups: dict[int, list[int]] = defaultdict(list)
     for index, trajectory in enumerate(trajectories):
         if trajectory.failure is None:
             groups[trajectory.group].append(index)
     weights: Weights = [[0.0] * len(trajectory.steps) for trajectory in trajectories]
-    chosen = groups.values() if config.statistics == "agent" else [[i for held in groups.values() for i in held]]
-    compute = ADVANTAGES[config.advantage]
-    for held in chosen:
-        if not held:
-            continue
-        for index, member in zip(held, compute([trajectories[i] for i in held], config), strict=True):
+    kept = [index for held in groups.values() for index in held]
+
+    def fill(indices: Sequence[int], members: Weights) -> None:
+        for index, member in zip(indices, members, strict=True):
             weights[index] = member
-    if config.advantage == "member_mean" and config.norm == "mean_std":
-        kept = [index for held in groups.values() for index in held]
-        divided = _divide_by_opponent([trajectories[i] for i in kept], [weights[i] for i in kept], config)
-        for index, member in zip(kept, divided, strict=True):
-            weights[index] = member
+
+    if config.advantage == "exact":
+        if critic is None:
+            raise ValueError("advantage='exact' needs the critic of the game: weigh(..., critic=ExactCritic.of(env)).")
+        fill(kept, _exact([trajectories[index] for index in kept], config, critic))
+    else:
+        compute = ADVANTAGES[config.advantage]
+        for held in groups.values() if config.statistics == "agent" else [kept] if kept else []:
+            fill(held, compute([trajectories[index] for index in held], config))
+    if config.advantage in ("member_mean", "exact") and config.norm == "mean_std":
+        fill(kept, _divide_by_opponent([trajectories[i] for i in kept], [weights[i] for i in kept], config))
     same = [len({tuple(e.reward for e in trajectories[i].episodes) for i in held}) == 1 for held in groups.values()]
     metrics = {"groups/count": float(len(groups)), "groups/zero_variance": float(np.mean(same)) if same else 0.0}
     return weights, metrics

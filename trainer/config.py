@@ -78,7 +78,10 @@ class MAGEConfig(GRPOConfig):
     gamma_episode: float = field(
         default=0.6, metadata=_help("gt, across episodes: 0.6 weighs three episodes 0.40/0.24/0.36, 1 only the last.")
     )
-    advantage: str = field(default="gigpo", metadata=_help("gigpo, grpo, rloo, member_mean."))
+    advantage: str = field(default="gigpo", metadata=_help("gigpo, grpo, rloo, member_mean, exact."))
+    horizon: str = field(
+        default="hand", metadata=_help("Of advantage=exact: hand, or meta (adds the sampled rest of the meta-episode).")
+    )
     anchor: str = field(default="global", metadata=_help("global or local."))
     advantage_norm: str = field(default="mean", metadata=_help("mean or mean_std."))
     step_weight: float = field(default=1.0, metadata=_help("w of A = A_E + w A_S."))
@@ -152,7 +155,7 @@ class MAGEConfig(GRPOConfig):
 
     def credit_config(self, protocol: Protocol, hands_per_episode: int) -> CreditConfig:
         """How rewards become advantages; without `credit`, several hands are paid as they end, except under GiGPO."""
-        by_hand = hands_per_episode > 1 and self.advantage != "gigpo"
+        by_hand = self.advantage == "exact" or (hands_per_episode > 1 and self.advantage != "gigpo")
         return CreditConfig.from_protocol(
             protocol,
             returns=self.returns,
@@ -160,6 +163,7 @@ class MAGEConfig(GRPOConfig):
             gamma_step=self.gamma_step,
             gamma_episode=self.gamma_episode,
             advantage=self.advantage,
+            horizon=self.horizon,
             anchor=self.anchor,
             norm=self.advantage_norm,
             step_weight=self.step_weight,
@@ -194,8 +198,9 @@ class MAGEConfig(GRPOConfig):
         """The cross-field rules, each with cause and remedy."""
         CreditConfig(
             returns=self.returns,
-            credit=self.credit or "episode",
+            credit=self.credit or ("reward" if self.advantage == "exact" else "episode"),
             advantage=self.advantage,
+            horizon=self.horizon,
             anchor=self.anchor,
             norm=self.advantage_norm,
             statistics=self.statistics,
@@ -218,6 +223,11 @@ def _method_rules(c: MAGEConfig) -> Rules:
             c.exploitability_every < 0 or c.exploitability_samples < 2,
             f"exploitability_every={c.exploitability_every}, exploitability_samples={c.exploitability_samples}: use at "
             "least 0, and at least 2.",
+        ),
+        (
+            c.advantage == "exact" and c.population == "league",
+            "advantage='exact' needs opponents with exact probabilities, which past selves of a league have not; use "
+            "population=fixed or prioritised.",
         ),
         (
             c.population not in POPULATIONS,

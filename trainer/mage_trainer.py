@@ -45,7 +45,7 @@ from trainer.metrics import UPDATE_METRICS, failure_message, rollout_metrics
 from trainer.population import LEAGUE, restore_population, update_population
 from trainer.rollout import RolloutClock, RolloutSpec, collect
 from trainer.saved import save_model
-from trainer.setup import credit_of, play_settings
+from trainer.setup import credit_of, critic_of, play_settings
 from trainer.specs import SHUFFLE, rollout_specs, stream
 from trainer.trajectory import Trajectory
 
@@ -93,6 +93,7 @@ class MAGETrainer(GRPOTrainer):
         self._updates: deque[Update] = deque()
         self._evaluated: list[Trajectory] = []
         self.credit = credit_of(self._envs[0], args)
+        self.critic = critic_of(self._envs[0], args)
         super().__init__(
             model,
             trl_compat.no_reward,
@@ -181,7 +182,7 @@ class MAGETrainer(GRPOTrainer):
         message = failure_message(trajectories, index, self.args.failure_threshold)
         if message is not None:
             raise RuntimeError(message)
-        advantages, metrics = weigh(trajectories, self.credit)
+        advantages, metrics = weigh(trajectories, self.credit, self.critic)
         rows = build_rows(
             trajectories, advantages, merge=self.args.merge_prefixes, mask_truncated=self.args.mask_truncated
         )

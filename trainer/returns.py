@@ -116,6 +116,27 @@ def returns_per_reward(
     return _with_reflections(trajectory, returns, first, penalised)
 
 
+def hand_shares(trajectory: Trajectory, scheme: ReturnScheme, gs: float, gt: float) -> list[tuple[float, float]]:
+    """(c, r) of every step under `credit="reward"`: r is the reward of its own hand, and G holds c * r of it.
+
+    c is not 1: G discounts r to the hand's end, and a differential return takes it off again in the next episode.
+    Reflections have (0, 0).
+    """
+    gs, gt = scheme.discount_rates(gs, gt)
+    planned = len(trajectory.episodes)
+    shares = [(0.0, 0.0)] * len(trajectory.steps)
+    for k, indices in enumerate(play_steps(trajectory)):
+        paid = scheme.rewards([1.0 if index == k else 0.0 for index in range(planned)])
+        later = sum(gt ** (j - k) * paid[j] for j in range(k + 1, planned))
+        counts = k == planned - 1 or scheme.discounts
+        reward, ahead = 0.0, 0.0
+        for back, index in enumerate(reversed(indices)):
+            step = trajectory.steps[index]
+            reward, ahead = (step.reward, 1.0) if step.hand_end else (reward, gs * ahead)
+            shares[index] = (ahead if counts else 0.0) + gs**back * later, reward
+    return shares
+
+
 def _with_reflections(
     trajectory: Trajectory, returns: list[float], first: Sequence[float], penalised: bool
 ) -> list[float]:

@@ -12,6 +12,7 @@ from mage_envs.imports import load_modules
 from opponents import FixedPool, League, Population, PrioritisedPool, as_pool
 from trainer.advantages import CreditConfig
 from trainer.config import MAGEConfig
+from trainer.critic import ExactCritic
 from trainer.saved import PlaySettings
 from wrappers.protocol import ADAPTIVE
 
@@ -66,6 +67,16 @@ def credit_of(env: gym.Env[Any, Any], config: MAGEConfig) -> CreditConfig:
     protocol = env.get_wrapper_attr("protocol") if env.has_wrapper_attr("protocol") else ADAPTIVE
     hands = env.get_wrapper_attr("hands_per_episode") if env.has_wrapper_attr("hands_per_episode") else 1
     return config.credit_config(protocol, hands)
+
+
+def critic_of(env: gym.Env[Any, Any], config: MAGEConfig) -> ExactCritic | None:
+    """The exact critic where `config.advantage` asks for it; raises for a game or an opponent that it cannot judge."""
+    if config.advantage != "exact":
+        return None
+    critic = ExactCritic.of(env)
+    for opponent in pool_weights(config) or ():
+        critic.hand(opponent, 0)
+    return critic
 
 
 def play_settings(config: MAGEConfig) -> PlaySettings:

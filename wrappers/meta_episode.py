@@ -92,7 +92,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             raise ValueError(
                 f"reward={name!r} is unknown in {self.described.facts.name}; choose one of: {', '.join(rewards)}."
             )
-        self._episode_reward = rewards[name]
+        self.episode_reward = rewards[name]
         self._reveals = reveal_opponent
         self.observation_space = FreeText()
         self.action_space = FreeText()
@@ -178,7 +178,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._results = results
         if results:
             self._hands += results
-            before, self._paid = self._paid, float(self._episode_reward(self._hands, self.described.hands))
+            before, self._paid = self._paid, float(self.episode_reward(self._hands, self.described.hands))
             share = self._paid - before
         self._look(observation, info)
         if over:

@@ -42,6 +42,8 @@ class DemoSettings:
     hands: int = 3
     reflect: bool = False
     """Train with reflections (memory `reflection`) in place of the literal transcript (memory `history`)."""
+    critic: bool = True
+    """Train with the exact critic (`advantage="exact"`)."""
     rows: int = 600
     """Evaluation meta-episodes per training opponent and seat; a third of them per held-out opponent and seat."""
 
@@ -92,7 +94,8 @@ def make_trainer(settings: DemoSettings, folder: Path, on_rollout: Callable[...,
         max_completion_length=play.max_new_tokens,
         constrained=True,
         reuse_sampling_logprobs=True,
-        advantage="member_mean",
+        advantage="exact" if settings.critic else "member_mean",
+        statistics="pooled" if settings.critic else "agent",
         advantage_norm="mean_std",
         credit="reward",
         gamma_step=0.95,
@@ -239,17 +242,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the demo."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.demo", description=__doc__)
     parser.add_argument("--reflect", action="store_true", help="train with reflections; a shorter run")
+    parser.add_argument("--plain", action="store_true", help="train without the exact critic, on sampled returns alone")
     parser.add_argument("--seed", type=int, default=0, help="seed of the run (0)")
     parser.add_argument("--rollouts", type=int, help="rollouts to train for (200, with --reflect 60)")
     parser.add_argument("--rows", type=int, help="evaluation meta-episodes per opponent and seat (600, --reflect 200)")
-    parser.add_argument("--out", type=Path, help="folder of the result (runs/demo, runs/demo-reflect)")
+    parser.add_argument("--out", type=Path, help="folder of the result (runs/demo, runs/demo-reflect, runs/demo-plain)")
     chosen = parser.parse_args(arguments)
     rollouts = chosen.rollouts or (60 if chosen.reflect else 200)
     rows = chosen.rows or (200 if chosen.reflect else 600)
     if rollouts < 1 or rows < 3:
         parser.error("--rollouts must be at least 1 and --rows at least 3.")
-    settings = DemoSettings(chosen.seed, rollouts, reflect=chosen.reflect, rows=rows)
-    out = chosen.out or Path("runs/demo-reflect" if chosen.reflect else "runs/demo")
+    critic = not chosen.plain and not chosen.reflect
+    settings = DemoSettings(chosen.seed, rollouts, reflect=chosen.reflect, critic=critic, rows=rows)
+    name = "demo-reflect" if chosen.reflect else "demo-plain" if chosen.plain else "demo"
+    out = chosen.out or Path("runs") / name
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
@@ -257,8 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         result = None
     if result is None:
-        again = "make demo-reflect" if chosen.reflect else "make demo"
-        print(f"\nStopped. The model as it is lies in {out}; the same command ({again}) goes on where it stopped.")
+        print(f"\nStopped. The model as it is lies in {out}; the same command (make {name}) goes on where it stopped.")
         return 130
     print(table(result))
     print(f"\nFigure: {out}/adaptation.png   Numbers: {out}/result.json   Model: {out}")

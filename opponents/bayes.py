@@ -1,31 +1,55 @@
-"""The Bayes-optimal learner as a policy: it takes a seat like any other, and adapts within the meta-episode."""
+"""The solved learners as policies: they take a seat like any other, and all but the blind one adapt."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from mage_envs.core import Game, State, Turn
-from opponents.exact.bayes import BayesSolution
+from mage_envs.core import ExactPolicy, Game, State, Turn
+from opponents.exact.bayes import GT, BayesSolution, Credit, Meeting, check_lengths, credit_weights
+from opponents.exact.best_response import best_nonadaptive
 from opponents.exact.hands import Branch
+from opponents.exact.tree import exact_policy
 from opponents.pools import OpponentPool, PoolSpec, as_pool
 
 
 class BayesPolicy:
-    """Plays the policy of `BayesSolution` against one opponent drawn from `pool`.
+    """Plays best against one opponent drawn from `pool`, for some credit; see `opponents.exact.bayes`.
 
     It counts the hands of the meta-episode by the results that it is shown. It starts anew, as if the next hand were
-    the first, after as many hands as were planned, and after evidence that no opponent of the pool can give.
+    the first: after as many hands as were planned, after evidence that no opponent of the pool can give, and in a seat
+    that it did not expect.
     """
 
-    def __init__(self, game: Game, pool: PoolSpec, episodes: int = 3, hands: int = 1, last_only: bool = False) -> None:
+    def __init__(
+        self,
+        game: Game,
+        pool: PoolSpec,
+        episodes: int = 3,
+        hands: int = 1,
+        credit: Credit = "last",
+        gt: float = GT,
+        alternate: bool = True,
+    ) -> None:
+        """Seats alternate from hand to hand, or stay. Raises `NotExact`, `NotEnumerable` and ValueError at once."""
+        check_lengths(episodes, hands)
+        credit_weights(credit, episodes, gt)
         self._game = game
-        self._problem = (as_pool(pool), episodes, hands, last_only)
-        self._planned = episodes * hands
+        self._problem = _Problem(
+            pool=as_pool(pool),
+            episodes=episodes,
+            hands=hands,
+            credit=cast("Credit", credit if isinstance(credit, str) else tuple(credit)),
+            gt=gt,
+            alternate=alternate,
+        )
         game.initial_states()
+        for entry in self._problem.pool.entries:
+            exact_policy(entry, game)
         self.begin_meta_episode()
 
     def begin_meta_episode(self) -> None:
@@ -42,8 +66,7 @@ class BayesPolicy:
 
     def act(self, turn: Turn) -> str:
         solution = self._solved(turn)
-        options = self._branch(solution).decisions[turn.information_state]
-        action = solution.choose(self._hand, self._state, options)
+        action = solution.choose(self._hand, self._state, self._branch(solution), turn.information_state)
         self._said.append((turn.information_state, action))
         return action
 
@@ -51,8 +74,8 @@ class BayesPolicy:
         """Updates the belief by all that was seen of the hand."""
         solution = self._solved(turn)
         outcome = self._branch(solution).outcomes.get(turn.observation)
-        last = self._hand + 1 == self._planned
-        state = None if last or outcome is None else solution.learn(self._hand, self._state, outcome.evidence)
+        last = self._hand + 1 == len(solution.meeting.hands)
+        state = None if last or outcome is None else solution.meeting.learn(self._hand, self._state, outcome.evidence)
         if state is None:
             self.begin_meta_episode()
             return
@@ -63,11 +86,14 @@ class BayesPolicy:
             self._seat0 = turn.player
         if self._solution is None:
             rules = _Rules(tuple(self._game.initial_states()), self._game)
-            self._solution = _solve(rules, self._seat0, *self._problem)
+            self._solution = _solve(rules, self._seat0, self._problem)
+        if self._solution.meeting.seats[self._hand] != turn.player:
+            self.begin_meta_episode()
+            return self._solved(turn)
         return self._solution
 
     def _branch(self, solution: BayesSolution) -> Branch:
-        branch = solution.hands[self._hand].root
+        branch = solution.meeting.hands[self._hand].root
         for state, action in self._said:
             branch = branch.decisions[state][action]
         return branch
@@ -75,6 +101,16 @@ class BayesPolicy:
     def __getstate__(self) -> dict[str, Any]:
         """All but the solution, which is large and found again."""
         return {**self.__dict__, "_solution": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Problem:
+    pool: OpponentPool
+    episodes: int
+    hands: int
+    credit: Credit
+    gt: float
+    alternate: bool
 
 
 @dataclass(frozen=True)
@@ -86,11 +122,70 @@ class _Rules:
 
 
 @lru_cache(maxsize=8)
-def _solve(rules: _Rules, seat0: int, pool: OpponentPool, episodes: int, hands: int, last_only: bool) -> BayesSolution:
+def _solve(rules: _Rules, seat0: int, problem: _Problem) -> BayesSolution:
     """Solved once for all policies of a process that play the same problem."""
-    return BayesSolution(rules.game, pool, seat0, episodes=episodes, hands=hands, last_only=last_only)
+    meeting = Meeting(
+        rules.game,
+        problem.pool,
+        seat0,
+        episodes=problem.episodes,
+        hands=problem.hands,
+        alternate=problem.alternate,
+    )
+    return BayesSolution(meeting, problem.credit, problem.gt)
 
 
-def bayes(game: Game, pool: str, episodes: int = 3, hands: int = 1) -> BayesPolicy:
-    """`bayes:kuhn/demo,3,3` plays best against an opponent drawn from that pool, in 3 episodes of 3 hands."""
-    return BayesPolicy(game, f"pool:{pool}", episodes, hands)
+class BlindPolicy:
+    """Plays best against an opponent drawn from `pool` in each hand by itself, remembering nothing of earlier ones."""
+
+    def __init__(self, game: Game, pool: PoolSpec) -> None:
+        self._game, self._pool = game, as_pool(pool)
+        self._by_seat: dict[int, ExactPolicy] = {}
+        game.initial_states()
+        for entry in self._pool.entries:
+            exact_policy(entry, game)
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Nothing is drawn."""
+
+    def act(self, turn: Turn) -> str:
+        return self._policy(turn.player).act(turn)
+
+    def distribution(self, turn: Turn) -> Mapping[str, float]:
+        """Probability 1 for the one action."""
+        return self._policy(turn.player).distribution(turn)
+
+    def _policy(self, seat: int) -> ExactPolicy:
+        if seat not in self._by_seat:
+            self._by_seat[seat] = best_nonadaptive(self._game, self._pool, seat).policy
+        return self._by_seat[seat]
+
+
+def bayes(
+    game: Game, pool: str, episodes: int = 3, hands: int = 1, credit: str = "last", seat: str = "alternate"
+) -> BayesPolicy:
+    """`bayes:kuhn/demo,3,3` makes the last of 3 episodes of 3 hands worth most against an opponent from that pool;
+    `bayes:kuhn/demo,3,3,sum` all of them together, `…,mage` as differential credit counts them.
+
+    `seat`: `alternate`, or `fixed` where the seat stays as it is in the first hand.
+    """
+    if seat not in ("alternate", "fixed"):
+        raise ValueError(f"seat={seat!r} is unknown; choose alternate or fixed.")
+    return BayesPolicy(
+        game,
+        f"pool:{pool}",
+        episodes,
+        hands,
+        cast("Credit", credit),
+        alternate=seat == "alternate",
+    )
+
+
+def myopic(game: Game, pool: str, episodes: int = 3, hands: int = 1, seat: str = "alternate") -> BayesPolicy:
+    """`myopic:kuhn/demo,3,3` makes each episode worth most by itself, given all that was seen."""
+    return bayes(game, pool, episodes, hands, "myopic", seat)
+
+
+def blind(game: Game, pool: str) -> BlindPolicy:
+    """`blind:kuhn/demo` plays best without remembering anything."""
+    return BlindPolicy(game, f"pool:{pool}")

@@ -20,6 +20,8 @@ register_opponent(
     needs_game=True,
 )
 register_opponent("bayes", entry_point="opponents.bayes:bayes", needs_game=True, form="bayes:pool,episodes,hands")
+register_opponent("myopic", entry_point="opponents.bayes:myopic", needs_game=True, form="myopic:pool,episodes,hands")
+register_opponent("blind", entry_point="opponents.bayes:blind", needs_game=True, form="blind:pool")
 register_opponent(
     "best-response-to",
     entry_point="opponents.best_response:best_response_to",

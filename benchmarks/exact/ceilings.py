@@ -111,13 +111,13 @@ def pool_table(game: Game, pools: Sequence[tuple[str, OpponentPool]], bayes: tup
 def _bayes_cells(game: Game, pool: OpponentPool, episodes: int, hands: int, notes: list[str]) -> list[str]:
     options: dict[str, Any] = {"episodes": episodes, "hands": hands}
     try:
-        all_of_it, last = bayes_value(game, pool, **options), bayes_value(game, pool, **options, last_only=True)
+        all_of_it, last = bayes_value(game, pool, **options), bayes_value(game, pool, **options, credit="last")
     except (NotExact, TooManyStates) as error:
         notes.append(f"n/a: {error}")
         return [NOT_KNOWN] * (episodes + 3)
     cells = [number(value / hands) for value in all_of_it.per_episode]
     seconds = f"{all_of_it.seconds + last.seconds:.1f}"
-    return [*cells, number(last.total / hands), f"{all_of_it.states:,}", seconds]
+    return [*cells, number(last.per_episode[-1] / hands), f"{all_of_it.states:,}", seconds]
 
 
 def _blind_and_known(game: Game, pool: OpponentPool, objective: Objective) -> tuple[float | None, float | None]:

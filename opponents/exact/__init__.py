@@ -5,16 +5,21 @@
 Opponents are names or policies with `distribution`, which must follow from the turn without its history.
 """
 
-from opponents.exact.bayes import BayesSolution, BayesValue, bayes_value
+from opponents.exact.bayes import GT, BayesSolution, BayesValue, Credit, Meeting, bayes_value, credit_weights
 from opponents.exact.best_response import BestResponse, best_nonadaptive, best_response, best_response_value
 from opponents.exact.hands import TooManyStates
+from opponents.exact.headroom import Headroom, headroom
 from opponents.exact.tree import NotExact, Objective
 from opponents.exact.values import ceiling, nash_conv, policy_value
 
 __all__ = [
+    "GT",
     "BayesSolution",
     "BayesValue",
     "BestResponse",
+    "Credit",
+    "Headroom",
+    "Meeting",
     "NotExact",
     "Objective",
     "TooManyStates",
@@ -23,6 +28,8 @@ __all__ = [
     "best_response",
     "best_response_value",
     "ceiling",
+    "credit_weights",
+    "headroom",
     "nash_conv",
     "policy_value",
 ]

@@ -1,61 +1,101 @@
-"""The Bayes-optimal adaptive value: the most that a learner can earn over several episodes against one opponent that
-was drawn from a known pool and is not named.
+"""The most that a learner can earn over several episodes against one opponent that was drawn from a known pool and is
+not named, for whatever the learner is paid.
 
-Exact dynamic programming over beliefs. A belief is one number per opponent, the probability of all that was seen so
-far (times the pool's weight), up to a common factor: the value is proportional to that factor, so that beliefs which
-differ by it alone are one state, and so are hands seen in another order (event counts). Forwards, the states of each
-hand are those that some outcome leads to; backwards, each state's hand is solved by its decisions, last hand first.
+Exact dynamic programming over (hand, belief). What is maximised is a weighted sum of what the episodes earn; the
+weights may depend on the episode in which the decision is made, so that one program solves every kind of credit:
+
+* `sum`: all episodes alike (cumulative credit with gt = 1).
+* `mage`: differential credit at a given gt, which is the weights of `differential_weights`.
+* `last`: the last episode alone.
+* `myopic`: each episode maximises itself given all that was seen: single-episode credit.
+* any weights.
+
+Among equally good actions it takes the one that earns most in the present episode, then in all that are left.
+
+Forwards, `stages_of` finds the states; backwards, the hand is solved in all states at once, last hand first.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mage_envs.core import Game
-from opponents.exact.hands import Branch, LivedHand, TooManyStates, hand_of
+from mage_envs.env import SEATINGS
+from opponents.exact.beliefs import CHUNK, STATES, Floats, Progress, Stage, most_states, stages_of
+from opponents.exact.hands import Branch, LivedHand, hand_of
 from opponents.exact.tree import Objective, check_seat, exact_policy, payoff_of, roots_of
 from opponents.pools import PoolSpec, as_pool
 
-Floats = NDArray[np.float64]
-STATES = 15_000_000
-"""Most states of a problem that is solved (about 2 GB of memory)."""
-_CHUNK = 100_000
-_GRID = 1e11
-"""Beliefs whose logarithms agree to 1 / _GRID are one state."""
-_ODD = np.uint64(0x9E3779B97F4A7C15)
+CreditName = Literal["myopic", "sum", "mage", "last"]
+Credit = CreditName | Sequence[float]
+"""What the learner is paid: a name, or a weight for each episode's return."""
+GT = 0.6
+"""The discount across episodes of the credit `mage` where none is given."""
+_TIE = 1e-10
+"""Relative difference below which two actions are equally good."""
+_NOTHING = 1e-15
+"""What is 0 but for rounding."""
+
+
+def differential_weights(episodes: int, gt: float) -> tuple[float, ...]:
+    """The weight of each episode's return in the sum of gt^k (R_k - R_{k-1}): gt^k - gt^(k+1), the last gt^k alone."""
+    return tuple(gt**k - (gt ** (k + 1) if k + 1 < episodes else 0.0) for k in range(episodes))
+
+
+def credit_weights(credit: Credit, episodes: int, gt: float = GT) -> Floats:
+    """(3, K, K): for a decision in each episode, the weight of each episode's return: what counts; among equals what
+    this episode earns; then what all that are left earn.
+
+    Raises ValueError for an unknown name, for weights that are not one per episode, and for weights that are not
+    finite or do not sum to 1.
+    """
+    now, later = np.eye(episodes), np.triu(np.ones((episodes, episodes)))
+    if not isinstance(credit, str):
+        weights = np.array(credit, float)
+        if weights.shape != (episodes,) or not np.isfinite(weights).all():
+            raise ValueError(f"The weights must be {episodes} numbers, one for each episode, got {tuple(credit)}.")
+        if abs(weights.sum() - 1) > 1e-6:
+            raise ValueError(f"The weights must sum to 1, got {tuple(credit)}, which sum to {weights.sum():g}.")
+    elif credit == "myopic":
+        return np.stack([now, now, later])
+    elif credit == "sum":
+        weights = np.ones(episodes)
+    elif credit == "mage":
+        weights = np.array(differential_weights(episodes, gt))
+    elif credit == "last":
+        weights = np.eye(episodes)[-1]
+    else:
+        raise ValueError(f"credit={credit!r} is unknown; choose {', '.join(get_args(CreditName))}, or give weights.")
+    return np.stack([np.tile(weights, (episodes, 1)), now, later])
+
+
+def check_lengths(episodes: int, hands: int) -> None:
+    """Raises ValueError unless there is something to play."""
+    if episodes < 1 or hands < 1:
+        raise ValueError(f"There must be at least one episode of one hand, got {episodes=}, {hands=}.")
 
 
 class BayesValue(NamedTuple):
-    """What the Bayes-optimal learner earns."""
+    """What the optimal learner earns."""
 
-    total: float
-    """Of the objective: over all episodes, or in the last one."""
     per_episode: tuple[float, ...]
-    """Expected payoff of each episode under that optimal policy, all hands of the episode together."""
+    """Expected payoff of each episode, all hands of the episode together."""
     states: int
     seconds: float
 
-
-class Stage(NamedTuple):
-    """The states before one hand, and where the hand leads from each."""
-
-    beliefs: Floats
-    """(S, N), each row's largest entry 1."""
-    keys: NDArray[np.uint64]
-    """(S,), sorted: the hash of each row."""
-    after: NDArray[np.int32]
-    """(S, E): state of the next hand after each piece of evidence, -1 where it cannot be."""
-    scale: Floats
-    """(S, E): the factor that the next belief was divided by."""
+    @property
+    def total(self) -> float:
+        """Over all episodes."""
+        return sum(self.per_episode)
 
 
-class BayesSolution:
-    """The solved problem for one first seat; `value` and `choose` read it."""
+class Meeting:
+    """A pool met in one first seat: the hands as the learner lives them, and what it may believe before each."""
 
     def __init__(
         self,
@@ -65,76 +105,170 @@ class BayesSolution:
         *,
         episodes: int = 3,
         hands: int = 1,
-        last_only: bool = False,
         objective: Objective = "returns",
         alternate: bool = True,
         limit: int = STATES,
+        progress: Progress | None = None,
     ) -> None:
-        """`last_only` counts the last episode alone. Seats alternate from hand to hand, or stay at `seat0`.
+        """Seats alternate from hand to hand, or stay at `seat0`.
 
-        Raises `NotExact` for an opponent without `distribution`, `TooManyStates` above `limit` states.
+        Raises `NotExact` for an opponent without `distribution`, `NotEnumerable` for a game without a tree,
+        `TooManyStates` above `limit` states.
         """
         started = time.perf_counter()
         check_seat(game, seat0)
+        check_lengths(episodes, hands)
         mixture = as_pool(pool)
         opponents = [exact_policy(entry, game) for entry in mixture.entries]
-        roots, payoff = roots_of(game), payoff_of(objective)
+        self.episodes = episodes
         self.seats = [(seat0 + j) % game.facts.players if alternate else seat0 for j in range(episodes * hands)]
+        roots, payoff = roots_of(game), payoff_of(objective)
         made = {seat: hand_of(roots, opponents, seat, payoff) for seat in sorted(set(self.seats))}
         self.hands: list[LivedHand] = [made[seat] for seat in self.seats]
+        self.plans = {seat: HandPlan(made[seat]) for seat in made}
         self.episode_of = [j // hands for j in range(episodes * hands)]
-        self._counts = np.array([0.0] * (episodes - 1) + [1.0]) if last_only else np.ones(episodes)
-        weights = np.array(mixture.weights)
-        self._factor = float(weights.max())
-        self.prior: Floats = weights / weights.max()
-        self.stages = _forward(self.prior, self.hands, limit, mixture.entries)
-        self._values: list[Floats] = [np.zeros((0, episodes))] * len(self.hands)
-        """Per hand: (S, K), what each state earns in each episode from this hand on."""
-        for j in reversed(range(len(self.hands))):
-            size = len(self.stages[j].beliefs)
-            parts = [self._solve(j, slice(at, at + _CHUNK)) for at in range(0, size, _CHUNK)]
-            self._values[j] = np.concatenate(parts)
-        self.states = sum(len(stage.beliefs) for stage in self.stages)
+        self.most_states = most_states(self.hands)
+        self.stages: list[Stage] = stages_of(mixture.weights, self.hands, limit, progress)
+        self.states = sum(stage.beliefs.shape[1] for stage in self.stages)
+        self.seconds = time.perf_counter() - started
+
+    def learn(self, hand: int, state: int, evidence: int) -> int | None:
+        """The state after `evidence` was seen in a hand; None where no opponent of the pool could have shown it."""
+        stage = self.stages[hand]
+        possible = float(self.hands[hand].evidence[evidence] @ stage.beliefs[:, state]) > 0
+        return int(stage.after[evidence, state]) if possible else None
+
+
+class HandPlan:
+    """A hand as arrays. Its branches are numbered, each after those that follow it; the hand's own is the last."""
+
+    def __init__(self, hand: LivedHand) -> None:
+        self.evidence = hand.evidence
+        """(E, N)"""
+        self.decisions: list[tuple[int, list[list[int]]]] = []
+        """Each branch with decisions, and for each of these the branch that follows each action."""
+        self.number: dict[int, int] = {}
+        """By the id of a branch."""
+        payoffs: list[Floats] = []
+        masses: list[Floats] = []
+
+        def visit(branch: Branch) -> int:
+            options = [[visit(after) for after in actions.values()] for actions in branch.decisions.values()]
+            mass = np.zeros(len(hand.evidence))
+            for ending in branch.outcomes.values():
+                mass[ending.evidence] += ending.weight
+            nothing = np.zeros(hand.evidence.shape[1])
+            payoffs.append(np.sum([nothing, *(ending.payoff for ending in branch.outcomes.values())], axis=0))
+            masses.append(mass)
+            self.number[id(branch)] = len(payoffs) - 1
+            if options:
+                self.decisions.append((len(payoffs) - 1, options))
+            return len(payoffs) - 1
+
+        visit(hand.root)
+        self.payoff = np.array(payoffs)
+        """(B, N): what a branch pays by itself, times its probability."""
+        self.mass = np.array(masses)
+        """(B, E): the weight of each piece of evidence in what a branch ends with by itself."""
+
+
+class BayesSolution:
+    """The optimal learner for one credit in one meeting."""
+
+    def __init__(self, meeting: Meeting, credit: Credit = "sum", gt: float = GT) -> None:
+        started = time.perf_counter()
+        self.meeting = meeting
+        self._weights = credit_weights(credit, meeting.episodes, gt)
+        self._values: list[Floats] = [np.zeros((0, 0))] * len(meeting.hands)
+        """Per hand: (K - k, S), what each state earns in each episode from this hand's, k, on."""
+        self._asked: tuple[tuple[int, int], Floats] = (-1, -1), np.zeros((0, 0, 0))
+        """The state that `choose` was asked about last, and what its branches are worth."""
+        for hand in reversed(range(len(meeting.hands))):
+            self._values[hand] = np.concatenate([part[:, -1] for part in self._solved(hand)], axis=1)
         self.seconds = time.perf_counter() - started
 
     @property
     def value(self) -> BayesValue:
-        """The optimal value and what it is made of."""
-        earned = self._factor * self._values[0][0]
-        return BayesValue(float(earned @ self._counts), tuple(earned.tolist()), self.states, self.seconds)
+        """What it earns, from the prior on."""
+        seconds = self.meeting.seconds + self.seconds
+        return BayesValue(tuple(self._values[0][:, 0].tolist()), self.meeting.states, seconds)
 
-    def learn(self, hand: int, state: int, evidence: int) -> int | None:
-        """The state after `evidence` was seen in a hand; None where no opponent of the pool could have shown it."""
-        after = int(self.stages[hand].after[state, evidence])
-        return None if after < 0 else after
+    def choose(self, hand: int, state: int, branch: Branch, information_state: str) -> str:
+        """The best action at a decision in `branch` of a hand, the first of equals."""
+        numbers = self.meeting.plans[self.meeting.seats[hand]].number
+        options = branch.decisions[information_state]
+        if self._asked[0] != (hand, state):
+            self._asked = (hand, state), self._follow(hand, slice(state, state + 1))
+        worth = self._asked[1]
+        best = self._best(self.meeting.episode_of[hand], worth[:, [numbers[id(after)] for after in options.values()]])
+        return list(options)[int(best[0])]
 
-    def choose(self, hand: int, state: int, options: Mapping[str, Branch]) -> str:
-        """The best action among `options` of a decision, the first of equals."""
-        rows = slice(state, state + 1)
-        worth = {action: float((self._follow(hand, rows, b) @ self._counts)[0]) for action, b in options.items()}
-        return max(worth, key=lambda action: round(worth[action], 12))
+    def _solved(self, hand: int) -> Iterator[Floats]:
+        size = self.meeting.stages[hand].beliefs.shape[1]
+        return (self._follow(hand, slice(at, at + CHUNK)) for at in range(0, size, CHUNK))
 
-    def _solve(self, hand: int, rows: slice) -> Floats:
-        return self._follow(hand, rows, self.hands[hand].root)
-
-    def _follow(self, hand: int, rows: slice, branch: Branch) -> Floats:
-        """(S, K): what is earned from `branch` of a hand on, in the states `rows`, when all decisions are best."""
-        stage = self.stages[hand]
-        beliefs = stage.beliefs[rows]
-        earned = np.zeros((len(beliefs), len(self._counts)))
-        now = earned[:, self.episode_of[hand]]
-        goes_on = hand + 1 < len(self.hands)
-        for outcome in branch.outcomes.values():
-            now += beliefs @ outcome.payoff
-            if goes_on:
-                after = stage.after[rows, outcome.evidence]
-                scale = outcome.weight * stage.scale[rows, outcome.evidence]
-                earned += scale[:, None] * self._values[hand + 1][after]
-        for options in branch.decisions.values():
-            each = np.stack([self._follow(hand, rows, following) for following in options.values()])
-            best = (each @ self._counts).argmax(axis=0)
-            earned += each[best, np.arange(len(beliefs))]
+    def _follow(self, hand: int, states: slice) -> Floats:
+        """(K - k, B, S): what each branch of a hand of episode k earns in each episode from k on, decided as best."""
+        meeting = self.meeting
+        plan, stage, episode = meeting.plans[meeting.seats[hand]], meeting.stages[hand], meeting.episode_of[hand]
+        beliefs = stage.beliefs[:, states]
+        earned = np.zeros((meeting.episodes - episode, len(plan.payoff), beliefs.shape[1]))
+        earned[0] = plan.payoff @ beliefs
+        if hand + 1 < len(meeting.hands):
+            chance, after = plan.evidence @ beliefs, stage.after[:, states]
+            following = self._values[hand + 1]
+            for mine, values in zip(earned[::-1], following[::-1], strict=False):  # both end with the last episode
+                mine += plan.mass @ (chance * values[after])
+        for branch, decisions in plan.decisions:
+            for options in decisions:
+                each = earned[:, options]
+                best = self._best(episode, each)
+                earned[:, branch] += np.take_along_axis(each, best[None, None], axis=1)[:, 0]
         return earned
+
+    def _best(self, episode: int, each: Floats) -> NDArray[np.intp]:
+        """(S,): which action is best, the first of equals, from (K - k, A, S): what each earns in each episode."""
+        equal = np.ones(each.shape[1:], bool)
+        for weights in self._weights[:, episode, episode:]:
+            worth = np.where(equal, np.tensordot(weights, each, 1), -np.inf)
+            best = worth.max(axis=0)
+            equal = worth >= best - _TIE * np.abs(best) - _NOTHING
+        first: NDArray[np.intp] = equal.argmax(axis=0)
+        return first
+
+
+def meetings(
+    game: Game,
+    pool: PoolSpec,
+    *,
+    episodes: int = 3,
+    hands: int = 1,
+    seat: str = "alternate",
+    objective: Objective = "returns",
+    limit: int = STATES,
+    progress: Progress | None = None,
+) -> Iterator[Meeting]:
+    """One meeting for each first seat of the seat rule, all equally likely."""
+    for seat0 in first_seats(game, seat):
+        yield Meeting(
+            game,
+            pool,
+            seat0,
+            episodes=episodes,
+            hands=hands,
+            objective=objective,
+            alternate=seat == "alternate",
+            limit=limit,
+            progress=progress,
+        )
+
+
+def first_seats(game: Game, seat: str) -> range:
+    """Where the learner may sit in its first hand: `first`, `second`, or anywhere (`alternate`, `fixed`)."""
+    if seat not in SEATINGS:
+        raise ValueError(f"seat={seat!r} is unknown; choose {', '.join(SEATINGS)}.")
+    one = {"first": 0, "second": 1}.get(seat)
+    return range(game.facts.players) if one is None else range(one, one + 1)
 
 
 def bayes_value(
@@ -143,88 +277,21 @@ def bayes_value(
     *,
     episodes: int = 3,
     hands: int = 1,
-    last_only: bool = False,
+    credit: Credit = "sum",
+    gt: float = GT,
+    seat: str = "alternate",
     objective: Objective = "returns",
     limit: int = STATES,
 ) -> BayesValue:
-    """The Bayes-optimal value over `episodes` of `hands` each, seats alternating, the mean over the first seats.
+    """The value of the learner that is optimal for `credit`, the mean over the first seats; one solution each."""
+    met = meetings(game, pool, episodes=episodes, hands=hands, seat=seat, objective=objective, limit=limit)
+    return mean_value([BayesSolution(meeting, credit, gt).value for meeting in met])
 
-    `last_only`: the best that the last episode can be made worth. The per-episode values are sums over the hands.
-    """
-    options = {"episodes": episodes, "hands": hands, "last_only": last_only, "objective": objective, "limit": limit}
-    solved = [BayesSolution(game, pool, seat0, **options).value for seat0 in range(game.facts.players)]  # type: ignore[arg-type]
-    share = 1 / len(solved)
+
+def mean_value(solved: Sequence[BayesValue]) -> BayesValue:
+    """The mean over the first seats; states and seconds are added."""
     return BayesValue(
-        share * sum(one.total for one in solved),
-        tuple(share * sum(parts) for parts in zip(*(one.per_episode for one in solved), strict=True)),
-        sum(one.states for one in solved),
-        sum(one.seconds for one in solved),
+        per_episode=tuple(sum(parts) / len(solved) for parts in zip(*(one.per_episode for one in solved), strict=True)),
+        states=sum(one.states for one in solved),
+        seconds=sum(one.seconds for one in solved),
     )
-
-
-def _forward(prior: Floats, hands: Sequence[LivedHand], limit: int, names: Sequence[object]) -> list[Stage]:
-    stages = []
-    beliefs, keys = prior[None, :], _keys(prior[None, :])
-    count = 1
-    for hand in hands[:-1]:
-        new, new_keys = _successors(beliefs, hand)
-        count += len(new)
-        if count > limit:
-            raise TooManyStates(
-                f"The pool of {len(names)} has more than {limit:,} states of belief within {len(hands)} hands; take "
-                "fewer episodes, hands or opponents, or raise the limit."
-            )
-        stages.append(Stage(beliefs, keys, *_links(beliefs, hand, new, new_keys)))
-        beliefs, keys = new, new_keys
-    nowhere = np.zeros((len(beliefs), 0))
-    return [*stages, Stage(beliefs, keys, nowhere.astype(np.int32), nowhere)]
-
-
-def _updates(beliefs: Floats, hand: LivedHand) -> Iterator[tuple[slice, Floats, Floats]]:
-    """Part by part: rows of `beliefs`, the beliefs after each piece of evidence (S * E, N), their factors (S * E,)."""
-    for at in range(0, len(beliefs), _CHUNK):
-        rows = slice(at, at + _CHUNK)
-        after = (beliefs[rows, None, :] * hand.evidence[None, :, :]).reshape(-1, beliefs.shape[1])
-        scale = after.max(axis=1)
-        after /= np.where(scale > 0, scale, 1.0)[:, None]
-        yield rows, after, scale
-
-
-def _successors(beliefs: Floats, hand: LivedHand) -> tuple[Floats, NDArray[np.uint64]]:
-    """All beliefs that one hand can lead to, once each, in the order of their keys."""
-    found, found_keys = [], []
-    for _, after, scale in _updates(beliefs, hand):
-        possible = after[scale > 0]
-        keys, first = np.unique(_keys(possible), return_index=True)
-        found.append(possible[first])
-        found_keys.append(keys)
-    keys, first = np.unique(np.concatenate(found_keys), return_index=True)
-    return np.concatenate(found)[first], keys
-
-
-def _links(
-    beliefs: Floats, hand: LivedHand, new: Floats, new_keys: NDArray[np.uint64]
-) -> tuple[NDArray[np.int32], Floats]:
-    """`after` and `scale` of the beliefs' stage."""
-    shape = (len(beliefs), len(hand.evidence))
-    links, factors = np.full(shape, -1, np.int32), np.zeros(shape)
-    for rows, after, scale in _updates(beliefs, hand):
-        where = np.searchsorted(new_keys, _keys(after)).clip(max=len(new) - 1)
-        possible = scale > 0
-        if not np.allclose(new[where[possible]], after[possible], rtol=1e-9, atol=0):
-            raise ArithmeticError("Two beliefs share a hash; please report this pool.")
-        links[rows] = np.where(possible, where, -1).reshape(-1, shape[1])
-        factors[rows] = scale.reshape(-1, shape[1])
-    return links, factors
-
-
-def _keys(beliefs: Floats) -> NDArray[np.uint64]:
-    """(S,): a hash of each row, equal for beliefs that agree to the grid."""
-    with np.errstate(divide="ignore"):
-        logs = np.where(beliefs > 0, np.log(np.where(beliefs > 0, beliefs, 1.0)), 1.0)
-    cells = np.rint(logs * _GRID).astype(np.int64).view(np.uint64)
-    state = np.zeros(len(beliefs), np.uint64)
-    for column in cells.T:
-        state = (state ^ column) * _ODD
-        state ^= state >> np.uint64(29)
-    return state

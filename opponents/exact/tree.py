@@ -125,9 +125,14 @@ def exact_policy(spec: str | Policy, game: Game) -> ExactPolicy:
     """The policy that `spec` names, or itself; raises `NotExact` when it has no `distribution`."""
     policy = make_opponent(spec, game)
     if not isinstance(policy, ExactPolicy):
-        label = spec if isinstance(spec, str) else type(spec).__name__
-        raise NotExact(f"Opponent {label!r} has no distribution(turn): exact values against it are not available.")
+        raise NotExact(no_distribution(spec))
     return policy
+
+
+def no_distribution(spec: str | Policy) -> str:
+    """What is told of a policy whose probabilities are not known."""
+    label = spec if isinstance(spec, str) else type(spec).__name__
+    return f"Opponent {label!r} has no distribution(turn): exact values against it are not available."
 
 
 def positions(roots: Sequence[Node]) -> list[Node]:

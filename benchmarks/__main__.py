@@ -16,6 +16,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "benchmarks.exact.ceilings",
         "print the exact ceilings of a game: best responses, exploitability, Bayes-optimal adaptation",
     ),
+    "headroom": (
+        "benchmarks.exact.headroom",
+        "print what memory of earlier episodes, and exploration across them, is worth in a game, exactly",
+    ),
     "exploit": (
         "benchmarks.exact.exploit",
         "query a saved model at every information set of a small game and print its exploitability",

@@ -10,6 +10,8 @@ from typing import Any, cast
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, State, Turn
+from mage_envs.env import SEATINGS
+from mage_envs.registry import settings_of
 from opponents.exact.bayes import GT, BayesSolution, Credit, Meeting, check_lengths, credit_weights
 from opponents.exact.best_response import best_nonadaptive
 from opponents.exact.hands import Branch
@@ -162,26 +164,27 @@ class BlindPolicy:
 
 
 def bayes(
-    game: Game, pool: str, episodes: int = 3, hands: int = 1, credit: str = "last", seat: str = "alternate"
+    game: Game, pool: str, episodes: int = 3, hands: int = 1, credit: str = "last", seat: str = ""
 ) -> BayesPolicy:
     """`bayes:kuhn/demo,3,3` makes the last of 3 episodes of 3 hands worth most against an opponent from that pool;
     `bayes:kuhn/demo,3,3,sum` all of them together, `…,mage` as differential credit counts them.
 
-    `seat`: `alternate`, or `fixed` where the seat stays as it is in the first hand.
+    `seat`: `alternate`, or `fixed` where the seat stays as it is in the first hand; by default as the game has it.
     """
-    if seat not in ("alternate", "fixed"):
-        raise ValueError(f"seat={seat!r} is unknown; choose alternate or fixed.")
+    rule = seat or settings_of(game.facts.name).seat or "alternate"
+    if seat and seat not in SEATINGS:
+        raise ValueError(f"seat={seat!r} is unknown; choose {', '.join(SEATINGS)}.")
     return BayesPolicy(
         game,
         f"pool:{pool}",
         episodes,
         hands,
         cast("Credit", credit),
-        alternate=seat == "alternate",
+        alternate=rule == "alternate",
     )
 
 
-def myopic(game: Game, pool: str, episodes: int = 3, hands: int = 1, seat: str = "alternate") -> BayesPolicy:
+def myopic(game: Game, pool: str, episodes: int = 3, hands: int = 1, seat: str = "") -> BayesPolicy:
     """`myopic:kuhn/demo,3,3` makes each episode worth most by itself, given all that was seen."""
     return bayes(game, pool, episodes, hands, "myopic", seat)
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from mage_envs.core import Game
 from mage_envs.env import SEATINGS
-from opponents.exact.beliefs import CHUNK, STATES, Floats, Progress, Stage, most_states, stages_of
+from opponents.exact.beliefs import CHUNK, STATES, Floats, Progress, Stage, stages_of
 from opponents.exact.hands import Branch, LivedHand, hand_of
 from opponents.exact.tree import Objective, check_seat, exact_policy, payoff_of, roots_of
 from opponents.pools import PoolSpec, as_pool
@@ -51,9 +51,11 @@ def credit_weights(credit: Credit, episodes: int, gt: float = GT) -> Floats:
     """(3, K, K): for a decision in each episode, the weight of each episode's return: what counts; among equals what
     this episode earns; then what all that are left earn.
 
-    Raises ValueError for an unknown name, for weights that are not one per episode, and for weights that are not
-    finite or do not sum to 1.
+    Raises ValueError for an unknown name, for a gt outside [0, 1], for weights that are not one per episode, and for
+    weights that are not finite or do not sum to 1.
     """
+    if not 0 <= gt <= 1:
+        raise ValueError(f"gt must be between 0 and 1, got {gt}.")
     now, later = np.eye(episodes), np.triu(np.ones((episodes, episodes)))
     if not isinstance(credit, str):
         weights = np.array(credit, float)
@@ -127,7 +129,6 @@ class Meeting:
         self.hands: list[LivedHand] = [made[seat] for seat in self.seats]
         self.plans = {seat: HandPlan(made[seat]) for seat in made}
         self.episode_of = [j // hands for j in range(episodes * hands)]
-        self.most_states = most_states(self.hands)
         self.stages: list[Stage] = stages_of(mixture.weights, self.hands, limit, progress)
         self.states = sum(stage.beliefs.shape[1] for stage in self.stages)
         self.seconds = time.perf_counter() - started

@@ -24,8 +24,9 @@ STATES = 15_000_000
 """Most states of a problem that is solved (about 2 GB of memory)."""
 CHUNK = 50_000
 """States that are worked on at a time: a tenth of a second, after which Ctrl-C is heard."""
-Progress = Callable[[int, int], None]
-"""Called as the work goes on with the number of hands whose states are known, and of states."""
+Progress = Callable[[int, int, int], None]
+"""Called as the work goes on with the number of hands before which all states are known, of these states, and of the
+most that there can be before all hands."""
 _UNIT = 2.0**46
 """Of logarithms, as whole numbers."""
 _SAME = 14
@@ -65,9 +66,12 @@ def stages_of(
     Raises `TooManyStates` above `limit` states.
     """
     stages = []
+    most = most_states(hands)
     logs = _logs(np.array(prior, float)[:, None])
     count = 1
     for number, hand in enumerate(hands[:-1], 1):
+        if progress is not None:
+            progress(number, count, most)
         step = _logs(hand.evidence.T)
         keys = _keys_after(logs, step)
         found = _distinct(keys)
@@ -80,8 +84,6 @@ def stages_of(
         after = _places(keys, found)
         stages.append(Stage(_probabilities(logs), np.where(keys == 0, np.int32(0), after)))
         logs = _first_of_each(logs, step, keys, after, len(found))
-        if progress is not None:
-            progress(number, count)
     return [*stages, Stage(_probabilities(logs), np.zeros((0, logs.shape[1]), np.int32))]
 
 

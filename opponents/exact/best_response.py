@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 
 from mage_envs.core import ExactPolicy, Game, Policy
 from opponents.exact.by_history import best_by_history
-from opponents.exact.tree import Node, Objective, Payoff, check_seat, exact_policy, payoff_of, positions, roots_of
+from opponents.exact.tree import (
+    Node,
+    Objective,
+    Payoff,
+    check_seat,
+    exact_policy,
+    payoff_of,
+    positions,
+    roots_of,
+    share_positions,
+)
 from opponents.pools import PoolSpec, as_pool
 from opponents.tabular import TabularPolicy
 
@@ -63,7 +73,7 @@ def respond(
     payoff = payoff_of(objective)
     roots = roots_of(game)
     order = positions([node for _, node in roots])
-    if len({id(child) for node in order for child in node.children.values()}) < sum(len(n.children) for n in order):
+    if share_positions(order):
         if not game.facts.perfect_information:
             raise ValueError(
                 f"{game.facts.name} shares positions although it hides information; exact values need a tree."

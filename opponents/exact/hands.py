@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mage_envs.core import ExactPolicy
-from opponents.exact.tree import Node, Payoff
+from opponents.exact.tree import Node, Payoff, positions, share_positions
 
 Vector = NDArray[np.float64]
 """One number per opponent, (N,)."""
@@ -22,6 +22,7 @@ Vector = NDArray[np.float64]
 
 DECISIONS = 50_000
 """Most decisions, each with all that led to it, of a hand that is analysed."""
+_TOO_MANY = f"The learner has more than {DECISIONS:,} decisions in a hand: too many to go through."
 
 
 class TooManyStates(ValueError):
@@ -64,8 +65,29 @@ def hand_of(
 ) -> LivedHand:
     """The hand of a game with these roots, for the learner in `seat` and one of `opponents` in all others."""
     builder = _Builder(opponents, seat, payoff)
+    order = positions([node for _, node in roots])
+    if share_positions(order) and max(_count_decisions(roots, order, one, seat) for one in opponents) > DECISIONS:
+        raise TooManyStates(_TOO_MANY)
     root = builder.branch([(chance * np.ones(len(opponents)), node) for chance, node in roots])
     return LivedHand(root, np.array([row for _, row in builder.rows.values()]).reshape(-1, len(opponents)))
+
+
+def _count_decisions(
+    roots: Sequence[tuple[float, Node]], order: Sequence[Node], opponent: ExactPolicy, seat: int
+) -> int:
+    """How often the learner may be to move, in a game that hides nothing, against that opponent: at least as many
+    decisions, each with all that led to it, has a hand against it and others."""
+    ways = dict.fromkeys(order, 0)
+    for _, root in roots:
+        ways[root] += 1
+    for node in order:
+        moves = node.children
+        if node.player is not None and node.player != seat:
+            row = opponent.distribution(node.turn())
+            moves = {action: child for action, child in moves.items() if row.get(action, 0.0) > 0}
+        for child in moves.values():
+            ways[child] += ways[node]
+    return sum(ways[node] for node in order if node.player == seat)
 
 
 class _Builder:
@@ -89,7 +111,7 @@ class _Builder:
                 histories += self._replies(reach, node)
         self._decisions += len(waiting)
         if self._decisions > DECISIONS:
-            raise TooManyStates(f"The learner has more than {DECISIONS:,} decisions in a hand: too many to go through.")
+            raise TooManyStates(_TOO_MANY)
         return Branch(
             {view: self._outcome(ended[view]) for view in sorted(ended)},
             {

@@ -37,7 +37,7 @@ from opponents.registry import make_opponent
 
 CREDITS: tuple[CreditName, ...] = ("myopic", "sum", "mage", "last")
 
-SAMPLES = 30
+SAMPLES = 20
 """Moves in each state of a policy that has to be sampled, for a fair estimate."""
 
 

@@ -135,6 +135,11 @@ def no_distribution(spec: str | Policy) -> str:
     return f"Opponent {label!r} has no distribution(turn): exact values against it are not available."
 
 
+def share_positions(order: Sequence[Node]) -> bool:
+    """Whether some position is reached from several; `order` is that of `positions`."""
+    return len({id(child) for node in order for child in node.children.values()}) < sum(len(n.children) for n in order)
+
+
 def positions(roots: Sequence[Node]) -> list[Node]:
     """Every position below the roots once, each before its children; positions may be shared."""
     seen: set[Node] = set()

@@ -107,7 +107,7 @@ def biased(most: float) -> OpponentPool:
 
 
 def reactive(sure: float = 0.85) -> OpponentPool:
-    """First uniform, then with probability `sure` the learner's last, what beats it, what beats its own, its own last."""
+    """First uniform, then with probability `sure`: the learner's last, what beats it, what beats its own, its own."""
 
     def made(wanted: Callable[[str, str], str]) -> Callable[[Rounds, str], Row]:
         def rule(past: Rounds, _: str) -> Row:

@@ -1,0 +1,164 @@
+"""`mage-bench headroom`: what memory of earlier episodes, and exploration across them, is worth in a game, exactly."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluation.report import aligned, number
+from benchmarks.evaluation.scores import headline
+from benchmarks.exact.headroom_figure import draw
+from benchmarks.exact.headroom_table import row_cells, solved_rows, table_lines
+from mage_envs.core import Game
+from mage_envs.env import SEATINGS
+from mage_envs.registry import settings_of
+from mage_envs.terminal.json_options import game_with
+from opponents import PoolSpec, as_pool, make_opponent
+from opponents.exact import GT, Headroom, Objective, headroom
+from opponents.exact.beliefs import STATES
+from opponents.exact.headroom import SAMPLES
+from opponents.exact.tree import PAYOFFS, is_enumerable
+from trainer.saved import write_atomically
+
+LEARNERS: Mapping[str, str] = {
+    "blind": "remembers nothing of earlier hands",
+    "known": "is told the opponent's name",
+    "myopic": "best for each episode by itself, given all that was seen",
+    "sum": "best for all episodes together",
+    "mage": "best for differential credit at gt {gt:g}",
+    "last": "best for the last episode",
+    "own": "best for the weights given",
+}
+"""Who earns each row."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `mage-bench headroom`."""
+    parser.add_argument("game", metavar="GAME", nargs="?", help="a game whose tree is at hand, as in KuhnPoker")
+    parser.add_argument("--pool", metavar="NAME", help="a registered pool (default: the game's own opponents)")
+    parser.add_argument("--episodes", type=int, default=3, metavar="K", help="episodes against one opponent (3)")
+    parser.add_argument("--hands", type=int, default=1, metavar="H", help="hands per episode (1)")
+    parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="an option of the game")
+    parser.add_argument("--seat", choices=SEATINGS, help="the learner's seats (the game's own, else alternate)")
+    parser.add_argument("--gt", type=float, default=GT, metavar="G", help=f"discount of the row mage ({GT})")
+    parser.add_argument("--weights", metavar="W,W,...", help="a row for these weights of the episodes; they sum to 1")
+    parser.add_argument("--objective", choices=tuple(PAYOFFS), help="what is earned (default: the game's headline)")
+    parser.add_argument(
+        "--samples", type=int, default=0, metavar="N", help=f"sampled moves in each state, as in {SAMPLES}: an estimate"
+    )
+    parser.add_argument("--limit", type=int, default=STATES, metavar="N", help=f"most states ({STATES:,})")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the values there")
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw the values there, as a PNG")
+    parser.add_argument("--all", action="store_true", help="the table of every shipped game and pool")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Writes the values to stdout, the progress to stderr."""
+    if arguments.all:
+        if arguments.game is not None or arguments.figure is not None:
+            raise ValueError("--all has games of its own, and no figure: give it alone, or with --json.")
+        rows = solved_rows(_tell)
+        sys.stdout.write("\n".join(table_lines(rows)) + "\n")
+        _write_json(arguments.json, [row.to_json() for row in rows])
+        return
+    if arguments.game is None:
+        raise ValueError("Name a game, as in mage-bench headroom KuhnPoker, or give --all.")
+    if arguments.episodes < 1 or arguments.hands < 1:
+        raise ValueError("--episodes and --hands must be at least 1.")
+    game = game_with(arguments.game, dict(_option(text) for text in arguments.option))
+    name, pool = _pool(arguments, game)
+    seat = arguments.seat or settings_of(arguments.game).seat or "alternate"
+    objective: Objective = arguments.objective or headline(game)
+    found = headroom(
+        game,
+        pool,
+        episodes=arguments.episodes,
+        hands=arguments.hands,
+        seat=seat,
+        gt=arguments.gt,
+        weights=_weights(arguments.weights),
+        objective=objective,
+        samples=arguments.samples,
+        limit=arguments.limit,
+        progress=_tell,
+    )
+    unit = "success" if objective == "success" else game.facts.unit
+    title = f"{game.facts.name} against {name}: {unit} per hand, {_counted(arguments.episodes, 'episode')} of "
+    title += f"{_counted(arguments.hands, 'hand')}, seat {seat}"
+    sys.stdout.write("\n".join(lines(found, title)) + "\n")
+    _write_json(arguments.json, {"title": title, **found.to_json()})
+    if arguments.figure is not None:
+        draw(arguments.figure, found, title, unit)
+
+
+def lines(found: Headroom, title: str) -> list[str]:
+    """The values as text."""
+    cells = row_cells(found)
+    head, rule, *body = aligned(
+        ["", *(f"episode {k}" for k in range(1, len(cells["blind"]) + 1))],
+        [[name, *values] for name, values in cells.items()],
+    )
+    shown = [f"{line}  {LEARNERS[name].format(gt=found.gt)}" for line, name in zip(body, cells, strict=True)]
+    error = {name: f" ± {number(value)}" for name, value in found.errors.items()}
+    last = [f"adaptation headroom {number(found.adaptation)}{error.get('adaptation', '')} (known - blind)"]
+    if found.exploration is None:
+        last += [f"exploration headroom at most that much: {found.unsolved}"]
+    else:
+        last += [f"exploration headroom {number(found.exploration)} (last - myopic, in the last episode)"]
+        last += [f"{found.states:,} states of belief, {found.seconds:.1f} s"]
+    if found.errors:
+        last += ["estimates: some opponents' moves were sampled; ± is a standard error"]
+    return [title, head, rule, *shown, *last]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def _pool(arguments: argparse.Namespace, game: Game) -> tuple[str, PoolSpec]:
+    """The pool that was named, or the game's own, with its name; raises where an opponent does not play the game."""
+    if not is_enumerable(game) or game.facts.players == 1:
+        raise ValueError(f"{game.facts.name} has no tree with opponents at hand, so that it has no exact headroom.")
+    spec: PoolSpec = settings_of(arguments.game).opponent
+    if arguments.pool is not None:
+        spec = f"pool:{arguments.pool.removeprefix('pool:')}"
+    pool = as_pool(spec)
+    for entry in pool.entries:
+        make_opponent(entry, game)
+    return spec if isinstance(spec, str) else "its own opponents", spec
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """`rounds=3`, `reveal=always`: the value as JSON has it, else as text."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise ValueError(f"--option {text!r} is no KEY=VALUE; write it as in --option reveal=always.")
+    try:
+        return key, json.loads(value)
+    except json.JSONDecodeError:
+        return key, value
+
+
+def _weights(text: str | None) -> Sequence[float] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"--weights {text!r} are no numbers; write them as in --weights 0.2,0.3,0.5.") from None
+
+
+def _tell(hands: int, states: int, most: int) -> None:
+    """One line that is written over."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{states:,} states before {hands} hands, at most {most:,} in all ")
+        sys.stderr.flush()
+
+
+def _write_json(path: Path | None, data: Any) -> None:
+    if path is not None:
+        write_atomically(path, json.dumps(data, indent=2) + "\n")

@@ -1,0 +1,105 @@
+"""`mage-bench headroom`: what it prints, writes and refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.exact.headroom_table import Setup, setups, solved_rows, table_lines
+from mage_envs.registry import list_games
+from opponents import list_pools
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    assert main(["headroom", *arguments]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_the_values_of_one_pool(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    json_file, figure = tmp_path / "new" / "demo.json", tmp_path / "demo.png"
+    files = ("--json", str(json_file), "--figure", str(figure))
+    lines = printed(capsys, "KuhnPoker", "--pool", "kuhn/demo", "--weights", ".2,.3,.5", *files)
+    assert lines[0] == "KuhnPoker against pool:kuhn/demo: chips per hand, 3 episodes of 1 hand, seat alternate"
+    rows = {line.split()[0]: line.split()[1:4] for line in lines[3:10]}
+    assert rows["blind"] == ["0.121"] * 3
+    assert rows["known"] == ["0.273"] * 3
+    assert rows["myopic"] == ["0.121", "0.161", "0.188"]
+    assert rows["sum"] == ["0.117", "0.168", "0.191"]
+    assert rows["mage"][2] == "0.192"
+    assert rows["last"][2] == "0.200"
+    assert lines[10] == "adaptation headroom 0.152 (known - blind)"
+    assert lines[11] == "exploration headroom 0.012 (last - myopic, in the last episode)"
+    data = json.loads(json_file.read_text())
+    assert [round(value, 3) for value in data["per_episode"]["sum"]] == [0.117, 0.168, 0.191]
+    assert len(data["per_episode"]["own"]) == 3
+    assert data["adaptation"] == pytest.approx(data["known"] - data["blind"])
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_options_seats_lengths_and_the_games_own_pool(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(
+        capsys, "KuhnPoker", "--option", "reveal=always", "--seat", "first", "--episodes", "2", "--hands", "2"
+    )
+    assert lines[0] == "KuhnPoker against pool:kuhn/paper: chips per hand, 2 episodes of 2 hands, seat first"
+    assert lines[1].split() == ["episode", "1", "episode", "2"]
+    lines = printed(capsys, "KuhnPoker", "--objective", "success", "--gt", "1")
+    assert "success per hand" in lines[0]
+    assert "best for differential credit at gt 1" in lines[7]
+
+
+def test_what_is_too_large_to_solve_has_its_bound(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, "KuhnPoker", "--pool", "kuhn/demo", "--limit", "20")
+    assert [line.split()[0] for line in lines[3:5]] == ["blind", "known"]
+    assert lines[6].startswith(
+        "exploration headroom at most that much: The pool of 4 has more than 20 states of belief"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["Sokoban"], "Sokoban has no tree with opponents at hand, so that it has no exact headroom."),
+        (["ConnectFour"], "ConnectFour has no tree with opponents at hand"),
+        (
+            ["TicTacToe"],
+            "'mcts:100' has no distribution(turn): exact values against it are not available. Sampled moves",
+        ),
+        (["KuhnPoker", "--episodes", "0"], "--episodes and --hands must be at least 1."),
+        (["KuhnPoker", "--hands", "0"], "--episodes and --hands must be at least 1."),
+        (["KuhnPoker", "--weights", ".5,.5,.5"], "The weights must sum to 1, got (0.5, 0.5, 0.5), which sum to 1.5."),
+        (["KuhnPoker", "--weights", "1,0"], "The weights must be 3 numbers, one for each episode"),
+        (["KuhnPoker", "--weights", "a,b"], "--weights 'a,b' are no numbers"),
+        (["KuhnPoker", "--gt", "1.5"], "gt must be between 0 and 1, got 1.5."),
+        (["KuhnPoker", "--pool", "kuhn/dem"], "Unknown pool 'kuhn/dem'. Did you mean 'kuhn/demo'?"),
+        (["KuhnPoker", "--pool", "tictactoe/balanced"], "not KuhnPoker"),
+        (["KuhnPoker", "--option", "reveal"], "--option 'reveal' is no KEY=VALUE"),
+        (["KuhnPoker", "--option", "revael=always"], "KuhnPoker does not take these options"),
+        (["KunhPoker"], "Did you mean 'KuhnPoker'?"),
+        (["KuhnPoker", "--all"], "--all has games of its own"),
+        ([], "Name a game, as in mage-bench headroom KuhnPoker, or give --all."),
+    ],
+)
+def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    assert main(["headroom", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("mage-bench: ")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_the_table_is_of_every_game_and_pool() -> None:
+    rows = list(setups())
+    assert {row.game for row in rows} == set(list_games()) - {"OpenSpiel"}
+    assert {row.pool for row in rows} - {""} == set(list_pools())
+    quick = [row for row in rows if row.game != "TicTacToe" and row.hands == 1]
+    solved = solved_rows(lambda *_: None, quick)
+    found = {row.setup: row for row in solved}
+    paper = found[Setup(game="KuhnPoker", pool="kuhn/paper")].found
+    assert paper is not None
+    assert paper.adaptation == pytest.approx(0.150, abs=1e-9)
+    text = table_lines(solved)
+    assert any(line.startswith("KuhnPoker, success") and " 0.583 " in line for line in text)
+    assert {line.split()[0] for line in text if "not enumerable" in line} >= {"WebShop", "ALFWorld", "Sokoban"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -12,6 +14,7 @@ from typing import Any, NoReturn
 import gymnasium as gym
 
 from mage_envs import _siblings, imports
+from trainer.metrics import RunStopped
 
 PRESETS = Path(__file__).parent / "presets"
 USAGE = """usage: mage-train [--preset NAME | --config FILE.yaml] [--model NAME_OR_PATH] [--import MODULE ...]
@@ -54,6 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nmage-train: interrupted before the training began; nothing was written.", file=sys.stderr)
         return 130
+    except RunStopped as error:
+        print(f"mage-train: {error}", file=sys.stderr)
+        return 1
     except (UsageError, ValueError, KeyError, TypeError, OSError, ImportError, gym.error.Error) as error:
         print(f"mage-train: {' '.join(_told(error).split())}", file=sys.stderr)
         return 2
@@ -207,25 +213,21 @@ def _plain(value: Any) -> Any:
 
 
 def _train(config: Any, model: Any, resume: bool) -> int:
-    from transformers.trainer_utils import get_last_checkpoint
     from trl.trainer.utils import get_peft_config
 
     from trainer.callbacks import PlayableCheckpoints
     from trainer.mage_trainer import MAGETrainer
-    from trainer.saved import FILE, PlaySettings, save_model
+    from trainer.persistence import on_first_rank
+    from trainer.saved import FILE, PlaySettings
     from trainer.setup import env_maker, make_population, play_settings
     from trainer.tiny import general_tiny
 
+    out = Path(config.output_dir)
+    last = on_first_rank(lambda: _checkpoint(out, resume))
     name = model.model_name_or_path
     if name == "tiny":
-        name = general_tiny(Path(config.output_dir) / "tiny", config.seed)
-    has_folder = Path(config.output_dir).is_dir()
-    last = get_last_checkpoint(config.output_dir) if has_folder else None  # type: ignore[no-untyped-call]
-    if resume and last is None:
-        raise UsageError(f"--resume finds no checkpoint in {config.output_dir}; set save_steps, or leave --resume out.")
-    if last is not None and not resume:
-        raise UsageError(f"{config.output_dir} holds checkpoints; add --resume to go on, or choose another output_dir.")
-    if last is not None and (Path(last) / FILE).exists():
+        name = on_first_rank(lambda: general_tiny(out / "tiny", config.seed))
+    if last is not None and (last / FILE).exists():
         config.imports = list(dict.fromkeys((*PlaySettings.load(last).imports, *config.imports)))
     config.model_init_kwargs = config.model_init_kwargs or _init_kwargs(model)
     population = make_population(config)
@@ -236,16 +238,67 @@ def _train(config: Any, model: Any, resume: bool) -> int:
         raise UsageError(
             f"model {name!r} could not be loaded; give a saved model's folder, or a name that the hub has. ({reason})"
         ) from error
+    trainer.add_callback(PlayableCheckpoints(play_settings(config)))
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        trainer.add_callback(PlayableCheckpoints(play_settings(config)))
-        trainer.train(resume_from_checkpoint=last)
-        interrupted = False
+        return _finish(trainer, play_settings(config), None if last is None else str(last))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _checkpoint(out: Path, resume: bool) -> Path | None:
+    """Where the run goes on; a line on each checkpoint that is passed over."""
+    from trainer.run_folder import checkpoints, newest_checkpoint
+
+    if not resume:
+        if checkpoints(out):
+            raise UsageError(f"{out} holds checkpoints; add --resume to go on, or choose another output_dir.")
+        return None
+    last, passed = newest_checkpoint(out)
+    for line in passed:
+        print(f"mage-train: {line}", file=sys.stderr)
+    if last is None:
+        found = "no sound checkpoint" if passed else "no checkpoint"
+        raise UsageError(f"--resume finds {found} in {out}; set save_steps, or leave --resume out.")
+    return last
+
+
+def _finish(trainer: Any, settings: Any, start: str | None) -> int:
+    """Trains to the end, or as far as signals let it, and writes the model; returns the exit status.
+
+    SIGTERM ends the run with a checkpoint at the end of the rollout under way (143); Ctrl-C at once, with the model as
+    it then is (130); a second Ctrl-C without it.
+    """
+    signal.signal(signal.SIGTERM, trainer.preemption.ask)
+    out, interrupted = trainer.args.output_dir, False
+    try:
+        trainer.train(resume_from_checkpoint=start)
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, _leave)
         interrupted = True
-    save_model(trainer.save_model, play_settings(config), config.output_dir)
-    steps = trainer.state.global_step
-    print(f"{'Interrupted' if interrupted else 'Finished'} after {steps} updates; the model is in {config.output_dir}.")
+    said = "Interrupted" if interrupted else "Finished"
+    first, steps = trainer.accelerator.is_main_process, trainer.state.global_step
+    if trainer.preemption.stopped:
+        if first:
+            print(f"Stopped by SIGTERM after {steps} updates, with a checkpoint in {out}; add --resume to go on.")
+        return 143
+    if interrupted and trainer.is_sharded:
+        if first:
+            print(f"Interrupted after {steps} updates; a model in shards is written at checkpoints alone.")
+        return 130
+    if first or not interrupted:
+        trainer.write_model(out, settings, together=not interrupted)
+    if first:
+        print(f"{said} after {steps} updates; the model is in {out}.")
     return 130 if interrupted else 0
+
+
+def _leave(*signal: object) -> NoReturn:
+    """The second Ctrl-C."""
+    print("\nmage-train: interrupted while the model was written; an older one may be gone.", file=sys.stderr)
+    sys.stderr.flush()
+    os._exit(130)
 
 
 def _init_kwargs(model: Any) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from transformers import ProgressCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -71,8 +70,27 @@ class PlayableCheckpoints(TrainerCallback):
     """Puts `mage.json` into each checkpoint, so that it can be evaluated, seated, and resumed with its imports."""
 
     def __init__(self, settings: PlaySettings) -> None:
-        self._settings = settings
+        self.settings = settings
 
-    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if state.is_world_process_zero:
-            self._settings.save(Path(str(args.output_dir)) / f"checkpoint-{state.global_step}")
+
+class Preemption(TrainerCallback):
+    """Ends training with a checkpoint at the next point where one loses nothing, once `ask` was called on any rank.
+
+    That point is the end of the rollout under way: what is left of it to train is not part of a checkpoint.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        """On this rank."""
+        self.due = False
+        """Asked on some rank, with the rollout's last update under way; equal on all ranks."""
+        self.stopped = False
+        """Whether training ended here."""
+
+    def ask(self, *signal: object) -> None:
+        """Fit to be a signal's handler."""
+        self.asked = True
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if self.due:
+            self.stopped = control.should_save = control.should_training_stop = True

@@ -152,6 +152,12 @@ class MAGEConfig(GRPOConfig):
         self._size_rollout()
         self._size_run()
         super().__post_init__()  # type: ignore[no-untyped-call]
+        started = int(os.environ.get("WORLD_SIZE", "1"))
+        if started > self.world_size:
+            raise ValueError(
+                f"{started} processes were started (WORLD_SIZE), but accelerate sees {self.world_size}, so each would "
+                f"train a model of its own; add --use_cpu true to train on CPUs, or start as many as there are GPUs."
+            )
 
     def credit_config(self, protocol: Protocol, hands_per_episode: int) -> CreditConfig:
         """How rewards become advantages; without `credit`, several hands are paid as they end, except under GiGPO."""

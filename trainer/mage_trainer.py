@@ -15,7 +15,6 @@ import torch
 from accelerate.utils import gather_object
 from torch.utils.data import DataLoader, Dataset, Sampler, SequentialSampler
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProgressCallback, TrainerCallback
-from trl.trainer.grpo_trainer import GRPOTrainer
 
 from mage_envs.core import Task
 from opponents import FixedPool, Population
@@ -35,16 +34,16 @@ from trainer.batch import (
     split_rows,
     split_updates,
 )
-from trainer.callbacks import RolloutProgress, RolloutProgressBar
+from trainer.callbacks import Preemption, RolloutProgress, RolloutProgressBar
 from trainer.config import FOREVER, MAGEConfig
 from trainer.exploitability import exploitability
 from trainer.garbage import rare_collections
 from trainer.generation import LockStepGenerator, StreamingGenerator
 from trainer.loss import LossTerms, Scores, policy_loss, score_logits
-from trainer.metrics import UPDATE_METRICS, failure_message, rollout_metrics
+from trainer.metrics import UPDATE_METRICS, RunStopped, failure_message, rollout_metrics
+from trainer.persistence import PersistentTrainer
 from trainer.population import LEAGUE, restore_population, update_population
 from trainer.rollout import RolloutClock, RolloutSpec, collect
-from trainer.saved import save_model
 from trainer.setup import credit_of, critic_of, play_settings
 from trainer.specs import SHUFFLE, rollout_specs, stream
 from trainer.trajectory import Trajectory
@@ -52,7 +51,7 @@ from trainer.trajectory import Trajectory
 MakeEnv = Callable[[], gym.Env[Any, Any]]
 
 
-class MAGETrainer(GRPOTrainer):
+class MAGETrainer(PersistentTrainer):
     """Trains a language model on meta-episodes.
 
     `make_env` makes one environment with text observations and actions: a `MetaEpisode`, wrapped or not, or any other,
@@ -62,8 +61,6 @@ class MAGETrainer(GRPOTrainer):
     evaluation, once each.
     `on_rollout_end(trainer, trajectories)` runs on every rank after each rollout; it may replace `population`.
     """
-
-    args: MAGEConfig
 
     def __init__(
         self,
@@ -107,7 +104,9 @@ class MAGETrainer(GRPOTrainer):
             quantization_config=quantization_config,
         )
         trl_compat.check_model(self.accelerator.unwrap_model(self.model))
+        self.preemption = Preemption()
         self.add_callback(RolloutProgress())
+        self.add_callback(self.preemption)
         if self.pop_callback(ProgressCallback) is not None:
             self.add_callback(RolloutProgressBar())
         self.generator = (generator or BACKENDS[args.backend])(self)
@@ -118,11 +117,16 @@ class MAGETrainer(GRPOTrainer):
 
     # -- what the Trainer's loop calls ----------------------------------------------------------------------
 
-    def train(self, *args: Any, **kwargs: Any) -> Any:
-        """As `Trainer.train`; a rollout that an earlier call left unfinished is dropped."""
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
+        """As `Trainer.train`; a rollout that an earlier call left unfinished is dropped.
+
+        With True it goes on from the newest checkpoint that is sound; from one at which the run was done it trains no
+        more.
+        """
         self._updates.clear()
-        with rare_collections():
-            return super().train(*args, **kwargs)
+        start = self.checkpoint_to_resume(resume_from_checkpoint)
+        with rare_collections(), self.length_known(start):
+            return super().train(start, *args, **kwargs)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """One item per optimiser step; the rows come from rollouts."""
@@ -181,7 +185,7 @@ class MAGETrainer(GRPOTrainer):
         trajectories.sort(key=lambda trajectory: (trajectory.group, trajectory.member))
         message = failure_message(trajectories, index, self.args.failure_threshold)
         if message is not None:
-            raise RuntimeError(message)
+            raise RunStopped(message)
         advantages, metrics = weigh(trajectories, self.credit, self.critic)
         rows = build_rows(
             trajectories, advantages, merge=self.args.merge_prefixes, mask_truncated=self.args.mask_truncated
@@ -211,7 +215,7 @@ class MAGETrainer(GRPOTrainer):
             trajectories,
             self.state.global_step,
             Path(self.args.output_dir or ".") / LEAGUE,
-            self.save_snapshot,
+            lambda folder: self.write_model(folder, play_settings(self.args)),
         )
         if self._on_rollout_end is not None:
             self._on_rollout_end(self, trajectories)
@@ -230,16 +234,6 @@ class MAGETrainer(GRPOTrainer):
                 resamples=50,
             )
         return found.metrics()
-
-    def save_snapshot(self, folder: str) -> None:
-        """Saves the model as it is now, playable as `checkpoint:<folder>`; all ranks call it."""
-        if self.accelerator.num_processes == 1:
-            save_model(self.save_model, play_settings(self.args), folder)
-            return
-        self.save_model(folder)
-        if self.accelerator.is_main_process:
-            play_settings(self.args).save(folder)
-        self.accelerator.wait_for_everyone()
 
     def _my_specs(self, index: int) -> list[RolloutSpec]:
         """This rank's share of the rollout's meta-episodes; a group may span ranks."""
@@ -381,8 +375,10 @@ class MAGETrainer(GRPOTrainer):
     def _record_update(self, update: Update, sums: Mapping[str, torch.Tensor], seconds: float) -> None:
         keys = [*UPDATE_METRICS, "padded", "useful"]
         nothing = torch.zeros((), device=self.accelerator.device)
-        local = torch.stack([sums.get(key, nothing).float() for key in keys])
-        totals = dict(zip(keys, self.accelerator.reduce(local, reduction="sum").tolist()))
+        local = torch.stack([*(sums.get(key, nothing).float() for key in keys), nothing + self.preemption.asked])
+        *summed, asked = self.accelerator.reduce(local, reduction="sum").tolist()
+        self.preemption.due = asked > 0 and not self._updates
+        totals = dict(zip(keys, summed, strict=True))
         padded, useful = totals.pop("padded"), totals.pop("useful")
         self.state.num_input_tokens_seen += int(padded)
         trl_compat.record(

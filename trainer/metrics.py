@@ -22,6 +22,10 @@ UPDATE_METRICS = (
 """What the loss tells of an update."""
 
 
+class RunStopped(RuntimeError):
+    """A run that cannot usefully go on; the message says since when, why, and what to do."""
+
+
 def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     """Reward, chips (or the game's unit) per hand and success per episode, also per opponent and per category of task;
     the game's own metrics; failures and lengths.

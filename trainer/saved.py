@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mage_envs.durable import write_atomically
 from mage_envs.imports import load_modules
 
 if TYPE_CHECKING:
@@ -51,30 +50,6 @@ class PlaySettings:
             raise ValueError(f"{path} is not readable as play settings: {error}. Save the model again.") from error
         load_modules(settings.imports, str(path))
         return settings
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Writes a text file so that a reader sees the old content or the new, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-
-
-def save_model(save: Callable[[str], object], settings: PlaySettings, folder: str | Path) -> None:
-    """Puts a model into `folder` file by file, each complete, the settings last; `save` writes it to a given folder."""
-    target = Path(folder)
-    partial = target / ".partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    save(str(partial))
-    for path in sorted(partial.iterdir()):
-        path.replace(target / path.name)
-    partial.rmdir()
-    settings.save(target)
 
 
 def load_generator(folder: str | Path, cached: bool = False, **changes: Any) -> tuple[Generator, PlaySettings]:

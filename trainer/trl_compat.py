@@ -25,6 +25,14 @@ SUPPORTED = "trl>=1.16,<2"
 _METHODS = ("_generate_single_turn",)
 
 
+def _on_numbered_cpu(storage: Any, location: str) -> Any:
+    """Among several CPU processes accelerate calls the device `cpu:0`, to which torch by itself loads no optimizer."""
+    return storage if location.startswith("cpu:") else None
+
+
+torch.serialization.register_package(9, lambda _: None, _on_numbered_cpu)
+
+
 def check_trl(version: str = trl_version) -> None:
     """Raises `ImportError` where TRL is outside the range, or has lost a name that is used here."""
     lost = [name for name in _METHODS if name not in vars(GRPOTrainer)]

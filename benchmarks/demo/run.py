@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.demo.table import DemoResult, evaluate_demo, table
-from trainer.saved import PlaySettings, save_model, write_atomically
+from mage_envs.durable import write_atomically
+from trainer.saved import PlaySettings
 from trainer.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -175,7 +176,8 @@ def train(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -
     Returns the learning curve, or None when Ctrl-C stopped the run (the model as it then is has been saved).
     """
     from transformers import PrinterCallback
-    from transformers.trainer_utils import get_last_checkpoint
+
+    from trainer.run_folder import newest_checkpoint
 
     folder = out / "training"
     described = json.dumps(asdict(settings), sort_keys=True)
@@ -186,15 +188,17 @@ def train(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -
     curve = Curve(folder / "curve.json", settings.rollouts, log)
     trainer = make_trainer(settings, folder, curve)
     trainer.remove_callback(PrinterCallback)
-    last = get_last_checkpoint(str(folder))  # type: ignore[no-untyped-call]
+    last, passed = newest_checkpoint(folder)
+    for line in passed:
+        log(f"training: {line}", True)
     if last is not None:
-        log(f"training: going on from {Path(last).name}", True)
+        log(f"training: going on from {last.name}", True)
     stopped = False
     try:
-        trainer.train(resume_from_checkpoint=last)
+        trainer.train(resume_from_checkpoint=None if last is None else str(last))
     except KeyboardInterrupt:
         stopped = True
-    save_model(trainer.save_model, settings.play, out)
+    trainer.write_model(out, settings.play)
     return None if stopped else curve.points
 
 

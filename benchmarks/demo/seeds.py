@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.demo.run import DemoSettings, Log, run
 from benchmarks.demo.table import requirements, table
-from trainer.saved import write_atomically
+from mage_envs.durable import write_atomically
 
 SEEDS = (0, 1, 2)
 REPORT = Path(__file__).parents[1] / "results" / "demo_seeds.md"

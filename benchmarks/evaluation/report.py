@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluation.scores import Estimate, Measure, ScoreRow, Summary
-from trainer.saved import write_atomically
+from mage_envs.durable import write_atomically
 
 NOT_KNOWN = "n/a"
 _AGENT, _CEILING, _UNINFORMED = "#1f5fa8", "#b3472c", "#6b6b6b"

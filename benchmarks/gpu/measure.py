@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainer.saved import write_atomically
+from mage_envs.durable import write_atomically
 
 if TYPE_CHECKING:
     import torch

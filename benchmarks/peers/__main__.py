@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.peers.sides import OURS, PEERS, Child, Side, Unavailable, interpreter
-from trainer.saved import write_atomically
+from mage_envs.durable import write_atomically
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
+from mage_envs.durable import write_atomically
 from mage_envs.games.alfworld.engine import Engine, EngineState, FastEngine
 from mage_envs.games.alfworld.gamefile import GameLike
 from mage_envs.games.alfworld.maker import make_game
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 from mage_envs.games.alfworld.stock import StockEngine
-from trainer.saved import write_atomically
 
 ENVIRONMENTS = 256
 EPISODE = 30

@@ -27,6 +27,7 @@ import mage_envs  # noqa: F401  (registers the ids)
 from benchmarks.demo.run import DemoSettings, make_trainer, quieten
 from benchmarks.evaluation.environments import make_envs
 from benchmarks.speed import tokens
+from mage_envs.durable import write_atomically
 from mage_envs.hand import Hand
 from mage_envs.randomness import Streams
 from mage_envs.registry import make_game
@@ -36,7 +37,6 @@ from opponents import make_opponent
 from opponents.mcts import MEMORY_MB, ROLLOUTS, UCT
 from trainer.generation import ScriptedGenerator
 from trainer.rollout import collect
-from trainer.saved import write_atomically
 from trainer.specs import rollout_specs
 from trainer.trajectory import Trajectory
 

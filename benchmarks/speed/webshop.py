@@ -28,10 +28,10 @@ from typing import Any
 
 import numpy as np
 
+from mage_envs.durable import write_atomically
 from mage_envs.games.webshop import WebShop
 from mage_envs.games.webshop.catalogue_maker import FamilyRecord, about, stream
 from mage_envs.games.webshop.official import SIZES, import_official
-from trainer.saved import write_atomically
 
 PEOPLE = 12_087
 """Goals of the generated files that are written as people's instructions: as many as the original has."""

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
 from benchmarks.evaluation.scores import Estimate
 from benchmarks.tournaments.results import Cell, Results, RowSeat, Standing
-from trainer.saved import write_atomically
+from mage_envs.durable import write_atomically
 
 EXACT = "*"
 """Stands after an exact value."""

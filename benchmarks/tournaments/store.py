@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.tournaments.pairing import Pairing
 from benchmarks.tournaments.settings import Settings
-from trainer.saved import write_atomically
+from mage_envs.durable import write_atomically
 
 
 class OtherTournament(ValueError):

@@ -1,0 +1,171 @@
+"""A run killed anywhere goes on from a whole checkpoint and ends with the weights of one that was not killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from peft import LoraConfig
+
+from mage_envs.durable import drafts_of
+from tests.interruptions import KILLED, distinct, forked, killed, points, started
+from tests.trainer.tiny_runs import make_trainer, save_model
+from trainer.run_folder import checkpoints, newest_checkpoint
+from trainer.saved import PlaySettings
+from trainer.setup import play_settings
+
+CHANGES = ("write", "fsync", "rename", "replace")
+EVERYTHING = (*CHANGES, "mkdir", "unlink", "rmdir")
+RUN: dict[str, Any] = {
+    "save_strategy": "steps",
+    "save_steps": 1,
+    "save_total_limit": 2,
+    "updates_per_rollout": 1,
+    "groups_per_rollout": 1,
+    "max_rollouts": 3,
+}
+
+
+@pytest.fixture(scope="module")
+def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save_model(tmp_path_factory.mktemp("model"))
+
+
+def train(model: str, folder: Path, lora: bool = False, rollouts: int = 3, ranks: Sequence[str] = ()) -> None:
+    """Begins a run, or goes on with it, to its end; what a supervisor would start again and again."""
+    if ranks:
+        os.environ.update(zip(("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT"), ranks))
+        os.environ["MASTER_ADDR"] = "127.0.0.1"
+    adapter = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM") if lora else None
+    changes = RUN | {"max_rollouts": rollouts}
+    trainer = make_trainer(model, folder, peft_config=adapter, **changes)
+    trainer.train(resume_from_checkpoint=bool(checkpoints(folder)) or None)
+    trainer.write_model(folder, play_settings(trainer.args))
+
+
+def weights_of(folder: Path, lora: bool = False) -> bytes:
+    return (folder / ("adapter_model.safetensors" if lora else "model.safetensors")).read_bytes()
+
+
+def is_model(folder: Path) -> bool:
+    """Whether anyone could take the folder for a model."""
+    return any((folder / name).exists() for name in ("config.json", "adapter_config.json", "mage.json"))
+
+
+def state(folder: Path) -> tuple[tuple[str, bytes], ...]:
+    """What the next process finds: all names, and what the models hold; drafts are not looked into by anyone."""
+    found = [path for path in sorted(folder.rglob("*")) if ".partial" not in str(path.relative_to(folder))]
+    return tuple((str(p.relative_to(folder)), p.read_bytes() if p.suffix == ".safetensors" else b"") for p in found)
+
+
+def begun(model: str, folder: Path, lora: bool = False) -> Path:
+    """A run of two rollouts that has ended with its model, to be gone on with for a third."""
+    assert forked(partial(train, model, folder, lora, 2)) == 0
+    assert [path.name for path in checkpoints(folder)] == ["checkpoint-2", "checkpoint-1"]
+    return folder
+
+
+def sweep(model: str, tmp_path: Path, kinds: Sequence[str], lora: bool = False) -> None:
+    before = begun(model, tmp_path / "before", lora)
+    shutil.copytree(before, tmp_path / "whole")
+    found = points(partial(train, model, tmp_path / "whole", lora), tmp_path / "told")
+    wanted = weights_of(tmp_path / "whole", lora)
+    older = weights_of(before, lora)
+    assert wanted != older
+    gone_on = set()
+    for number in distinct(found, kinds):
+        where = f"killed at point {number}, {found[number - 1]}"
+        folder = tmp_path / "killed"
+        shutil.copytree(before, folder)
+        killed(partial(train, model, folder, lora), number)
+        newest, passed = newest_checkpoint(folder)
+        assert newest is not None, where
+        assert newest.name in ("checkpoint-2", "checkpoint-3"), where
+        assert passed == [], where
+        if is_model(folder):
+            assert weights_of(folder, lora) in (older, wanted), where
+        if (folder / "mage.json").exists():
+            PlaySettings.load(folder)
+            assert is_model(folder), where
+        if state(folder) in gone_on:  # what follows is a function of it, and was seen
+            shutil.rmtree(folder)
+            continue
+        gone_on.add(state(folder))
+        assert forked(partial(train, model, folder, lora)) == 0, where
+        assert weights_of(folder, lora) == wanted, where
+        assert [path.name for path in checkpoints(folder)][:2] == ["checkpoint-3", "checkpoint-2"], where
+        assert drafts_of(folder) == [], where
+        shutil.rmtree(folder)
+    assert len(gone_on) > 5
+
+
+def test_a_run_killed_anywhere_ends_with_the_same_weights(model_path: str, tmp_path: Path) -> None:
+    sweep(model_path, tmp_path, CHANGES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lora", [False, True])
+def test_every_single_point(model_path: str, tmp_path: Path, lora: bool) -> None:
+    sweep(model_path, tmp_path, EVERYTHING, lora)
+
+
+def test_an_adapter_killed_anywhere_ends_with_the_same_weights(model_path: str, tmp_path: Path) -> None:
+    sweep(model_path, tmp_path, ("rename", "replace"), lora=True)
+
+
+def run_ranks(act: Any, killing: int | None = None, at: int | None = None, told: Path | None = None) -> list[int]:
+    """Runs `act` as two ranks; when one ends by itself, the launcher's part is played: the other is killed."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = str(listening.getsockname()[1])
+    ranks = [
+        started(
+            partial(act, ranks=(str(rank), str(rank), "2", "2", port)),
+            at if rank == killing else None,
+            told if rank == killing and at is None else None,
+        )
+        for rank in (0, 1)
+    ]
+    ended = {}
+    while len(ended) < 2:
+        child, code = os.wait()
+        ended[child] = os.waitstatus_to_exitcode(code)
+        if ended[child]:
+            for other in set(ranks) - set(ended):
+                os.kill(other, signal.SIGKILL)
+    return [ended[child] for child in ranks]
+
+
+def test_two_processes_killed_anywhere_end_with_the_same_weights(model_path: str, tmp_path: Path) -> None:
+    """At the renames of the first rank, and while the second writes, which its random state is all of."""
+    before = tmp_path / "before"
+    assert run_ranks(partial(train, model_path, before, rollouts=2)) == [0, 0]
+    wanted = None
+    for rank, kinds in ((0, ("rename", "replace")), (1, ("write",))):
+        whole = tmp_path / f"whole-{rank}"
+        shutil.copytree(before, whole)
+        assert run_ranks(partial(train, model_path, whole), rank, told=tmp_path / f"told-{rank}") == [0, 0]
+        found = (tmp_path / f"told-{rank}").read_text().splitlines()
+        wanted = wanted or weights_of(whole)
+        assert weights_of(whole) == wanted
+        chosen = distinct(found, kinds)
+        chosen = [*chosen[:3], chosen[-1]] if rank == 0 else chosen[:1]
+        for number in chosen:
+            where = f"rank {rank} killed at point {number}, {found[number - 1]}"
+            folder = tmp_path / "killed"
+            shutil.copytree(before, folder)
+            assert run_ranks(partial(train, model_path, folder), rank, number)[rank] == KILLED, where
+            newest, passed = newest_checkpoint(folder)
+            assert newest is not None, where
+            assert passed == [], where
+            assert run_ranks(partial(train, model_path, folder)) == [0, 0], where
+            assert weights_of(folder) == wanted, where
+            assert drafts_of(folder) == [], where
+            shutil.rmtree(folder)

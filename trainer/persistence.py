@@ -1,0 +1,149 @@
+"""What a run keeps, for one process or many: checkpoints, snapshots of the learner, the final model."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
+from torch.distributed.tensor import DTensor
+from transformers.trainer_callback import TrainerState
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from mage_envs.durable import draft_beside
+from trainer.callbacks import PlayableCheckpoints, RolloutProgress
+from trainer.config import MAGEConfig
+from trainer.metrics import RunStopped
+from trainer.run_folder import finish_checkpoint, newest_checkpoint, place_model, remove_drafts, rotate
+from trainer.saved import PlaySettings
+
+TRAINER_STATE_NAME = "trainer_state.json"
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+def on_first_rank(function: Callable[[], T], together: bool = True) -> T:
+    """What the function gives on rank 0, on all ranks; the others do not call it."""
+    state = PartialState()
+    if not together or state.num_processes == 1:
+        return function()
+    box: list[Any] = [function() if state.is_main_process else None]
+    broadcast_object_list(box)
+    found: T = box[0]
+    return found
+
+
+class PersistentTrainer(GRPOTrainer):
+    """Writes everything beside its place and moves it there when it is whole; all ranks call, rank 0 moves.
+
+    Weights that are not finite are never written: RunStopped.
+    """
+
+    args: MAGEConfig
+    _draft: Path | None = None
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether no rank holds the whole model, so that all must take part in writing it."""
+        return bool(self.is_fsdp_enabled or self.is_deepspeed_enabled)
+
+    def checkpoint_to_resume(self, asked: str | bool | None) -> str | None:
+        """The folder to go on from; for True the newest sound one, with a warning for each newer one."""
+        run = Path(str(self.args.output_dir))
+        on_first_rank(lambda: remove_drafts(run, "checkpoint-*"))
+        if asked is not True:
+            return asked or None
+        newest, passed = on_first_rank(lambda: newest_checkpoint(run))
+        for line in passed:
+            _log.warning(line)
+        if newest is None:
+            raise ValueError(f"{self.args.output_dir} holds no sound checkpoint; start anew, in another output_dir.")
+        return str(newest)
+
+    @contextmanager
+    def length_known(self, start: str | None) -> Iterator[None]:
+        """Within it, a run that was done at the checkpoint `start` has no steps left, whatever `max_steps` says."""
+        limit, planned = self.args.max_rollouts, self.args.max_steps
+        if start is not None and limit is not None:
+            state = TrainerState.load_from_json(str(Path(start) / TRAINER_STATE_NAME))
+            done: Any = (state.stateful_callbacks or {}).get(RolloutProgress.__name__)
+            if done and done["attributes"]["rollouts"] >= limit:
+                self.args.max_steps = state.global_step
+        try:
+            yield
+        finally:
+            self.args.max_steps = planned
+
+    def write_model(self, folder: str | Path, settings: PlaySettings, together: bool = True) -> None:
+        """The model as it is now, into `folder`, playable by `settings`; what else lies there stays.
+
+        Without `together` this rank writes it alone, which sharded models do not allow.
+        """
+        target = Path(folder)
+        with self._writing(target / "model", str(target), together) as draft:
+            self.save_model(str(draft))
+            if self.accelerator.is_main_process:
+                settings.save(draft)
+                place_model(draft, target)
+                remove_drafts(target, "model")
+
+    def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
+        run = Path(str(self.args.output_dir))
+        place = run / f"checkpoint-{self.state.global_step}"
+        best = None
+        if self.state.best_global_step:
+            best = run / f"checkpoint-{self.state.best_global_step}"
+        with self._writing(place, str(place)) as draft:
+            self._draft = draft  # transformers writes its folder into this one, and finds nothing there to rotate
+            super()._save_checkpoint(model, trial)  # type: ignore[no-untyped-call]
+            self.accelerator.wait_for_everyone()
+            if self.accelerator.is_main_process:
+                written = draft / place.name
+                if best is not None:
+                    self.state.best_model_checkpoint = str(best)
+                    self.state.save_to_json(str(written / TRAINER_STATE_NAME))
+                for callback in self.callback_handler.callbacks:
+                    if isinstance(callback, PlayableCheckpoints):
+                        callback.settings.save(written)
+                finish_checkpoint(written, place)
+                rotate(run, self.args.save_total_limit, best)
+        self._draft = None
+
+    def _get_output_dir(self, trial: Any) -> str:
+        return str(self._draft) if self._draft is not None else str(super()._get_output_dir(trial))
+
+    @contextmanager
+    def _writing(self, place: Path, named: str, together: bool = True) -> Iterator[Path]:
+        """A folder beside `place`, the same on all ranks, which is gone if writing fails."""
+        self._check_weights(named, together)
+        draft = on_first_rank(lambda: draft_beside(place), together)
+        if self.accelerator.is_main_process:
+            draft.mkdir(parents=True)
+        try:
+            yield draft
+        except BaseException:
+            self._draft = None
+            if self.accelerator.is_main_process:
+                shutil.rmtree(draft, ignore_errors=True)
+            raise
+        if together:
+            self.accelerator.wait_for_everyone()
+
+    def _check_weights(self, named: str, together: bool) -> None:
+        """Raises if a weight is not finite; `together` on all ranks if one of them holds such a weight."""
+        model = self.accelerator.unwrap_model(self.model)
+        broken = torch.zeros((), device=self.accelerator.device)
+        for weight in model.parameters():
+            local = weight.to_local() if isinstance(weight, DTensor) else weight
+            broken += (~torch.isfinite(local.detach())).any()
+        if float(self.accelerator.reduce(broken, reduction="sum") if together else broken):
+            raise RunStopped(
+                f"The weights are not finite after update {self.state.global_step}, so {named} is not written; go on "
+                f"from the newest checkpoint with --resume and a lower learning_rate."
+            )

@@ -1,0 +1,136 @@
+"""A run's folder on disk: checkpoints that are whole or not there, the newest sound one, rotation, the final model."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mage_envs.durable import checksum, draft_beside, drafts_of, files_below, sync, sync_tree, write_atomically
+from trainer.saved import FILE
+
+MANIFEST = "manifest.json"
+"""In a checkpoint: every file's size and checksum, written last."""
+_NAME = re.compile(r"checkpoint-(\d+)")
+_FIRST_OUT = (FILE, "adapter_config.json", "config.json")
+"""Without these files a folder holds no model for anyone; they go first and come last."""
+_WEIGHTS = ("*.safetensors", "*.bin", "*.index.json")
+_CHECKED: dict[tuple[int, int, int, int], Mapping[str, Any]] = {}
+"""Checksums by device, inode, size and time of change, so that rotation reads what has changed alone."""
+
+
+def step_of(checkpoint: Path) -> int:
+    """The optimiser steps done at a checkpoint, by its name."""
+    found = _NAME.fullmatch(checkpoint.name)
+    return int(found[1]) if found else -1
+
+
+def checkpoints(run: Path) -> list[Path]:
+    """All folders named as checkpoints, newest first, sound or not."""
+    found = [path for path in run.glob("checkpoint-*") if path.is_dir() and step_of(path) >= 0]
+    return sorted(found, key=step_of, reverse=True)
+
+
+def finish_checkpoint(draft: Path, place: Path) -> None:
+    """Moves a whole checkpoint from `draft` to `place`; its manifest comes last, and all of it is on the disk first."""
+    files = {str(file.relative_to(draft)): _checked(file) for file in files_below(draft)}
+    sync_tree(draft)
+    write_atomically(draft / MANIFEST, json.dumps({"files": files}, indent=1, sort_keys=True) + "\n")
+    if place.exists():  # a damaged one: a sound one would have been gone on from
+        place.rename(draft_beside(place))
+    draft.rename(place)
+    sync(place.parent)
+    remove_drafts(place.parent, "checkpoint-*")
+
+
+def remove_drafts(folder: Path, name: str) -> None:
+    """Removes what killed processes left, and what took another's place."""
+    for stale in drafts_of(folder, name):
+        shutil.rmtree(stale, ignore_errors=True)
+
+
+def fault(checkpoint: Path) -> str | None:
+    """Why a checkpoint is not what was written; None where it is."""
+    path = checkpoint / MANIFEST
+    if not path.exists():
+        return f"it has no {MANIFEST}, so it was not finished (or written by another program)"
+    try:
+        files: Mapping[str, Mapping[str, Any]] = json.loads(path.read_text())["files"]
+        missing = sorted(name for name in files if not (checkpoint / name).is_file())
+        if missing:
+            return f"{missing[0]} is missing"
+        for name, written in files.items():
+            size = (checkpoint / name).stat().st_size
+            if size != written["bytes"]:
+                return f"{name} has {size} bytes instead of {written['bytes']}"
+        changed = sorted(name for name, written in files.items() if _checked(checkpoint / name) != written)
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        return f"its files cannot be read ({' '.join(str(error).split())})"
+    return f"{changed[0]} is not what was written" if changed else None
+
+
+def newest_checkpoint(run: Path) -> tuple[Path | None, list[str]]:
+    """The newest sound checkpoint, and a line on each newer one that is passed over."""
+    passed: list[str] = []
+    for checkpoint in checkpoints(run):
+        reason = fault(checkpoint)
+        if reason is None:
+            return checkpoint, passed
+        passed.append(f"{checkpoint} is passed over: {reason}.")
+    return None, passed
+
+
+def rotate(run: Path, limit: int | None, kept: Path | None = None) -> None:
+    """Removes the oldest sound checkpoints beyond `limit`, never `kept`; damaged ones are not counted, and stay."""
+    if limit is None or limit <= 0 or len(checkpoints(run)) <= limit:
+        return
+    sound = [checkpoint for checkpoint in checkpoints(run) if fault(checkpoint) is None]
+    if kept in sound[1:]:
+        sound.remove(kept)
+        sound.insert(1, kept)  # the newest stays, too
+        limit = max(limit, 2)
+    for checkpoint in sound[limit:]:
+        leaving = draft_beside(checkpoint)
+        checkpoint.rename(leaving)  # so that no half-removed folder bears its name
+        shutil.rmtree(leaving, ignore_errors=True)
+
+
+def place_model(draft: Path, folder: Path) -> None:
+    """Moves a whole model from `draft` into `folder`, which may hold an older one beside other files.
+
+    Between the old model and the new one there is none: the files without which nobody loads a model are removed
+    before the first other one is touched, and come back last. So no reader sees old and new shards together.
+    """
+    sync_tree(draft)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in _FIRST_OUT:
+        (folder / name).unlink(missing_ok=True)
+    sync(folder)
+    new = [path for path in files_below(draft) if path.name not in _FIRST_OUT]
+    names = {path.name for path in new}
+    for pattern in _WEIGHTS:
+        for old in folder.glob(pattern):
+            if old.name not in names:
+                old.unlink()
+    for path in new:
+        place = folder / path.relative_to(draft)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(place)
+    for parent in {folder, *((folder / path.relative_to(draft)).parent for path in new)}:
+        sync(parent)
+    for name in reversed(_FIRST_OUT):
+        if (draft / name).exists():
+            (draft / name).replace(folder / name)
+            sync(folder)
+    shutil.rmtree(draft)
+
+
+def _checked(file: Path) -> Mapping[str, Any]:
+    about = file.stat()
+    key = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+    if key not in _CHECKED:
+        _CHECKED[key] = checksum(file)
+    return _CHECKED[key]

@@ -291,6 +291,8 @@ def _finish(trainer: Any, settings: Any, start: str | None) -> int:
         trainer.write_model(out, settings, together=not interrupted)
     if first:
         print(f"{said} after {steps} updates; the model is in {out}.")
+    if first and (failures := trainer.ledger.told()):
+        print(failures)
     return 130 if interrupted else 0
 
 

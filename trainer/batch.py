@@ -170,6 +170,13 @@ def _longest_first(rows: Sequence[Row]) -> list[int]:
     return sorted(range(len(rows)), key=lambda i: (-rows[i].length, i))
 
 
+def share_of(rows: Sequence[Row], rank: int, ranks: int, max_tokens: int, pad_id: int) -> Update:
+    """A rank's share of a mini-batch."""
+    plans = [micro_batches(share, max_tokens) for share in deal(rows, ranks)]
+    padding = [[filler(pad_id)]] * (max(map(len, plans)) - len(plans[rank]))
+    return Update(padding + plans[rank], sum(len(row.targets) for row in rows))
+
+
 @dataclass
 class MicroBatch:
     """Rows padded on the left to (B, T); everything per trained token is flat, (N,), row after row."""

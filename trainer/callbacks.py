@@ -8,6 +8,7 @@ from transformers import ProgressCallback, TrainerCallback, TrainerControl, Trai
 from transformers.trainer_callback import ExportableState
 
 from trainer.config import FOREVER
+from trainer.ledger import Ledger
 from trainer.saved import PlaySettings
 
 
@@ -47,6 +48,19 @@ class RolloutProgress(TrainerCallback, ExportableState):
         elif not self.updates_left and self._deferred:
             control.should_save = True
             self._deferred = False
+
+
+class LedgerOfRun(TrainerCallback):
+    """Takes the ledger of failures back to where the run goes on from."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if state.is_world_process_zero:
+            self._ledger.resume(state.global_step)
 
 
 class RolloutProgressBar(ProgressCallback):

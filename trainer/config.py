@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from trl.trainer.grpo_config import GRPOConfig
 
+from mage_envs.processes import DEADLINE
 from mage_envs.terminal.json_options import read_object
 from opponents import CURVES
 from trainer.advantages import CreditConfig
@@ -61,8 +62,16 @@ class MAGEConfig(GRPOConfig):
     env_kwargs: dict | str | None = field(  # type: ignore[type-arg]
         default=None, metadata=_help("More keyword arguments of the environment (JSON).")
     )
-    env_workers: int = field(default=0, metadata=_help("Threads for slow environments and opponents; 0: none."))
-    env_timeout: float | None = field(default=None, metadata=_help("Seconds until a hung step is given up."))
+    env_workers: int = field(
+        default=0, metadata=_help("Worker processes (per rank) for environments and opponents; 0: this process.")
+    )
+    env_memory_gb: float = field(default=0.0, metadata=_help("Address space of each worker in GiB; 0: no limit."))
+    env_timeout: float = field(
+        default=DEADLINE, metadata=_help("Seconds that an environment with its opponents has for a move; 0: for ever.")
+    )
+    model_timeout: float = field(
+        default=DEADLINE, metadata=_help("Seconds that a call of the model (a batch in lock-step) has; 0: for ever.")
+    )
     exploitability_every: int = field(
         default=0, metadata=_help("Rollouts between two queries of the model's NashConv (enumerable games); 0: never.")
     )
@@ -251,8 +260,13 @@ def _method_rules(c: MAGEConfig) -> Rules:
         (c.num_episodes < 1, f"num_episodes={c.num_episodes} leaves nothing to play; use at least 1."),
         (not 0 <= c.failure_threshold <= 1, f"failure_threshold={c.failure_threshold} is a share; use 0 to 1."),
         (
-            c.env_timeout is not None and c.env_workers < 1,
-            "env_timeout needs threads that can be given up; set env_workers to 1 or more.",
+            min(c.env_workers, c.env_memory_gb, c.env_timeout, c.model_timeout) < 0,
+            f"env_workers={c.env_workers}, env_memory_gb={c.env_memory_gb:g}, env_timeout={c.env_timeout:g}, "
+            f"model_timeout={c.model_timeout:g}: none may be negative; 0 is none, or no limit.",
+        ),
+        (
+            c.env_memory_gb > 0 and c.env_workers < 1,
+            "env_memory_gb limits worker processes; set env_workers to 1 or more.",
         ),
     ]
 

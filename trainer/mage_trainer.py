@@ -10,7 +10,6 @@ from math import ceil
 from pathlib import Path
 from typing import Any, cast
 
-import gymnasium as gym
 import torch
 from accelerate.utils import gather_object
 from torch.utils.data import DataLoader, Dataset, Sampler, SequentialSampler
@@ -27,18 +26,17 @@ from trainer.batch import (
     Update,
     build_rows,
     collate,
-    deal,
-    filler,
-    micro_batches,
     reuse_sampling,
+    share_of,
     split_rows,
     split_updates,
 )
-from trainer.callbacks import Preemption, RolloutProgress, RolloutProgressBar
+from trainer.callbacks import LedgerOfRun, Preemption, RolloutProgress, RolloutProgressBar
 from trainer.config import FOREVER, MAGEConfig
 from trainer.exploitability import exploitability
 from trainer.garbage import rare_collections
 from trainer.generation import LockStepGenerator, StreamingGenerator
+from trainer.ledger import Ledger
 from trainer.loss import LossTerms, Scores, policy_loss, score_logits
 from trainer.metrics import UPDATE_METRICS, RunStopped, failure_message, rollout_metrics
 from trainer.persistence import PersistentTrainer
@@ -46,9 +44,8 @@ from trainer.population import LEAGUE, restore_population, update_population
 from trainer.rollout import RolloutClock, RolloutSpec, collect
 from trainer.setup import credit_of, critic_of, play_settings
 from trainer.specs import SHUFFLE, rollout_specs, stream
+from trainer.stages import MakeEnv, RunEnvs
 from trainer.trajectory import Trajectory
-
-MakeEnv = Callable[[], gym.Env[Any, Any]]
 
 
 class MAGETrainer(PersistentTrainer):
@@ -86,11 +83,14 @@ class MAGETrainer(PersistentTrainer):
         self.eval_tasks = tuple(eval_tasks)
         self._make_env = make_env
         self._on_rollout_end = on_rollout_end
-        self._envs = [make_env()]
+        self._envs = RunEnvs(make_env, args.env_workers, args.env_memory_gb)
+        self._begun = False
+        """Whether this process played before."""
+        self.ledger = Ledger(args.output_dir or ".")
         self._updates: deque[Update] = deque()
         self._evaluated: list[Trajectory] = []
-        self.credit = credit_of(self._envs[0], args)
-        self.critic = critic_of(self._envs[0], args)
+        self.credit = credit_of(self._envs.here[0], args)
+        self.critic = critic_of(self._envs.here[0], args)
         super().__init__(
             model,
             trl_compat.no_reward,
@@ -107,6 +107,7 @@ class MAGETrainer(PersistentTrainer):
         self.preemption = Preemption()
         self.add_callback(RolloutProgress())
         self.add_callback(self.preemption)
+        self.add_callback(LedgerOfRun(self.ledger))
         if self.pop_callback(ProgressCallback) is not None:
             self.add_callback(RolloutProgressBar())
         self.generator = (generator or BACKENDS[args.backend])(self)
@@ -125,8 +126,11 @@ class MAGETrainer(PersistentTrainer):
         """
         self._updates.clear()
         start = self.checkpoint_to_resume(resume_from_checkpoint)
-        with rare_collections(), self.length_known(start):
-            return super().train(start, *args, **kwargs)
+        try:
+            with rare_collections(), self.length_known(start):
+                return super().train(start, *args, **kwargs)
+        finally:
+            self._envs.close()
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """One item per optimiser step; the rows come from rollouts."""
@@ -156,7 +160,7 @@ class MAGETrainer(PersistentTrainer):
     ) -> tuple[None, None, None]:
         """Plays this batch of evaluation tasks."""
         specs = [RolloutSpec(self.eval_tasks[item["index"]], group=item["index"]) for item in inputs]
-        trajectories, _ = self._play(specs)
+        trajectories, _ = self._play(specs, "eval")
         self._evaluated += trajectories
         once = {trajectory.group: trajectory for trajectory in self._evaluated}  # ranks pad with repetitions
         trl_compat.record(self, "eval", rollout_metrics(list(once.values())), replace=True)
@@ -194,11 +198,14 @@ class MAGETrainer(PersistentTrainer):
             raise ValueError(f"Rollout {index} has no reply to train on; look at max_prompt_length and mask_truncated.")
         rng = stream(self.args.seed, SHUFFLE, index)
         batches = split_updates(rows, self._updates_for(rows), rng)
-        self._updates = deque(self._deal(batch) for batch in batches)
+        rank, ranks = self.accelerator.process_index, self.accelerator.num_processes
+        limit = self.args.max_tokens_per_microbatch
+        self._updates = deque(share_of(batch, rank, ranks, limit, self._pad_id) for batch in batches)
         self._plan_length(index, len(batches))
         started = time.perf_counter()
         self._score_rows(model)
         metrics |= rollout_metrics(trajectories) | {
+            "failures/total": float(self.ledger.count),
             "rollout": float(index),
             "updates_per_rollout": float(len(batches)),
             "rows": float(len(rows)),
@@ -222,7 +229,7 @@ class MAGETrainer(PersistentTrainer):
 
     def _exploitability(self, index: int) -> dict[str, float]:
         """The model's NashConv as it is now, in the game that it trains on."""
-        env = self._envs[0]
+        env = self._envs.here[0]
         with trl_compat.generation_session(self):
             found = exploitability(
                 self.generator,
@@ -254,28 +261,31 @@ class MAGETrainer(PersistentTrainer):
         first = self.accelerator.process_index * share
         return specs[first : first + share]
 
-    def _play(self, specs: Sequence[RolloutSpec]) -> tuple[list[Trajectory], RolloutClock]:
-        """Plays this rank's specs; returns all ranks' trajectories."""
+    def _play(self, specs: Sequence[RolloutSpec], phase: str = "train") -> tuple[list[Trajectory], RolloutClock]:
+        """Plays this rank's specs; returns all ranks' trajectories, their failures being in the ledger."""
         clock = RolloutClock()
         together = trl_compat.is_collective(self) and not isinstance(self.generator, StreamingGenerator)
         limit = cast(int, self.args.max_completion_length)  # a one-token answer is whole, not cut: no length penalty
-        while len(self._envs) < len(specs):
-            self._envs.append(self._make_env())
         with trl_compat.generation_session(self):
             played = collect(
-                self._envs,
+                self._envs.stage(len(specs)),
                 self.generator,
                 specs,
                 reply_limit=0 if limit == 1 else limit,
-                workers=self.args.env_workers,
-                step_timeout=self.args.env_timeout,
+                env_timeout=self.args.env_timeout,
+                model_timeout=self.args.model_timeout,
                 make_env=self._make_env,
+                begun=self._begun,
                 any_rank_live=self._any_rank_live if together else bool,
                 clock=clock,
             )
-        if any(trajectory.failure is not None or trajectory.retries for trajectory in played):
-            self._envs = []  # a broken environment, or one that a hung thread still holds, is not used again
-        return gather_object(played), clock
+        self._begun = True
+        if any(trajectory.failures for trajectory in played):
+            self._envs.renew()
+        gathered: list[Trajectory] = gather_object(played)
+        if self.accelerator.is_main_process:
+            self.ledger.record(gathered, phase, self.state.global_step)
+        return gathered, clock
 
     def _any_rank_live(self, mine: bool) -> bool:
         live = torch.tensor(float(mine), device=self.accelerator.device)
@@ -284,15 +294,6 @@ class MAGETrainer(PersistentTrainer):
     def _updates_for(self, rows: Sequence[Row]) -> int:
         updates = self.args.updates_per_rollout
         return ceil(sum(row.steps for row in rows) / self.args.minibatch_size) if updates == "auto" else int(updates)
-
-    def _deal(self, rows: Sequence[Row]) -> Update:
-        """This rank's share of a mini-batch."""
-        shares = deal(rows, self.accelerator.num_processes)
-        plans = [micro_batches(share, self.args.max_tokens_per_microbatch) for share in shares]
-        mine = plans[self.accelerator.process_index]
-        most = max(map(len, plans))
-        padding = [[filler(self._pad_id)]] * (most - len(mine))
-        return Update(padding + mine, sum(len(row.targets) for row in rows))
 
     def _plan_length(self, index: int, updates: int) -> None:
         """Tells the Trainer's loop when the run ends, as far as it is known."""

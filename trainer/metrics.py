@@ -32,13 +32,15 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
     Keys: `reward`, `reward/episode_1`, `value/episode_1`, `success/episode_1`, `value/episode_1/<opponent>`,
     `success/episode_1/<category>`, `metrics/<name>/episode_1`, ...
-    Episodes count from 1. Failed meta-episodes count in `failures` only.
+    Episodes count from 1. Failed meta-episodes count in `failures` only; `failures/<kind>` are the failed attempts.
     """
     sound = [trajectory for trajectory in trajectories if trajectory.failure is None]
     metrics = {
         "failures": float(len(trajectories) - len(sound)),
         "retries": float(sum(trajectory.retries for trajectory in trajectories)),
     }
+    kinds = Counter(failure.kind for trajectory in trajectories for failure in trajectory.failures)
+    metrics |= {f"failures/{kind}": float(count) for kind, count in sorted(kinds.items())}
     played: dict[str, list[EpisodeResult]] = defaultdict(list)
     for trajectory in sound:
         for number, episode in enumerate(trajectory.episodes, start=1):

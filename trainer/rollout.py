@@ -2,49 +2,78 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import gymnasium as gym
 
-from mage_envs.core import Task
-from mage_envs.hand import OpponentFailure
-from mage_envs.text.generation import Completion, Generator, Message, Prompt
-from mage_envs.text.parser import Reply
+from mage_envs.processes import DEADLINE, SLOW, Late, Lost, Raised, Watch, attempt
+from mage_envs.processes.outcomes import HANG, told
+from mage_envs.text.generation import Completion, Generator, Prompt
 from trainer.generation import StreamingGenerator
-from trainer.trajectory import EpisodeResult, Step, Trajectory
-from trainer.workers import Workers
+from trainer.playing import MISUSE, Answer, RolloutSpec, Run
+from trainer.stages import Here, MakeEnv, Stage, WorkerEnvs
+from trainer.trajectory import Failure, Trajectory
+
+__all__ = ["RolloutClock", "RolloutSpec", "collect"]
+
+LOGGER = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class RolloutSpec:
-    """One meta-episode to play: a task, and where it belongs."""
+class _Model:
+    """A generator of either kind, asked within a deadline; what a call raises becomes the answer to its prompts.
 
-    task: Task
-    group: int = 0
-    member: int = 0
-    """Index in the group; it enters the sampling key, and nothing of the environment."""
+    All prompts of a lock-step generator are one call. In a call that is collective over ranks nothing is caught and
+    nothing interrupted, as the other ranks could not know.
+    """
 
-
-class LockStep:
-    """A `Generator` seen as a streaming one: all that was submitted is answered by one batch call."""
-
-    def __init__(self, generator: Generator) -> None:
-        self._generator = generator
+    def __init__(
+        self, generator: Generator | StreamingGenerator, watch: Watch, deadline: float, collective: bool
+    ) -> None:
+        self._generator, self._watch = generator, watch
+        self._deadline = 0.0 if collective else deadline
+        self._collective = collective
         self._waiting: list[Prompt] = []
-        self.submit = self._waiting.append
+        self._refused: list[tuple[int, Answer]] = []
 
-    def poll(self) -> list[tuple[int, Completion]]:
-        prompts = self._waiting[:]
-        self._waiting.clear()
-        return [
-            (prompt.slot, completion)
-            for prompt, completion in zip(prompts, self._generator.generate(prompts), strict=True)
-        ]
+    def submit(self, prompt: Prompt) -> None:
+        """Asks for an answer to a prompt."""
+        if not isinstance(self._generator, StreamingGenerator):
+            self._waiting.append(prompt)
+        elif isinstance(outcome := attempt(self._generator.submit, prompt), Raised):
+            self._refused.append((prompt.slot, outcome))
+
+    def poll(self, who: Callable[[], str]) -> list[tuple[int, Answer]]:
+        """The next answers, by slot. Raises RuntimeError where a streaming backend has none in twice the deadline."""
+        refused, self._refused = self._refused, []
+        if refused:
+            return refused
+        if not isinstance(self._generator, StreamingGenerator):
+            return self._generate(self._generator, who)
+        try:  # the backend has a deadline of its own for each prompt
+            return list(self._watch.call(self._generator.poll, deadline=2 * self._deadline, who=who))
+        except Late as late:
+            raise RuntimeError(f"The streaming backend hangs: {late}; waited for: {who()}.") from late
+
+    def _generate(self, generator: Generator, who: Callable[[], str]) -> list[tuple[int, Answer]]:
+        prompts, self._waiting = self._waiting, []
+        try:
+            outcome = self._watch.call(attempt, _answers, generator, prompts, deadline=self._deadline, who=who)
+        except Late as late:
+            outcome = Lost(HANG, str(late), told(late))
+        if isinstance(outcome, Raised) and self._collective:
+            raise outcome.error
+        if isinstance(outcome, Raised | Lost):
+            return [(prompt.slot, outcome) for prompt in prompts]
+        return list(outcome)
+
+
+def _answers(generator: Generator, prompts: Sequence[Prompt]) -> list[tuple[int, Completion]]:
+    return [(prompt.slot, reply) for prompt, reply in zip(prompts, generator.generate(prompts), strict=True)]
 
 
 @dataclass
@@ -62,289 +91,131 @@ class RolloutClock:
         return self.total - self.generate
 
 
-class _Run:
-    """One meta-episode under way in one slot: what `reset` and `step` of its environment gave, as steps.
-
-    An environment whose `info` says nothing of a meta-episode is played as one episode of one hand.
-    """
-
-    def __init__(self, slot: int, env: gym.Env[Any, Any], spec: RolloutSpec, retry: int, reply_limit: int) -> None:
-        self.slot, self.env, self.spec, self.retry = slot, env, spec, retry
-        self.steps: list[Step] = []
-        self.failure: str | None = None
-        self.over = False
-        self.misused: Exception | None = None
-        """The error of a task that cannot be played at all (an unknown opponent, a bad option)."""
-        self.prompt: Prompt
-        """The next prompt."""
-        self._limit = reply_limit
-        self._chat: list[Message] = []
-        self._last: Completion | None = None
-        self._info: Mapping[str, Any] = {}
-        self._results: list[EpisodeResult] = []
-        self._turns = (-1, 0)
-        """The running episode, and the play steps in it so far."""
-        self._earned = 0.0
-
-    def begin(self) -> None:
-        """Starts the meta-episode; the opponents may already move."""
-        task = self.spec.task
-        chosen = {"opponent": task.opponent, "seat": task.seat, "task": task.task_id}
-        options = {key: value for key, value in chosen.items() if value is not None}
-        self._ask(*self.env.reset(seed=task.seed, options=options or None))
-
-    def _ask(self, observation: str, info: Mapping[str, Any]) -> None:
-        """Makes the next prompt. What is new in the chat is the observation, as wrappers may have changed it."""
-        self._info = info
-        fresh = info.get("fresh_chat", True)
-        newest = Message("user", observation)
-        if fresh:
-            self._chat = [Message(**message) for message in info.get("messages", ())[:-1]]
-        self._chat.append(newest)
-        self.prompt = Prompt(
-            messages=tuple(self._chat),
-            slot=self.slot,
-            seed=(self.spec.task.seed, self.spec.member, len(self.steps), self.retry),
-            legal_actions=tuple(info.get("legal_actions", ())),
-            phase=info.get("phase", "play"),
-            previous=None if fresh else self._last,
-            info=info,
-        )
-
-    def take(self, completion: Completion) -> None:
-        """Plays one reply and makes the next prompt; to one that is too long the environment gives a shorter one."""
-        if completion.error is not None:
-            self.fail("generator", completion.error)
-            return
-        asked, text = self._info, completion.text
-        reply = text
-        if self._limit or completion.truncated or completion.overflow:
-            reply = Reply(text, len(completion.ids), self._limit, completion.truncated, completion.overflow)
-        observation, reward, terminated, truncated, info = self.env.step(reply)
-        if info.get("shortened"):
-            self._ask(observation, info)
-            return
-        self._earned += float(reward)
-        over = bool(terminated or truncated)
-        self.steps.append(self._step(asked, info, completion, float(reward), over))
-        if info.get("episode_end", over):
-            self._results.append(self._result(info, bool(truncated)))
-        self._last = completion
-        self._chat.append(Message("assistant", text))
-        if over:
-            self.over, self._info = True, info
-        else:
-            self._ask(observation, info)
-
-    def _step(
-        self, asked: Mapping[str, Any], info: Mapping[str, Any], completion: Completion, reward: float, over: bool
-    ) -> Step:
-        phase, episode, turn = asked.get("phase", "play"), asked.get("episode_index", 0), 0
-        if phase == "play":
-            before, turns = self._turns
-            turn = turns if episode == before else 0
-            self._turns = (episode, turn + 1)
-        return Step(
-            episode=episode,
-            phase=phase,
-            turn=turn,
-            hand=asked.get("hand", 0),
-            anchor=asked.get("anchor", self.prompt.messages[-1].content),
-            information_state=asked.get("information_state", ""),
-            seat=asked.get("seat", 0),
-            action=info.get("action"),
-            reward=info.get("hand_reward", reward),
-            penalty=info.get("penalty", 0.0),
-            invalid_reason=info.get("invalid_reason"),
-            text=completion.text,
-            prompt_ids=completion.prompt_ids,
-            completion_ids=completion.ids,
-            logprobs=completion.logprobs,
-            truncated=completion.truncated,
-            legal_ids=completion.legal_ids,
-            hand_end=info.get("hand_end", over),
-        )
-
-    def _result(self, info: Mapping[str, Any], timeout: bool) -> EpisodeResult:
-        """The episode that has ended."""
-        seats = tuple(info.get("seats", (0,)))
-        value = info.get("episode_value", self._earned)
-        return EpisodeResult(
-            reward=info.get("episode_return", self._earned),
-            value=value,
-            hands=len(seats),
-            success=bool(info.get("success", value > 0)),
-            timeout=bool(info.get("timeout", timeout)),
-            seats=seats,
-            metrics=info.get("episode_metrics", info.get("metrics", {})),
-        )
-
-    def fail(self, kind: str, reason: str) -> None:
-        self.failure = f"{kind}: {reason}"
-        self.over = True
-
-    def trajectory(self) -> Trajectory:
-        spec, info = self.spec, self._info
-        return Trajectory(
-            task=spec.task,
-            opponent=info.get("opponent") or spec.task.opponent or "",
-            group=spec.group,
-            member=spec.member,
-            steps=tuple(self.steps),
-            episodes=tuple(self._results),
-            num_episodes=info.get("num_episodes", 1),
-            failure=self.failure,
-            retries=self.retry,
-            category=info.get("category"),
-        )
-
-
 class _Rollout:
     """The state of one `collect` call."""
 
-    def __init__(
-        self, envs: list[gym.Env[Any, Any]], specs: Sequence[RolloutSpec], retries: int, reply_limit: int
-    ) -> None:
-        self.envs = envs
-        self.waiting = deque((index, spec, 0) for index, spec in enumerate(specs))
+    def __init__(self, slots: int, specs: Sequence[RolloutSpec], retries: int, reply_limit: int) -> None:
+        self.waiting: deque[tuple[int, RolloutSpec, tuple[Failure, ...]]] = deque(
+            (index, spec, ()) for index, spec in enumerate(specs)
+        )
         self.done: list[Trajectory | None] = [None] * len(specs)
-        self.live: dict[int, tuple[int, _Run]] = {}
+        self.live: dict[int, tuple[int, Run]] = {}
         self._retries, self._limit = retries, reply_limit
+        self.runs = [run for slot in range(slots) for run in self.start(slot)]
+        """Those that the environment is to hear of next."""
 
-    def start(self, slot: int) -> list[Move]:
-        """The first move of the next spec, in a slot; nothing where none is left."""
+    def start(self, slot: int) -> list[Run]:
+        """The next spec's run, in a slot; nothing where none is left."""
         if not self.waiting:
             return []
-        index, spec, retry = self.waiting.popleft()
-        run = _Run(slot, self.envs[slot], spec, retry, self._limit)
+        index, spec, failures = self.waiting.popleft()
+        run = Run(slot, spec, self._limit, failures)
         self.live[slot] = (index, run)
-        return [(run, None)]
+        return [run]
 
-    def finish(self, run: _Run) -> None:
-        """Files a finished run; a failed one goes back to the queue once."""
+    def finish(self, run: Run) -> list[Run]:
+        """Files a finished run, or puts a failed one back into the queue; returns what follows in its slot."""
         index, _ = self.live.pop(run.slot)
-        if run.failure is not None and run.retry < self._retries:
-            self.waiting.append((index, run.spec, run.retry + 1))
+        if run.failed and run.retry < self._retries:
+            self.waiting.append((index, run.spec, run.failures))
         else:
             self.done[index] = run.trajectory()
+        return self.start(run.slot)
 
-    def give_up(self, run: _Run, env: gym.Env[Any, Any], reason: str) -> None:
-        """Abandons a hung run with its environment, which its thread may still touch; `env` takes the slot."""
-        index, _ = self.live[run.slot]
-        lost = _Run(run.slot, env, run.spec, run.retry, self._limit)
-        lost.fail("environment", reason)
-        self.live[run.slot] = (index, lost)
-        self.envs[run.slot] = env
-        self.finish(lost)
+    def take(self, answers: Sequence[tuple[int, Answer]], strict: bool) -> None:
+        """Hands the model's answers to their runs."""
+        self.runs = []
+        for slot, answer in answers:
+            run = self.live[slot][1]
+            if strict and isinstance(answer, Raised) and isinstance(answer.error, MISUSE):
+                raise answer.error
+            run.take(answer)
+            self.runs += self.finish(run) if run.over else [run]
 
-
-Move = tuple[_Run, Completion | None]
-"""A run and the reply it is to play; None starts it."""
-
-
-def _play(run: _Run, completion: Completion | None) -> None:
-    try:
-        if completion is None:
-            run.begin()
-        else:
-            run.take(completion)
-    except OpponentFailure as error:
-        run.fail("opponent", str(error))
-    except Exception as error:  # a broken environment is data too: typed, counted, masked
-        run.fail("environment", f"{type(error).__name__}: {error}")
-        if completion is None and isinstance(error, ValueError | TypeError | LookupError):
-            run.misused = error
-
-
-@dataclass(frozen=True)
-class _Stage:
-    """Where moves are played: in this thread, or by workers that may be given up."""
-
-    workers: Workers | None
-    timeout: float | None
-    make_env: Callable[[], gym.Env[Any, Any]] | None
-
-    def play(self, rollout: _Rollout, moves: list[Move]) -> list[_Run]:
-        """Plays the moves, files what ended and starts what follows; returns the runs that wait for an answer."""
-        asking: list[_Run] = []
-        while moves:
-            hung = self._play_all(moves)
-            following: list[Move] = []
-            for index, (run, _) in enumerate(moves):
-                if hung and index in hung:
-                    rollout.give_up(run, self._replacement(), f"no answer within {self.timeout} s")
-                elif run.over:
-                    if run.misused is not None:
-                        raise run.misused
-                    rollout.finish(run)
-                else:
+    def play(self, stage: Stage, watch: Watch, deadline: float, strict: bool) -> list[Run]:
+        """Plays all calls of the environments, and those of the runs that follow; returns the runs that ask."""
+        asking: list[Run] = []
+        while self.runs:
+            outcomes = stage.play([run.move() for run in self.runs], watch, deadline)
+            following: list[Run] = []
+            for run, outcome in zip(self.runs, outcomes, strict=True):
+                run.hear(outcome)
+                if not run.over:
                     asking.append(run)
                     continue
-                following += rollout.start(run.slot)
-            moves = following
+                if strict and run.misused is not None:
+                    raise run.misused
+                following += self.finish(run)
+            self.runs = following
         return asking
 
-    def _play_all(self, moves: list[Move]) -> set[int]:
-        if self.workers is None:
-            for move in moves:
-                _play(*move)
-            return set()
-        return set(self.workers.run([partial(_play, *move) for move in moves], self.timeout))
+    def who(self) -> str:
+        """What waits for the model, in words."""
+        if not self.live:
+            return "the model, which other ranks ask"
+        first = min(self.live)
+        return f"the model, for {len(self.live)} meta-episodes; the first: {self.live[first][1].who()}"
 
-    def _replacement(self) -> gym.Env[Any, Any]:
-        if self.make_env is None:
-            raise RuntimeError(f"An environment gave no answer in {self.timeout} s; pass make_env to replace it.")
-        return self.make_env()
+
+def _tell_slow(who: str, seconds: float) -> None:
+    LOGGER.warning("Waiting for %.0f s already for %s.", seconds, who)
 
 
 def collect(
-    envs: Sequence[gym.Env[Any, Any]],
+    envs: Sequence[gym.Env[Any, Any]] | WorkerEnvs,
     generator: Generator | StreamingGenerator,
     specs: Sequence[RolloutSpec],
     *,
     retries: int = 1,
     reply_limit: int = 0,
-    workers: int = 0,
-    step_timeout: float | None = None,
-    make_env: Callable[[], gym.Env[Any, Any]] | None = None,
+    env_timeout: float = DEADLINE,
+    model_timeout: float = DEADLINE,
+    make_env: MakeEnv | None = None,
+    begun: bool = False,
     any_rank_live: Callable[[bool], bool] = bool,
     clock: RolloutClock | None = None,
     on_step: Callable[[int, int], None] | None = None,
+    slow_after: float = SLOW,
 ) -> list[Trajectory]:
     """Plays every spec once and returns the trajectories in the order of `specs`.
 
     Meta-episodes advance together, one environment each; as one ends, the next spec starts in its environment.
     A reply's fate depends on its own spec alone, never on which others share the batch.
 
-    `reply_limit`: most tokens of a reply (for the length penalty; 0: unknown). `workers`: threads that play slow
-    environments and opponents; with `step_timeout` (seconds) one that hangs is given up and replaced by
-    `make_env()`. `retries`: how often a broken meta-episode is played again (the retry's index enters the sampling
-    key). `any_rank_live(mine)`: tells, when generation is collective, whether any rank still plays; idle ranks then
-    generate for an empty batch. `clock` collects times; `on_step(done, all)` reports finished meta-episodes.
+    What breaks, or is late, is a `Failure` of that meta-episode, which is played again up to `retries` times (the
+    retry's index enters the sampling key). `env_timeout`: seconds that a call of an environment has, its opponents
+    included; `model_timeout`: that a call of the generator has (0: for ever). `WorkerEnvs` can stop anything; in this
+    process, what `Watch` can. After `slow_after` seconds one line says what is waited for. `make_env` replaces
+    environments that failed. `begun`: whether this run played before; unless it did, a ValueError, TypeError or
+    LookupError in the first reset of an environment, or in the first call of the generator, is raised: the run cannot
+    be played at all.
+
+    `reply_limit`: most tokens of a reply (for the length penalty; 0: unknown). `any_rank_live(mine)`: tells, when
+    generation is collective, whether any rank still plays; idle ranks then generate for an empty batch. `clock`
+    collects times; `on_step(done, all)` reports finished meta-episodes.
     """
     started = time.perf_counter()
     clock = clock if clock is not None else RolloutClock()
-    backend = generator if isinstance(generator, StreamingGenerator) else LockStep(generator)
-    rollout = _Rollout(list(envs), specs, retries, reply_limit)
-    if not rollout.envs and specs:
+    stage: Stage = envs if isinstance(envs, WorkerEnvs) else Here(envs, make_env)
+    if not len(stage) and specs:
         raise ValueError("collect() needs at least one environment.")
-    threads = Workers(workers) if workers else None
-    stage = _Stage(threads, step_timeout, make_env)
-    moves = [move for slot in range(len(rollout.envs)) for move in rollout.start(slot)]
-    while True:
-        for run in stage.play(rollout, moves):
-            backend.submit(run.prompt)
-        if on_step is not None and clock.calls:
-            on_step(sum(t is not None for t in rollout.done), len(specs))
-        if not any_rank_live(bool(rollout.live)):
-            break
-        asked = time.perf_counter()
-        answers = backend.poll()
-        clock.generate += time.perf_counter() - asked
-        clock.calls += len(answers)
-        moves = [(rollout.live[slot][1], completion) for slot, completion in answers]
-    if threads is not None:
-        threads.close()
+    rollout = _Rollout(len(stage), specs, retries, reply_limit)
+    strict = not begun
+    with Watch(_tell_slow, slow_after) as watch:
+        model = _Model(generator, watch, model_timeout, collective=any_rank_live is not bool)
+        while True:
+            for run in rollout.play(stage, watch, env_timeout, strict):
+                model.submit(run.prompt)
+            if on_step is not None and clock.calls:
+                on_step(sum(t is not None for t in rollout.done), len(specs))
+            if not any_rank_live(bool(rollout.live)):
+                break
+            asked = time.perf_counter()
+            answers = model.poll(rollout.who)
+            clock.generate += time.perf_counter() - asked
+            clock.calls += len(answers)
+            rollout.take(answers, strict)
+            strict = False
     clock.total += time.perf_counter() - started
     finished = [trajectory for trajectory in rollout.done if trajectory is not None]
     if len(finished) != len(specs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 import gymnasium as gym
@@ -36,7 +37,7 @@ def env_maker(config: MAGEConfig) -> Callable[[], gym.Env[Any, Any]]:
     kwargs = env_kwargs(config)
     if config.opponents is not None:
         kwargs["opponent"] = config.opponents
-    return lambda: gym.make(config.env_id, disable_env_checker=True, **kwargs)
+    return partial(gym.make, config.env_id, disable_env_checker=True, **kwargs)  # which worker processes can be sent
 
 
 def pool_weights(config: MAGEConfig) -> Mapping[str, float] | None:

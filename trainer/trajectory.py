@@ -60,6 +60,28 @@ class Step(NamedTuple):
     """This step ended a hand."""
 
 
+OPPONENT, ENVIRONMENT, GENERATOR = "opponent", "environment", "generator"
+"""Kinds of failures that are exceptions, or, of the model, also late; `hang`, `crash` and `memory` are
+`mage_envs.processes`'s."""
+
+
+class Failure(NamedTuple):
+    """Why one attempt at a meta-episode broke."""
+
+    kind: str
+    """`opponent`, `environment`, `generator`, `hang`, `crash` or `memory`."""
+    reason: str
+    """One line."""
+    attempt: int
+    """From 0."""
+    episode: int
+    """The episode that was being played."""
+    traceback: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.reason}"
+
+
 @dataclass(frozen=True)
 class Trajectory:
     """The record of one meta-episode. Unplayed episodes (early stop) have neither steps nor a result."""
@@ -73,8 +95,9 @@ class Trajectory:
     num_episodes: int
     """Episodes planned (K)."""
     failure: str | None = None
-    """Typed reason (`generator`, `opponent`, `environment`, with its text) when the meta-episode broke; such a
-    trajectory is masked from the loss."""
+    """The last attempt's `Failure`, as text, when the meta-episode broke; such a trajectory is masked from the loss."""
     retries: int = 0
     category: str | None = None
     """Class of the task (number of boxes, task type), in games that have some."""
+    failures: tuple[Failure, ...] = ()
+    """Every attempt that broke, the last one included where `failure` is set."""

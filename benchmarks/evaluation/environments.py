@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 import mage_envs  # noqa: F401  (registers the ids)
-from mage_envs.core import Game, GameFacts, State
+from mage_envs.core import Game, GameFacts, State, Task
+from opponents import make_opponent
+from trainer.stages import WorkerEnvs
 from wrappers.described import Described
 
 
@@ -29,8 +33,9 @@ def make_envs(env_id: str, env_kwargs: Mapping[str, Any] | None = None, count: i
     Raises ValueError for any other id, and for options that it does not take.
     """
     options = dict(env_kwargs or {})
+    make = env_maker(env_id, env_kwargs)
     try:
-        envs = [gym.make(env_id, disable_env_checker=True, **options) for _ in range(count)]
+        envs = [make() for _ in range(count)]
     except gym.error.UnregisteredEnv as error:
         raise ValueError(f"Unknown environment {env_id!r}: {error}") from error
     except TypeError as error:
@@ -38,6 +43,37 @@ def make_envs(env_id: str, env_kwargs: Mapping[str, Any] | None = None, count: i
     if not envs[0].has_wrapper_attr("described"):
         raise ValueError(f"Environment {env_id!r} is no meta-episode; choose an id that ends with -Meta-v0.")
     return envs
+
+
+def env_maker(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> Callable[[], gym.Env[Any, Any]]:
+    """What makes one environment, in any process."""
+    return partial(gym.make, env_id, disable_env_checker=True, **(env_kwargs or {}))
+
+
+@contextmanager
+def environments(
+    env_id: str, env_kwargs: Mapping[str, Any] | None, count: int, workers: int, memory_gb: float
+) -> Iterator[list[gym.Env[Any, Any]] | WorkerEnvs]:
+    """`count` environments in this process, or in `workers` processes, which end with the context."""
+    if not workers:
+        if memory_gb:
+            raise ValueError(f"memory_gb={memory_gb:g} limits worker processes; ask for at least one worker.")
+        yield make_envs(env_id, env_kwargs, count)
+        return
+    held = WorkerEnvs(env_maker(env_id, env_kwargs), count, min(workers, count), memory_gb=memory_gb)
+    try:
+        yield held
+    finally:
+        held.close()
+
+
+def check_opponents(tasks: Sequence[Task], game: Game) -> None:
+    """Makes each opponent of the tasks once, where they are of this suite; raises what makes one impossible."""
+    if isinstance(game, _TextAlone):
+        return
+    for name in dict.fromkeys(task.opponent for task in tasks):
+        if name is not None:
+            make_opponent(name, game)
 
 
 def game_of(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> Game:

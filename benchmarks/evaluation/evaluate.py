@@ -11,13 +11,14 @@ from typing import Any, TextIO
 
 from benchmarks.evaluation import report
 from benchmarks.evaluation.agents import Agent, SavedModelAgent, make_agent
-from benchmarks.evaluation.environments import game_of, make_envs, seats_of
+from benchmarks.evaluation.environments import check_opponents, env_maker, environments, game_of, seats_of
 from benchmarks.evaluation.scores import label, summarise
 from benchmarks.evaluation.suites import fingerprint, named_panel, panel, weights_of
 from mage_envs.core import Game, Task
+from mage_envs.processes import DEADLINE
 from mage_envs.registry import settings_of
 from mage_envs.terminal.json_options import read_object
-from mage_envs.text.generation import Completion, Generator, Prompt
+from trainer.ledger import Ledger, failure_rows, totals
 from trainer.rollout import RolloutSpec, collect
 from trainer.trajectory import Trajectory
 
@@ -29,13 +30,17 @@ def evaluate(
     *,
     batch: int = 256,
     workers: int = 0,
+    env_timeout: float = DEADLINE,
+    memory_gb: float = 0.0,
     on_step: Callable[[int, int], None] | None = None,
 ) -> list[Trajectory]:
     """Plays every task of `panel` once, through all wrappers that its id brings; the trajectories come in its order.
 
-    `batch` meta-episodes advance together. `workers`: threads that play slow environments and opponents.
-    `on_step(done, all)` is called after each round. What breaks is played once more and then filed with its `failure`;
-    if everything broke, RuntimeError tells the first reason. Replies do not depend on `batch` or `workers`.
+    `batch` meta-episodes advance together. `workers`: processes in which environments and opponents play (0: this one),
+    each with `memory_gb` GiB of address space (0: no limit). `env_timeout`: seconds that an environment with its
+    opponents has for a move (0: for ever). `on_step(done, all)` is called after each round. What breaks is played once
+    more and then filed with its `failure`; if everything broke, RuntimeError tells the first reason. Results do not
+    depend on `batch` or `workers`.
     """
     if not panel:
         raise ValueError("The panel holds no task.")
@@ -44,26 +49,36 @@ def evaluate(
     if batch < 1 or workers < 0:
         raise ValueError(f"evaluate() needs batch >= 1 and workers >= 0, got {batch} and {workers}.")
     env_id = panel[0].env_id
-    generator = _Guarded(agent.generator(game_of(env_id, env_kwargs)))
-    envs = make_envs(env_id, env_kwargs, min(batch, len(panel)))
-    trajectories = collect(envs, generator, [RolloutSpec(task) for task in panel], workers=workers, on_step=on_step)
+    game = game_of(env_id, env_kwargs)
+    generator = agent.generator(game)
+    check_opponents(panel, game)
+    with environments(env_id, env_kwargs, min(batch, len(panel)), workers, memory_gb) as envs:
+        trajectories = collect(
+            envs,
+            generator,
+            [RolloutSpec(task) for task in panel],
+            env_timeout=env_timeout,
+            make_env=env_maker(env_id, env_kwargs),
+            on_step=on_step,
+        )
     failures = [t.failure for t in trajectories if t.failure is not None]
     if len(failures) == len(trajectories):
         raise RuntimeError(f"All {len(failures)} meta-episodes of {agent.name} broke; the first: {failures[0]}")
     return trajectories
 
 
-class _Guarded:
-    """A generator whose exceptions become failed calls, so that one does not lose the whole evaluation."""
-
-    def __init__(self, generator: Generator) -> None:
-        self._generator = generator
-
-    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
-        try:
-            return self._generator.generate(prompts)
-        except Exception as error:  # a backend may raise anything; the failure is counted, and told if all fail
-            return [Completion("", error=f"{type(error).__name__}: {error}")] * len(prompts)
+def tell_failures(trajectories: Sequence[Trajectory], folder: str | None) -> None:
+    """Writes the failures into `failures.jsonl` of the folder, if there is one, and their totals to stderr."""
+    if not any(trajectory.failures for trajectory in trajectories):
+        return
+    if folder is None:
+        rows = [row for trajectory in trajectories for row in failure_rows(trajectory)]
+        sys.stderr.write(f"{totals(rows)}; --out FOLDER keeps their tracebacks.\n")
+        return
+    ledger = Ledger(folder)
+    ledger.resume(0)
+    ledger.record(trajectories, "eval", 0)
+    sys.stderr.write(f"{ledger.told()}\n")
 
 
 class Progress:
@@ -115,7 +130,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=int, metavar="N", help="meta-episodes per opponent and first seat (default 64)")
     parser.add_argument("--seed", type=int, metavar="S", help="seed of the panel (default 0)")
     parser.add_argument("--batch", type=int, default=256, metavar="N", help="meta-episodes played together (256)")
-    parser.add_argument("--workers", type=int, default=0, metavar="N", help="threads for slow opponents (0)")
+    parser.add_argument(
+        "--env-workers", type=int, default=0, metavar="N", help="processes for environments and opponents (0: none)"
+    )
+    parser.add_argument(
+        "--env-memory-gb", type=float, default=0.0, metavar="G", help="address space of each of these in GiB (no limit)"
+    )
+    parser.add_argument(
+        "--env-timeout",
+        type=float,
+        default=DEADLINE,
+        metavar="S",
+        help="seconds for a move of theirs (600; 0: for ever)",
+    )
     parser.add_argument("--out", metavar="FOLDER", help="write summary.json, scores.csv and adaptation.png there")
 
 
@@ -131,8 +158,16 @@ def run(arguments: argparse.Namespace) -> None:
     tasks, weights, name = _chosen(arguments, agent, env_kwargs)
     progress = Progress(sys.stderr, agent.name)
     trajectories = evaluate(
-        agent, tasks, env_kwargs, batch=arguments.batch, workers=arguments.workers, on_step=progress
+        agent,
+        tasks,
+        env_kwargs,
+        batch=arguments.batch,
+        workers=arguments.env_workers,
+        env_timeout=arguments.env_timeout,
+        memory_gb=arguments.env_memory_gb,
+        on_step=progress,
     )
+    tell_failures(trajectories, arguments.out)
     game = game_of(tasks[0].env_id, env_kwargs)
     hashed = f"{name}, {len(tasks)} meta-episodes, sha256 {fingerprint(tasks, fixed)[:12]}"
     summary = summarise(trajectories, game, weights=weights, agent=agent.name, panel=hashed)

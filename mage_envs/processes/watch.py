@@ -29,7 +29,7 @@ class Watch:
 
     def __init__(self, on_slow: Callable[[str, float], None], slow_after: float = SLOW) -> None:
         """`on_slow(who, seconds)` is called once in a call that takes longer than `slow_after` seconds."""
-        self._on_slow, self._slow_after = on_slow, slow_after
+        self.tell, self._slow_after = on_slow, slow_after
         self._since: float | None = None
         """When the running call began."""
         self._deadline = 0.0
@@ -81,7 +81,7 @@ class Watch:
             seconds = time.monotonic() - since
             if seconds > self._slow_after and told != since:
                 told = since
-                self._on_slow(who(), seconds)
+                self.tell(who(), seconds)
             if self._is_late() and self._can_interrupt:
                 signal.pthread_kill(self._main, signal.SIGALRM)
 

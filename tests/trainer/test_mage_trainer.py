@@ -278,21 +278,6 @@ def test_non_stationary_groups_need_a_pool(model_path: str, tmp_path: Path) -> N
     assert len({t.opponent for t in seen}) == 2
 
 
-def test_slow_environments_play_in_threads(model_path: str, tmp_path: Path) -> None:
-    plain, threaded = [], []
-    for workers, kept in ((0, plain), (2, threaded)):
-        trainer = make_trainer(
-            model_path,
-            tmp_path,
-            env_workers=workers,
-            env_timeout=30.0 if workers else None,
-            max_rollouts=1,
-            on_rollout_end=lambda _, played, kept=kept: kept.extend(played),
-        )
-        trainer.train()
-    assert [t.steps for t in plain] == [t.steps for t in threaded]
-
-
 def test_garbage_is_collected_rarely_in_training_alone(model_path: str, tmp_path: Path) -> None:
     seen: list[int] = []
 

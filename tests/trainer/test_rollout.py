@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -94,16 +93,18 @@ class Flaky:
 
 
 class Hanging:
-    """An opponent whose moves wait for an event."""
+    """An opponent whose moves sleep, or loop."""
 
-    def __init__(self, event: threading.Event) -> None:
-        self.event = event
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
 
     def reset(self, rng: Any) -> None: ...
 
     def act(self, turn: Any) -> str:
-        self.event.wait(30)
-        return str(turn.legal_actions[0])
+        if self.kind == "sleep":
+            time.sleep(60)
+        while True:
+            pass
 
 
 def broken(failures: int) -> MetaEpisode:
@@ -119,13 +120,6 @@ def broken(failures: int) -> MetaEpisode:
 
     env.env.step = maybe  # type: ignore[method-assign]
     return env
-
-
-@pytest.fixture
-def release() -> Iterator[threading.Event]:
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 # -- order, refill, independence ------------------------------------------------------------------------------
@@ -164,13 +158,6 @@ def test_a_streaming_backend_gives_the_same_trajectories() -> None:
     lock_step = collect([make() for _ in range(3)], ScriptedGenerator(answer), wanted)
     assert frozen(collect([make() for _ in range(3)], backend, wanted)) == frozen(lock_step)
     assert backend.most == 3
-
-
-def test_threads_give_the_same_trajectories() -> None:
-    wanted = specs(6)
-    plain = collect([make() for _ in range(3)], ScriptedGenerator(answer), wanted)
-    threaded = collect([make() for _ in range(3)], ScriptedGenerator(answer), wanted, workers=2)
-    assert frozen(threaded) == frozen(plain)
 
 
 def test_the_task_chooses_opponent_and_seat() -> None:
@@ -373,57 +360,77 @@ def test_a_failed_call_is_a_typed_failure() -> None:
     assert [(len(t.steps), t.retries) for t in done[:2]] == [(1, 1), (1, 1)]
 
 
-def test_a_hung_environment_is_given_up_and_replaced(release: threading.Event) -> None:
+@pytest.mark.parametrize("kind", ["sleep", "loop"])
+def test_a_hung_opponent_is_interrupted_and_its_environment_replaced(kind: str) -> None:
     made: list[MetaEpisode] = []
 
     def replacement() -> MetaEpisode:
         made.append(make("kuhn/aggressive"))
         return made[-1]
 
-    envs = [make(Hanging(release)), make("kuhn/aggressive")]
-    wanted = specs(2, seat=0)
     done = collect(
-        envs,
+        [make(Hanging(kind)), make("kuhn/aggressive")],
         ScriptedGenerator(lambda p: answer(p).replace("nonsense", "bet")),
-        wanted,
-        workers=3,
-        step_timeout=0.3,
+        specs(2, seat=0),
+        env_timeout=0.3,
         make_env=replacement,
     )
     assert [(t.failure, t.retries, len(t.episodes)) for t in done] == [(None, 1, 2), (None, 0, 2)]
+    [failure] = done[0].failures
+    assert str(failure) == "hang: no answer within 0.3 s"
+    assert "in act" in failure.traceback
     assert len(made) == 1
 
 
-def test_one_that_hangs_again_is_filed_as_a_failure(release: threading.Event) -> None:
-    (done,) = collect(
-        [make(Hanging(release))],
-        ScriptedGenerator(answer),
-        specs(1, seat=0),
-        workers=3,
-        step_timeout=0.2,
-        make_env=lambda: make(Hanging(release)),
+def test_one_that_hangs_again_is_filed_as_a_failure() -> None:
+    (done,) = collect([make(Hanging("sleep"))], ScriptedGenerator(answer), specs(1, seat=0), env_timeout=0.2)
+    assert (done.failure, done.retries) == ("hang: no answer within 0.2 s", 1)
+    assert [(failure.kind, failure.attempt) for failure in done.failures] == [("hang", 0), ("hang", 1)]
+
+
+def test_one_line_names_who_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    env = make(Hanging("sleep"))
+    collect([env], ScriptedGenerator(answer), specs(1, seat=0), env_timeout=0.6, slow_after=0.2, retries=0)
+    [line] = [record.message for record in caplog.records]
+    assert line == (
+        f"Waiting for 0 s already for {ID}, opponent of its own choice, task 10, meta-episode 0 of group 0, episode 1, "
+        "attempt 1."
     )
-    assert (done.failure, done.retries, done.steps) == ("environment: no answer within 0.2 s", 1, ())
 
 
-def test_a_hang_without_a_replacement_says_what_to_pass(release: threading.Event) -> None:
-    with pytest.raises(RuntimeError, match="pass make_env to replace it"):
-        collect([make(Hanging(release))], Asked(), specs(1, seat=0), workers=1, step_timeout=0.2)
+def test_a_hung_model_fails_its_prompts_and_is_asked_again(caplog: pytest.LogCaptureFixture) -> None:
+    calls = []
 
+    def reply(prompt: Prompt) -> Completion:
+        calls.append(prompt)
+        if len(calls) == 3:
+            time.sleep(60)
+        return Completion(answer(prompt))
 
-def test_one_hang_costs_the_others_nothing(release: threading.Event) -> None:
-    """One worker, three environments: what waits in the queue has not hung."""
-    envs = [make(Hanging(release)), make("kuhn/aggressive"), make("kuhn/aggressive")]
-    done = collect(
-        envs,
-        ScriptedGenerator(lambda p: answer(p).replace("nonsense", "bet")),
-        specs(6, seat=0),
-        workers=1,
-        step_timeout=0.5,
-        make_env=lambda: make("kuhn/aggressive"),
+    done = collect([make(), make()], Asked(reply), specs(2), model_timeout=0.3, slow_after=0.1)
+    assert [(t.failure, t.retries) for t in done] == [(None, 1)] * 2
+    assert [str(f) for t in done for f in t.failures] == ["generator: no answer within 0.3 s"] * 2
+    assert caplog.records[0].message.startswith(
+        "Waiting for 0 s already for the model, for 2 meta-episodes; the first: "
     )
-    assert [t.failure for t in done] == [None] * 6
-    assert sum(t.retries for t in done) == 1
+
+
+def test_a_model_that_raises_fails_its_prompts_unless_nothing_was_played() -> None:
+    class Raising(Asked):
+        def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+            if len(self.batches) == at:
+                self.batches.append([])
+                raise ValueError("no memory left")
+            return super().generate(prompts)
+
+    at = 2
+    done = collect([make(), make()], Raising(), specs(2))
+    assert [str(f) for t in done for f in t.failures] == ["generator: ValueError: no memory left"] * 2
+    assert all("in generate" in f.traceback for t in done for f in t.failures)
+    at = 0
+    with pytest.raises(ValueError, match="no memory left"):
+        collect([make(), make()], Raising(), specs(2))
+    assert [t.retries for t in collect([make(), make()], Raising(), specs(2), begun=True)] == [1, 1]
 
 
 def test_a_reset_that_breaks_is_a_failure_and_a_bad_task_an_error() -> None:
@@ -437,6 +444,9 @@ def test_a_reset_that_breaks_is_a_failure_and_a_bad_task_an_error() -> None:
     assert (done.failure, done.retries) == ("environment: OSError: no such level file", 1)
     with pytest.raises(KeyError, match="Unknown opponent 'kuhn/nobody'"):
         collect([make()], ScriptedGenerator(answer), specs(1, "kuhn/nobody"))
+    (late,) = collect([make()], ScriptedGenerator(answer), specs(1, "kuhn/nobody"), begun=True)
+    assert late.failure is not None
+    assert late.failure.startswith("environment: UnknownOpponent: Unknown opponent 'kuhn/nobody'")
 
 
 def test_no_environment_is_an_error() -> None:

@@ -1,0 +1,112 @@
+"""`Ledger`: one JSON line per failed attempt at a meta-episode, with its traceback, in the run's folder. No torch."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trainer.trajectory import Trajectory
+
+FILE = "failures.jsonl"
+
+
+class Ledger:
+    """The failures of a run, kept in `failures.jsonl` of its folder; the file exists once there is one.
+
+    Each line: `kind` (opponent, environment, generator, hang, crash, memory), `reason`, `env_id`, `seed`, `task`,
+    `opponent`, `seat`, `group`, `member`, `episode` and `attempt` (from 0), `given_up` (whether no further attempt
+    followed), `traceback`; and where in the run it was: `phase` (`train`, `eval`), `step` (optimiser steps before it).
+    A line is written in one piece, by one process.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.path = Path(folder) / FILE
+        self.count = 0
+        """Failures of the run so far."""
+
+    def resume(self, step: int) -> None:
+        """Drops what belongs to rollouts that are played again when the run goes on after `step` optimiser steps, and a
+        last line that is not whole."""
+        if not self.path.exists():
+            return
+        kept = [row for row in self.rows() if row["step"] < step or (row["phase"] == "eval" and row["step"] == step)]
+        self.count = len(kept)
+        beside = self.path.with_name(f"{FILE}.{os.getpid()}.partial")
+        try:
+            beside.write_text("".join(map(_line, kept)))
+            os.replace(beside, self.path)
+        finally:
+            beside.unlink(missing_ok=True)
+        if not kept:
+            self.path.unlink()
+
+    def record(self, trajectories: Iterable[Trajectory], phase: str, step: int) -> None:
+        """Appends the failures of these meta-episodes."""
+        rows = [row | {"phase": phase, "step": step} for trajectory in trajectories for row in failure_rows(trajectory)]
+        if not rows:
+            return
+        self.count += len(rows)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            for row in rows:
+                os.write(file, _line(row).encode())
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All lines; one that is not whole is left out."""
+        if not self.path.exists():
+            return []
+        rows = []
+        for line in self.path.read_text().splitlines(keepends=True):
+            if line.endswith("\n"):
+                rows.append(json.loads(line))
+        return rows
+
+    def told(self) -> str:
+        """All totals in one line; nothing where nothing failed."""
+        rows = self.rows()
+        return f"{totals(rows)}; see {self.path}" if rows else ""
+
+
+def failure_rows(trajectory: Trajectory) -> list[dict[str, Any]]:
+    """The failures of a meta-episode as JSON values."""
+    task = trajectory.task
+    where = {
+        "env_id": task.env_id,
+        "seed": task.seed,
+        "task": task.task_id,
+        "opponent": trajectory.opponent or None,
+        "seat": task.seat,
+        "group": trajectory.group,
+        "member": trajectory.member,
+    }
+    last = len(trajectory.failures) - 1
+    return [
+        {"kind": failure.kind, "reason": failure.reason, **where}
+        | {
+            "episode": failure.episode,
+            "attempt": failure.attempt,
+            "given_up": number == last and trajectory.failure is not None,
+            "traceback": failure.traceback,
+        }
+        for number, failure in enumerate(trajectory.failures)
+    ]
+
+
+def totals(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How many of each kind, in words."""
+    kinds = Counter(row["kind"] for row in rows)
+    counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    lost = sum(row["given_up"] for row in rows)
+    return f"Failures: {len(rows)} ({counts}), {lost} of them for good, the others played again"
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row) + "\n"

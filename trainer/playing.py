@@ -1,0 +1,239 @@
+"""One meta-episode under way, as a state machine: what its environment shows, what it is asked, what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mage_envs.core import Task
+from mage_envs.hand import OpponentFailure
+from mage_envs.processes import Lost, Raised, attempt
+from mage_envs.text.generation import Completion, Message, Prompt
+from mage_envs.text.parser import Reply
+from trainer.stages import Call, Move, Start
+from trainer.trajectory import ENVIRONMENT, GENERATOR, OPPONENT, EpisodeResult, Failure, Step, Trajectory
+
+
+@dataclass(frozen=True)
+class RolloutSpec:
+    """One meta-episode to play: a task, and where it belongs."""
+
+    task: Task
+    group: int = 0
+    member: int = 0
+    """Index in the group; it enters the sampling key, and nothing of the environment."""
+
+
+MISUSE = (ValueError, TypeError, LookupError)
+"""Errors that, before anything was played, say that the run cannot be played at all."""
+Answer = Completion | Raised | Lost
+"""What a call of the model gave."""
+
+
+class Run:
+    """One meta-episode under way in one slot: what `reset` and `step` of its environment gave, as steps.
+
+    An environment whose `info` says nothing of a meta-episode is played as one episode of one hand.
+    """
+
+    def __init__(
+        self,
+        slot: int,
+        spec: RolloutSpec,
+        reply_limit: int = 0,
+        failures: tuple[Failure, ...] = (),
+    ) -> None:
+        """`failures`: the attempts at it before this one."""
+        self.slot, self.spec = slot, spec
+        self.failures = failures
+        self.retry = len(failures)
+        self.steps: list[Step] = []
+        self.failed = self.over = False
+        self.misused: Exception | None = None
+        """An error that says that the task cannot be played at all (an unknown opponent, a bad option)."""
+        self.prompt: Prompt
+        """The next prompt."""
+        self.call: Call = self._start()
+        """The next call of the environment."""
+        self._limit = reply_limit
+        self._chat: list[Message] = []
+        self._reply = Completion("")
+        """The model's answer that is being played."""
+        self._last: Completion | None = None
+        """The last one that was played."""
+        self._info: Mapping[str, Any] = {}
+        self._results: list[EpisodeResult] = []
+        self._turns = (-1, 0)
+        """The running episode, and the play steps in it so far."""
+        self._earned = 0.0
+
+    def _start(self) -> Start:
+        task = self.spec.task
+        chosen = {"opponent": task.opponent, "seat": task.seat, "task": task.task_id}
+        options = {key: value for key, value in chosen.items() if value is not None}
+        return Start(task.seed, options or None)
+
+    def move(self) -> Move:
+        """The next call of the environment, with whoever waits for it."""
+        return Move(self.slot, self.call, self.who)
+
+    def who(self) -> str:
+        """What is waited for, in words."""
+        spec, task = self.spec, self.spec.task
+        return (
+            f"{task.env_id or 'the environment'}, opponent {self._opponent() or 'of its own choice'}, task "
+            f"{task.task_id or task.seed}, meta-episode {spec.member} of group {spec.group}, "
+            f"episode {self._episode() + 1}, attempt {self.retry + 1}"
+        )
+
+    def take(self, answer: Answer) -> None:
+        """Takes what the model answered; `call` is what comes of it, unless the call failed."""
+        if isinstance(answer, Lost):
+            self.fail(GENERATOR, answer.reason, answer.traceback)
+        elif isinstance(answer, Raised):
+            self.fail(GENERATOR, f"{type(answer.error).__name__}: {answer.error}", answer.traceback)
+        elif answer.error is not None:
+            self.fail(GENERATOR, answer.error)
+        else:
+            self._reply, text = answer, answer.text
+            self.call = text
+            if self._limit or answer.truncated or answer.overflow:
+                self.call = Reply(text, len(answer.ids), self._limit, answer.truncated, answer.overflow)
+
+    def hear(self, outcome: Any) -> None:
+        """Takes what the environment gave."""
+        if not isinstance(outcome, Raised | Lost):
+            outcome = attempt(self._hear, outcome)  # an environment may give anything
+        if isinstance(outcome, Lost):
+            self.fail(*outcome)
+        elif isinstance(outcome, Raised):
+            self._hear_error(outcome.error, outcome.traceback)
+
+    def _hear_error(self, error: Exception | SystemExit, traceback: str) -> None:
+        if isinstance(error, OpponentFailure):
+            self.fail(OPPONENT, str(error), traceback)
+            return
+        self.fail(ENVIRONMENT, f"{type(error).__name__}: {error}", traceback)
+        if isinstance(self.call, Start) and isinstance(error, MISUSE):
+            self.misused = error
+
+    def _hear(self, outcome: Any) -> None:
+        if isinstance(self.call, Start):
+            observation, info = outcome
+            self._ask(observation, info)
+            return
+        self._hear_step(*outcome)
+
+    def _ask(self, observation: str, info: Mapping[str, Any]) -> None:
+        """Makes the next prompt. What is new in the chat is the observation, as wrappers may have changed it."""
+        self._info = info
+        fresh = info.get("fresh_chat", True)
+        newest = Message("user", observation)
+        if fresh:
+            self._chat = [Message(**message) for message in info.get("messages", ())[:-1]]
+        self._chat.append(newest)
+        self.prompt = Prompt(
+            messages=tuple(self._chat),
+            slot=self.slot,
+            seed=(self.spec.task.seed, self.spec.member, len(self.steps), self.retry),
+            legal_actions=tuple(info.get("legal_actions", ())),
+            phase=info.get("phase", "play"),
+            previous=None if fresh else self._last,
+            info=info,
+        )
+
+    def _hear_step(self, observation: str, reward: float, terminated: bool, truncated: bool, info: Any) -> None:
+        """Makes the next prompt; in place of one that was too long the environment gives a shorter one."""
+        asked, completion = self._info, self._reply
+        if info.get("shortened"):
+            self._ask(observation, info)
+            return
+        self._last = completion
+        self._earned += float(reward)
+        over = bool(terminated or truncated)
+        self.steps.append(self._step(asked, info, completion, float(reward), over))
+        if info.get("episode_end", over):
+            self._results.append(self._result(info, bool(truncated)))
+        self._chat.append(Message("assistant", completion.text))
+        if over:
+            self.over, self._info = True, info
+        else:
+            self._ask(observation, info)
+
+    def _step(
+        self, asked: Mapping[str, Any], info: Mapping[str, Any], completion: Completion, reward: float, over: bool
+    ) -> Step:
+        phase, episode, turn = asked.get("phase", "play"), asked.get("episode_index", 0), 0
+        if phase == "play":
+            before, turns = self._turns
+            turn = turns if episode == before else 0
+            self._turns = (episode, turn + 1)
+        return Step(
+            episode=episode,
+            phase=phase,
+            turn=turn,
+            hand=asked.get("hand", 0),
+            anchor=asked.get("anchor", self.prompt.messages[-1].content),
+            information_state=asked.get("information_state", ""),
+            seat=asked.get("seat", 0),
+            action=info.get("action"),
+            reward=info.get("hand_reward", reward),
+            penalty=info.get("penalty", 0.0),
+            invalid_reason=info.get("invalid_reason"),
+            text=completion.text,
+            prompt_ids=completion.prompt_ids,
+            completion_ids=completion.ids,
+            logprobs=completion.logprobs,
+            truncated=completion.truncated,
+            legal_ids=completion.legal_ids,
+            hand_end=info.get("hand_end", over),
+        )
+
+    def _result(self, info: Mapping[str, Any], timeout: bool) -> EpisodeResult:
+        """The episode that has ended."""
+        seats = tuple(info.get("seats", (0,)))
+        value = info.get("episode_value", self._earned)
+        return EpisodeResult(
+            reward=info.get("episode_return", self._earned),
+            value=value,
+            hands=len(seats),
+            success=bool(info.get("success", value > 0)),
+            timeout=bool(info.get("timeout", timeout)),
+            seats=seats,
+            metrics=info.get("episode_metrics", info.get("metrics", {})),
+        )
+
+    def fail(self, kind: str, reason: str, traceback: str = "") -> None:
+        """Ends the attempt."""
+        failure = Failure(
+            kind=kind,
+            reason=" ".join(reason.split()),
+            attempt=self.retry,
+            episode=self._episode(),
+            traceback=traceback,
+        )
+        self.failures = (*self.failures, failure)
+        self.failed = self.over = True
+
+    def _episode(self) -> int:
+        return int(self._info.get("episode_index", 0))
+
+    def _opponent(self) -> str:
+        return self._info.get("opponent") or self.spec.task.opponent or ""
+
+    def trajectory(self) -> Trajectory:
+        spec, info = self.spec, self._info
+        return Trajectory(
+            task=spec.task,
+            opponent=self._opponent(),
+            group=spec.group,
+            member=spec.member,
+            steps=tuple(self.steps),
+            episodes=tuple(self._results),
+            num_episodes=info.get("num_episodes", 1),
+            failure=str(self.failures[-1]) if self.failed else None,
+            retries=self.retry,
+            category=info.get("category"),
+            failures=self.failures,
+        )

@@ -11,7 +11,7 @@ import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, State, Turn
 from mage_envs.env import SEATINGS
-from mage_envs.registry import settings_of
+from mage_envs.registry import list_games, settings_of
 from opponents.exact.bayes import GT, BayesSolution, Credit, Meeting, check_lengths, credit_weights
 from opponents.exact.best_response import best_nonadaptive
 from opponents.exact.hands import Branch
@@ -171,7 +171,8 @@ def bayes(
 
     `seat`: `alternate`, or `fixed` where the seat stays as it is in the first hand; by default as the game has it.
     """
-    rule = seat or settings_of(game.facts.name).seat or "alternate"
+    name = game.facts.name
+    rule = seat or (settings_of(name).seat if name in list_games() else None) or "alternate"
     if seat and seat not in SEATINGS:
         raise ValueError(f"seat={seat!r} is unknown; choose {', '.join(SEATINGS)}.")
     return BayesPolicy(

@@ -129,7 +129,7 @@ def table_lines(rows: Sequence[SolvedRow]) -> list[str]:
         for row in rows
     ]
     notes = [
-        "Per hand, in 3 episodes, the seats alternating unless they have roles: myopic, sum, mage (gt 0.6) by episode; last in episode 3.",
+        "Per hand, in 3 episodes; seats alternate unless they have roles. mage: gt 0.6. last: in the third episode.",
         "±: standard error of an estimate; some opponents' moves were sampled. <=: a bound, too many states to solve.",
     ]
     return [*aligned(columns, cells), *notes]

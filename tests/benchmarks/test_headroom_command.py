@@ -40,9 +40,8 @@ def test_the_values_of_one_pool(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 
 
 def test_options_seats_lengths_and_the_games_own_pool(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed(
-        capsys, "KuhnPoker", "--option", "reveal=always", "--seat", "first", "--episodes", "2", "--hands", "2"
-    )
+    lengths = ("--episodes", "2", "--hands", "2")
+    lines = printed(capsys, "KuhnPoker", "--option", "reveal=always", "--seat", "first", *lengths)
     assert lines[0] == "KuhnPoker against pool:kuhn/paper: chips per hand, 2 episodes of 2 hands, seat first"
     assert lines[1].split() == ["episode", "1", "episode", "2"]
     lines = printed(capsys, "KuhnPoker", "--objective", "success", "--gt", "1")
@@ -53,9 +52,30 @@ def test_options_seats_lengths_and_the_games_own_pool(capsys: pytest.CaptureFixt
 def test_what_is_too_large_to_solve_has_its_bound(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(capsys, "KuhnPoker", "--pool", "kuhn/demo", "--limit", "20")
     assert [line.split()[0] for line in lines[3:5]] == ["blind", "known"]
-    assert lines[6].startswith(
-        "exploration headroom at most that much: The pool of 4 has more than 20 states of belief"
-    )
+    assert lines[6].startswith("exploration headroom at most that much: The pool of 4 has more than 20 states")
+
+
+@pytest.mark.parametrize(
+    ("game", "options", "rows"),
+    [
+        ("PrisonersDilemma", (), {"myopic": (2.88, 2.92, 2.92), "sum": (2.72, 3.24, 3.24), "known": (3.24,) * 3}),
+        ("PrisonersDilemma", ("rounds=3",), {"myopic": (3.067, 3.133, 3.133), "sum": (2.867, 3.4, 3.4)}),
+        (
+            "PrisonersDilemma",
+            ("rounds=2", "noise=0.1"),
+            {"myopic": (3.058, 3.143, 3.168), "sum": (3.032, 3.269, 3.296)},
+        ),
+        ("Ultimatum", (), {"blind": (0.312,) * 3, "myopic": (0.312, 0.388, 0.412), "last": (0.3, 0.3, 0.5)}),
+        ("Ultimatum", ("offers=2",), {"myopic": (0.356, 0.444, 0.5), "mage": (0.331, 0.456, 0.537)}),
+    ],
+)
+def test_games_with_room_to_explore(capsys: pytest.CaptureFixture[str], game, options, rows) -> None:
+    """The same values as those of small games with the same rules, from the shipped games and their default pools."""
+    lines = printed(capsys, game, *(word for option in options for word in ("--option", option)))
+    assert lines[0].endswith("seat first")
+    found = {line.split()[0]: line.split()[1:4] for line in lines[3:9]}
+    for name, values in rows.items():
+        assert [float(value) for value in found[name]] == pytest.approx(values, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -63,10 +83,7 @@ def test_what_is_too_large_to_solve_has_its_bound(capsys: pytest.CaptureFixture[
     [
         (["Sokoban"], "Sokoban has no tree with opponents at hand, so that it has no exact headroom."),
         (["ConnectFour"], "ConnectFour has no tree with opponents at hand"),
-        (
-            ["TicTacToe"],
-            "'mcts:100' has no distribution(turn): exact values against it are not available. Sampled moves",
-        ),
+        (["TicTacToe"], "'mcts:100' has no distribution(turn): exact values against it are not available. Sampled"),
         (["KuhnPoker", "--episodes", "0"], "--episodes and --hands must be at least 1."),
         (["KuhnPoker", "--hands", "0"], "--episodes and --hands must be at least 1."),
         (["KuhnPoker", "--weights", ".5,.5,.5"], "The weights must sum to 1, got (0.5, 0.5, 0.5), which sum to 1.5."),
@@ -96,8 +113,7 @@ def test_the_table_is_of_every_game_and_pool() -> None:
     assert {row.pool for row in rows} - {""} == set(list_pools())
     quick = [row for row in rows if row.game != "TicTacToe" and row.hands == 1]
     solved = solved_rows(lambda *_: None, quick)
-    found = {row.setup: row for row in solved}
-    paper = found[Setup(game="KuhnPoker", pool="kuhn/paper")].found
+    paper = next(row.found for row in solved if row.setup == Setup(game="KuhnPoker", pool="kuhn/paper"))
     assert paper is not None
     assert paper.adaptation == pytest.approx(0.150, abs=1e-9)
     text = table_lines(solved)

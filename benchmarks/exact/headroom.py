@@ -14,6 +14,7 @@ from benchmarks.evaluation.scores import headline
 from benchmarks.exact.headroom_figure import draw
 from benchmarks.exact.headroom_table import row_cells, solved_rows, table_lines
 from mage_envs.core import Game
+from mage_envs.durable import write_atomically
 from mage_envs.env import SEATINGS
 from mage_envs.registry import settings_of
 from mage_envs.terminal.json_options import game_with
@@ -22,7 +23,6 @@ from opponents.exact import GT, Headroom, Objective, headroom
 from opponents.exact.beliefs import STATES
 from opponents.exact.headroom import SAMPLES
 from opponents.exact.tree import PAYOFFS, is_enumerable
-from trainer.saved import write_atomically
 
 LEARNERS: Mapping[str, str] = {
     "blind": "remembers nothing of earlier hands",

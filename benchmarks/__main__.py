@@ -28,6 +28,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "benchmarks.tournaments.command",
         "play every policy against every policy: payoff matrix, exact values, ranking, heat map",
     ),
+    "chaos": (
+        "benchmarks.chaos.command",
+        "try to break an environment, a game, an opponent of yours: garbage, copies, processes, hangs, NaN, memory",
+    ),
     "list": ("benchmarks.evaluation.suites", "name the panels and the kinds of agents"),
 }
 """Name to module and description. Nothing of the suite is loaded before one is chosen."""

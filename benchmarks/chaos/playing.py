@@ -1,0 +1,168 @@
+"""Episodes by seed, watched: every call has a deadline, everything that comes back is looked at."""
+
+from __future__ import annotations
+
+import faulthandler
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+import numpy as np
+
+from mage_envs.core import BY_THE_RULES, GameFacts
+from mage_envs.testing import GARBAGE, LONGEST, scripted_reply
+
+Env = gym.Env[Any, Any]
+Make = Callable[[], Env]
+Reply = Callable[[dict[str, Any], np.random.Generator], str]
+"""The answer to a prompt whose `info` is given."""
+EPISODES = 2
+"""Of one environment, one after the other: what is left behind shows in the second."""
+ODD = (
+    *("²", "٣", "ﬁ", "1_0", "nan", "inf", "-1", "1e999", "9" * 40, "0x1"),
+    *("None", "[]", "(" * 3000, "(0, 0, 0)", "\u0000"),
+)
+"""Numbers that are none, none that are, and brackets."""
+ALONE, SPOILING = "alone", "spoiling"
+
+
+class Finding(Exception):
+    """What is wrong, in a line."""
+
+
+@contextmanager
+def watch(seconds: float) -> Iterator[None]:
+    """Ends the process, its stack on stderr, where what is inside takes longer; in a loop of C code, too."""
+    faulthandler.dump_traceback_later(seconds, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+class Watched(gym.Wrapper[Any, Any, Any, Any]):
+    """Each `reset` and `step` has a deadline, and what it gives is checked."""
+
+    def __init__(self, env: Env, deadline: float) -> None:
+        super().__init__(env)
+        self._deadline = deadline
+        self._facts: GameFacts | None = env.get_wrapper_attr("facts") if env.has_wrapper_attr("facts") else None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        with watch(self._deadline):
+            observation, info = self.env.reset(seed=seed, options=options)
+        self._look_at(observation, info)
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        with watch(self._deadline):
+            observation, reward, terminated, truncated, info = self.env.step(action)
+        self._look_at(observation, info)
+        if not math.isfinite(float(reward)):
+            raise Finding(f"the reward is {reward}")
+        if not isinstance(terminated, bool) or not isinstance(truncated, bool):
+            raise Finding(f"terminated and truncated are no bools: {terminated!r}, {truncated!r}")
+        return observation, reward, terminated, truncated, info
+
+    def _look_at(self, observation: Any, info: Mapping[str, Any]) -> None:
+        if not self.observation_space.contains(observation):
+            raise Finding(f"the observation {shortened(observation)} is not in the observation space")
+        for result in info.get("hand_results", ()):
+            value = result["value"]
+            if not math.isfinite(value):
+                raise Finding(f"the return of a hand is {value}")
+            facts = self._facts
+            if facts and result["ended_by"] == BY_THE_RULES and not facts.min_return <= value <= facts.max_return:
+                raise Finding(
+                    f"the return of a hand is {value}; the facts say {facts.min_return} to {facts.max_return}"
+                )
+
+
+class FuzzedReplies:
+    """A legal answer half of the time, so that the episode goes on; else the next odd text, alone or in a legal answer.
+
+    `left` is empty once each was given.
+    """
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        texts = (*GARBAGE, *ODD)
+        self.left = [(texts[index], way) for index in rng.permutation(len(texts)) for way in (ALONE, SPOILING)]
+
+    def __call__(self, info: dict[str, Any], rng: np.random.Generator) -> str:
+        if not self.left or rng.random() < 0.5:
+            return scripted_reply(info, rng)
+        text, way = self.left.pop()
+        if way == SPOILING:
+            legal = info.get("legal_actions") or ("x",)
+            one = legal[int(rng.integers(len(legal)))]
+            cut = int(rng.integers(len(one) + 1))
+            ways = (
+                one.upper(),
+                one[::-1],
+                one * 50,
+                one + text[:50],
+                text[:50] + one,
+                one[:cut] + text[:9] + one[cut:],
+            )
+            text = ways[int(rng.integers(len(ways)))]
+        tag = info.get("answer_tag")
+        return f"<{tag}>{text}</{tag}>" if tag and rng.random() < 0.7 else text
+
+
+def rows_of(env: Env, seed: int, reply: Reply = scripted_reply) -> Iterator[str]:
+    """An episode of the seed: what came with `reset`, and with each answer, as texts that can be compared."""
+    rng = np.random.default_rng(seed)
+    observation, info = env.reset(seed=seed)
+    yield text_of((observation, info))
+    yield from rest_of(env, info, rng, reply)
+
+
+def rest_of(env: Env, info: dict[str, Any], rng: np.random.Generator, reply: Reply = scripted_reply) -> Iterator[str]:
+    """What comes with each answer until the episode is over."""
+    for _ in range(LONGEST):
+        observation, reward, terminated, truncated, info = env.step(reply(info, rng))
+        yield text_of((observation, float(reward), terminated, truncated, info))
+        if terminated or truncated:
+            return
+    raise Finding(f"an episode did not end within {LONGEST} answers")
+
+
+def episodes_of(make: Make, seed: int, reply: Reply = scripted_reply) -> list[str]:
+    """The rows of some episodes of a new environment."""
+    env = make()
+    return [row for episode in range(EPISODES) for row in rows_of(env, seed + episode, reply)]
+
+
+def require_equal(rows: Sequence[str], expected: Sequence[str], what: str) -> None:
+    """Raises Finding that shows where the rows differ first."""
+    if list(rows) == list(expected):
+        return
+    found, wanted = [*rows, "the end"], [*expected, "the end"]
+    first = next(index for index, pair in enumerate(zip(found, wanted, strict=False)) if pair[0] != pair[1])
+    one, other = found[first], wanted[first]
+    same = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    begin = max(0, same - 20)
+    raise Finding(f"{what}: row {first} has {shortened(one[begin:])} in place of {shortened(other[begin:])}")
+
+
+def shortened(value: Any, most: int = 60) -> str:
+    """Its repr, cut."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def text_of(value: Any) -> str:
+    """Text that is equal where the values are, in any process: no addresses, no order of sets."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key!r}: {text_of(held)}" for key, held in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "(" + ", ".join(map(text_of, value)) + ")"
+    if isinstance(value, set | frozenset):
+        return "{" + ", ".join(sorted(map(text_of, value))) + "}"
+    if isinstance(value, np.ndarray | np.generic):
+        return text_of(value.tolist())
+    if value is None or isinstance(value, str | bytes | bool | int | float):
+        return repr(value)
+    return type(value).__name__

@@ -1,0 +1,153 @@
+"""`mage-bench chaos` passes what is sound, finds each planted defect, and prints the command that shows it again."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+
+import gymnasium as gym
+import pytest
+
+from benchmarks.__main__ import main
+from mage_envs import imports
+
+PLANTED = "tests.benchmarks.chaos.planted"
+
+
+@pytest.fixture(autouse=True)
+def _no_trace_of_the_planted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(imports, "_IMPORTED", [])
+    yield
+    for name in [name for name in gym.registry if name.startswith("planted/")]:
+        del gym.registry[name]
+
+
+def against(opponent: str) -> tuple[str, ...]:
+    return "--env", "mage/KuhnPoker-v0", "--opponent", f"{PLANTED}:{opponent}"
+
+
+def own(env_id: str, **options: object) -> tuple[str, ...]:
+    return "--env", env_id, "--import", PLANTED, "--env-kwargs", json.dumps(options)
+
+
+def chaos(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    try:
+        status = main(["chaos", *arguments])
+    except SystemExit as ended:
+        status = int(str(ended.code))
+    return status, capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        against("Sound"),
+        ("--env", "mage/KuhnPoker-Meta-v0"),
+        ("--env", "mage/TicTacToe-Meta-v0", "--opponent", "mcts:20"),
+        ("--env", "mage/WebShop-v0", "--env-kwargs", '{"size": "tiny"}'),
+        own("planted/Said-v0", kind="Number"),
+    ],
+)
+def test_what_is_sound_passes(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = chaos(capsys, "--quick", *arguments)
+    rows = [line.split() for line in out.splitlines()[2:]]
+    assert [row[0] for row in rows] == [
+        "play", "fuzz", "order", "interleaving", "copies", "batch", "memory", "processes",
+    ]  # fmt: skip
+    assert {row[-1] for row in rows} == {"ok"}, out
+    assert status == 0
+
+
+@pytest.mark.parametrize(
+    ("opponent", "check", "says"),
+    [
+        ("Raises", "play", r"KeyError: '.*' \(planted\.py:\d+ in act\)"),
+        ("Exits", "play", r"SystemExit: 3 \(planted\.py:\d+ in act\)"),
+        ("Leaves", "play", r"the process ended with status 3 in the middle"),
+        ("Crashes", "play", r"the process died of SIGSEGV \(planted\.py:\d+ in act\)"),
+        ("Loops", "play", r"no answer within \d+ s \(planted\.py:\d+ in act\)"),
+        ("Sleeps", "fuzz", r"no answer within \d+ s \(planted\.py:\d+ in reset\)"),
+        ("Unkeyed", "processes", r"another process gave another episode: row \d+ has "),
+        ("Hashes", "processes", r"another process gave another episode: row \d+ has "),
+        ("Unkeyed", "order", r"after another episode the same seed and answers gave another one: row \d+ has "),
+        ("Remembers", "order", r"after another episode the same seed and answers gave another one: row \d+ has "),
+        ("Shares", "interleaving", r"beside a second environment the same seed and answers gave another episode: row"),
+        ("Uncopied", "copies", r"(a|the original beside its) deepcopy.*, after \d answers, went on differently: row"),
+        ("Unpickled", "copies", r"AttributeError: Can't pickle local object.*"),
+        ("Shares", "batch", r"\d at a time the rollout loop gave other trajectories than one by one: row"),
+        ("Raises", "batch", r"a rollout failed: opponent: "),
+        ("Keeps", "memory", r"memory grows by \d+ bytes an episode, for the most part in planted\.py:\d+"),
+    ],
+)
+def test_a_planted_opponent_is_found(opponent: str, check: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = chaos(capsys, *against(opponent), "--check", check, "--deadline", "2")
+    assert status == 1, out
+    assert re.search(f"^{check}: {says}", out, re.MULTILINE), out
+
+
+@pytest.mark.parametrize(
+    ("kind", "check", "says"),
+    [
+        ("NotANumber", "play", "the return of a hand is nan"),
+        ("TooMuch", "play", r"the return of a hand is (5|10)\.0; the facts say -1.0 to 1.0"),
+        ("Trusting", "fuzz", "ValueError: "),
+    ],
+)
+def test_a_planted_game_is_found(kind: str, check: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = chaos(capsys, *own("planted/Said-v0", kind=kind), "--check", check)
+    assert status == 1, out
+    assert re.search(f"^{check}: {says}", out, re.MULTILINE), out
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({}, "an episode did not end within 1000 answers"),
+        ({"says": 7}, "the observation 7 is not in the observation space"),
+    ],
+)
+def test_a_planted_environment_is_found(options: dict, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = chaos(capsys, *own("planted/Endless-v0", **options), "--check", "play")
+    assert status == 1, out
+    assert f"play: {says}" in out
+
+
+@pytest.mark.parametrize("opponent", ["Raises", "Loops", "Hashes"])
+def test_the_printed_command_shows_it_again(opponent: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One cause is one finding, whichever checks meet it; a process that it ends is followed by another."""
+    status, out = chaos(capsys, "--quick", *against(opponent), "--seed", "5", "--deadline", "2")
+    assert status == 1
+    rows = [line for line in out.splitlines() if re.match(r"\w+ +\d+ +\d", line)]
+    assert len(rows) == 8, out
+    if opponent == "Hashes":
+        assert [row.split()[0] for row in rows if "FAILED" in row] == ["processes"]
+    else:
+        assert "FAILED, as play" in out
+    command = re.findall(r"again with: (.*)", out)[0]
+    again, seed = shlex.split(command)[1:], int(command.split("--seed ")[1].split()[0])
+    finding = out.split("\n\n")[1].splitlines()[0]
+    status, shown = chaos(capsys, *again[1:])
+    assert status == 1
+    assert finding in shown.splitlines()
+    assert f"--seed {seed}" in shown, "the first seed that is tried"
+    if opponent != "Hashes":
+        assert 'planted.py", line' in shown, "with its traceback"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("mage/KuhnPokr-v0",), "KuhnPokr"),
+        (("mage/KuhnPoker-v0", "--opponent", "kuhn/nsh"), "Unknown opponent 'kuhn/nsh'. Did you mean 'kuhn/nash'?"),
+        (("mage/KuhnPoker-v0", "--seed", "-1"), "--seed must be 0 or more"),
+        (("mage/KuhnPoker-v0", "--deadline", "nan"), "--deadline above 0"),
+    ],
+)
+def test_what_cannot_be_tried_is_one_line(
+    arguments: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["chaos", "--env", *arguments]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert says in line

@@ -65,8 +65,8 @@ class GameFacts:
 class State(ABC):
     """One point of a hand: who is to move, what each player sees, what a move leads to.
 
-    A value: `after` gives another state and leaves this one as it is. Engines that keep their state (ALFWorld, WebShop,
-    OpenSpiel's chance) may return themselves changed; then only the result is valid.
+    A value: `after` gives another state and leaves this one as it is. An engine that keeps its state (ALFWorld's) may
+    return itself changed; then only the result is valid.
     """
 
     if TYPE_CHECKING:  # a subclass may make these fields, attributes or properties
@@ -116,6 +116,20 @@ class State(ABC):
         """`canonical` and `after` at once, for games that find both in one look."""
         after = self.after(action)
         return self.canonical(action), after
+
+    def told(self, seat: int) -> dict[str, Any]:
+        """What `info` holds of this state for that player, in a dict of its own."""
+        info: dict[str, Any] = {
+            "legal_actions": self.legal_actions,
+            "information_state": self.information_state(seat),
+        }
+        if metrics := self.metrics():
+            info["metrics"] = dict(metrics)
+        if self.task is not None:
+            info["task"] = self.task
+        if self.category is not None:
+            info["category"] = self.category
+        return info
 
     def won(self, seat: int) -> bool | None:
         """Whether the finished hand is a success for that player; None where the sign of the return says it."""

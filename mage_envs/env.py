@@ -177,10 +177,12 @@ class TextGameEnv(gym.Env[str, str]):
         if self.render_mode == "human":
             self._screen.show(self.hand.state, self.seat)
         info = self._info(reason, self.hand.played)
-        if not self._ended:
+        ended = self._ended
+        if not ended:
             return self.hand.observation(self.seat), 0.0, False, False, info
-        observation, reward = self._observation(), sum([result.value for result in self._ended])
-        info["hand_results"] = [result.told() for result in self._ended]
+        observation = self._observation()
+        reward = ended[0].value if len(ended) == 1 else sum([result.value for result in ended])
+        info["hand_results"] = [result.told() for result in ended]
         self._ended = []
         if self.over:
             info["success"] = is_success(self.hands)
@@ -277,26 +279,19 @@ class TextGameEnv(gym.Env[str, str]):
         return "\n\n".join([*(result.observation for result in self._ended), self.hand.observation(self.seat)])
 
     def _info(self, reason: str | None, action: str | None) -> dict[str, Any]:
-        state, seat = self.hand.state, self.seat
-        info: dict[str, Any] = {
-            "episode_index": self._episode,
-            "hand": len(self.hands),
-            "seat": seat,
-            "legal_actions": () if self.over else state.legal_actions,
-            "information_state": state.information_state(seat),
-            "invalid_reason": reason,
-            "action": action,
-        }
+        seat = self.seat
+        info = self.hand.state.told(seat)
+        info["episode_index"] = self._episode
+        info["hand"] = len(self.hands)
+        info["seat"] = seat
+        info["invalid_reason"] = reason
+        info["action"] = action
+        if self.over:
+            info["legal_actions"] = ()
         if self._reveals:
             info["opponent"] = self.seated.name
         if self._lists_history:
             info["history"] = self.hand.history
-        if metrics := state.metrics():
-            info["metrics"] = dict(metrics)
-        if state.task is not None:
-            info["task"] = state.task
-        if state.category is not None:
-            info["category"] = state.category
         return info
 
     def _checked(self, given: dict[str, Any]) -> dict[str, Any]:

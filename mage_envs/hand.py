@@ -96,7 +96,7 @@ class Hand:
         self.history = self.state.happened if self._keeps_history else ()
         self._draws, self._number, self._opened, self._watched = draws, number, {}, False
         for place, seat in enumerate(seats):
-            if seat is not None:
+            if seat is not None and seat.is_told:
                 self._watched = self._watched or seat.watcher is not None
                 if seat.is_asked:
                     self._reset(seat, place)

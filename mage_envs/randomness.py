@@ -26,6 +26,8 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _APART = 0xD1342543DE82EF95
 """Odd: where the streams of one seed begin, so far from each other that none runs into another."""
+_AFTER = 0xDA942042E4DD58B5
+"""Odd likewise: how far the streams of a following seed are from those before it."""
 _UNIT = 2.0**-53
 
 
@@ -92,10 +94,7 @@ class Streams:
     def following(self) -> Streams:
         """The streams of whatever comes after, where nobody names a seed for it."""
         after = Streams.__new__(Streams)
-        x = (self._base + _GOLDEN) & _MASK
-        x = (x ^ (x >> 30)) * _FIRST & _MASK
-        x = (x ^ (x >> 27)) * _SECOND & _MASK
-        after._base = x ^ (x >> 31)
+        after._base = (self._base + _AFTER) & _MASK
         return after
 
 

@@ -61,6 +61,8 @@ def register_game(
             f"mage/{name}-{kind}",
             entry_point=f"mage_envs.making:{maker}",
             vector_entry_point=f"mage_envs.making:{maker}s",
+            order_enforce=False,  # both say ResetNeeded themselves
+            disable_env_checker=True,  # `mage_envs.testing.check_id` checks more, once and not in each environment
             kwargs=arguments,
         )
     pettingzoo.register("aec", f"mage/{name}-v0", entry_point="mage_envs.aec:env", kwargs={"game_name": name})

@@ -36,6 +36,8 @@ class Seat:
         self._table = table if is_state_policy(policy) else None
         self.is_asked = self._table is None
         """Whether the policy itself is asked for each move, so that it must be reset at each hand."""
+        self.is_told = self.is_asked or self.watcher is not None
+        """Whether the policy has to hear of hands at all."""
 
     def begin_meta_episode(self) -> None:
         """Tells a policy that remembers to forget."""

@@ -31,7 +31,9 @@ class MCTS:
             raise ValueError(f"Opponent 'mcts': simulations must be at least 1, got {simulations}.")
         self.simulations = simulations
         self._form = form_of(game, "mcts")
-        self._state = self._form.load().new_initial_state()
+        loaded = self._form.load()
+        self._uct = UCT * max(abs(loaded.min_utility()), abs(loaded.max_utility()))
+        self._state = loaded.new_initial_state()
         """OpenSpiel's state after `_played`."""
         self._played: tuple[str, ...] = ()
         self._seed = 0
@@ -56,9 +58,8 @@ class MCTS:
 
         game = self._form.load()
         evaluator = pyspiel.RandomRolloutEvaluator(ROLLOUTS, fold(self._seed, move, 0) % _SEEDS)
-        uct = UCT * max(abs(game.min_utility()), abs(game.max_utility()))
         search = fold(self._seed, move, 1) % _SEEDS
-        return pyspiel.MCTSBot(game, evaluator, uct, self.simulations, MEMORY_MB, True, search, False)
+        return pyspiel.MCTSBot(game, evaluator, self._uct, self.simulations, MEMORY_MB, True, search, False)
 
     def _follow(self, history: tuple[str, ...]) -> None:
         known = len(self._played)

@@ -37,6 +37,7 @@ class TableState(State):
         self.keys = keys
         self.legal_actions: tuple[str, ...] = ()
         self._origin = origin
+        self._told: dict[int, dict[str, Any]] = {}
         self._accepted: dict[str, tuple[str, TableState]] = {}
         """Every accepted spelling to (canonical text, next state)."""
 
@@ -52,6 +53,14 @@ class TableState(State):
 
     def information_state(self, seat: int) -> str:
         return self.keys[seat]
+
+    def told(self, seat: int) -> dict[str, Any]:
+        known = self._told.get(seat)
+        if known is None:
+            known = super().told(seat)
+            if "metrics" not in known:  # a dict, which each caller must have to itself
+                self._told[seat] = known
+        return known.copy()
 
     def move(self, action: str) -> tuple[str, TableState]:
         found = self._accepted.get(action) or self._accepted.get(_normal(action))

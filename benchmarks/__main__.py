@@ -12,6 +12,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "benchmarks.evaluation.evaluate",
         "evaluate a saved model, a policy or a scripted agent on a table of opponents",
     ),
+    "fill": (
+        "benchmarks.evaluation.fill",
+        "play a panel to fill a memory's bank, which scope=run reads",
+    ),
     "ceilings": (
         "benchmarks.exact.ceilings",
         "print the exact ceilings of a game: best responses, exploitability, Bayes-optimal adaptation",

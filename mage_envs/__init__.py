@@ -35,24 +35,29 @@ from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, Prompt
 __version__ = "0.1.0"
 
 _ABOVE = {
+    "Answer": "wrappers",
     "EpisodicMemory": "wrappers",
     "MemoryStrategy": "wrappers",
     "MemoryView": "wrappers",
     "MetaEpisode": "wrappers",
     "OpponentPool": "opponents",
     "Protocol": "wrappers",
+    "Request": "wrappers",
     "UnknownOpponent": "opponents",
     "list_forms": "opponents",
+    "list_memories": "wrappers",
     "list_opponents": "opponents",
     "list_pools": "opponents",
     "make_opponent": "opponents",
     "opponent_info": "opponents",
+    "register_memory": "wrappers",
     "register_opponent": "opponents",
     "register_pool": "opponents",
 }
 """What is offered here of the packages above, and by which of them."""
 
 __all__ = [
+    "Answer",
     "Completion",
     "ContinueView",
     "EpisodeRecord",
@@ -83,6 +88,7 @@ __all__ = [
     "ReflectView",
     "RemembersMetaEpisode",
     "Reply",
+    "Request",
     "SeesResults",
     "State",
     "StatePolicy",
@@ -94,6 +100,7 @@ __all__ = [
     "UnknownOpponent",
     "list_forms",
     "list_games",
+    "list_memories",
     "list_opponents",
     "list_pools",
     "load_game",
@@ -103,6 +110,7 @@ __all__ = [
     "parse_tag",
     "play_match",
     "register_game",
+    "register_memory",
     "register_opponent",
     "register_pool",
     "settings_of",

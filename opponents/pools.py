@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from mage_envs.core import Policy
+from mage_envs.plugins import load_announced
 from mage_envs.randomness import Stream
-from opponents.plugins import load_plugins
 from opponents.registry import UnknownOpponent
 
 Entry = str | Policy
@@ -92,7 +92,7 @@ def register_pool(name: str, pool: OpponentPool | Mapping[str, float]) -> None:
 
 def list_pools() -> tuple[str, ...]:
     """Names of the registered pools, sorted."""
-    load_plugins()
+    load_announced("opponents")
     return tuple(sorted(_POOLS))
 
 

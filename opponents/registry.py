@@ -13,10 +13,10 @@ from functools import partial
 from typing import TypeVar, overload
 
 from mage_envs import _siblings
+from mage_envs.arguments import convert
 from mage_envs.core import Game, Policy
 from mage_envs.imports import searched
-from opponents.arguments import convert
-from opponents.plugins import load_plugins
+from mage_envs.plugins import load_announced
 
 Builder = Callable[..., Policy]
 B = TypeVar("B", bound=Builder)
@@ -115,7 +115,7 @@ def list_forms(game_name: str | None = None) -> tuple[str, ...]:
 
 
 def _fitting(game_name: str | None) -> list[OpponentInfo]:
-    load_plugins()
+    load_announced("opponents")
     return [info for info in _REGISTRY.values() if game_name is None or info.plays(game_name)]
 
 
@@ -156,7 +156,7 @@ def make_opponent(spec: str | Policy, game: Game) -> Policy:
 
 def _find(name: str) -> OpponentInfo | None:
     if name not in _REGISTRY:
-        load_plugins()
+        load_announced("opponents")
     return _REGISTRY.get(name)
 
 

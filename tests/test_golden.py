@@ -28,7 +28,7 @@ class Scene:
     plays: tuple[str, ...]
     """Replies to play prompts, one after another; then the first legal action."""
     remarks: tuple[str, ...] = ()
-    """Replies to reflect prompts, one after another; then nothing."""
+    """Replies to the memory's requests, one after another; then nothing."""
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -120,10 +120,54 @@ SCENES = {
     "tictactoe_base": Scene("mage/TicTacToe-v0", 1, ("2 2", "(2,2)", "1, 1", "garbage"), (), {"opponent": "minimax"}),
 }
 
-BEFORE = ("phase", "episode_index", "hand", "seat", "legal_actions")
+_SHOP = (
+    "The instruction names bars. <action>search[kosher certified granola bars blueberry pack of 12]</action>",
+    "Back, perhaps? <action>click[nowhere]</action>",
+    "No more turns.",
+)
+_ROOM = (
+    "The lower box can go down first. <action>right, right</action>",
+    "Now push. <action>down</action>",
+    "It stands against the wall. <action>push</action>",
+)
+_HANDS = (
+    "A jack wins against nothing. <action>call</action>",
+    "<think>What now?</think>I bet to see what it does. <action>bet</action>",
+    "It never folds. <action>check</action>",
+)
+_REFLECTIONS = ("<remark>Call less with the lowest card.</remark>", "Without the tag: look before acting.")
+_NOTES = (
+    '{"keywords": ["first", "attempt", "lost"], "context": "How the first attempt went.", "tags": ["a", "b", "c"]}',
+    "No JSON at all.",
+    '{"links": [1, 9], "tags": ["later"], "update": [{"label": 1, "context": "It went as the second did."}]}',
+)
+_PLANS = (
+    "<remark>1. Look closely.\n2. Act.</remark>",
+    "<remark>Do as before, but better.</remark>",
+    "1. No tag.\n2. Still a list.",
+)
+_GAMES: dict[str, tuple[str, int, tuple[str, ...], dict[str, Any]]] = {
+    "kuhn": (META, 3, _HANDS, {"opponent": "kuhn/aggressive"}),
+    "sokoban": ("mage/Sokoban-Meta-v0", 3, _ROOM, {"max_turns": 3}),
+    "webshop": ("mage/WebShop-Meta-v0", 3, _SHOP, {"size": "tiny", "max_turns": 3}),
+}
+_MEMORIES = {
+    "react": ("react:think_action=true", ()),
+    "reflexion": ("reflexion", _REFLECTIONS),
+    "amem": ("amem", _NOTES),
+    "memento": ("memento", _PLANS),
+}
+SCENES |= {
+    f"{game}_{name}": Scene(env_id, seed, plays, answers, {"memory": memory, **options})
+    for game, (env_id, seed, plays, options) in _GAMES.items()
+    for name, (memory, answers) in _MEMORIES.items()
+}
+
+BEFORE = ("phase", "kind", "episode_index", "hand", "seat", "legal_actions")
 AFTER = (
     "invalid_reason",
     "penalty",
+    "thought",
     "hand_end",
     "hand_reward",
     "episode_end",
@@ -131,6 +175,7 @@ AFTER = (
     "episode_value",
     "success",
     "timeout",
+    "memory_events",
     "opponent",
 )
 
@@ -142,7 +187,8 @@ def _said(info: dict[str, Any], keys: tuple[str, ...]) -> str:
 
 
 def _about(info: dict[str, Any]) -> str:
-    given = {key: info[key] for key in BEFORE if key in info and key != "legal_actions"}
+    shown = [key for key in BEFORE if key in info and key != "legal_actions"]
+    given = {key: info[key] for key in shown if key != "kind" or info["kind"] not in ("play", "reflect")}
     text = " ".join(f"{key}={value}" for key, value in given.items())
     return f"{text} legal={' | '.join(info['legal_actions']) or 'any text'}"
 
@@ -152,7 +198,7 @@ def _next_reply(plays: list[str], remarks: list[str], info: dict[str, Any], env:
         return remarks.pop(0) if remarks else ""
     if plays:
         return plays.pop(0)
-    action = info["legal_actions"][0]
+    action = (*info["legal_actions"], "nothing")[0]
     bare = not meta or info["answer_tag"] is None
     return action if bare else f"<action>{action}</action>"
 
@@ -193,7 +239,9 @@ def test_every_file_has_its_scene() -> None:
     assert {path.stem for path in FOLDER.glob("*.txt")} == set(SCENES)
 
 
-@pytest.mark.parametrize("name", [name for name, scene in sorted(SCENES.items()) if "Meta" in scene.env_id])
+@pytest.mark.parametrize(
+    "name", [name for name, scene in sorted(SCENES.items()) if "Meta" in scene.env_id and "opponent" in scene.options]
+)
 def test_no_prompt_names_the_opponent(name: str) -> None:
     opponent = SCENES[name].options["opponent"]
     text = playthrough(name).split("\n", 1)[1]

@@ -46,7 +46,7 @@ class MAGEConfig(GRPOConfig):
     )
     protocol: str = field(default="adaptive", metadata=_help("adaptive or paper."))
     num_episodes: int = field(default=3, metadata=_help("Episodes per meta-episode (K)."))
-    memory: str = field(default="reflection", metadata=_help("reflection, history, both or none."))
+    memory: str = field(default="reflection", metadata=_help("A name of mage-envs list, or module:Class."))
     context: str = field(default="rebuilt", metadata=_help("rebuilt (fresh prompts) or conversation (one chat)."))
     prompt_style: str = field(default="prose", metadata=_help("Registered prompt style."))
     opponents: dict | str | None = field(  # type: ignore[type-arg]

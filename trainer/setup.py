@@ -100,7 +100,7 @@ def sample_prompts(config: MAGEConfig) -> dict[str, str]:
     done = False
     while not done:
         reflects = info["phase"] == "reflect"
-        found.setdefault("reflect" if reflects else "later play" if info["episode_index"] else "play", observation)
+        found.setdefault(info["kind"] if reflects else "later play" if info["episode_index"] else "play", observation)
         answer = "an example of a plan" if reflects else next(iter(info["legal_actions"]), "")
         tag = info["answer_tag"]
         observation, _, done, _, info = env.step(f"<{tag}>{answer}</{tag}>" if tag else answer)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from mage_envs.core import HandResult
 from mage_envs.settings import GameSettings
 from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW, Reply
 
@@ -20,8 +22,13 @@ class Outcome:
     """Not negative."""
     hand_reward: float = 0.0
     """This answer's share of R_k."""
-    hand_end: bool = False
+    results: tuple[HandResult, ...] = ()
+    """The hands that it ended."""
     episode_end: bool = False
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """The game's metrics after it; no prompt shows them."""
+    thought: bool = False
+    """It was a thought alone, and spent no turn."""
 
 
 def unusable(reply: str, tag: str | None) -> str | None:

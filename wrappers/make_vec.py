@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,7 @@ from mage_envs.settings import GameSettings
 from mage_envs.vector.text_vector import LoopVectorEnv, TextVectorEnv
 from mage_envs.vector.workers import WorkerVectorEnv
 from wrappers.make import make_env, make_meta_env
+from wrappers.memories import refuse_instance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +37,7 @@ class Recipe:
     def __call__(self) -> gym.Env[str, str]:
         if self.game_name not in list_games():  # a worker that never ran the script which registered the game
             register_game(self.game_name, self.entry_point, settings=self.settings)
-        options = dict(self.options)
-        if "memory" in options:  # a strategy given as an object holds one meta-episode; opponents see to themselves
-            options["memory"] = deepcopy(options["memory"])
-        return self.make(self.game_name, **options)
+        return self.make(self.game_name, **self.options)
 
 
 def make_envs(game_name: str, num_envs: int = 1, **options: Any) -> TextVectorEnv:
@@ -63,6 +60,8 @@ def _make(
     deadline: float | None = None,
     **options: Any,
 ) -> TextVectorEnv:
+    if num_envs > 1 and "memory" in options:
+        refuse_instance(options["memory"])
     kind = load_game(game_name)
     recipe = Recipe(
         make=make,

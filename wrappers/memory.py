@@ -1,16 +1,48 @@
-"""What a learner carries from episode to episode: the injected strategy, and the four modes of the method."""
+"""What a learner carries from episode to episode: what a strategy is, and the four modes of the method."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from mage_envs.imports import load_named
+from mage_envs.core import Turn
+from mage_envs.text.parser import REMARK_LIMIT
 from mage_envs.text.prompts import EpisodeRecord, PromptStyle, ReflectView, TurnRecord
+
+REMARK = "remark"
+"""The tag that stands for the style's own `remark_tag`."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A call of the model that a strategy asks for."""
+
+    kind: str
+    """What it is for, in a word: `reflect`, `plan`, `note`. It names the call in `info["kind"]`."""
+    text: str
+    """The whole prompt; in a conversation, the next message."""
+    tag: str | None = REMARK
+    """Tag around the answer in the reply; `remark` is the style's own, None takes the whole reply."""
+    limit: int | None = REMARK_LIMIT
+    """Characters of the answer that are kept; None: all."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the model said to a request."""
+
+    text: str
+    """What the tag holds; without one the whole reply after the reasoning. At most the request's `limit`."""
+    tagged: bool
+    """Whether `text` stood in the tag, or none was asked for and there is a text."""
+    reason: str | None = None
+    """Why it is no valid answer: `invalid` (no tag, or nothing said), `length` (cut at the token limit), `overflow`
+    (the request was longer than the model's limit, nothing was said); None for a valid one."""
 
 
 class MemoryView(NamedTuple):
-    """What a strategy's hooks get to see: the finished episodes, and how to word things."""
+    """What a strategy's hooks get to see: what the learner itself has seen and said, and how to word things."""
 
     rules: str
     num_episodes: int
@@ -23,6 +55,16 @@ class MemoryView(NamedTuple):
     """Most turns of an episode that a prompt shows."""
     alone: bool = False
     """Whether the game has one player."""
+    episode: int = 0
+    """The episode that was dealt last: the one to come in `before_episode`, the one that is over in `after_episode`."""
+    first_observation: str = ""
+    """What that episode begins with."""
+    turn: Turn | None = None
+    """What the learner is asked next; None outside of play."""
+    turns: Sequence[TurnRecord] = ()
+    """The answers in that episode so far."""
+    category: str | None = None
+    """Class of the task (number of boxes, task type), in games that have some."""
 
     def shown(self, record: EpisodeRecord) -> Sequence[TurnRecord]:
         """The newest turns of `record` that the window holds, cut from the turns really played."""
@@ -35,11 +77,16 @@ class MemoryView(NamedTuple):
         return self.style.continue_reflect(view) if self.continuing else self.style.reflect(view)
 
 
-class MemoryStrategy(Protocol):
-    """Three hooks around the episodes. A hook that returns a text asks the model that text, in a call of its own.
+Asked = Request | str | None
+"""What a hook returns: nothing, or a request; a text is short for `Request("reflect", text)`."""
 
-    Replies to a hook's text are searched for the remark tag; `on_reflection` gets what it holds (at most 2,000
-    characters) and is not called for a reply without one.
+
+@runtime_checkable
+class MemoryStrategy(Protocol):
+    """Hooks around the episodes. One that returns a request has the model asked, in a call of its own.
+
+    A strategy that asks needs `on_answer` (`TakesAnswers`) or `on_reflection` (`TakesReflections`). The other protocols
+    below are optional too: each is found by its methods.
     """
 
     carries_transcript: bool
@@ -48,16 +95,15 @@ class MemoryStrategy(Protocol):
     def begin(self) -> None:
         """Forgets everything; called at the start of a meta-episode."""
 
-    def before_episode(self, episode: int, view: MemoryView) -> str | None:
-        """Called before each episode, 0 included."""
+    def before_episode(self, episode: int, view: MemoryView) -> Asked:
+        """Called before each episode, 0 included, when it has been dealt."""
         ...
 
-    def after_episode(self, view: MemoryView) -> str | None:
-        """Called after each episode but the last."""
+    @property
+    def after_episode(self) -> Callable[..., Asked]:
+        """`after_episode(view, last)` is called after each episode, `last` telling whether another follows;
+        `after_episode(view)`, without that argument, after each but the last."""
         ...
-
-    def on_reflection(self, text: str, view: MemoryView) -> None:
-        """Takes a valid reflection."""
 
     def render(self, view: MemoryView) -> str:
         """The memory section of a play prompt; empty shows none."""
@@ -66,6 +112,74 @@ class MemoryStrategy(Protocol):
     def shorten(self) -> bool:
         """Drops the oldest item it renders; False when nothing is left to drop."""
         ...
+
+
+@runtime_checkable
+class TakesAnswers(Protocol):
+    """A strategy that is told of every answer."""
+
+    def on_answer(self, request: Request, answer: Answer, view: MemoryView) -> Asked:
+        """Called with each answer, also where it is invalid, cut or empty; may ask on."""
+        ...
+
+
+@runtime_checkable
+class TakesReflections(Protocol):
+    """A strategy that is told of valid answers alone; `on_answer`, where there is one, is called in its place."""
+
+    def on_reflection(self, text: str, view: MemoryView) -> None:
+        """Takes a valid reflection."""
+
+
+@runtime_checkable
+class WatchesTurns(Protocol):
+    """A strategy with hooks inside the episodes."""
+
+    def before_turn(self, view: MemoryView) -> Asked:
+        """Called before each play prompt of a new turn."""
+        ...
+
+    def after_turn(self, view: MemoryView) -> Asked:
+        """Called after each turn, `view.turns[-1]`."""
+        ...
+
+
+@runtime_checkable
+class TellsEvents(Protocol):
+    """A strategy that says what should be recorded: what it retrieved, what it could not read, what it forgot."""
+
+    def events(self) -> Sequence[Mapping[str, Any]]:
+        """What happened since this was asked last, as JSON objects with a key `event`."""
+        ...
+
+
+@runtime_checkable
+class ShowsThoughts(Protocol):
+    """A strategy under which the learner's thoughts stay in sight for the episode."""
+
+    instruction: str
+    """How to come to an answer, as a play prompt says it."""
+    max_thoughts: int
+    """Most replies in a row that may be a thought without an action and spend no turn."""
+
+    def thoughts(self, turns: Sequence[TurnRecord]) -> Sequence[str]:
+        """What a play prompt shows of each turn's thought; empty where it shows none."""
+        ...
+
+
+@runtime_checkable
+class HasHeading(Protocol):
+    """A strategy whose text has a heading of its own in play prompts."""
+
+    heading: str
+
+
+@runtime_checkable
+class NeedsFreshPrompts(Protocol):
+    """A strategy that does not go with the context `conversation`."""
+
+    no_conversation: str
+    """The reason, as half a sentence after `because`."""
 
 
 class EpisodicMemory:
@@ -115,26 +229,3 @@ class EpisodicMemory:
             return False
         self._dropped += 1
         return True
-
-
-MEMORIES: dict[str, Callable[[], MemoryStrategy]] = {
-    "reflection": lambda: EpisodicMemory(reflections=True, transcripts=False),
-    "history": lambda: EpisodicMemory(reflections=False, transcripts=True),
-    "both": lambda: EpisodicMemory(reflections=True, transcripts=True),
-    "none": lambda: EpisodicMemory(reflections=False, transcripts=False),
-}
-"""The memory modes by name."""
-
-
-def as_memory(memory: str | MemoryStrategy) -> MemoryStrategy:
-    """A memory mode by name, a user's own strategy, or `"module:Class"` of one."""
-    if not isinstance(memory, str):
-        return memory
-    if ":" in memory:
-        own: MemoryStrategy = load_named(memory)()
-        return own
-    if memory not in MEMORIES:
-        raise ValueError(
-            f"memory={memory!r} is unknown; choose one of: {', '.join(MEMORIES)}, or give a MemoryStrategy."
-        )
-    return MEMORIES[memory]()

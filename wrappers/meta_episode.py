@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
@@ -10,18 +9,21 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from mage_envs.checks import check_choice, check_positive
-from mage_envs.core import BY_TIMEOUT, HandResult, Turn, is_success
+from mage_envs.core import HandResult, Turn
 from mage_envs.randomness import SEED_BITS, seed_of
 from mage_envs.settings import GameSettings
 from mage_envs.spaces import FreeText
-from mage_envs.text.parser import INVALID, OVERFLOW, REMARK_LIMIT, Reply, parse_tag
+from mage_envs.text.parser import INVALID, OVERFLOW, Reply, parse_reply
 from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, TurnRecord
 from mage_envs.text.styles import as_style
 from wrappers.answers import Outcome, penalty_of, unusable
 from wrappers.chat import Chat
 from wrappers.described import Described, describe, hand_of
-from wrappers.memory import MemoryStrategy, MemoryView, as_memory
+from wrappers.memories import MemorySpec, as_memory
+from wrappers.memory import MemoryView
+from wrappers.memory_calls import AFTER_EPISODE, AFTER_TURN, BEFORE_EPISODE, BEFORE_TURN, MemoryCalls
 from wrappers.protocol import Protocol, as_protocol
+from wrappers.running import RunningEpisode
 
 CONTEXTS = ("rebuilt", "conversation")
 """`rebuilt`: every call is one fresh user message; `conversation`: turns are appended to one chat."""
@@ -29,7 +31,7 @@ CONTEXTS = ("rebuilt", "conversation")
 
 class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     """K episodes of an environment with text observations and actions as one Gymnasium episode; one `step` is one
-    model answer, to a play or to a reflect prompt.
+    model answer, to a play prompt or to a request of the memory.
 
     Observation: the text that is new: the whole prompt where it is rebuilt, the newest message in a conversation.
     Action: the model's whole reply. Reward: R_k at the last play step of episode k, else 0; penalties stay in `info`.
@@ -47,7 +49,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         *,
         num_episodes: int = 3,
         protocol: str | Protocol = "adaptive",
-        memory: str | MemoryStrategy = "reflection",
+        memory: MemorySpec = "reflection",
         context: str = "rebuilt",
         style: str | PromptStyle = "prose",
         deal: str | None = None,
@@ -55,9 +57,11 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         rules: str | None = None,
         settings: GameSettings | None = None,
         max_turns: int | None = None,
+        max_calls: int = 8,
         reveal_opponent: bool = False,
     ) -> None:
-        """`deal` and `reward` override the protocol's; `reward` is a name in the settings' `rewards`."""
+        """`deal` and `reward` override the protocol's; `reward` is a name in the settings' `rewards`. `max_calls`: most
+        requests of the memory between two play prompts."""
         RecordConstructorArgs.__init__(
             self,
             num_episodes=num_episodes,
@@ -70,10 +74,12 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             rules=rules,
             settings=settings,
             max_turns=max_turns,
+            max_calls=max_calls,
             reveal_opponent=reveal_opponent,
         )
         super().__init__(env)
         check_positive("num_episodes", num_episodes)
+        check_positive("max_calls", max_calls)
         check_choice("context", context, CONTEXTS)
         check_choice("deal", deal, (None, "fresh", "replay"))
         self.num_episodes = num_episodes
@@ -84,8 +90,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._alone = self.described.facts.players == 1
         self._replays = replays or self._alone
         self.memory = as_memory(memory)
-        self.style: PromptStyle = as_style(style)
         self._chat = Chat(context == "conversation")
+        self._calls = MemoryCalls(self.memory, max_calls, self._chat.converses)
+        self.style: PromptStyle = as_style(style)
         rewards = self.described.settings.rewards
         name = reward or self.protocol.reward
         if name not in rewards:
@@ -98,15 +105,12 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.action_space = FreeText()
         self.records: list[EpisodeRecord] = []
         """The finished episodes."""
-        self._over = True
-        self._phase, self._episode = "play", 0
+        self._stage = BEFORE_EPISODE
+        """The hook that was called last."""
+        self._ended = False
+        """Whether the episode under way is over."""
+        self._episode = RunningEpisode(0, "")
         self._info: dict[str, Any] = {}
-        self._turns: list[TurnRecord] = []
-        self._hands: list[HandResult] = []
-        self._results: list[HandResult] = []
-        """Hands that the last answer ended."""
-        self._dropped = self._answers = 0
-        self._paid = self._value = 0.0
 
     # -- Gymnasium ------------------------------------------------------------------------------------------
 
@@ -117,13 +121,12 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """
         self._seed = int(self.np_random.random() * 2**SEED_BITS) if seed is None else seed
         self._options = dict(options or {})
-        self.memory.begin()
+        self._calls.begin()
         self.records = []
-        self._over = False
         self._chat.clear()
         self._chat_told = 0
-        self._memory_view: MemoryView | None = None
         self._start_episode(0)
+        self._go_on(BEFORE_EPISODE)
         return self._chat.text, self._told(Outcome())
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -132,16 +135,16 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         A `Reply` that overflowed (the prompt was longer than the model's limit) is answered by a shorter prompt, with
         `info["shortened"]`, as long as there is anything to leave out; after that it ends the episode as a timeout.
         """
-        if self._over:
+        if not self._calls.running:
             raise gym.error.ResetNeeded("The meta-episode is over (or was never started): call reset() before step().")
         if not isinstance(action, str):
             raise TypeError(f"step() takes a reply as str, not {type(action).__name__}.")
         if isinstance(action, Reply) and action.overflow and self._shorten():
             return self._chat.text, 0.0, False, False, self._told(Outcome()) | {"shortened": True}
         self._chat.take(action)
-        outcome = self._take_action(action) if self._phase == "play" else self._take_reflection(action)
+        outcome = self._take_action(action) if self._calls.pending is None else self._take_answer(action)
         reward = self.records[-1].reward if outcome.episode_end else 0.0
-        return self._chat.text, reward, self._over, False, self._told(outcome)
+        return self._chat.text, reward, not self._calls.running, False, self._told(outcome) | self._calls.told()
 
     def render(self) -> Any:
         """Mode `ansi`: the prompt; else the environment's picture."""
@@ -151,19 +154,24 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     def _take_action(self, reply: str) -> Outcome:
         reason = unusable(reply, self.style.action_tag)
-        text = parse_tag(reply, self.style.action_tag) if reason is None else None
-        turn, hand, shown = self._turn, self._hand, self._shown
+        parsed = parse_reply(reply, self.style.action_tag)
+        if reason is None and parsed.answer is None and self._calls.may_think(parsed.thought, self._episode.thinking):
+            self._episode.thinking.append(parsed.thought)
+            self._ask_play()
+            return Outcome(penalty=penalty_of(reply, None, self.described.settings), thought=True)
+        text = parsed.answer if reason is None else None
+        turn, hand, shown, episode = self._turn, self._hand, self._shown, self._episode
         observation, reward, terminated, truncated, info = self.env.step(reply if reason == OVERFLOW else text or "")
-        self._value += float(reward)
-        self._answers += 1
+        episode.value += float(reward)
+        episode.answers += 1
         reason = reason or info.get("invalid_reason") or (INVALID if text is None else None)
         over = bool(terminated or truncated)
         results = [HandResult(**result) for result in info.get("hand_results", ())]
         if not self.described.ends_by_itself:
-            if not over and (reason == OVERFLOW or self._answers >= self.described.max_turns):
+            if not over and (reason == OVERFLOW or episode.answers >= self.described.max_turns):
                 over = truncated = True
             if over:
-                results = [hand_of(observation, info, value=self._value, timeout=bool(truncated))]
+                results = [hand_of(observation, info, value=episode.value, timeout=bool(truncated))]
         action = text if reason is not None or text is None else info.get("action") or text
         record = TurnRecord(
             observation=shown,
@@ -172,46 +180,36 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             legal=reason is None,
             hand=hand,
             ended=results[0] if results else None,
+            reply=parsed.reply,
+            thought="\n".join([*episode.thinking, parsed.thought]) if episode.thinking else parsed.thought,
         )
-        self._turns.append(record)
-        share = 0.0
-        self._results = results
-        if results:
-            self._hands += results
-            before, self._paid = self._paid, float(self.episode_reward(self._hands, self.described.hands))
-            share = self._paid - before
+        share = episode.add(record, results, self.episode_reward, self.described.hands)
         self._look(observation, info)
+        self._ended = over
         if over:
-            self._finish_episode(observation, info)
-        else:
-            self._ask_play(record)
+            self.records.append(episode.record(observation, info, self.described.facts.unit, self._alone))
+        self._go_on(AFTER_TURN)
         return Outcome(
             invalid_reason=reason,
             action=None if reason else action,
             penalty=penalty_of(reply, reason, self.described.settings),
             hand_reward=share,
-            hand_end=bool(results),
+            results=tuple(results),
             episode_end=over,
+            metrics=info.get("metrics", {}),
         )
 
-    def _take_reflection(self, reply: str) -> Outcome:
-        reason = unusable(reply, self.style.remark_tag)
-        remark = None if reason else parse_tag(reply, self.style.remark_tag)
-        if remark is not None:
-            self.memory.on_reflection(remark[:REMARK_LIMIT], self._view())
-        elif reason is None:
-            reason = INVALID
-        penalty = penalty_of(reply, reason, self.described.settings)
-        if self._asked_before:
-            self._open_play()
+    def _take_answer(self, reply: str) -> Outcome:
+        answer = self._calls.take(reply, self._view())
+        if self._calls.pending is None:
+            self._go_on(self._following())
         else:
-            self._start_episode(self._episode + 1)
-        return Outcome(invalid_reason=reason, penalty=penalty)
+            self._put(self._calls.pending.text)
+        return Outcome(invalid_reason=answer.reason, penalty=penalty_of(reply, answer.reason, self.described.settings))
 
     # -- the course of a meta-episode -----------------------------------------------------------------------
 
     def _start_episode(self, episode: int) -> None:
-        self._episode = episode
         if "episode" in self.described.reset_options:
             chosen = {"episode": episode, "deal": 0 if self._replays else episode}
             observation, info = self.env.reset(seed=self._seed, options={**self._options, **chosen})
@@ -220,53 +218,45 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             observation, info = self.env.reset(seed=seed, options=self._options or None)
         if not isinstance(observation, str):
             raise TypeError(f"MetaEpisode needs observations of text; {self.env} gave a {type(observation).__name__}.")
+        self._episode = RunningEpisode(episode, observation)
+        self._ended = False
         self._look(observation, info)
-        self._first = observation
-        request = self.memory.before_episode(episode, self._view())
-        self._asked_before = True
-        if request is None:
-            self._open_play()
-        else:
-            self._ask_reflect(request)
 
-    def _open_play(self) -> None:
-        """The first play prompt of the episode that was started."""
-        self._turns, self._hands = [], []
-        self._dropped = self._answers = 0
-        self._paid = self._value = 0.0
-        if not self.memory.carries_transcript:
-            self._chat.clear()
-        self._ask_play(None)
+    def _go_on(self, stage: str) -> None:
+        """Calls the hooks in their order from that one on, until one asks the model or it is the learner's turn."""
+        while stage:
+            self._stage = stage
+            request = self._calls.call(stage, self._view(), self._is_last())
+            if request is not None:
+                self._put(request.text)
+                return
+            stage = self._following()
 
-    def _finish_episode(self, observation: str, info: Mapping[str, Any]) -> None:
-        """Files the episode that is over and goes on: to the next one, to a reflection, or to the end."""
-        told = info.get("success")
-        record = EpisodeRecord(
-            index=self._episode,
-            first_observation=self._first,
-            turns=tuple(self._turns),
-            outcome=observation,
-            reward=self._paid,
-            value=float(sum([hand.value for hand in self._hands])),
-            success=is_success(self._hands) if told is None else bool(told),
-            timeout=any(hand.ended_by == BY_TIMEOUT for hand in self._hands),
-            unit=self.described.facts.unit,
-            hands=tuple(self._hands),
-            metrics=info.get("metrics", {}),
-            alone=self._alone,
-        )
-        self.records.append(record)
-        if record.index + 1 >= self.num_episodes or (self.protocol.early_stop and record.success):
-            self._over = True
-            self._chat.clear()
-            self._chat.ask(observation)
-            return
-        request = self.memory.after_episode(self._view())
-        if request is None:
-            self._start_episode(record.index + 1)
-        else:
-            self._asked_before = False
-            self._ask_reflect(request)
+    def _following(self) -> str:
+        """Goes on from a hook that asks nothing more; returns the next hook, empty where something else comes."""
+        if self._stage == AFTER_TURN:
+            return AFTER_EPISODE if self._ended else BEFORE_TURN
+        if self._stage == AFTER_EPISODE:
+            if self._is_last():
+                self._calls.end()
+                self._chat.clear()
+                self._chat.ask(self._shown)
+                return ""
+            self._start_episode(self._episode.index + 1)
+            return BEFORE_EPISODE
+        if self._stage == BEFORE_EPISODE:
+            if not self.memory.carries_transcript:
+                self._chat.clear()  # what comes next is the first play prompt
+            return BEFORE_TURN
+        self._calls.play()
+        self._ask_play()
+        return ""
+
+    def _is_last(self) -> bool:
+        """Whether no episode follows the one that is over."""
+        if not self._ended:
+            return False
+        return self._episode.index + 1 >= self.num_episodes or (self.protocol.early_stop and self.records[-1].success)
 
     def _look(self, observation: str, info: dict[str, Any]) -> None:
         """Takes in what the environment shows now."""
@@ -278,7 +268,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             observation=info.get("anchor", observation),
             legal_actions=tuple(info.get("legal_actions", ())) if self.described.facts.shows_legal_actions else (),
             information_state=info.get("information_state", observation),
-            episode=self._episode,
+            episode=self._episode.index,
             history=tuple(info.get("history", ())),
             task=info.get("task"),
         )
@@ -286,52 +276,53 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     # -- prompts --------------------------------------------------------------------------------------------
 
     def _view(self) -> MemoryView:
-        continuing, facts = bool(self._chat), self.described.facts
-        if self._memory_view is None or self._memory_view.continuing != continuing:
-            self._memory_view = MemoryView(
-                rules=facts.rules,
-                num_episodes=self.num_episodes,
-                records=self.records,
-                style=self.style,
-                continuing=continuing,
-                window=self.described.settings.reflect_window,
-                alone=self._alone,
-            )
-        return self._memory_view
+        episode = self._episode
+        return MemoryView(
+            rules=self.described.facts.rules,
+            num_episodes=self.num_episodes,
+            records=self.records,
+            style=self.style,
+            continuing=bool(self._chat),
+            window=self.described.settings.reflect_window,
+            alone=self._alone,
+            episode=episode.index,
+            first_observation=episode.first_observation,
+            turn=None if self._ended or self._stage in (AFTER_EPISODE, BEFORE_EPISODE) else self._turn,
+            turns=episode.turns,
+            category=self._info.get("category"),
+        )
 
-    def _ask_reflect(self, request: str) -> None:
-        self._phase = "reflect"
-        self._put(request)
-
-    def _ask_play(self, last: TurnRecord | None) -> None:
-        self._phase = "play"
+    def _ask_play(self) -> None:
+        episode = self._episode
+        last = episode.turns[-1] if episode.turns else None
         if not self._chat:
             self._put(self.style.play(self._play_view(last)))
             return
         view = ContinueView(
-            episode=self._episode,
+            episode=episode.index,
             num_episodes=self.num_episodes,
             turn=self._turn,
             observation=self._shown,
             last=last,
             previous=self._unseen_end() if last is None else None,
+            thinking=episode.thinking,
+            instruction=self._calls.instruction,
         )
         self._put(self.style.continue_play(view))
 
     def _play_view(self, last: TurnRecord | None) -> PlayView:
-        facts, settings = self.described.facts, self.described.settings
-        window = max(settings.history_window - self._dropped, 0)
-        turns = self._turns[-window:] if window else []
+        facts, settings, episode = self.described.facts, self.described.settings, self._episode
+        turns = episode.shown(settings.history_window)
         return PlayView(
             rules=facts.rules,
-            episode=self._episode,
+            episode=episode.index,
             num_episodes=self.num_episodes,
-            first_observation=self._first,
+            first_observation=episode.first_observation,
             turn=self._turn,
             observation=self._shown,
             turns=turns,
             full_turns=settings.full_turns,
-            omitted=len(self._turns) - len(turns),
+            omitted=len(episode.turns) - len(turns),
             memory=self.memory.render(self._view()),
             last=last,
             hand=self._hand,
@@ -339,6 +330,10 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             max_turns=self.described.max_turns,
             may_stop_early=self.protocol.early_stop,
             alone=self._alone,
+            heading=self._calls.heading,
+            thoughts=self._calls.thoughts(turns),
+            thinking=episode.thinking,
+            instruction=self._calls.instruction,
         )
 
     def _unseen_end(self) -> EpisodeRecord | None:
@@ -353,48 +348,49 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """Makes the prompt shorter by its oldest item (memory first, then turns); False when nothing is left."""
         if self._chat.converses:
             return self._chat.shorten()
-        if self._phase != "play":
+        if self._calls.pending is not None:
             return False
-        shown = min(len(self._turns), self.described.settings.history_window - self._dropped)
-        if not self.memory.shorten():
-            if shown <= 0:
-                return False
-            self._dropped = self.described.settings.history_window - shown + 1
-        self._ask_play(self._turns[-1] if self._turns else None)
+        if not self.memory.shorten() and not self._episode.drop_oldest(self.described.settings.history_window):
+            return False
+        self._ask_play()
         return True
 
     # -- what is told ---------------------------------------------------------------------------------------
 
     def _told(self, outcome: Outcome) -> dict[str, Any]:
         """The `info` of a step: what the next answer is about, and what became of the last one."""
-        playing = self._phase == "play" and not self._over
+        request = self._calls.pending
+        playing = request is None and self._calls.running
         info: dict[str, Any] = {
             "messages": self._chat.messages(),
             "fresh_chat": self._chat.fresh,
-            "phase": self._phase,
-            "episode_index": self._episode,
+            "phase": "play" if request is None else "reflect",
+            "kind": "play" if request is None else request.kind,
+            "episode_index": self._episode.index + int(self._ended and self._calls.running),
             "num_episodes": self.num_episodes,
             "hand": self._hand if playing else 0,
             "seat": self._turn.player,
             "legal_actions": self._info.get("legal_actions", ()) if playing else (),
             "anchor": self._turn.observation if playing else "reflection",
-            "answer_tag": self.style.action_tag if self._phase == "play" else self.style.remark_tag,
+            "answer_tag": self.style.action_tag if request is None else self._calls.tag(self.style.remark_tag),
             "invalid_reason": outcome.invalid_reason,
             "action": outcome.action,
             "penalty": outcome.penalty,
             "hand_reward": outcome.hand_reward,
-            "hand_end": outcome.hand_end,
+            "hand_end": bool(outcome.results),
             "episode_end": outcome.episode_end,
             "episode_return": None,
             "success": None,
         }
         if playing:
             info["information_state"], info["history"] = self._turn.information_state, self._turn.history
+        if outcome.thought:
+            info["thought"] = True
         info |= {key: copy(self._info[key]) for key in ("metrics", "task", "category") if key in self._info}
-        if outcome.hand_end:
-            info["hand_results"] = [result.told() for result in self._results]
+        if outcome.results:
+            info["hand_results"] = [result.told() for result in outcome.results]
         if outcome.episode_end:
-            info |= self.records[-1].told()
-        if self._reveals or self._over:
+            info |= self.records[-1].told() | {"episode_metrics": dict(outcome.metrics)}
+        if self._reveals or not self._calls.running:
             info["opponent"] = self._info.get("opponent", "")
         return info

@@ -15,6 +15,7 @@ from mage_envs.core import Game, GameFacts, State, Task
 from opponents import make_opponent
 from trainer.stages import WorkerEnvs
 from wrappers.described import Described
+from wrappers.memories import refuse_instance
 
 
 class _TextAlone(Game):
@@ -46,7 +47,9 @@ def make_envs(env_id: str, env_kwargs: Mapping[str, Any] | None = None, count: i
 
 
 def env_maker(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> Callable[[], gym.Env[Any, Any]]:
-    """What makes one environment, in any process."""
+    """What makes one environment, in any process. Raises ValueError for a memory that they would share."""
+    if env_kwargs and "memory" in env_kwargs:
+        refuse_instance(env_kwargs["memory"])
     return partial(gym.make, env_id, disable_env_checker=True, **(env_kwargs or {}))
 
 

@@ -1,4 +1,4 @@
-"""`mage-envs list`: the games, their ids and the opponents that fit."""
+"""`mage-envs list`: the games, their ids and the opponents that fit; pools and memories."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def run(arguments: argparse.Namespace) -> None:
             _show_wrapped("opponents", (*mage_envs.list_opponents(name), *mage_envs.list_forms(name)))
     if arguments.game is None:
         _show_wrapped("pools", [f"pool:{name}" for name in mage_envs.list_pools()])
+        _show_wrapped("memories", mage_envs.list_memories())
 
 
 def _show_wrapped(title: str, names: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import NamedTuple
 
 INVALID = "invalid"
 """No or no legal answer."""
@@ -55,17 +56,30 @@ def after_reasoning(reply: str) -> str:
     return text[: opened.start()] if opened else text
 
 
-def parse_tag(reply: str, tag: str | None) -> str | None:
-    """The stripped text inside the last `<tag>...</tag>` after the reasoning, None without one.
+class Parsed(NamedTuple):
+    """A reply, taken apart."""
 
-    `tag=None` is the bare form, for models that answer with nothing but the answer.
-    """
+    reply: str
+    """The text after the reasoning, stripped."""
+    thought: str
+    """Its free text before the tag; all of it without a tag."""
+    answer: str | None
+    """The stripped text inside the last `<tag>...</tag>`, None without one."""
+
+
+def parse_reply(reply: str, tag: str | None) -> Parsed:
+    """Takes a reply apart. `tag=None` is the bare form, for models that answer with nothing but the answer."""
     text = after_reasoning(reply) if "<" in reply else reply
+    stripped = text.strip()
     if tag is None:
-        return text.strip() or None
+        return Parsed(stripped, "", stripped or None)
     close = _last(_pattern(f"</{tag}>"), text)
-    if close is None:
-        return None
-    text = text[: close.start()]
-    opened = _last(_pattern(f"<{tag}>"), text)
-    return text[opened.end() :].strip() if opened else None
+    opened = _last(_pattern(f"<{tag}>"), text[: close.start()]) if close else None
+    if close is None or opened is None:
+        return Parsed(stripped, stripped, None)
+    return Parsed(stripped, text[: opened.start()].strip(), text[opened.end() : close.start()].strip())
+
+
+def parse_tag(reply: str, tag: str | None) -> str | None:
+    """The answer in a reply, as `parse_reply` finds it."""
+    return parse_reply(reply, tag).answer

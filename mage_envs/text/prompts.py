@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from mage_envs.core import HandResult, Turn
@@ -20,6 +20,10 @@ class TurnRecord(NamedTuple):
     hand: int = 0
     ended: HandResult | None = None
     """The hand that this answer ended."""
+    reply: str = ""
+    """The whole reply, without the reasoning that precedes `</think>`."""
+    thought: str = ""
+    """What the reply said before its action, and the replies since the turn before that were a thought alone."""
 
     @property
     def result(self) -> str:
@@ -43,8 +47,6 @@ class EpisodeRecord:
     timeout: bool
     unit: str
     hands: tuple[HandResult, ...] = ()
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    """The game's metrics at the end; no prompt shows them."""
     alone: bool = False
     """Whether the game has one player: then there is nothing between success and failure, and no score is shown."""
 
@@ -56,7 +58,6 @@ class EpisodeRecord:
             "success": self.success,
             "timeout": self.timeout,
             "seats": [hand.seat for hand in self.hands],
-            "episode_metrics": dict(self.metrics),
         }
 
 
@@ -88,6 +89,14 @@ class PlayView(NamedTuple):
     """Whether a success ends the series."""
     alone: bool = False
     """Whether the game has one player, so that nobody plays against the learner."""
+    heading: str = ""
+    """Above the memory, in place of the style's own words."""
+    thoughts: Sequence[str] = ()
+    """What the learner wrote before the action of each of `turns`, empty where it is not shown; () shows none."""
+    thinking: Sequence[str] = ()
+    """Replies since the last turn that were a thought alone."""
+    instruction: str = ""
+    """How to come to an answer, in place of the style's own words."""
 
 
 class ContinueView(NamedTuple):
@@ -102,6 +111,10 @@ class ContinueView(NamedTuple):
     """The answer just given, None at an episode's start."""
     previous: EpisodeRecord | None = None
     """The episode before, where this message continues a conversation across it."""
+    thinking: Sequence[str] = ()
+    """Replies since the last turn that were a thought alone."""
+    instruction: str = ""
+    """How to come to an answer, in place of the style's own words."""
 
 
 @dataclass(frozen=True)
@@ -147,14 +160,16 @@ class PromptStyle(Protocol):
         ...
 
 
-def _answer(record: TurnRecord) -> str:
+def answer_text(record: TurnRecord) -> str:
+    """What was answered, in the words of a transcript."""
     if record.action is None:
         return "(no action inside the tags, nothing happened)"
     shown = record.action if len(record.action) <= 200 else record.action[:197] + "..."
     return shown if record.legal else f"{shown} (not a legal action, nothing happened)"
 
 
-def _outcome(record: EpisodeRecord) -> str:
+def outcome_text(record: EpisodeRecord) -> str:
+    """How the episode ended, in a sentence."""
     if record.timeout:
         verdict = "out of turns, a failure"
     elif record.success:
@@ -170,7 +185,7 @@ def _outcome(record: EpisodeRecord) -> str:
 def _transcript(turns: Sequence[TurnRecord], skipped: int = 0) -> str:
     lines = [f"({skipped} earlier turns are not shown.)"] if skipped > 0 else []
     for number, record in enumerate(turns, start=skipped + 1):
-        lines.append(f"Turn {number}. You saw:\n{record.observation}\nYou answered: {_answer(record)}")
+        lines.append(f"Turn {number}. You saw:\n{record.observation}\nYou answered: {answer_text(record)}")
     return "\n".join(lines)
 
 
@@ -189,17 +204,19 @@ class Prose:
         if view.omitted or len(view.turns) > view.full_turns:
             parts.append(f"# How this episode began\n{view.first_observation}")
         if view.memory:
-            parts.append(f"# What you know from earlier episodes\n{view.memory}")
+            parts.append(f"# {view.heading or 'What you know from earlier episodes'}\n{view.memory}")
         if view.turns:
             parts.append(f"# This episode so far\n{self._turns(view)}")
+        if view.thinking:
+            parts.append("# Your thoughts on this turn\n" + "\n".join(view.thinking))
         parts.append(self._now(view))
         return "\n\n".join(parts)
 
     def continue_play(self, view: ContinueView) -> str:
         parts = []
         if view.previous is not None:
-            parts.append(f"{view.previous.outcome}\n{_outcome(view.previous)}")
-        if view.last is None:
+            parts.append(f"{view.previous.outcome}\n{outcome_text(view.previous)}")
+        if view.last is None and not view.thinking:
             parts.append(f"Episode {view.episode + 1} of {view.num_episodes} begins.")
         parts.append(self._now(view))
         return "\n\n".join(parts)
@@ -210,11 +227,11 @@ class Prose:
         return (
             f"# Task\n{view.rules}\n\n# How episode {record.index + 1} began\n{record.first_observation}\n\n"
             f"# Episode {record.index + 1} of {view.num_episodes}, which is over\n{_transcript(view.shown, skipped)}\n"
-            f"It ended with:\n{record.outcome}\n{_outcome(record)}\n\n{self._reflect_request(view)}"
+            f"It ended with:\n{record.outcome}\n{outcome_text(record)}\n\n{self._reflect_request(view)}"
         )
 
     def continue_reflect(self, view: ReflectView) -> str:
-        return f"{view.record.outcome}\n{_outcome(view.record)}\n\n{self._reflect_request(view)}"
+        return f"{view.record.outcome}\n{outcome_text(view.record)}\n\n{self._reflect_request(view)}"
 
     def remember_reflection(self, episode: int, text: str) -> str:
         return f"Your remark after episode {episode + 1}: {text}"
@@ -223,7 +240,7 @@ class Prose:
         skipped = len(record.turns) - len(shown)
         return (
             f"Episode {record.index + 1}:\n{_transcript(shown, skipped)}\n"
-            f"It ended with:\n{record.outcome}\n{_outcome(record)}"
+            f"It ended with:\n{record.outcome}\n{outcome_text(record)}"
         )
 
     @staticmethod
@@ -252,20 +269,21 @@ class Prose:
         for index, record in enumerate(view.turns):
             number = view.omitted + index + 1
             seen = f" You saw:\n{record.observation}\n" if index >= first_full else " "
+            thought = f"You thought: {view.thoughts[index]}\n" if view.thoughts and view.thoughts[index] else ""
             ended = f" That hand ended: {record.result}" if record.result and index < first_full else ""
-            lines.append(f"Turn {number}.{seen}You answered: {_answer(record)}{ended}")
+            lines.append(f"Turn {number}.{seen}{thought}You answered: {answer_text(record)}{ended}")
         return "\n".join(lines)
 
     @staticmethod
     def _now(view: PlayView | ContinueView) -> str:
-        notice = ""
-        if view.last is not None and not view.last.legal and not view.last.result:
+        notice = "Noted; nothing has changed, and no turn is spent.\n\n" if view.thinking else ""
+        if not view.thinking and view.last is not None and not view.last.legal and not view.last.result:
             fault = "held no action inside the tags" if view.last.action is None else "was not a legal action"
             notice = f"Your last answer {fault}; nothing happened, but the turn is spent.\n\n"
         legal = f"\nLegal actions: {' | '.join(view.turn.legal_actions)}" if view.turn.legal_actions else ""
         return (
             f"# Now\n{notice}{view.observation}{legal}\n\n"
-            "Think first if you like. End your reply with one action inside tags, like this: "
+            f"{view.instruction or 'Think first if you like.'} End your reply with one action inside tags, like this: "
             "<action>your action</action>"
         )
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import opponents
+from mage_envs import plugins
 from mage_envs.core import Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
@@ -24,7 +25,6 @@ from opponents import (
     list_opponents,
     make_opponent,
     opponent_info,
-    plugins,
     register_opponent,
     registry,
 )

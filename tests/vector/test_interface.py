@@ -169,12 +169,12 @@ class Counts(EpisodicMemory):
         self.begun += 1
 
 
-def test_a_memory_given_as_an_object_is_copied():
-    mine = Counts()
-    envs = ours("mage/KuhnPoker-Meta-v0", 3, "NextStep", memory=mine)
+def test_each_environment_makes_its_own_memory_and_an_object_is_refused():
+    envs = ours("mage/KuhnPoker-Meta-v0", 3, "NextStep", memory=Counts)
     envs.reset(seed=0)
-    assert mine.begun == 0
     assert [env.memory.begun for env in envs.envs] == [1, 1, 1]
+    with pytest.raises(ValueError, match=r"memory=Counts\(...\) is one object, and more than one environment is made"):
+        ours("mage/KuhnPoker-Meta-v0", 3, "NextStep", memory=Counts())
 
 
 def test_render():

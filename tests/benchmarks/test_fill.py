@@ -1,0 +1,52 @@
+"""`mage-bench fill`: a bank in a file, the same from the same panel, read by an evaluation and named there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks.__main__ import main
+from wrappers import memory_settings
+
+FILL = ["fill", "scripted:random", "--panel", "sokoban-train"]
+
+
+def test_a_bank_is_filled_and_read(tmp_path, capsys):
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    for file in files:
+        assert main([*FILL, "--memory", "memento:k=2", "--rows", "3", "--out", str(file)]) == 0
+    assert files[0].read_bytes() == files[1].read_bytes()
+    content = json.loads(files[0].read_text())
+    assert (content["memory"], len(content["items"]), len(content["sha256"])) == ("memento", 9, 64)
+    assert "3 meta-episodes of sokoban-train, 0 lost" in capsys.readouterr().out
+    memory = f"memento:k=2,scope=run,bank={files[0]}"
+    options = json.dumps({"memory": memory, "num_episodes": 2})
+    command = ["eval", "scripted:random", "--env", "mage/Sokoban-Meta-v0", "--rows", "2", "--env-kwargs", options]
+    assert main(command) == 0
+    named = memory_settings(memory)["bank"]
+    assert named == memory_settings(memory.replace("a.json", "b.json"))["bank"]
+    assert len(named) == 64
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--memory", "reflexion"], "memory='reflexion' keeps no bank; it needs no filling"),
+        (["--memory", "memento:scope=meta"], "mage-bench fill sets scope and bank itself; leave them out"),
+        (["--memory", "mementoo"], "memory='mementoo' is unknown; Did you mean 'memento'?"),
+        (["--memory", "memento", "--panel", "sokoban-trane"], "Did you mean 'sokoban-train'?"),
+    ],
+)
+def test_a_mistake_is_one_line_and_writes_nothing(arguments, says, tmp_path, capsys):
+    assert main([*FILL, *arguments, "--rows", "1", "--out", str(tmp_path / "bank.json")]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert says in line
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_is_never_replaced(tmp_path, capsys):
+    (tmp_path / "bank.json").write_text("mine")
+    assert main([*FILL, "--memory", "memento", "--rows", "1", "--out", str(tmp_path / "bank.json")]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert (tmp_path / "bank.json").read_text() == "mine"

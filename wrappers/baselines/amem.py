@@ -1,0 +1,258 @@
+"""A-MEM (Xu et al. 2025, arXiv 2502.12110): notes that the model writes, links, and revises as later ones come.
+
+A-MEM was made for dialogues, with a note per utterance. Here a note is a finished episode; docs/baselines.md says what
+else differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from mage_envs.checks import check_choice, check_positive
+from mage_envs.text.prompts import answer_text
+from wrappers.baselines.bank import Bank, bank_text
+from wrappers.baselines.baseline import Baseline
+from wrappers.baselines.json_answers import read_object, text_of, texts_of
+from wrappers.baselines.traces import episode_text, score_text, state, task_line
+from wrappers.memory import Answer, MemoryView, Request
+from wrappers.retrieval import Encoder, make_encoder, nearest
+
+TRACE = 3_000
+"""Most characters of an episode's turns in a note."""
+ANSWER = 20_000
+"""Characters of a JSON answer that are read."""
+GENERIC = "An episode of this task."
+"""The context of a note whose analysis could not be read."""
+_NOTE = """Describe the following memory for a store of notes. Answer with one JSON object and nothing else:
+{{"keywords": [at least three words or phrases, the most important first; no names of speakers, no times],
+ "context": "one sentence: the topic, the main points, what it is good for",
+ "tags": [at least three broad classes]}}
+
+# Memory
+{content}"""
+_LINK = """A new note enters a store of notes. Decide whether it belongs with some of its nearest neighbours, and
+whether it changes what they mean. Answer with one JSON object and nothing else:
+{{"links": [labels of the neighbours to link the new note to; may be empty],
+ "tags": [tags of the new note, perhaps better ones],
+ "update": [{{"label": a neighbour's label, "context": "its new sentence", "tags": [its new tags]}}; may be empty]}}
+
+# New note
+{note}
+
+# Neighbours
+{neighbours}"""
+_QUERY = """You will look for notes that help with the task below. Answer with a few keywords, separated by commas.
+
+# Task
+{state}"""
+
+
+@dataclass(frozen=True)
+class Note:
+    """One memory; what is stored is never changed, only replaced."""
+
+    id: int
+    time: int
+    """Index of the episode."""
+    content: str
+    keywords: tuple[str, ...] = ()
+    context: str = GENERIC
+    tags: tuple[str, ...] = ()
+    links: tuple[int, ...] = ()
+    """Ids of other notes."""
+
+    @property
+    def encoded(self) -> str:
+        """What the encoder sees."""
+        return "\n".join([self.content, ", ".join(self.keywords), ", ".join(self.tags), self.context])
+
+    @property
+    def shown(self) -> str:
+        """As a prompt shows it."""
+        return (
+            f"[episode {self.time + 1}] {self.context}\nKeywords: {', '.join(self.keywords) or '-'}. "
+            f"Tags: {', '.join(self.tags) or '-'}.\n{self.content}"
+        )
+
+
+class AMem(Baseline):
+    """Writes a note after every episode but the last, and shows those nearest to the task and what is seen now."""
+
+    heading = "Notes from earlier episodes"
+    no_conversation = "it asks about its notes outside of the play's chat and looks for notes anew at each turn"
+
+    def __init__(
+        self,
+        k_write: int = 5,
+        k_read: int = 10,
+        encoder: str | Encoder = "hash",
+        query_llm: bool = False,
+        granularity: str = "episode",
+        scope: str = "meta",
+        bank: str | None = None,
+        max_tokens: int = 4000,
+    ) -> None:
+        """`k_write`: neighbours that the link call sees. `k_read`: notes shown, linked ones included. `query_llm`:
+        whether the model is asked for keywords of the query before each episode. `granularity`: `episode`, or `turn`
+        for a note per turn. `scope`, `bank`: wrappers/baselines/bank.py."""
+        super().__init__(max_tokens)
+        check_positive("k_write", k_write)
+        check_positive("k_read", k_read)
+        check_choice("granularity", granularity, ("episode", "turn"))
+        self.encoder = make_encoder(encoder)
+        self._k_write, self._k_read = k_write, k_read
+        self._query_llm, self._by_turn = query_llm, granularity == "turn"
+        self._bank: Bank[Note] = Bank("amem", scope, bank)
+        self._bank.load([_note_of(item) for item in self._bank.content.get("items", ())])
+        self._keywords = ""
+        self._new: Note | None = None
+        self._labels: list[int] = []
+        self._last = False
+
+    def begin(self) -> None:
+        super().begin()
+        self._bank.begin()
+        self._keywords, self._new, self._labels, self._last = "", None, [], False
+
+    @property
+    def notes(self) -> Sequence[Note]:
+        """All notes, in the order in which they were written."""
+        return self._bank.items
+
+    # -- hooks ----------------------------------------------------------------------------------------------
+
+    def before_episode(self, episode: int, view: MemoryView) -> Request | None:
+        self._keywords, self._dropped = "", 0
+        if not self._query_llm or not self.notes:
+            return None
+        return Request("query", _QUERY.format(state=state(view, view.first_observation)), tag=None)
+
+    def before_turn(self, view: MemoryView) -> None:
+        return None
+
+    def after_turn(self, view: MemoryView) -> Request | None:
+        follows = view.turn is not None or view.episode + 1 < view.num_episodes or self._bank.scope == "fill"
+        if not self._by_turn or not follows:
+            return None
+        record = view.turns[-1]
+        seen = f"Task: {task_line(view)}\nSeen: {record.observation}\nDone: {answer_text(record)}"
+        return self._write(view, f"{seen}\nThought: {record.thought[:TRACE]}" if record.thought else seen)
+
+    def after_episode(self, view: MemoryView, last: bool) -> Request | None:
+        if last and self._bank.scope != "fill":
+            return None
+        self._last = last
+        if self._by_turn:
+            self._close()
+            return None
+        record = view.records[-1]
+        text = f"{episode_text(record, task_line(view), TRACE)} Score: {score_text(record)}."
+        return self._write(view, text)
+
+    def on_answer(self, request: Request, answer: Answer, view: MemoryView) -> Request | None:
+        if request.kind == "query":
+            if answer.reason is not None:
+                self._tell_failure(request, answer)
+            else:
+                self._keywords = answer.text
+            return None
+        found = read_object(answer.text) if answer.reason is None else None
+        if found is None:
+            self._tell_failure(request, answer, "json")
+        if request.kind == "note":
+            return self._take_note(found or {})
+        self._take_links(found or {})
+        self._close()
+        return None
+
+    def render(self, view: MemoryView) -> str:
+        if view.turn is None:
+            return ""
+        chosen = self._read(state(view, view.turn.observation) + f"\n{self._keywords}")
+        items = [note.shown for note in chosen]
+        return "\n\n".join(items[: self._kept(items)])
+
+    # -- writing --------------------------------------------------------------------------------------------
+
+    def _write(self, view: MemoryView, content: str) -> Request | None:
+        if not self._bank.writable:
+            return None
+        self._new = Note(id=len(self.notes), time=view.episode, content=content)
+        return Request("note", _NOTE.format(content=content), tag=None, limit=ANSWER)
+
+    def _take_note(self, found: Mapping[str, Any]) -> Request | None:
+        if self._new is None:
+            return None
+        self._new = note = replace(
+            self._new,
+            keywords=texts_of(found.get("keywords")),
+            context=text_of(found.get("context")) or GENERIC,
+            tags=texts_of(found.get("tags")),
+        )
+        near = nearest(self.encoder, note.encoded, [other.encoded for other in self.notes], self._k_write)
+        if not near:
+            self._bank.items.append(note)
+            self._close()
+            return None
+        self._labels = [index for index, _ in near]
+        self._tell("neighbours", ids=self._labels, scores=[score for _, score in near], encoder=self.encoder.name)
+        shown = [f"{label}. {self.notes[at].shown}" for label, at in enumerate(self._labels, start=1)]
+        text = _LINK.format(note=note.shown, neighbours="\n\n".join(shown))
+        return Request("link", text, tag=None, limit=ANSWER)
+
+    def _take_links(self, found: Mapping[str, Any]) -> None:
+        """Stores the new note, and replaces the neighbours that the model revised; unknown labels count for nothing."""
+        if self._new is None:
+            return
+        links = [at for label in _listed(found.get("links")) if (at := self._labelled(label)) is not None]
+        tags = texts_of(found.get("tags")) or self._new.tags
+        items = self._bank.items
+        items.append(replace(self._new, links=tuple(dict.fromkeys(links)), tags=tags))
+        for change in _listed(found.get("update")):
+            at = self._labelled(change.get("label")) if isinstance(change, dict) else None
+            if at is not None:
+                old = items[at]
+                context, tags = text_of(change.get("context")) or old.context, texts_of(change.get("tags")) or old.tags
+                items[at] = replace(old, context=context, tags=tags)
+                self._tell("evolved", id=at)
+
+    def _labelled(self, label: object) -> int | None:
+        """The note's place in the bank, which is its id; None for a label that was not shown."""
+        if isinstance(label, str) and label.strip().isdecimal() and len(label) < 9:
+            label = int(label)
+        if isinstance(label, bool) or not isinstance(label, int) or not 1 <= label <= len(self._labels):
+            return None
+        return self._labels[label - 1]
+
+    def _close(self) -> None:
+        self._new, self._labels = None, []
+        if self._last:
+            self._bank.commit()
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    def _read(self, query: str) -> list[Note]:
+        """The nearest notes, each followed by those it is linked to, each once, `k_read` in all."""
+        near = nearest(self.encoder, query, [note.encoded for note in self.notes], self._k_read)
+        if not near:
+            return []
+        order = [at for hit, _ in near for at in (hit, *self.notes[hit].links)]
+        chosen = list(dict.fromkeys(order))[: self._k_read]
+        scores = dict(near)
+        self._tell("retrieved", ids=chosen, scores=[scores.get(at) for at in chosen], encoder=self.encoder.name)
+        return [self.notes[at] for at in chosen]
+
+    def bank_text(self) -> str:
+        """The bank as a file holds it."""
+        return bank_text("amem", [asdict(note) for note in self.notes], encoder=self.encoder.name)
+
+
+def _note_of(item: Mapping[str, Any]) -> Note:
+    lists = {key: tuple(item[key]) for key in ("keywords", "tags", "links")}
+    return Note(**{**item, **lists})
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

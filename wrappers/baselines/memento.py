@@ -1,0 +1,217 @@
+"""Memento (Zhou et al. 2025, arXiv 2508.16153): earlier cases, successes and failures, guide the next plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mage_envs.checks import check_positive
+from mage_envs.text.prompts import answer_text
+from wrappers.baselines.bank import Bank, bank_text
+from wrappers.baselines.baseline import Baseline
+from wrappers.baselines.case_values import FEATURES, CaseValues, features
+from wrappers.baselines.traces import score_text, state, tagged
+from wrappers.memory import Answer, MemoryView, Request
+from wrappers.retrieval import Encoder, make_encoder, nearest
+
+PLAN = 1_000
+"""Characters of an answer that stand for the plan where it is no numbered list."""
+_STEP = re.compile(r"^\s*\d{1,2}[.)]\s*(\S.*)$", re.MULTILINE)
+_ROLE = "Make a plan for the next attempt at the task below: a numbered list of short, concrete steps, at most ten."
+
+
+@dataclass(frozen=True)
+class Case:
+    """What an episode was, what was planned (or done), and how it ended."""
+
+    id: int
+    state: str
+    plan: str
+    success: bool
+    score: str
+    episode: int
+
+    @property
+    def shown(self) -> str:
+        """As a prompt shows it."""
+        return f"{self.state}\nPlan: {self.plan}\nScore: {self.score}"
+
+
+class Memento(Baseline):
+    """Asks for one plan before each episode, made from the nearest cases; the plan is what play prompts show."""
+
+    name = "memento"
+    heading = "Your plan for this episode"
+    no_conversation = "its plans are made outside of the play's chat, from cases alone"
+    plans = True
+
+    def __init__(
+        self,
+        k: int = 4,
+        encoder: str | Encoder = "hash",
+        show_cases: bool = False,
+        scope: str = "meta",
+        bank: str | None = None,
+        max_tokens: int = 4000,
+    ) -> None:
+        """`k`: most cases that are read. `show_cases`: whether play prompts show them too. `scope`, `bank`:
+        wrappers/baselines/bank.py."""
+        super().__init__(max_tokens)
+        check_positive("k", k)
+        self.encoder = make_encoder(encoder)
+        self._k, self._shows_cases = k, show_cases
+        self._bank: Bank[Case] = Bank(self.name, scope, bank)
+        self._bank.load([Case(**item) for item in self._bank.content.get("items", ())])
+        self._plan = ""
+        self._cases: list[Case] = []
+
+    def begin(self) -> None:
+        super().begin()
+        self._bank.begin()
+        self._plan, self._cases = "", []
+
+    @property
+    def cases(self) -> Sequence[Case]:
+        """All cases, in the order in which they were stored."""
+        return self._bank.items
+
+    # -- hooks ----------------------------------------------------------------------------------------------
+
+    def before_episode(self, episode: int, view: MemoryView) -> Request | None:
+        self._plan, self._dropped = "", 0
+        query = state(view, view.first_observation)
+        found = self._read(query)
+        self._cases = [self.cases[at] for at, _ in found]
+        if found:
+            ids, scores = [at for at, _ in found], [score for _, score in found]
+            self._tell("retrieved", ids=ids, scores=scores, encoder=self.encoder.name)
+        return Request("plan", self._request(view, query)) if self.plans else None
+
+    def after_episode(self, view: MemoryView, last: bool) -> None:
+        if not self._bank.writable:
+            return
+        record = view.records[-1]
+        done = "; ".join(answer_text(turn) for turn in record.turns)[:PLAN]
+        self._store(
+            Case(
+                id=len(self.cases),
+                state=state(view, record.first_observation),
+                plan=self._plan if self.plans else done,
+                success=record.success,
+                score=score_text(record),
+                episode=record.index,
+            )
+        )
+        if last:
+            self._bank.commit()
+
+    def on_answer(self, request: Request, answer: Answer, view: MemoryView) -> None:
+        steps = _STEP.findall(answer.text)
+        if answer.reason is not None or not steps:
+            self._tell_failure(request, answer, "no_steps")
+        numbered = "\n".join(f"{number}. {step.strip()}" for number, step in enumerate(steps[:10], start=1))
+        self._plan = (numbered or answer.text)[:PLAN]
+
+    def render(self, view: MemoryView) -> str:
+        plan = [self._plan] if self._plan else []
+        cases = [self._labelled(case) for case in self._cases] if self._shows_cases or not self.plans else []
+        items = plan + cases
+        return "\n\n".join(items[: self._kept(items)])
+
+    # -- cases ----------------------------------------------------------------------------------------------
+
+    def _read(self, query: str) -> list[tuple[int, float]]:
+        """(index, score) of the cases for a state: the most alike, of equal ones the newest."""
+        return nearest(self.encoder, query, [case.state for case in self.cases], self._k)
+
+    def _store(self, case: Case) -> None:
+        self._bank.items.append(case)
+
+    @staticmethod
+    def _labelled(case: Case) -> str:
+        return f"{'A success' if case.success else 'A failure'} (episode {case.episode + 1}): {case.shown}"
+
+    def _request(self, view: MemoryView, query: str) -> str:
+        parts = [_ROLE, f"# Task\n{view.rules}\n\n{query}"]
+        for success, heading in ((True, "Cases that succeeded"), (False, "Cases that failed")):
+            if cases := [case.shown for case in self._cases if case.success is success]:
+                parts.append("\n\n".join([f"# {heading}", *cases]))
+        if self._cases:
+            parts.append("Follow what succeeded, and avoid what failed.")
+        parts.append(f"Write the plan.{tagged(view.style.remark_tag, 'your numbered plan')}")
+        return "\n\n".join(parts)
+
+    def bank_text(self) -> str:
+        """The bank as a file holds it."""
+        return bank_text(self.name, [asdict(case) for case in self.cases], encoder=self.encoder.name, **self._learned())
+
+    def _learned(self) -> Mapping[str, Any]:
+        return {}
+
+
+class MementoTrace(Memento):
+    """No call at all: what was done stands for the plan, and play prompts show the nearest cases."""
+
+    name = "memento_trace"
+    heading = "Cases from earlier episodes"
+    plans = False
+
+
+class MementoQ(Memento):
+    """Reads the cases that are the most likely to lead to a success, as a model learned beforehand says."""
+
+    name = "memento_q"
+
+    def __init__(
+        self,
+        k: int = 4,
+        encoder: str | Encoder = "hash",
+        show_cases: bool = False,
+        scope: str = "run",
+        bank: str | None = None,
+        max_tokens: int = 4000,
+    ) -> None:
+        if scope == "meta":
+            raise ValueError(
+                "memory=memento_q needs scope=run and bank=FILE: within one meta-episode there is nothing to learn "
+                "from; mage-bench fill makes a bank."
+            )
+        super().__init__(k, encoder, show_cases, scope, bank, max_tokens)
+        self._values = CaseValues.of(self._bank.content["values"]) if bank is not None else None
+        self._read_now: list[list[float]] = []
+        self._rows: list[tuple[list[float], bool]] = []
+        self._kept_rows = 0
+
+    def begin(self) -> None:
+        super().begin()
+        del self._rows[self._kept_rows :]
+        self._read_now = []
+
+    def _read(self, query: str) -> list[tuple[int, float]]:
+        alike = nearest(self.encoder, query, [case.state for case in self.cases], len(self.cases))
+        rows = {
+            at: features(
+                score, self.cases[at].success, same_task=self.cases[at].state == query, age=len(self.cases) - at
+            )
+            for at, score in alike
+        }
+        if self._values is not None:  # the order of `alike` stays among equal values
+            values = self._values
+            alike = sorted(((at, round(values.chance(rows[at]), 6)) for at, _ in alike), key=lambda pair: -pair[1])
+        chosen = alike[: self._k]
+        self._read_now = [rows[at] for at, _ in chosen]
+        return chosen
+
+    def _store(self, case: Case) -> None:
+        self._rows += [(row, case.success) for row in self._read_now]
+        super()._store(case)
+
+    def after_episode(self, view: MemoryView, last: bool) -> None:
+        super().after_episode(view, last)
+        if last:
+            self._kept_rows = len(self._rows)
+
+    def _learned(self) -> Mapping[str, Any]:
+        return {"features": FEATURES, "rows": len(self._rows), "values": CaseValues.learn(self._rows).weights}

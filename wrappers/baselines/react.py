@@ -1,0 +1,44 @@
+"""ReAct (Yao et al. 2022, arXiv 2210.03629): thoughts between the actions; nothing is carried across episodes.
+
+K episodes are K independent samples, so that its Pass@k is the control that resampling alone would give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mage_envs.checks import check_positive
+from mage_envs.text.prompts import TurnRecord
+from wrappers.baselines.baseline import Baseline
+from wrappers.memory import MemoryView
+
+_ACT = "Think in a few sentences first: what does the last observation tell you, and what should come next? Then act."
+_THINK = " You may also answer with a thought alone, without an action: that spends no turn, at most {} in a row."
+
+
+class ReAct(Baseline):
+    """Shows the thoughts and actions of the running episode; its memory is always empty."""
+
+    def __init__(self, think_action: bool = False, max_in_a_row: int = 2, max_tokens: int = 1000) -> None:
+        """`think_action`: whether a reply with a thought and no action spends a call but no turn, at most
+        `max_in_a_row` before an action is due. `max_tokens`: most of the earlier thoughts that are shown, the oldest
+        leaving first."""
+        super().__init__(max_tokens)
+        check_positive("max_in_a_row", max_in_a_row)
+        self.max_thoughts = max_in_a_row if think_action else 0
+        self.instruction = _ACT + (_THINK.format(max_in_a_row) if think_action else "")
+
+    def before_episode(self, episode: int, view: MemoryView) -> None:
+        self._dropped = self._shown = 0
+
+    def after_episode(self, view: MemoryView) -> None:
+        return None
+
+    def render(self, view: MemoryView) -> str:
+        return ""
+
+    def thoughts(self, turns: Sequence[TurnRecord]) -> Sequence[str]:
+        written = [index for index, record in enumerate(turns) if record.thought]
+        newest = written[::-1]
+        kept = set(newest[: self._kept([turns[index].thought for index in newest])])
+        return [record.thought if index in kept else "" for index, record in enumerate(turns)]

@@ -1,0 +1,92 @@
+"""Reflexion (Shinn et al. 2023, arXiv 2303.11366): after a failed episode the model writes a plan for the next one."""
+
+from __future__ import annotations
+
+import re
+
+from mage_envs.checks import check_choice, check_positive
+from mage_envs.text.parser import INVALID
+from mage_envs.text.prompts import EpisodeRecord, outcome_text
+from wrappers.baselines.baseline import Baseline
+from wrappers.baselines.traces import score_text, tagged, trace
+from wrappers.memory import Answer, MemoryView, Request
+
+TRACE = 12_000
+"""Most characters of the turns in a request."""
+_ROLE = (
+    "You look back at an attempt of your own{failed}. Do not describe the setting again. Find out what in your way of "
+    "playing led to this result, and write a short new plan for the next attempt that names concrete actions."
+)
+
+
+class Reflexion(Baseline):
+    """Keeps the newest reflections of the meta-episode; play prompts show these alone, no transcript."""
+
+    heading = "Plans that you made for the next attempt"
+
+    def __init__(
+        self, window: int = 3, reflect_on: str = "failure", failure_if: str = "no_success", max_tokens: int = 2000
+    ) -> None:
+        """`window`: reflections that are kept. `reflect_on`: `failure`, or `always` as an ablation. `failure_if`: what
+        counts as a failure: `no_success` (a draw fails too), or `score<X`, X in the game's unit, for games of chance.
+        """
+        super().__init__(max_tokens)
+        check_positive("window", window)
+        check_choice("reflect_on", reflect_on, ("failure", "always"))
+        below = re.fullmatch(r"score<([-+]?\d+(?:\.\d+)?)", failure_if)
+        if below is None and failure_if != "no_success":
+            raise ValueError(f"failure_if={failure_if!r} is unknown; choose 'no_success', or as in 'score<0.5'.")
+        self._below = None if below is None else float(below[1])
+        self._window, self._always = window, reflect_on == "always"
+        self._reflections: list[tuple[int, str]] = []
+
+    def begin(self) -> None:
+        super().begin()
+        self._reflections = []
+
+    def failed(self, record: EpisodeRecord) -> bool:
+        """Whether the episode counts as a failure."""
+        return not record.success if self._below is None else record.value < self._below
+
+    def before_episode(self, episode: int, view: MemoryView) -> None:
+        return None
+
+    def after_episode(self, view: MemoryView, last: bool) -> Request | None:
+        record = view.records[-1]
+        if last or not (self._always or self.failed(record)):
+            return None
+        return Request("reflect", self._request(view, record))
+
+    def on_answer(self, request: Request, answer: Answer, view: MemoryView) -> None:
+        if answer.reason is not None:
+            self._tell_failure(request, answer)
+        if answer.reason not in (None, INVALID) or not answer.text:
+            return
+        self._reflections.append((view.records[-1].index, answer.text))
+        if len(self._reflections) > self._window:
+            episode, _ = self._reflections.pop(0)
+            self._tell("evicted", episode=episode)
+
+    def render(self, view: MemoryView) -> str:
+        items = [f"after episode {episode + 1}: {text}" for episode, text in self._reflections]
+        kept = items[len(items) - self._kept(items[::-1]) :]
+        return "\n".join(f"{number}. {item}" for number, item in enumerate(kept, start=1))
+
+    def _request(self, view: MemoryView, record: EpisodeRecord) -> str:
+        failed = self.failed(record)
+        parts = [_ROLE.format(failed=" that failed" if failed else "")]
+        if not view.continuing:
+            parts += [
+                f"# Task\n{view.rules}",
+                f"# How it began\n{record.first_observation}",
+                f"# Attempt {record.index + 1} of {view.num_episodes}\n{trace(record.turns, TRACE)}",
+            ]
+        status = "FAILED" if failed else "not failed"
+        parts.append(
+            f"# Its end\n{record.outcome}\n{outcome_text(record)}\nStatus: {status}. Score: {score_text(record)}."
+        )
+        if self._reflections:
+            plans = [f"{number}. {text}" for number, (_, text) in enumerate(self._reflections, start=1)]
+            parts.append("\n".join(["# Your earlier plans", *plans]))
+        parts.append(f"Write the new plan in a few sentences.{tagged(view.style.remark_tag, 'your plan')}")
+        return "\n\n".join(parts)

@@ -1,0 +1,163 @@
+"""The course of a memory's calls of the model: from its hooks to requests, and from replies back to it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+from mage_envs.text.parser import INVALID, LENGTH, Reply, parse_reply
+from mage_envs.text.prompts import TurnRecord
+from wrappers.answers import unusable
+from wrappers.memory import (
+    REMARK,
+    Answer,
+    Asked,
+    HasHeading,
+    MemoryStrategy,
+    MemoryView,
+    NeedsFreshPrompts,
+    Request,
+    ShowsThoughts,
+    TakesAnswers,
+    TakesReflections,
+    TellsEvents,
+    WatchesTurns,
+)
+
+AFTER_TURN, AFTER_EPISODE, BEFORE_EPISODE, BEFORE_TURN = "after_turn", "after_episode", "before_episode", "before_turn"
+"""The hooks in the order in which they are called between two play prompts."""
+
+_SERVED: WeakValueDictionary[int, MemoryCalls] = WeakValueDictionary()
+"""By the id of a memory: whom it was started for last."""
+
+
+class TooManyCalls(RuntimeError):
+    """A strategy that never comes to an end of its requests; the message names it."""
+
+
+class MemoryCalls:
+    """Calls a strategy's hooks, and keeps the request that waits for its answer."""
+
+    def __init__(self, memory: MemoryStrategy, max_calls: int, converses: bool) -> None:
+        """`max_calls`: most requests between two play prompts; `converses`: whether they go on with one chat.
+
+        Raises ValueError for a strategy that cannot do that.
+        """
+        if converses and isinstance(memory, NeedsFreshPrompts):
+            raise ValueError(
+                f"Memory {type(memory).__name__} does not go with context='conversation', because "
+                f"{memory.no_conversation}; leave context at 'rebuilt'."
+            )
+        self.memory = memory
+        self.running = False
+        """Whether a meta-episode is under way."""
+        self.pending: Request | None = None
+        """The request that the model is asked now."""
+        self._max_calls = max_calls
+        self._made = 0
+        self._sees_the_end = "last" in inspect.signature(memory.after_episode).parameters
+        self._watching = memory if isinstance(memory, WatchesTurns) else None
+        self._telling = memory if isinstance(memory, TellsEvents) else None
+        self._thinking = memory if isinstance(memory, ShowsThoughts) else None
+        self.instruction = "" if self._thinking is None else self._thinking.instruction
+        """How to come to an answer, where the strategy says it."""
+        self.heading = memory.heading if isinstance(memory, HasHeading) else ""
+
+    def begin(self) -> None:
+        """Starts a meta-episode. Raises RuntimeError where the memory is in the middle of another one elsewhere."""
+        other = _SERVED.get(id(self.memory))
+        if other is not None and other is not self and other.running and other.memory is self.memory:
+            name = type(self.memory).__name__
+            raise RuntimeError(
+                f"One {name} serves two meta-episodes at once. Give memory= a name, or a function that makes a new one "
+                f"(memory={name}, or memory=lambda: {name}(...)), so that each environment has its own."
+            )
+        _SERVED[id(self.memory)] = self
+        self.running = True
+        self.pending = None
+        self.play()
+        self.memory.begin()
+
+    def end(self) -> None:
+        """Ends it."""
+        self.running = False
+
+    def play(self) -> None:
+        """A play prompt is shown, so that counting starts again."""
+        self._made = 0
+
+    def call(self, hook: str, view: MemoryView, last: bool) -> Request | None:
+        """What that hook asks. `last`: whether the episode is the meta-episode's last."""
+        memory = self.memory
+        asked: Asked = None
+        if hook == BEFORE_EPISODE:
+            asked = memory.before_episode(view.episode, view)
+        elif hook == AFTER_EPISODE and self._sees_the_end:
+            asked = memory.after_episode(view, last=last)
+        elif hook == AFTER_EPISODE and not last:
+            asked = memory.after_episode(view)
+        elif hook == BEFORE_TURN and self._watching is not None:
+            asked = self._watching.before_turn(view)
+        elif hook == AFTER_TURN and self._watching is not None:
+            asked = self._watching.after_turn(view)
+        return self._ask(asked)
+
+    def tag(self, remark_tag: str | None) -> str | None:
+        """The tag that the pending request wants, in a style with this `remark_tag`."""
+        if self.pending is None or self.pending.tag == REMARK:
+            return remark_tag
+        return self.pending.tag
+
+    def take(self, reply: str, view: MemoryView) -> Answer:
+        """Hands the reply to the strategy; `pending` is then what it asks next, if anything."""
+        request = self.pending
+        if request is None:
+            raise RuntimeError("take() without a request: call() asks for one.")
+        answer = self._read(request, reply, self.tag(view.style.remark_tag))
+        memory, asked = self.memory, None
+        if isinstance(memory, TakesAnswers):
+            asked = memory.on_answer(request, answer, view)
+        elif isinstance(memory, TakesReflections) and answer.reason is None:
+            memory.on_reflection(answer.text, view)
+        self._ask(asked)
+        return answer
+
+    def may_think(self, thought: str, before: Sequence[str]) -> bool:
+        """Whether a reply without an action is one more thought, after those `before` it, and spends no turn."""
+        return bool(thought) and self._thinking is not None and len(before) < self._thinking.max_thoughts
+
+    def thoughts(self, turns: Sequence[TurnRecord]) -> Sequence[str]:
+        """What a play prompt shows of each turn's thought."""
+        return () if self._thinking is None else self._thinking.thoughts(turns)
+
+    def told(self) -> dict[str, Any]:
+        """As `info` has it: what the strategy wants recorded since it was asked last."""
+        events = [dict(event) for event in self._telling.events()] if self._telling is not None else []
+        return {"memory_events": events} if events else {}
+
+    def _ask(self, asked: Asked) -> Request | None:
+        self.pending = Request("reflect", asked) if isinstance(asked, str) else asked
+        if self.pending is not None:
+            self._made += 1
+            name = type(self.memory).__name__
+            if self._made > self._max_calls:
+                raise TooManyCalls(
+                    f"Memory {name} asked the model {self._made} times between two turns; at most "
+                    f"max_calls={self._max_calls} are allowed."
+                )
+            if not isinstance(self.memory, TakesAnswers | TakesReflections):
+                raise TypeError(f"Memory {name} asks the model, but has neither on_answer nor on_reflection.")
+        return self.pending
+
+    @staticmethod
+    def _read(request: Request, reply: str, tag: str | None) -> Answer:
+        parsed = parse_reply(reply, tag)
+        reason = unusable(reply, tag)
+        if request.tag is None and isinstance(reply, Reply) and reply.truncated:
+            reason = reason or LENGTH
+        if reason is None and not parsed.answer:
+            reason = INVALID
+        text = parsed.reply if parsed.answer is None else parsed.answer
+        return Answer(text[: request.limit], parsed.answer is not None, reason)

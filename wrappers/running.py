@@ -1,0 +1,66 @@
+"""The episode that is played now: its answers, its hands, what it has paid so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mage_envs.core import BY_TIMEOUT, HandResult, is_success
+from mage_envs.settings import EpisodeReward
+from mage_envs.text.prompts import EpisodeRecord, TurnRecord
+
+
+class RunningEpisode:
+    """What is known of an episode before it is over."""
+
+    def __init__(self, index: int, first_observation: str) -> None:
+        self.index, self.first_observation = index, first_observation
+        self.turns: list[TurnRecord] = []
+        self.hands: list[HandResult] = []
+        self.thinking: list[str] = []
+        """Replies since the last turn that were a thought alone."""
+        self.answers = 0
+        """Answers that spent a turn."""
+        self.value = 0.0
+        """Sum of the environment's rewards."""
+        self._paid = 0.0
+        self._dropped = 0
+
+    def add(self, record: TurnRecord, results: Sequence[HandResult], reward: EpisodeReward, planned: int) -> float:
+        """Takes an answer and the hands that it ended; returns its share of R_k. `planned`: hands of an episode."""
+        self.turns.append(record)
+        self.thinking = []
+        if not results:
+            return 0.0
+        self.hands += results
+        before, self._paid = self._paid, float(reward(self.hands, planned))
+        return self._paid - before
+
+    def shown(self, window: int) -> list[TurnRecord]:
+        """The newest turns that a prompt shows."""
+        most = max(window - self._dropped, 0)
+        return self.turns[-most:] if most else []
+
+    def drop_oldest(self, window: int) -> bool:
+        """Leaves the oldest turn that is shown out of later prompts; False where none is shown."""
+        shown = len(self.shown(window))
+        if shown:
+            self._dropped = window - shown + 1
+        return shown > 0
+
+    def record(self, outcome: str, info: Mapping[str, Any], unit: str, alone: bool) -> EpisodeRecord:
+        """The episode as it is remembered, once it is over."""
+        told = info.get("success")
+        return EpisodeRecord(
+            index=self.index,
+            first_observation=self.first_observation,
+            turns=tuple(self.turns),
+            outcome=outcome,
+            reward=self._paid,
+            value=float(sum([hand.value for hand in self.hands])),
+            success=is_success(self.hands) if told is None else bool(told),
+            timeout=any(hand.ended_by == BY_TIMEOUT for hand in self.hands),
+            unit=unit,
+            hands=tuple(self.hands),
+            alone=alone,
+        )

@@ -37,7 +37,7 @@ class TableState(State):
         self.keys = keys
         self.legal_actions: tuple[str, ...] = ()
         self._origin = origin
-        self._told: dict[int, dict[str, Any]] = {}
+        self._told_info: dict[int, dict[str, Any]] = {}
         self._accepted: dict[str, tuple[str, TableState]] = {}
         """Every accepted spelling to (canonical text, next state)."""
 
@@ -55,11 +55,11 @@ class TableState(State):
         return self.keys[seat]
 
     def told(self, seat: int) -> dict[str, Any]:
-        known = self._told.get(seat)
+        known = self._told_info.get(seat)
         if known is None:
             known = super().told(seat)
             if "metrics" not in known:  # a dict, which each caller must have to itself
-                self._told[seat] = known
+                self._told_info[seat] = known
         return known.copy()
 
     def move(self, action: str) -> tuple[str, TableState]:

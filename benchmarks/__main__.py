@@ -24,6 +24,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "benchmarks.exact.headroom",
         "print what memory of earlier episodes, and exploration across them, is worth in a game, exactly",
     ),
+    "regret": (
+        "benchmarks.exact.regret_command",
+        "play an agent and print what its decisions cost, exactly, and its score without the luck of the cards",
+    ),
     "exploit": (
         "benchmarks.exact.exploit",
         "query a saved model at every information set of a small game and print its exploitability",

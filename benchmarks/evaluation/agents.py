@@ -86,6 +86,10 @@ class PolicyAgent:
     def generator(self, game: Game) -> Generator:
         return _PolicyGenerator(partial(self._make_policy, game))
 
+    def policy(self, game: Game) -> Policy:
+        """A new one of what plays."""
+        return self._make_policy(game)
+
 
 @dataclass
 class _SeatedPolicy:

@@ -1,0 +1,263 @@
+"""Exact decision regret of an agent on a panel, from fresh play, and its score without the luck of the cards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.evaluation.agents import Agent, GeneratorAgent, PolicyAgent
+from benchmarks.evaluation.environments import game_of
+from benchmarks.evaluation.evaluate import evaluate
+from benchmarks.evaluation.scores import Estimate, estimate
+from mage_envs.core import BY_THE_RULES, Game, HandResult, StatePolicy, Task, Turn
+from mage_envs.text.generation import Completion, Prompt
+from opponents.exact.regret import Choice, DecisionValues, HandRegret, PlayedHand
+from trainer.exploitability import ScoresReplies
+from trainer.trajectory import Step, Trajectory
+
+
+class _Seen(NamedTuple):
+    """What came with one prompt."""
+
+    results: tuple[HandResult, ...]
+    """Of the hands that ended since the last answer."""
+    probabilities: Mapping[str, float] | None
+
+
+class _Watched:
+    """A generator, and what it was asked: by slot and retry, one entry a call."""
+
+    def __init__(self, agent: Agent, game: Game, scored: bool) -> None:
+        self._generator = generator = agent.generator(game)
+        self._scores = generator if scored and isinstance(generator, ScoresReplies) else None
+        policy = agent.policy(game) if scored and isinstance(agent, PolicyAgent) else None
+        self._policy = policy if isinstance(policy, StatePolicy) and policy.follows_information_state else None
+        self.knows_probabilities = self._scores is not None or self._policy is not None
+        self.seen: dict[tuple[int, int], list[_Seen]] = {}
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        answers = self._generator.generate(prompts)
+        for prompt, row in zip(prompts, self._probabilities(prompts), strict=True):
+            _, _, call, retry = prompt.seed
+            if call == 0:
+                self.seen[prompt.slot, retry] = []
+            told = tuple(HandResult(**result) for result in prompt.info.get("hand_results", ()))
+            self.seen[prompt.slot, retry].append(_Seen(told, row))
+        return answers
+
+    def _probabilities(self, prompts: Sequence[Prompt]) -> list[Mapping[str, float] | None]:
+        """Of the legal actions, as the model would answer them without a word more; None where it does not say."""
+        if self._policy is not None:
+            return [self._policy.distribution(_turn(p)) if p.phase == "play" else None for p in prompts]
+        rows: list[Mapping[str, float] | None] = [None] * len(prompts)
+        asked = [i for i, prompt in enumerate(prompts) if prompt.phase == "play" and prompt.legal_actions]
+        if self._scores is None or not asked:
+            return rows
+        tags = [prompts[i].info.get("answer_tag") for i in asked]
+        replies = [
+            [action if tag is None else f"<{tag}>{action}</{tag}>" for action in prompts[i].legal_actions]
+            for i, tag in zip(asked, tags, strict=True)
+        ]
+        scores = self._scores.score([prompts[i] for i in asked], replies)
+        for i, logs in zip(asked, scores, strict=True):
+            shares = np.exp(np.array(logs) - max(logs))
+            shares /= shares.sum()
+            rows[i] = dict(zip(prompts[i].legal_actions, shares.tolist(), strict=True))
+        return rows
+
+
+def _turn(prompt: Prompt) -> Turn:
+    """What a policy that follows the information state needs of it."""
+    return Turn(
+        player=prompt.info["seat"],
+        observation=prompt.info["anchor"],
+        legal_actions=prompt.legal_actions,
+        information_state=prompt.info["information_state"],
+        episode=prompt.info["episode_index"],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodeRegret:
+    """One episode over all meta-episodes, in the game's unit per hand."""
+
+    value: Estimate
+    """What was earned."""
+    regret: Estimate
+    available: float
+    """What the best play of each hand would have been worth under the beliefs that the agent had come to."""
+    adjusted: Estimate
+    """`available` - regret, per meta-episode: as unbiased as `value`, without the luck of cards and replies."""
+
+    @property
+    def narrower(self) -> float | None:
+        """By what factor the interval of `adjusted` is shorter than that of `value`."""
+        wide, narrow = (_width(one) for one in (self.value, self.adjusted))
+        return wide / narrow if wide and narrow else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateRegret:
+    """One information state in one episode."""
+
+    episode: int
+    information_state: str
+    visits: int
+    regret: Estimate
+    """Per hand of the episode, met or not: these add up to the episode's."""
+    actions: Mapping[str, float]
+    """How often each action was chosen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegretReport:
+    """The regret of an agent on a panel."""
+
+    agent: str
+    unit: str
+    meta_episodes: int
+    left_out: int
+    """Meta-episodes that broke, or were played again."""
+    probabilities: bool
+    """Whether the agent told its probabilities; else what it played stands for them."""
+    episodes: tuple[EpisodeRegret, ...]
+    states: tuple[StateRegret, ...]
+    """The costliest first."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+class _Judged(NamedTuple):
+    trajectory: Trajectory
+    choices: list[list[Choice]]
+    hands: list[HandRegret]
+    episode_of: list[int]
+
+
+def regret(
+    agent: Agent,
+    tasks: Sequence[Task],
+    weights: Mapping[str, float],
+    env_kwargs: Mapping[str, Any] | None = None,
+    *,
+    scored: bool = True,
+    batch: int = 256,
+    on_step: Callable[[int, int], None] | None = None,
+) -> RegretReport:
+    """Plays the panel and judges each decision against the pool `weights` of the panel's opponents.
+
+    `scored`: asks a model that can tell for the probabilities of the legal answers.
+    Raises `NotExact`, `NotEnumerable`, `TooManyStates` where there are no exact values, before anything is played.
+    """
+    game = game_of(tasks[0].env_id, env_kwargs)
+    values = DecisionValues(game, dict(weights))
+    watched = _Watched(agent, game, scored)
+    judged: list[_Judged] = []
+    for at in range(0, len(tasks), batch):
+        part = tasks[at : at + batch]
+        played = evaluate(GeneratorAgent(watched, agent.name), part, env_kwargs, batch=len(part))
+        for slot, trajectory in enumerate(played):
+            if trajectory.failure is None and trajectory.retries == 0:
+                judged.append(_judge(values, trajectory, watched.seen[slot, 0]))
+        if on_step is not None:
+            on_step(at + len(part), len(tasks))
+    if not judged:
+        raise RuntimeError("No meta-episode could be judged: all of them broke, or were played again.")
+    planned = judged[0].trajectory.num_episodes
+    return RegretReport(
+        agent=agent.name,
+        unit=game.facts.unit,
+        meta_episodes=len(judged),
+        left_out=len(tasks) - len(judged),
+        probabilities=watched.knows_probabilities,
+        episodes=tuple(_episode(judged, k, weights) for k in range(planned)),
+        states=_states(judged, weights),
+    )
+
+
+def _judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[_Seen]) -> _Judged:
+    """The hands of a meta-episode, put together from its steps and from what each prompt told of those that ended."""
+    results = [result for one in seen for result in one.results]
+    starts: list[tuple[int, int]] = []
+    steps: dict[tuple[int, int], list[tuple[Step, _Seen]]] = {}
+    for step, one in zip(trajectory.steps, seen, strict=True):
+        if step.phase == "play":
+            key = (step.episode, step.hand)
+            if key not in steps:
+                starts.append(key)
+            steps.setdefault(key, []).append((step, one))
+    hands, choices = [], []
+    for number, key in enumerate(starts):
+        mine = [
+            Choice(step.information_state, step.action, one.probabilities)
+            for step, one in steps[key]
+            if step.action is not None
+        ]
+        choices.append(mine)
+        last, episode = steps[key][-1][0], trajectory.episodes[key[0]]
+        if number < len(results):
+            told = results[number]
+            by_rules, value, ending = told.ended_by == BY_THE_RULES, told.value, told.observation
+        else:
+            by_rules, ending = last.invalid_reason is None and not episode.timeout, None
+            before = [r.value for r, (k, _) in zip(results, starts, strict=False) if k == key[0]]
+            value = episode.value - sum(before)
+        hands.append(PlayedHand(last.seat, mine, value, ending if by_rules else None, by_rules))
+    return _Judged(trajectory, choices, values.judge(hands), [episode for episode, _ in starts])
+
+
+def _episode(judged: Sequence[_Judged], k: int, weights: Mapping[str, float]) -> EpisodeRegret:
+    hands = [[hand for hand, e in zip(one.hands, one.episode_of, strict=True) if e == k] for one in judged]
+
+    def mean(of: Callable[[HandRegret], float]) -> Estimate:
+        return _estimate(judged, [float(np.mean([of(hand) for hand in mine])) for mine in hands], weights)
+
+    return EpisodeRegret(
+        value=mean(lambda hand: hand.value),
+        regret=mean(lambda hand: sum(hand.regrets)),
+        available=mean(lambda hand: hand.available).mean,
+        adjusted=mean(lambda hand: hand.adjusted),
+    )
+
+
+def _states(judged: Sequence[_Judged], weights: Mapping[str, float]) -> tuple[StateRegret, ...]:
+    costs: dict[tuple[int, str], dict[int, float]] = {}
+    counts: dict[tuple[int, str], dict[str, float]] = {}
+    for place, one in enumerate(judged):
+        for made, hand, episode in zip(one.choices, one.hands, one.episode_of, strict=True):
+            share = 1 / one.episode_of.count(episode)
+            for choice, cost in zip(made, hand.regrets, strict=False):
+                key = (episode, choice.information_state)
+                mine = costs.setdefault(key, {})
+                mine[place] = mine.get(place, 0.0) + share * cost
+                row = counts.setdefault(key, {})
+                for action, chance in (choice.probabilities or {choice.action: 1.0}).items():
+                    row[action] = row.get(action, 0.0) + chance
+    found = []
+    for (episode, state), mine in costs.items():
+        row = counts[episode, state]
+        visits = sum(row.values())
+        found.append(
+            StateRegret(
+                episode=episode,
+                information_state=state,
+                visits=round(visits),
+                regret=_estimate(judged, [mine.get(place, 0.0) for place in range(len(judged))], weights),
+                actions={action: count / visits for action, count in sorted(row.items())},
+            )
+        )
+    return tuple(sorted(found, key=lambda one: (-one.regret.mean, one.episode, one.information_state)))
+
+
+def _estimate(judged: Sequence[_Judged], values: Sequence[float], weights: Mapping[str, float]) -> Estimate:
+    met = [one.trajectory for one in judged]
+    return estimate(values, [t.task.seed for t in met], [t.opponent for t in met], weights)
+
+
+def _width(one: Estimate) -> float | None:
+    return None if one.low is None or one.high is None else one.high - one.low

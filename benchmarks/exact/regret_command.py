@@ -1,0 +1,122 @@
+"""`mage-bench regret`: what an agent's decisions cost, exactly, and its score without the luck of the cards."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluation.agents import SavedModelAgent, make_agent
+from benchmarks.evaluation.environments import game_of
+from benchmarks.evaluation.evaluate import Progress
+from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
+from benchmarks.evaluation.scores import Estimate
+from benchmarks.evaluation.suites import named_panel, panel, weights_of
+from benchmarks.exact.regret import EpisodeRegret, RegretReport, StateRegret, regret
+from mage_envs.core import Task
+from mage_envs.registry import settings_of
+from mage_envs.terminal.json_options import read_object
+from opponents.exact.tree import is_enumerable
+from trainer.saved import write_atomically
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `mage-bench regret`."""
+    parser.add_argument("agent", metavar="AGENT", help="policy:NAME, scripted:first, model:FOLDER, llm:MODEL@URL")
+    parser.add_argument("--env", metavar="ID", help="a -Meta-v0 id; a saved model's own by default")
+    parser.add_argument("--env-kwargs", metavar="JSON", help="options of the id; they change a saved model's own")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--panel", metavar="NAME", help="a named panel; mage-bench list shows them")
+    which.add_argument("--pool", metavar="NAME", help="a registered pool (default: the game's own opponents)")
+    parser.add_argument("--rows", type=int, default=64, metavar="N", help="meta-episodes per opponent and seat (64)")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the panel (0)")
+    parser.add_argument("--batch", type=int, default=256, metavar="N", help="meta-episodes played together (256)")
+    parser.add_argument("--sampled", action="store_true", help="what was played stands for the probabilities")
+    parser.add_argument("--states", type=int, default=8, metavar="N", help="information states shown (8)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all values there")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Plays, judges, and writes the tables to stdout."""
+    if arguments.rows < 1 or arguments.batch < 1:
+        raise ValueError("--rows and --batch must be at least 1.")
+    agent = make_agent(arguments.agent)
+    own = agent.settings if isinstance(agent, SavedModelAgent) else None
+    fixed = {} if arguments.panel is None else dict(named_panel(arguments.panel).env_kwargs)
+    given = read_object("--env-kwargs", arguments.env_kwargs, '{"num_episodes": 5}')
+    env_kwargs = {**(own.env_kwargs if own else {}), **given, **fixed}
+    tasks, weights = _chosen(arguments, own.env_id if own else None, env_kwargs)
+    found = regret(
+        agent,
+        tasks,
+        weights,
+        env_kwargs,
+        scored=not arguments.sampled,
+        batch=arguments.batch,
+        on_step=Progress(sys.stderr, agent.name),
+    )
+    sys.stdout.write("\n".join(lines(found, arguments.states)) + "\n")
+    if arguments.json is not None:
+        write_atomically(arguments.json, json.dumps(found.to_json(), indent=2) + "\n")
+
+
+def _chosen(
+    arguments: argparse.Namespace, env_id: str | None, env_kwargs: Mapping[str, Any]
+) -> tuple[tuple[Task, ...], dict[str, float]]:
+    """The tasks, and the pool that they are of."""
+    if arguments.panel is not None:
+        chosen = named_panel(arguments.panel)
+        env_id = arguments.env or env_id or chosen.env_id
+        if env_id != chosen.env_id:
+            raise ValueError(f"Panel {arguments.panel!r} is played in {chosen.env_id}, not in {env_id}.")
+        if not chosen.weights():
+            raise ValueError(f"Panel {arguments.panel!r} has no opponents, so that decisions have no exact regret.")
+        return chosen.tasks(), chosen.weights()
+    env_id = arguments.env or env_id
+    if env_id is None:
+        raise ValueError("Say what to play: --env mage/KuhnPoker-Meta-v0 (or another -Meta-v0 id), or --panel NAME.")
+    game = game_of(env_id, env_kwargs)
+    if game.facts.players == 1 or not is_enumerable(game):
+        raise ValueError(f"{game.facts.name} has no tree with opponents at hand: its decisions have no exact regret.")
+    pool = settings_of(game.facts.name).opponent
+    weights = weights_of(f"pool:{arguments.pool.removeprefix('pool:')}" if arguments.pool else pool)
+    return panel(env_id, tuple(weights), arguments.rows, arguments.seed), weights
+
+
+def lines(found: RegretReport, states: int) -> list[str]:
+    """The report as text."""
+    how = "by its own probabilities" if found.probabilities else "by what it played"
+    left = f", {found.left_out} left out" if found.left_out else ""
+    title = f"{found.agent}: {found.unit} per hand, {found.meta_episodes} meta-episodes{left}, judged {how}"
+    columns = ["episode", "earned", "regret", "best", "luck-adjusted", "interval shorter by"]
+    rows = [_episode(number_, one) for number_, one in enumerate(found.episodes, start=1)]
+    text = [
+        title,
+        *aligned(columns, rows),
+        "best: the best play of each hand under what the agent had learned; luck-adjusted: best - regret",
+    ]
+    shown = [_state(one) for one in found.states[:states]]
+    table = aligned(["where it costs most", "episode", "regret", "visits", "played"], shown)
+    return [*text, "", *table] if shown else text
+
+
+def _episode(place: int, one: EpisodeRegret) -> list[str]:
+    factor = NOT_KNOWN if one.narrower is None else f"{one.narrower:.1f}"
+    return [str(place), _shown(one.value), _shown(one.regret), number(one.available), _shown(one.adjusted), factor]
+
+
+def _state(one: StateRegret) -> list[str]:
+    played = " ".join(f"{action} {share:.2f}" for action, share in one.actions.items())
+    name = one.information_state.replace("\n", " ")
+    name = name if len(name) <= 60 else "... " + name[-56:]
+    return [name, str(one.episode + 1), _shown(one.regret), str(one.visits), played]
+
+
+def _shown(one: Estimate) -> str:
+    if one.low is None or one.high is None:
+        return number(one.mean)
+    half = (one.high - one.low) / 2
+    return f"{number(one.mean)} ± {half:.4f}"

@@ -1,0 +1,105 @@
+"""Decision regret: over all that can happen it accounts for every chip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from mage_envs.core import ExactPolicy
+from mage_envs.games.kuhn_poker import KuhnPoker
+from opponents import TabularPolicy, as_pool, make_opponent
+from opponents.exact import NotExact, best_nonadaptive
+from opponents.exact.regret import Choice, DecisionValues, PlayedHand
+from opponents.exact.tree import Node, roots_of
+
+POOL = as_pool("pool:kuhn/demo")
+KUHN = KuhnPoker()
+
+
+class Way(NamedTuple):
+    """One way for a hand to go, with its probability against one opponent."""
+
+    chance: float
+    hand: PlayedHand
+
+
+def player(seed: int) -> TabularPolicy:
+    """Random probabilities at every information state."""
+    rng = np.random.default_rng(seed)
+    table: dict[str, Mapping[str, float]] = {}
+    for card in "JQK":
+        for betting, actions in (("", "check bet"), ("p", "check bet"), ("b", "fold call"), ("pb", "fold call")):
+            share = float(rng.random())
+            first, second = actions.split()
+            table[card + betting] = {first: share, second: 1 - share}
+    return TabularPolicy(table)
+
+
+def ways(opponent: ExactPolicy, mine: ExactPolicy, seat: int, told: bool) -> Iterator[Way]:
+    """All ways for a hand of Kuhn Poker to go; `told`: the player says its probabilities."""
+
+    def follow(node: Node, chance: float, choices: tuple[Choice, ...]) -> Iterator[Way]:
+        if node.player is None:
+            yield Way(chance, PlayedHand(seat, choices, node.returns[seat], node.view(seat)))
+            return
+        turn = node.turn()
+        row = (mine if node.player == seat else opponent).distribution(turn)
+        for action, share in row.items():
+            made = Choice(turn.information_state, action, row if told else None)
+            after = (*choices, made) if node.player == seat else choices
+            yield from follow(node.children[action], chance * share, after)
+
+    for chance, root in roots_of(KUHN):
+        yield from follow(root, chance, ())
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_what_is_earned_and_what_is_lost_are_what_there_was(told: bool) -> None:
+    """Two hands, all ways, all opponents: the adjusted score has the mean of the chips, exactly, and varies less."""
+    values = DecisionValues(KUHN, POOL)
+    mine = player(1)
+    totals, squares = np.zeros((2, 3)), np.zeros((2, 2))
+    for name, weight in zip(POOL.entries, POOL.weights, strict=True):
+        opponent = make_opponent(name, KUHN)
+        assert isinstance(opponent, ExactPolicy)
+        second = list(ways(opponent, mine, 1, told))
+        for chance, first in ways(opponent, mine, 0, told):
+            for again, hand in second:
+                for k, found in enumerate(values.judge([first, hand])):
+                    part = weight * chance * again
+                    totals[k] += part * np.array([found.value, found.adjusted, sum(found.regrets)])
+                    squares[k] += part * np.array([found.value, found.adjusted]) ** 2
+                    assert min(found.regrets) > -1e-12
+                    assert found.available == pytest.approx(found.adjusted + sum(found.regrets))
+    for k in (0, 1):
+        assert totals[k, 0] == pytest.approx(totals[k, 1], abs=1e-12)
+    best = [best_nonadaptive(KUHN, POOL, seat).value for seat in (0, 1)]
+    assert totals[0, 0] + totals[0, 2] == pytest.approx(best[0], abs=1e-12)
+    assert totals[1, 0] + totals[1, 2] > best[1] + 0.01, "the second hand is played with what the first one taught"
+    variances = squares - totals[:, :2] ** 2
+    assert (variances[:, 1] < variances[:, 0] / 2).all()
+
+
+def test_a_hand_that_does_not_end_by_the_rules_counts_as_it_is_paid() -> None:
+    values = DecisionValues(KUHN, "kuhn/rock")
+    (found,) = values.judge([PlayedHand(0, [], -2.0, by_rules=False)])
+    assert found.available == pytest.approx(1 / 6)
+    assert found.adjusted == pytest.approx(-2.0)
+    late = PlayedHand(0, [Choice("K", "check")], -2.0, by_rules=False)
+    (found,) = values.judge([late])
+    assert found.adjusted == pytest.approx(found.available - found.regrets[0] - found.regrets[1])
+
+
+def test_what_cannot_have_happened_is_told() -> None:
+    values = DecisionValues(KUHN, {"kuhn/conservative": 1, "kuhn/intermediate": 1})
+    with pytest.raises(ValueError, match="'raise' at 'K' is no decision of seat 0 after what was played before"):
+        values.judge([PlayedHand(0, [Choice("K", "raise")], 1.0)])
+    with pytest.raises(ValueError, match="'Kpb' is no decision of seat 0 after"):
+        values.judge([PlayedHand(0, [Choice("Kpb", "call")], 1.0)])
+    with pytest.raises(ValueError, match="cannot be played against this pool"):
+        values.judge([PlayedHand(0, [Choice("K", "check")], 1.0, "A board.")])
+    with pytest.raises(NotExact):
+        DecisionValues(KUHN, "ismcts:10")

@@ -200,7 +200,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         )
 
     def _take_answer(self, reply: str) -> Outcome:
-        answer = self._calls.take(reply, self._view())
+        answer = self._calls.take(reply, self.memory_view())
         if self._calls.pending is None:
             self._go_on(self._following())
         else:
@@ -226,7 +226,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """Calls the hooks in their order from that one on, until one asks the model or it is the learner's turn."""
         while stage:
             self._stage = stage
-            request = self._calls.call(stage, self._view(), self._is_last())
+            request = self._calls.call(stage, self.memory_view(), self._is_last())
             if request is not None:
                 self._put(request.text)
                 return
@@ -275,7 +275,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     # -- prompts --------------------------------------------------------------------------------------------
 
-    def _view(self) -> MemoryView:
+    def memory_view(self) -> MemoryView:
+        """What the memory sees now."""
         episode = self._episode
         return MemoryView(
             rules=self.described.facts.rules,
@@ -323,7 +324,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             turns=turns,
             full_turns=settings.full_turns,
             omitted=len(episode.turns) - len(turns),
-            memory=self.memory.render(self._view()),
+            memory=self.memory.render(self.memory_view()),
             last=last,
             hand=self._hand,
             hands=self.described.hands,

@@ -61,31 +61,40 @@ class HashEncoder:
     name = "hash"
 
     def similarities(self, query: str, texts: Sequence[str]) -> list[float]:
-        bank = _bank(tuple(text[:LONGEST] for text in texts))
-        asked = _hashed(query[:LONGEST])
-        if len(texts) >= SMALL_BANK:
-            rarity = np.log((1 + len(texts)) / (1 + np.count_nonzero(bank, axis=0))) + 1
-            bank, asked = bank * rarity, asked * rarity
-        lengths = np.sqrt((bank * bank).sum(axis=1) * (asked * asked).sum())
-        return [float(score) for score in (bank * asked).sum(axis=1) / np.maximum(lengths, 1e-12)]
+        bank, rarity = _bank(tuple(text[:LONGEST] for text in texts))
+        asked = _dense(query[:LONGEST]) * rarity
+        return [float(score) for score in (bank @ asked) / max(float(np.sqrt(asked @ asked)), 1e-12)]
 
 
 @lru_cache(maxsize=8)
-def _bank(texts: tuple[str, ...]) -> Floats:
-    """(n, DIMENSIONS)"""
-    return np.stack([_hashed(text) for text in texts])
+def _bank(texts: tuple[str, ...]) -> tuple[Floats, Floats | float]:
+    """(n, DIMENSIONS) of length 1, and the weight of each dimension."""
+    bank = np.stack([_dense(text) for text in texts])
+    rarity: Floats | float = 1.0
+    if len(texts) >= SMALL_BANK:
+        rarity = np.log((1 + len(texts)) / (1 + np.count_nonzero(bank, axis=0))) + 1
+    bank = bank * rarity
+    return bank / np.maximum(np.sqrt((bank * bank).sum(axis=1)), 1e-12)[:, None], rarity
 
 
-@lru_cache(maxsize=1024)
-def _hashed(text: str) -> Floats:
+def _dense(text: str) -> Floats:
     """(DIMENSIONS,): the signed counts of a text's features."""
+    vector = np.zeros(DIMENSIONS)
+    places, counts = _hashed(text)
+    vector[places] = counts
+    return vector
+
+
+@lru_cache(maxsize=8192)
+def _hashed(text: str) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.float32]]:
+    """The dimensions that a text's features fall into, each once, and their signed counts."""
     lines = text.split("\n")
     slots = [slot for line in lines for slot in _words_of(line)]
     slots += [_slot(feature) for feature in _cells_of(lines)]
-    vector = np.zeros(DIMENSIONS)
-    np.add.at(vector, [slot & (DIMENSIONS - 1) for slot in slots], [1.0 if slot >> 31 else -1.0 for slot in slots])
-    vector.flags.writeable = False
-    return vector
+    counts: Counter[int] = Counter()
+    for slot in slots:
+        counts[slot & (DIMENSIONS - 1)] += 1 if slot >> 31 else -1
+    return np.array([*counts.keys()], np.int16), np.array([*counts.values()], np.float32)
 
 
 @lru_cache(maxsize=4096)

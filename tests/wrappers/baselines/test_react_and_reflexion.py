@@ -17,7 +17,7 @@ def test_the_memory_of_react_is_always_empty():
         log = play(env)
         assert {row[1]["kind"] for row in log} == {"play"}
         assert not any("earlier episodes" in row[0] for row in log)
-        assert env.memory.render(env._view()) == ""
+        assert env.memory.render(env.memory_view()) == ""
 
 
 def test_react_shows_the_thoughts_of_the_running_episode_alone():

@@ -1,0 +1,59 @@
+"""One rank of a training run against an opponent that fails: `faulty_run.py MODEL FOLDER LOG WORKERS FAULTS`."""
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.trainer.faulty import Faulty
+from tests.trainer.tiny_runs import cached, make_config
+from trainer import MAGETrainer, Trajectory
+from wrappers.make import make_meta_env
+
+KUHN = {
+    "memory": "history",
+    "context": "conversation",
+    "style": "kuhn-words",
+    "on_invalid": "forfeit",
+    "num_episodes": 2,
+}
+
+
+def main(model: str, folder: str, log: str, workers: str, faults: str) -> None:
+    make_env = partial(make_meta_env, "KuhnPoker", opponent=Faulty(log, tuple(faults.split(",")), 30), **KUHN)
+    played: list[Trajectory] = []
+    config = make_config(
+        Path(folder),
+        groups_per_rollout=8,
+        max_rollouts=2,
+        env_workers=int(workers),
+        env_timeout=5.0,
+        advantage="grpo",
+    )
+    trainer = MAGETrainer(
+        model,
+        config,
+        make_env,
+        generator=partial(cached, constrained=True),
+        on_rollout_end=lambda _, trajectories: played.extend(trajectories),
+    )
+    trainer.train()
+    if trainer.accelerator.is_main_process:
+        logs: list[dict[str, Any]] = [entry for entry in trainer.state.log_history if "rollout" in entry]
+        text = {
+            "trajectories": [repr(trajectory) for trajectory in played],
+            "failures": sum(len(trajectory.failures) for trajectory in played),
+            "logged": [{key: value for key, value in entry.items() if not key.startswith("time/")} for entry in logs],
+            "told": trainer.ledger.told(),
+            "processes": trainer.accelerator.num_processes,
+        }
+        Path(folder, "played.json").write_text(json.dumps(text))
+    if trainer.accelerator.num_processes > 1:
+        import torch
+
+        torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,105 @@
+"""Training runs against opponents that fail: all is in the ledger, in one process and two, with workers or not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.trainer import faulty_run
+from tests.trainer.faulty import injected
+from tests.trainer.tiny_runs import save_model
+
+RAISING = "reset,act,result,leave"
+FIELDS = {
+    "attempt",
+    "env_id",
+    "episode",
+    "given_up",
+    "group",
+    "kind",
+    "member",
+    "opponent",
+    "phase",
+    "reason",
+    "seat",
+    "seed",
+    "step",
+    "task",
+    "traceback",
+}
+
+
+@pytest.fixture(scope="module")
+def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save_model(tmp_path_factory.mktemp("model"))
+
+
+def run(model: str, folder: Path, workers: int, faults: str, ranks: int = 1) -> dict[str, Any]:
+    folder.mkdir()
+    log = folder.parent / "log"  # one place for all runs that are compared, as tracebacks do not name it
+    log.unlink(missing_ok=True)
+    arguments = [model, str(folder), str(log), str(workers), faults]
+    if ranks == 1:
+        faulty_run.main(*arguments)
+    else:
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.getcwd()}
+        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+        done = subprocess.run(
+            [*launch, faulty_run.__file__, *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads((folder / "played.json").read_text())
+    assert found["processes"] == ranks
+    check_ledger(folder, found, injected(log))
+    return found
+
+
+def check_ledger(folder: Path, found: dict[str, Any], expected: Counter[str]) -> None:
+    """As many lines of each kind as were made to happen, and the same totals in the log and at the end."""
+    rows = [json.loads(line) for line in (folder / "failures.jsonl").read_text().splitlines()]
+    assert sum(expected.values()) > 1
+    assert Counter(row["kind"] for row in rows) == expected
+    assert len(rows) == found["failures"] == found["logged"][-1]["failures/total"]
+    assert found["told"].startswith(f"Failures: {len(rows)} (")
+    for row in rows:
+        assert set(row) == FIELDS
+        assert row["phase"] == "train"
+        assert "faulty.py" in row["traceback"] or "SIGKILL" in row["reason"]
+    logged = sum(
+        (
+            Counter({k: v for k, v in entry.items() if k.startswith("failures/") and k != "failures/total"})
+            for entry in found["logged"]
+        ),
+        Counter(),
+    )
+    assert logged == {f"failures/{kind}": count for kind, count in expected.items()}
+
+
+def test_exceptions_with_and_without_workers(model_path: str, tmp_path: Path) -> None:
+    """Trajectories, rewards and logs are the same bytes. One worker, as the members of a group meet the same hands, and
+    this opponent fails in each for whoever comes first."""
+    plain = run(model_path, tmp_path / "plain", 0, RAISING)
+    workers = run(model_path, tmp_path / "workers", 1, RAISING)
+    assert plain["trajectories"] == workers["trajectories"]
+    assert plain["logged"] == workers["logged"]
+
+
+def test_hangs_and_deaths_in_workers(model_path: str, tmp_path: Path) -> None:
+    run(model_path, tmp_path / "run", 2, "sleep,segfault,kill,reset")
+
+
+@pytest.mark.parametrize(("workers", "faults"), [(0, RAISING), (1, "loop,kill,act")])
+def test_two_processes(model_path: str, tmp_path: Path, workers: int, faults: str) -> None:
+    run(model_path, tmp_path / "run", workers, faults, ranks=2)

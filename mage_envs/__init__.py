@@ -133,7 +133,13 @@ register_game("KuhnPoker", "mage_envs.games.kuhn_poker:KuhnPoker", settings="mag
 register_game("Sokoban", "mage_envs.games.sokoban:Sokoban", settings="mage_envs.games.sokoban:SETTINGS")
 register_game("WebShop", "mage_envs.games.webshop:WebShop", settings="mage_envs.games.webshop:SETTINGS")
 register_game("ALFWorld", "mage_envs.games.alfworld:ALFWorld", settings="mage_envs.games.alfworld:SETTINGS")
-for _name, _module in (("PrisonersDilemma", "prisoners_dilemma"), ("Ultimatum", "ultimatum")):
+for _name, _module in {
+    "PrisonersDilemma": "prisoners_dilemma",
+    "Ultimatum": "ultimatum",
+    "RockPaperScissors": "rock_paper_scissors",
+    "Bargaining": "bargaining",
+    "Inspection": "inspection",
+}.items():
     register_game(_name, f"mage_envs.games.{_module}:{_name}", settings=f"mage_envs.games.{_module}:SETTINGS")
 _TITLES = "mage_envs.games.openspiel.titles"
 register_game("LeducPoker", f"{_TITLES}:LeducPoker", settings=f"{_TITLES}:LEDUC")

@@ -2,7 +2,7 @@
 
     from mage_envs.testing import check_id
 
-    check_id("mage/RockPaperScissors-Meta-v0", opponent="rps/cycle")
+    check_id("mage/WaterFireWood-Meta-v0", opponent="wfw/cycle")
 
 Each broken rule is an AssertionError that says which.
 """

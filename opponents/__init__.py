@@ -1,11 +1,11 @@
 """Opponents: policies for a seat, by name or as plain classes, and pools of them.
 
-    @register_opponent("rps/always-rock", games=["RockPaperScissors"])
-    class AlwaysRock:
+    @register_opponent("wfw/always-water", games=["WaterFireWood"])
+    class AlwaysWater:
         def reset(self, rng): ...
-        def act(self, turn): return "rock"
+        def act(self, turn): return "water"
 
-    policy = make_opponent("rps/always-rock", RockPaperScissors())
+    policy = make_opponent("wfw/always-water", WaterFireWood())
 
 Importing this registers the built-in ones and loads no search or solver. Exact game theory is `opponents.exact`.
 """

@@ -44,6 +44,15 @@ register_opponent(
     games=("PrisonersDilemma",),
     form="pd/random:probability",
 )
+for _name in ("rock", "paper", "scissors", "copy", "beat", "cycle", "stay"):
+    _entry = f"opponents.rock_paper_scissors:{_name}"
+    register_opponent(f"rps/{_name}", entry_point=_entry, games=("RockPaperScissors",))
+for _name in ("fair", "greedy", "conceder", "boulware", "firm"):
+    _entry = f"opponents.bargaining:{_name}"
+    register_opponent(f"bargain/{_name}", entry_point=_entry, games=("Bargaining",), needs_game=True)
+for _name in ("greedy", "repeat", "avoid-last"):
+    _entry = f"opponents.inspection:{_name.replace('-', '_')}"
+    register_opponent(f"inspect/{_name}", entry_point=_entry, games=("Inspection",))
 register_opponent("ultimatum/reserve", entry_point="opponents.ultimatum:reserve", games=("Ultimatum",))
 register_opponent("ultimatum/soft-reserve", entry_point="opponents.ultimatum:soft_reserve", games=("Ultimatum",))
 register_opponent("llm", entry_point="opponents.llm:language_model", needs_game=True, form="llm:model@url")

@@ -131,3 +131,23 @@ register_pool(
 register_pool("pd/classic", dict.fromkeys(("pd/all-c", "pd/all-d", "pd/tit-for-tat", "pd/grim", "pd/pavlov"), 1))
 register_pool("ultimatum/reserves", {f"ultimatum/reserve:{price}": 1 for price in range(1, 9)})
 register_pool("ultimatum/soft-reserves", {f"ultimatum/soft-reserve:{price}": 1 for price in range(1, 9)})
+register_pool(
+    "bargain/four", dict.fromkeys(("bargain/fair", "bargain/greedy", "bargain/conceder", "bargain/boulware"), 1)
+)
+register_pool(
+    "inspect/four", dict.fromkeys(("inspect/greedy", "inspect/repeat", "inspect/avoid-last", "inspect/random"), 1)
+)
+register_pool(
+    "inspect/habits",
+    {
+        "inspect/greedy": 1,
+        **{f"inspect/repeat:{place}": 1 for place in ("gallery", "archive", "garage", "garden")},
+        "inspect/avoid-last": 1,
+        "inspect/random": 1,
+    },
+)
+register_pool("rps/biased", dict.fromkeys(("rps/rock", "rps/paper", "rps/scissors"), 1))
+register_pool("rps/strongly-biased", dict.fromkeys(("rps/rock:.8", "rps/paper:.8", "rps/scissors:.8"), 1))
+_REACTIONS = ("rps/copy", "rps/beat", "rps/cycle", "rps/stay")
+register_pool("rps/reactive", dict.fromkeys(_REACTIONS, 1))
+register_pool("rps/soft-reactive", {f"{name}:.85": 1 for name in _REACTIONS})

@@ -66,7 +66,7 @@ def register_opponent(
     form: str | None = None,
 ) -> None: ...
 @overload
-def register_opponent(name: str, *, alias_of: str) -> None: ...
+def register_opponent(name: str, *, alias_of: str, games: Collection[str] | None = None) -> None: ...
 def register_opponent(
     name: str,
     *,
@@ -86,7 +86,8 @@ def register_opponent(
     if isinstance(games, str):
         raise TypeError(f"Opponent {name!r}: games={games!r} must be a collection of names: games=[{games!r}].")
     if alias_of is not None:
-        _add(replace(opponent_info(alias_of), name=name, alias_of=alias_of))
+        known = opponent_info(alias_of)
+        _add(replace(known, name=name, alias_of=alias_of, games=known.games if games is None else games))
         return None
     if entry_point is not None:
         _add(OpponentInfo(name, entry_point, games, needs_game, form=form))

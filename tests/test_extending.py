@@ -53,20 +53,20 @@ def shell(command: str, folder: Path, typed: str = "") -> subprocess.CompletedPr
         (
             0,
             [
-                "rps/always-rock  rps/cycle",
-                "Opponent: rps/cycle. Total:",
-                "RockPaperScissors: value of the best response",
-                "policy:my_games:Cycle in mage/RockPaperScissors-Meta-v0",
+                "wfw/always-water  wfw/cycle",
+                "Opponent: wfw/cycle. Total:",
+                "WaterFireWood: value of the best response",
+                "policy:my_games:Cycle in mage/WaterFireWood-Meta-v0",
             ],
         ),
         (
             1,
             [
-                "the model is in runs/rps.",
-                "model:runs/rps in mage/RockPaperScissors-Meta-v0",
+                "the model is in runs/wfw.",
+                "model:runs/wfw in mage/WaterFireWood-Meta-v0",
                 "NashConv",
-                "Opponent: checkpoint:runs/rps.",
-                "checkpoint:runs/rps",
+                "Opponent: checkpoint:runs/wfw.",
+                "checkpoint:runs/wfw",
             ],
         ),
         (2, ["processes         3", "fuzz             20"]),
@@ -85,8 +85,8 @@ def test_the_commands_run_as_printed(number: int, says: list[str], folder: Path)
 
 def test_the_records_keep_the_imports(folder: Path) -> None:
     """They run after the commands above."""
-    assert json.loads((folder / "runs" / "rps" / "mage.json").read_text())["imports"] == ["my_games"]
-    assert json.loads((folder / "runs" / "rps" / "cup" / "settings.json").read_text())["imports"] == ["my_games"]
+    assert json.loads((folder / "runs" / "wfw" / "mage.json").read_text())["imports"] == ["my_games"]
+    assert json.loads((folder / "runs" / "wfw" / "cup" / "settings.json").read_text())["imports"] == ["my_games"]
     assert json.loads((folder / "runs" / "guess" / "mage.json").read_text())["imports"] == ["my_guess"]
 
 

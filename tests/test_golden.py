@@ -117,6 +117,33 @@ SCENES = {
         ("<remark>It blocks every pair: take the centre, then a corner.</remark>",),
         {"opponent": "minimax", "num_episodes": 2},
     ),
+    "dilemma_meta": Scene(
+        "mage/PrisonersDilemma-Meta-v0",
+        1,
+        _acts("cooperate", "betray", "D", "cooperate", "defect", "defect"),
+        ("<remark>One defection was never forgiven: cooperate until the last round.</remark>",),
+        {"opponent": "pd/grim", "num_episodes": 2, "rounds": 3, "noise": 0.1},
+    ),
+    "ultimatum_meta": Scene(
+        "mage/Ultimatum-Meta-v0",
+        2,
+        _acts("offer 2", "5", "offer 0", "3", "4"),
+        ("<remark>2 were too few, 5 enough: try 3, then 4.</remark>",),
+        {"opponent": "ultimatum/reserve:4", "num_episodes": 2, "offers": 2},
+    ),
+    "rps_base": Scene(
+        "mage/RockPaperScissors-v0", 3, ("rock", "p", "well", "scissors", "rock"), (), {"opponent": "rps/copy"}
+    ),
+    "bargaining_base": Scene(
+        "mage/Bargaining-v0",
+        4,
+        ("take everything", "take hat and ball", "take book", "accept"),
+        (),
+        {"opponent": "bargain/conceder", "hands_per_episode": 2},
+    ),
+    "inspection_base": Scene(
+        "mage/Inspection-v0", 5, ("vault", "garden", "cellar", "garage"), (), {"opponent": "inspect/repeat:garage"}
+    ),
     "tictactoe_base": Scene("mage/TicTacToe-v0", 1, ("2 2", "(2,2)", "1, 1", "garbage"), (), {"opponent": "minimax"}),
 }
 

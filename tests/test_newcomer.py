@@ -21,16 +21,16 @@ import mage_envs, my_games
 from opponents import list_opponents
 from mage_envs.testing import check_id
 
-assert "RockPaperScissors" in mage_envs.list_games()
-names = [name for name in list_opponents("RockPaperScissors") if name.startswith("rps/")]
-assert names == ["rps/always-rock", "rps/cycle"], names
+assert "WaterFireWood" in mage_envs.list_games()
+names = [name for name in list_opponents("WaterFireWood") if name.startswith("wfw/")]
+assert names == ["wfw/always-water", "wfw/cycle"], names
 for kind in ("v0", "Meta-v0"):
-    for opponent in (*names, "rps/cycle:2", "my_games:AlwaysRock", "uniform"):
-        check_id(f"mage/RockPaperScissors-{kind}", opponent=opponent)
-    check_id(f"mage/RockPaperScissors-{kind}")
+    for opponent in (*names, "wfw/cycle:2", "my_games:AlwaysWater", "uniform"):
+        check_id(f"mage/WaterFireWood-{kind}", opponent=opponent)
+    check_id(f"mage/WaterFireWood-{kind}")
 
 def make():
-    return pettingzoo.make("aec", "mage/RockPaperScissors-v0")
+    return pettingzoo.make("aec", "mage/WaterFireWood-v0")
 
 warnings.filterwarnings("ignore", message="Observation is not a NumPy array")
 warnings.filterwarnings("ignore", message="Observation space for each agent probably should be")
@@ -42,7 +42,7 @@ seed_test(make, num_cycles=50)
 PLAY = """
 import gymnasium as gym
 
-env = gym.make("my_games:mage/RockPaperScissors-Meta-v0", opponent="rps/cycle", num_episodes=3, memory="history")
+env = gym.make("my_games:mage/WaterFireWood-Meta-v0", opponent="wfw/cycle", num_episodes=3, memory="history")
 shown = []
 for seat in (0, 1):
     prompt, info = env.reset(seed=0, options={"seat": seat})
@@ -50,20 +50,20 @@ for seat in (0, 1):
     assert info["seat"] == seat
 assert shown[0] == shown[1]  # the second to answer is not told the first's choice
 rewards, remembered = [], []
-for action in ("paper", "rock", "scissors"):  # against rock, scissors, paper
+for action in ("wood", "water", "fire"):  # against water, fire, wood
     remembered.append("the opponent chose" in prompt)
     prompt, reward, done, _, info = env.step(f"<action>{action}</action>")
     rewards.append(reward)
 assert (rewards, remembered, done) == ([10.0, 10.0, 10.0], [False, True, True], True)
-assert info["opponent"] == "rps/cycle"
+assert info["opponent"] == "wfw/cycle"
 
 import my_games
 
-env = gym.make("mage/RockPaperScissors-Meta-v0", opponent=my_games.AlwaysRock(), memory=my_games.Results())
+env = gym.make("mage/WaterFireWood-Meta-v0", opponent=my_games.AlwaysWater(), memory=my_games.Results())
 prompt, _ = env.reset(seed=1)
 for episode in range(3):
-    assert prompt.count("You chose paper, the opponent chose rock. You win.") == episode, prompt
-    prompt, reward, done, _, info = env.step("<action>paper</action>")
+    assert prompt.count("You chose wood, the opponent chose water. You win.") == episode, prompt
+    prompt, reward, done, _, info = env.step("<action>wood</action>")
     assert reward == 10.0
 assert done
 """
@@ -78,14 +78,14 @@ from trainer.tiny import general_tiny
 
 folder = sys.argv[1]
 config = MAGEConfig(
-    output_dir=folder, env_id="mage/RockPaperScissors-Meta-v0", groups_per_rollout=2, num_generations=2,
+    output_dir=folder, env_id="mage/WaterFireWood-Meta-v0", groups_per_rollout=2, num_generations=2,
     max_rollouts=2, updates_per_rollout=1, max_completion_length=4, learning_rate=1e-3, use_cpu=True,
     report_to="none", save_strategy="no", disable_tqdm=True,
 )
 make_env = lambda: gym.make(config.env_id, disable_env_checker=True, num_episodes=2, max_turns=1)
 seen = []
 trainer = MAGETrainer(
-    general_tiny(folder), config, make_env, {"rps/always-rock": 0.5, "rps/cycle": 0.5},
+    general_tiny(folder), config, make_env, {"wfw/always-water": 0.5, "wfw/cycle": 0.5},
     on_rollout_end=lambda trainer, trajectories: seen.extend(trajectories),
 )
 before = [weight.clone() for weight in trainer.model.parameters()]
@@ -93,7 +93,7 @@ trainer.train()
 assert trainer.state.global_step == 2
 assert any(not torch.equal(old, new) for old, new in zip(before, trainer.model.parameters(), strict=True))
 assert len(seen) == 8 and all(trajectory.failure is None for trajectory in seen)
-assert {trajectory.opponent for trajectory in seen} <= {"rps/always-rock", "rps/cycle"}
+assert {trajectory.opponent for trajectory in seen} <= {"wfw/always-water", "wfw/cycle"}
 """
 
 ANNOUNCED = """
@@ -102,11 +102,11 @@ import mage_envs
 from opponents import list_opponents
 import gymnasium as gym
 
-assert "RockPaperScissors" in mage_envs.list_games()
+assert "WaterFireWood" in mage_envs.list_games()
 assert "my_games" not in sys.modules
-assert "rps/cycle" in list_opponents("RockPaperScissors")
-prompt, _ = gym.make("mage/RockPaperScissors-Meta-v0", opponent="rps/cycle:2").reset(seed=0)
-assert "Rock beats" in prompt
+assert "wfw/cycle" in list_opponents("WaterFireWood")
+prompt, _ = gym.make("mage/WaterFireWood-Meta-v0", opponent="wfw/cycle:2").reset(seed=0)
+assert "Water beats" in prompt
 """
 
 

@@ -35,15 +35,15 @@ import gymnasium as gym
 import mage_envs
 from opponents import list_opponents
 
-assert "RockPaperScissors" in mage_envs.list_games()
-assert "rps/always-rock" in list_opponents("RockPaperScissors")
+assert "WaterFireWood" in mage_envs.list_games()
+assert "wfw/always-water" in list_opponents("WaterFireWood")
 for kind in ("v0", "Meta-v0"):
-    env = gym.make(f"mage/RockPaperScissors-{kind}", opponent="rps/always-rock", seat="second")
+    env = gym.make(f"mage/WaterFireWood-{kind}", opponent="wfw/always-water", seat="second")
     observation, info = env.reset(seed=1)
     done = False
     while not done:
-        reply = "paper" if kind == "v0" else "<action>paper</action>"
-        reply = "<remark>paper</remark>" if info.get("phase") == "reflect" else reply
+        reply = "wood" if kind == "v0" else "<action>wood</action>"
+        reply = "<remark>wood</remark>" if info.get("phase") == "reflect" else reply
         observation, reward, done, _, info = env.step(reply)
     assert info["success"], observation
 import my_games
@@ -98,7 +98,7 @@ def test_without_it_nothing_is_announced(tmp_path: Path) -> None:
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
-    assert "RockPaperScissors" not in found.stdout
+    assert "WaterFireWood" not in found.stdout
 
 
 def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Path) -> None:

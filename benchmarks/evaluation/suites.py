@@ -118,6 +118,10 @@ def _tictactoe(opponents: str | Mapping[str, float], seed: int, about: str) -> P
     return Panel(env_id="mage/TicTacToe-Meta-v0", opponents=opponents, rows_per_cell=64, seed=seed, about=about)
 
 
+def _repeated(game: str, opponents: str | Mapping[str, float], seed: int, about: str) -> Panel:
+    return Panel(env_id=f"mage/{game}-Meta-v0", opponents=opponents, rows_per_cell=128, seed=seed, about=about)
+
+
 def _sokoban(boxes: int, rows: int, seed: int, about: str) -> Panel:
     told = f"{boxes} {'box' if boxes == 1 else 'boxes'}{about}"
     return Panel(env_id="mage/Sokoban-Meta-v0", rows_per_cell=rows, seed=seed, about=told, env_kwargs={"boxes": boxes})
@@ -145,6 +149,10 @@ def _webshop(split: str, seed: int, about: str) -> Panel:
     )
 
 
+def _even(names: str) -> dict[str, float]:
+    return dict.fromkeys(names.split(), 1.0)
+
+
 _HELD_OUT = ("kuhn/rock", "kuhn/maniac", "kuhn/caller", "kuhn/bluffer", "uniform", "cfr")
 
 PANELS: Mapping[str, Panel] = {
@@ -158,6 +166,28 @@ PANELS: Mapping[str, Panel] = {
         "pool:tictactoe/balanced", 5, "the paper's balanced opponents, weighted as in training"
     ),
     "tictactoe-paper-unseen": _tictactoe({"mcts:1000": 1.0}, 6, "a search ten times as deep"),
+    "pd-train": _repeated("PrisonersDilemma", "pool:pd/classic", 18, "five classics, one of them always defecting"),
+    "pd-heldout": _repeated("PrisonersDilemma", _even("pd/generous pd/alternate pd/random:.7"), 19, "three others"),
+    "ultimatum-train": _repeated("Ultimatum", "pool:ultimatum/reserves", 20, "hidden prices from 1 to 8"),
+    "ultimatum-heldout": _repeated(
+        "Ultimatum",
+        _even("ultimatum/soft-reserve:2 ultimatum/soft-reserve:4 ultimatum/soft-reserve:7"),
+        21,
+        "prices that are not kept in one case of ten",
+    ),
+    "rps-train": _repeated("RockPaperScissors", "pool:rps/reactive", 22, "four reactions to the round before"),
+    "rps-heldout": _repeated(
+        "RockPaperScissors",
+        _even("rps/rock rps/paper rps/scissors rps/beat:.7"),
+        23,
+        "fixed preferences, and a soft reaction",
+    ),
+    "bargain-train": _repeated("Bargaining", "pool:bargain/four", 24, "four ways to concede"),
+    "bargain-heldout": _repeated(
+        "Bargaining", _even("bargain/firm uniform"), 25, "one that never does, and one at random"
+    ),
+    "inspect-train": _repeated("Inspection", "pool:inspect/habits", 26, "attackers with habits, and one at random"),
+    "inspect-heldout": _repeated("Inspection", _even("inspect/greedy:.6 inspect/repeat"), 27, "softer habits"),
     "sokoban-train": _sokoban(2, 256, 7, ", as in training"),
     "sokoban-eval-2box": _sokoban(2, 128, 8, ": in distribution"),
     "sokoban-eval-1box": _sokoban(1, 128, 9, ": out of distribution"),

@@ -84,7 +84,6 @@ class RoundsState(GrownState):
             (sum(first for first, _ in paid) / stage.rounds, sum(second for _, second in paid) / stage.rounds)
             if over
             else (0.0, 0.0),
-            observations=(self._told(0, player), self._told(1, player)),
             keys=(self._key(0), self._key(1)),
             legal_actions=() if player is None else stage.choices[player],
             origin=origin,
@@ -103,13 +102,13 @@ class RoundsState(GrownState):
         words = [word for one in self.played for word in self.stage.words(one, seat)]
         return " ".join(words if seat or self.chosen is None else [*words, self.chosen])
 
-    def _told(self, seat: int, player: int | None) -> str:
+    def tell(self, seat: int) -> str:
         stage = self.stage
         lines = [f"Round {number}: {stage.line(one, seat)}" for number, one in enumerate(self.played, start=1)]
-        if player is None:
+        if self.player is None:
             count = f"The {stage.rounds} rounds are over" if stage.rounds > 1 else "The round is over"
             return "\n".join([*lines, f"{count}: {stage.verdict(self.played, seat)}"])
-        waits = player != seat
+        waits = self.player != seat
         now = f"you chose {self.chosen}. " if waits and seat == 0 else ""
         now += "The other player is yet to choose." if waits else stage.question(seat)
         return "\n".join([*lines, f"Round {len(self.played) + 1} of {stage.rounds}: {now}"])

@@ -99,18 +99,29 @@ class GrownState(TableState):
         player: int | None,
         returns: tuple[float, ...],
         *,
-        observations: tuple[str, ...],
         keys: tuple[str, ...],
         legal_actions: tuple[str, ...],
         origin: Origin,
     ) -> None:
-        super().__init__(player, returns, observations=observations, keys=keys, origin=(grown, tuple(origin)))
+        super().__init__(player, returns, observations=(), keys=keys, origin=(grown, tuple(origin)))
         self.legal_actions = legal_actions
         self.origin = origin
+        self._told: dict[int, str] = {}
+        """Observations by seat, made when they are asked for."""
 
     def follower(self, action: str) -> TableState:
         """The state after a legal action, made anew."""
         raise NotImplementedError
+
+    def tell(self, seat: int) -> str:
+        """What that player sees."""
+        raise NotImplementedError
+
+    def observation(self, seat: int) -> str:
+        text = self._told.get(seat)
+        if text is None:
+            text = self._told[seat] = self.tell(seat)
+        return text
 
     def move(self, action: str) -> tuple[str, TableState]:
         self._grow()

@@ -47,8 +47,9 @@ class UltimatumState(GrownState):
         """Slices that the second player got of each pie that is settled, None where it refused."""
         over = len(answers) == offers
         player = None if over else len(said) % 2
-        given = sum(slices for slices in self.shares if slices is not None)
-        kept = sum(pie - slices for slices in self.shares if slices is not None)
+        given = [slices for slices in self.shares if slices is not None]
+        self.got = (sum(pie - slices for slices in given), sum(given))
+        """Slices that each player has so far."""
         key = " ".join(action.replace(" ", "-") for action in said)
         self.spellings: Mapping[str, Sequence[str]] = {}
         legal: tuple[str, ...] = ()
@@ -59,8 +60,7 @@ class UltimatumState(GrownState):
             legal = (ACCEPT, REFUSE)
         super().__init__(
             player,
-            (kept / (pie * offers), given / (pie * offers)) if over else (0.0, 0.0),
-            observations=(self._told(0, player, kept), self._told(1, player, given)),
+            (self.got[0] / (pie * offers), self.got[1] / (pie * offers)) if over else (0.0, 0.0),
             keys=(key, key),
             legal_actions=legal,
             origin=origin,
@@ -72,12 +72,12 @@ class UltimatumState(GrownState):
     def won(self, seat: int) -> bool:
         return self.returns[seat] >= 0.5
 
-    def _told(self, seat: int, player: int | None, got: int) -> str:
+    def tell(self, seat: int) -> str:
         lines = [self._which(number) + self._settled(number, slices, seat) for number, slices in enumerate(self.shares)]
-        if player is None:
-            lines.append(f"The hand is over: you have {got} of {_slices(self.pie * self.offers)}.")
+        if self.player is None:
+            lines.append(f"The hand is over: you have {self.got[seat]} of {_slices(self.pie * self.offers)}.")
         else:
-            lines.append(self._which(len(self.shares)) + self._asked(seat, player))
+            lines.append(self._which(len(self.shares)) + self._asked(seat, self.player))
         return "\n".join(lines)
 
     def _which(self, number: int) -> str:

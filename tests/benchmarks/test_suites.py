@@ -24,6 +24,16 @@ GOLDEN = {
     "kuhn-paper-unseen": "fdc3e8ef8412b0b937d8d3750e6ed473a847f5342b99ecaafd8cd0192e481751",
     "tictactoe-paper": "4e724c76afe28dbfed93dd12e9e7a254a8cd2fa5d9f1c465bdb901a8fcac7fb4",
     "tictactoe-paper-unseen": "1ade82f4790da169e7f7c45d002672c5a9d5bc8b56099e9bd3ec6a2b8964938d",
+    "pd-train": "d6aa41f3197b8df815bd51a5e07a70e4ebafcf4c2ae9a7a9a28d66882d328e54",
+    "pd-heldout": "a55f0b47a3018f28ce96456dfe9ef67041d376c4039d7aae71c450a3739d6ddc",
+    "ultimatum-train": "fac7efe3fa079eccd012aa1f10a08bd964d1e8b9cfde88a9e0c4622358bbb783",
+    "ultimatum-heldout": "413f53ed61e428d9d0971e3e89047f609d2119f732173b66d342715dd8ebca20",
+    "rps-train": "7ccc2e9361e127daefb994dd56df755b48e6910dbd3541d83dcc3c583a5503d3",
+    "rps-heldout": "ce6ace7b57990f50ac3f6decca452f71bae1f9514c0cc74532affa986a4a74fd",
+    "bargain-train": "98b32852816c8232bebfb32ebcd0ced31a0503a48393b75cb67b05896caaba0a",
+    "bargain-heldout": "0ac432a422290c137d2e2e40cb311301d340333e3b0c3d406cb915567b5d2caa",
+    "inspect-train": "7eda2d6d6209627aa95c78824ebacac26a2ba9280ce64645c8026207852a5d62",
+    "inspect-heldout": "fce67aef7335dd2bbdf6693a0f09d16792a61ad3684b7df1234ee5c7ad9213b0",
     "sokoban-train": "250187c20a3ba8b8837a22a622d2f6913712e4beab239e3900528c70b4614a68",
     "sokoban-eval-2box": "b7dabcbdca485411269bc2682106a5e2f2619f61ed66e6a615991113b43daf55",
     "sokoban-eval-1box": "ec2d9997a5256c2ffcc64a2773b4a4151be9f01662958df4e6637ffe0743138f",
@@ -66,6 +76,10 @@ def test_held_out_opponents_are_held_out():
     train, held_out = PANELS["kuhn-train"].weights(), PANELS["kuhn-heldout"].weights()
     assert len(train) == 4
     assert not set(train) & set(held_out)
+    for name in ("pd", "ultimatum", "rps", "bargain", "inspect"):
+        assert not set(PANELS[f"{name}-train"].weights()) & set(PANELS[f"{name}-heldout"].weights())
+    assert {task.seat for task in PANELS["ultimatum-train"].tasks()} == {0}, "the learner makes the offers"
+    assert {task.seat for task in PANELS["bargain-train"].tasks()} == {0, 1}
     assert PANELS["kuhn-paper"].weights() == pytest.approx(
         {"kuhn/conservative": 0.3, "kuhn/aggressive": 0.3, "kuhn/intermediate": 0.4}
     )

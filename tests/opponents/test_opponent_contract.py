@@ -12,8 +12,11 @@ import pytest
 
 from mage_envs import make_game
 from mage_envs.core import ExactPolicy, Game, State, StatePolicy, Turn
+from mage_envs.games.bargaining import Bargaining
+from mage_envs.games.inspection import Inspection
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.prisoners_dilemma import PrisonersDilemma
+from mage_envs.games.rock_paper_scissors import RockPaperScissors
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.games.ultimatum import Ultimatum
 from mage_envs.text.generation import Prompt
@@ -28,8 +31,11 @@ GAMES: dict[str, Game] = {
     "TicTacToe": TicTacToe(),
     "PrisonersDilemma": PrisonersDilemma(),
     "Ultimatum": Ultimatum(offers=2),
+    "RockPaperScissors": RockPaperScissors(rounds=3),
+    "Bargaining": Bargaining(offers=3),
+    "Inspection": Inspection(rounds=2),
 }
-EVERY = {"TicTacToe": 37, "PrisonersDilemma": 7}
+EVERY = {"TicTacToe": 37, "PrisonersDilemma": 7, "RockPaperScissors": 7, "Bargaining": 29}
 """Of the turns of larger trees, how manieth are looked at."""
 CASES = [(game, name) for game in GAMES for name in list_opponents(game)]
 SMALLER = {"ConnectFour": {"rows": 4, "columns": 4}, "Breakthrough": {"rows": 4, "columns": 3}}

@@ -17,6 +17,12 @@ POOLS = [
     ("PrisonersDilemma", {"rounds": 2, "noise": 0.1}, "pd/classic", 3.358, 3.058),
     ("Ultimatum", {}, "ultimatum/reserves", 0.550, 0.3125),
     ("Ultimatum", {"offers": 2}, "ultimatum/reserves", 0.550, 0.35625),
+    ("RockPaperScissors", {"rounds": 3}, "rps/biased", 0.400, 0.117),
+    ("RockPaperScissors", {"rounds": 3}, "rps/strongly-biased", 0.700, 0.343),
+    ("RockPaperScissors", {}, "rps/reactive", 0.750, 0.521),
+    ("RockPaperScissors", {}, "rps/soft-reactive", 3 * 0.775 / 4, 0.336),
+    ("Inspection", {}, "inspect/habits", (5 + 0.7 / 3 + 0.2) / 7, 0.342857),
+    ("Inspection", {}, "inspect/four", (1 + 0.4 + 0.7 / 3 + 0.2) / 4, 0.45),
 ]
 """Game, options, pool; the best that knows the opponent, the best that does not, both in the first seat."""
 
@@ -37,6 +43,9 @@ def test_known_and_blind(name: str, options: Mapping[str, Any], pool: str, known
         ("PrisonersDilemma", {"rounds": 2, "noise": 0.1}, "pd/classic", (3.032, 3.269, 3.296)),
         ("Ultimatum", {}, "ultimatum/reserves", (0.300, 0.400, 0.450)),
         ("Ultimatum", {"offers": 2}, "ultimatum/reserves", (0.331, 0.456, 0.537)),
+        ("RockPaperScissors", {"rounds": 3}, "rps/biased", (0.117, 0.249, 0.305)),
+        ("RockPaperScissors", {"rounds": 3}, "rps/strongly-biased", (0.343, 0.639, 0.685)),
+        ("RockPaperScissors", {}, "rps/reactive", (0.521, 0.736, 0.745)),
     ],
 )
 def test_three_episodes_at_their_best(

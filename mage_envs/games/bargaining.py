@@ -1,0 +1,174 @@
+"""Bargaining over a book, a hat and a ball by alternating offers, with private values.
+
+Rules: each player has a value for each item, 6, 3 and 1 in one of three orders, drawn alike and independently; nobody
+sees the other's. The first player offers a split, by what it takes for itself; the other accepts, or makes an offer in
+turn. After 4 offers the last one can only be accepted or refused. Without an agreement nobody gets anything. Time
+costs: each offer after the first takes a tenth of all values (`discount=0.9`); without that, there would be nothing to
+gain by knowing beforehand who sits opposite.
+Actions: `take book`, `take book and hat`, ... `take everything` (a split, the rest goes to the other), `accept`,
+and `refuse` of the last offer.
+Observation: one's own values and the offers so far.
+Returns: the value to oneself of what one gets, 0 to 10 points, less what time has cost.
+Success: at least 5 points, half of what everything is worth at first.
+Versions: v0.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import combinations
+from typing import NamedTuple
+
+from mage_envs.checks import check_positive
+from mage_envs.core import GameFacts
+from mage_envs.games.rounds import together
+from mage_envs.games.table import GrownState, Origin, TableGame
+from mage_envs.settings import PAID_BY_RETURN, GameSettings
+
+ITEMS = ("book", "hat", "ball")
+ORDERS = ((6, 3, 1), (1, 6, 3), (3, 1, 6))
+"""The values that a player may have for `ITEMS`."""
+ACCEPT, REFUSE = "accept", "refuse"
+_SPLITS = tuple(items for count in (1, 2, 3) for items in combinations(ITEMS, count))
+
+
+def _named(items: tuple[str, ...]) -> str:
+    return "everything" if items == ITEMS else " and ".join(items) or "nothing"
+
+
+TAKEN = {f"take {_named(items)}": items for items in _SPLITS}
+"""Each offer to what its maker would get."""
+_LONGEST = 6
+"""Most offers: the tree has some 7 to that power positions a deal."""
+
+
+class Terms(NamedTuple):
+    """The options of a game of bargaining."""
+
+    offers: int
+    discount: float
+
+
+class BargainState(GrownState):
+    """The offers so far. An information state is one's values and the moves, as in `6 3 1 take-book opp-take-hat`."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        values: tuple[tuple[int, ...], tuple[int, ...]],
+        said: tuple[str, ...],
+        origin: Origin,
+    ) -> None:
+        self.terms, self.values, self.said = terms, values, said
+        offers = terms.offers
+        over = bool(said) and said[-1] in (ACCEPT, REFUSE)
+        made = len(said) - over
+        legal: tuple[str, ...] = ()
+        if not over:
+            answers = (ACCEPT, *((REFUSE,) if made == offers else ()))
+            legal = ((*answers,) if said else ()) + (tuple(TAKEN) if made < offers else ())
+        agreed = over and said[-1] == ACCEPT
+        gets = [self.worth(seat, made - 1) if agreed else 0.0 for seat in (0, 1)]
+        super().__init__(
+            None if over else made % 2,
+            (gets[0], gets[1]),
+            keys=(self._key(0), self._key(1)),
+            legal_actions=legal,
+            origin=origin,
+        )
+
+    def follower(self, action: str) -> BargainState:
+        return BargainState(self.terms, self.values, (*self.said, action), self.origin.then(action))
+
+    def won(self, seat: int) -> bool:
+        return self.returns[seat] >= 5
+
+    def worth(self, seat: int, number: int) -> float:
+        """What that player would have of offer `number`, from 0: what is taken if it is its own, else the rest."""
+        taken, own = TAKEN[self.said[number]], number % 2 == seat
+        points = sum(value for item, value in zip(ITEMS, self.values[seat], strict=True) if (item in taken) == own)
+        return round(points * self.terms.discount**number, 9)
+
+    def _key(self, seat: int) -> str:
+        words = [str(value) for value in self.values[seat]]
+        for number, action in enumerate(self.said):
+            word = action.replace(" and ", "-").replace(" ", "-")
+            words.append(word if number % 2 == seat else f"opp-{word}")
+        return " ".join(words)
+
+    def tell(self, seat: int) -> str:
+        values = ", ".join(f"{item} {value}" for item, value in zip(ITEMS, self.values[seat], strict=True))
+        lines = [f"Your values: {values}. You are the {('first', 'second')[seat]} player."]
+        made, over = len(self.said), self.player is None
+        lines += [self._line(number, seat) for number in range(made - over)]
+        if over:
+            says = f"You {self.said[-1]}" if (made - 1) % 2 == seat else f"The other player {self.said[-1]}s"
+            lines.append(f"{says}. The hand is over: you have {together([self.returns[seat]], 'point')}.")
+        elif self.player != seat:
+            lines.append("It is the other player's turn.")
+        elif made == self.terms.offers:
+            lines.append("That was the last offer. Do you accept or refuse?")
+        else:
+            now = "accept, or make another offer" if made else "make an offer"
+            lines.append(f"Offer {made + 1} of {self.terms.offers} is yours: {now}.")
+        return "\n".join(lines)
+
+    def _line(self, number: int, seat: int) -> str:
+        taken = TAKEN[self.said[number]]
+        left = tuple(item for item in ITEMS if item not in taken)
+        verbs = ("you take", "leave") if number % 2 == seat else ("the other player takes", "leaves")
+        share = f"{together([self.worth(seat, number)], 'point')} for you"
+        return f"Offer {number + 1}: {verbs[0]} {_named(taken)} and {verbs[1]} {_named(left)}; {share}."
+
+
+@cache
+def first_state(terms: Terms, first: tuple[int, ...], second: tuple[int, ...]) -> BargainState:
+    """The shared first state of hands with these values."""
+    return BargainState(terms, (first, second), (), Origin(first_state, (terms, first, second)))
+
+
+def _facts(terms: Terms) -> GameFacts:
+    return GameFacts(
+        name="Bargaining",
+        rules=(
+            "Bargaining over a book, a hat and a ball. Each player has a value for each item: 6, 3 and 1 points, in "
+            "one of the orders 6 3 1, 1 6 3 and 3 1 6, each as likely as the others; nobody knows the other's values. "
+            "The first player offers a split by what it takes for itself, the rest being the other's. The other player "
+            f"accepts, or makes an offer in turn. There are at most {terms.offers} offers; the last one can only be "
+            f"accepted or refused. {_cost(terms.discount)}Without an agreement nobody gets anything. Get as many "
+            "points as you can, by your own values."
+        ),
+        unit="points",
+        min_return=0.0,
+        max_return=10.0,
+        max_turns=terms.offers + 4,
+        actions=(*TAKEN, ACCEPT, REFUSE),
+    )
+
+
+def _cost(discount: float) -> str:
+    return "" if discount == 1 else f"Each offer after the first takes {1 - discount:.0%} of what all items are worth. "
+
+
+class Bargaining(TableGame):
+    """Bargaining by alternating offers; see the module's text for rules, actions, observation and returns.
+
+    `offers`: at most so many; `discount`: what is left of each value after a further offer.
+    """
+
+    facts = _facts(Terms(offers=4, discount=0.9))
+
+    def __init__(self, offers: int = 4, discount: float = 0.9) -> None:
+        check_positive("offers", offers)
+        if offers > _LONGEST:
+            raise ValueError(f"offers={offers} are too many; at most {_LONGEST}.")
+        if not 0 < discount <= 1:
+            raise ValueError(f"discount={discount!r} must be above 0 and at most 1.")
+        terms = Terms(offers, float(discount))
+        self.facts = _facts(terms)
+        self.offers = offers
+        chance = 1 / len(ORDERS) ** 2
+        super().__init__([(chance, first_state(terms, one, two)) for one in ORDERS for two in ORDERS])
+
+
+SETTINGS = GameSettings(opponent="pool:bargain/four", rewards=PAID_BY_RETURN)

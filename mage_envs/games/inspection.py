@@ -1,0 +1,93 @@
+"""The inspection game, repeated.
+
+Rules: in each of 3 rounds the defender (first seat) inspects one of five places, and the attacker (second seat) breaks
+into one, at the same time. If it is the same place, the attacker is caught; otherwise the attacker gains what the place
+is worth: vault 5, gallery 4, archive 3, garage 2, garden 1. Only an inspection reveals: the defender is told whether
+somebody was caught, and never where else a break-in was; the attacker learns what was inspected.
+Actions: the name of a place.
+Observation: the rounds so far as that player knows them. The learner defends (sits first) where nothing else is said.
+Returns: of the defender, the share of the rounds in which the attacker was caught; of the attacker, the mean gain, as a
+share of the vault's.
+Success: of the defender, at least half of the rounds with a catch; of the attacker, at least half of the vault a round.
+Versions: v0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mage_envs.checks import check_positive
+from mage_envs.core import GameFacts
+from mage_envs.games.rounds import Round, RoundsGame, Stage, together
+from mage_envs.settings import PAID_BY_RETURN, GameSettings
+
+WORTH: Mapping[str, int] = {"vault": 5, "gallery": 4, "archive": 3, "garage": 2, "garden": 1}
+PLACES = tuple(WORTH)
+MOST = max(WORTH.values())
+
+
+@dataclass(frozen=True)
+class Watch(Stage):
+    """One round: `first` is the place inspected, `second` the place broken into."""
+
+    rounds: int
+    choices = (PLACES, PLACES)
+
+    def payoffs(self, one: Round) -> tuple[float, float]:
+        return (1.0, 0.0) if one.first == one.second else (0.0, WORTH[one.second] / MOST)
+
+    def words(self, one: Round, seat: int) -> tuple[str, ...]:
+        caught = "caught" if one.first == one.second else "quiet"
+        return (one.second, f"opp-{one.first}") if seat else (one.first, caught)
+
+    def line(self, one: Round, seat: int) -> str:
+        caught = one.first == one.second
+        if seat == 0:
+            return f"you inspect the {one.first}: {'the attacker is caught there' if caught else 'nobody is there'}."
+        gain = "you are caught" if caught else f"you gain {WORTH[one.second]}"
+        return f"you break into the {one.second}, the {one.first} is inspected: {gain}."
+
+    def question(self, seat: int) -> str:
+        return "Which place do you break into?" if seat else "Which place do you inspect?"
+
+    def verdict(self, played: Sequence[Round], seat: int) -> str:
+        caught = sum(one.first == one.second for one in played)
+        if seat == 0:
+            return f"the attacker was caught {together([caught], 'time')}."
+        return f"you gained {sum(WORTH[one.second] for one in played if one.first != one.second)}."
+
+    def won(self, mean: float, seat: int) -> bool:
+        return mean >= 0.5
+
+
+def _facts(rounds: int) -> GameFacts:
+    worth = ", ".join(f"the {place} {value}" for place, value in WORTH.items())
+    return GameFacts(
+        name="Inspection",
+        rules=(
+            f"Inspection game, {rounds} round{'s' * (rounds != 1)}. In each round the first player, the defender, "
+            "inspects one of five places, and the second player, the attacker, breaks into one of them, both at the "
+            "same time. In the same place, the attacker is caught; otherwise the attacker gains what it is worth: "
+            f"{worth}. The defender learns only whether somebody was caught; the attacker learns which place was "
+            "inspected. As the defender, catch the attacker as often as you can; as the attacker, gain as much as you "
+            "can."
+        ),
+        unit="catches per round",
+        min_return=0.0,
+        max_turns=2 * rounds,
+        actions=PLACES,
+    )
+
+
+class Inspection(RoundsGame):
+    """The repeated inspection game; see the module's text for rules, actions, observation and returns."""
+
+    facts = _facts(rounds=3)
+
+    def __init__(self, rounds: int = 3) -> None:
+        check_positive("rounds", rounds)
+        super().__init__(_facts(rounds), Watch(rounds))
+
+
+SETTINGS = GameSettings(opponent="pool:inspect/habits", seat="first", rewards=PAID_BY_RETURN)

@@ -1,0 +1,83 @@
+"""Repeated rock, paper, scissors.
+
+Rules: in each of 4 rounds both players choose at the same time. Rock beats scissors, scissors beats paper, paper beats
+rock; equal choices are a draw. After a round both see its choices.
+Actions: `rock`, `paper`, `scissors`; `r`, `p` and `s` are accepted too.
+Observation: the rounds so far with their results, and the number of the round. Both seats are alike; the learner sits
+first where nothing else is said.
+Returns: rounds won less rounds lost, the mean per round.
+Success: more rounds won than lost.
+Versions: v0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mage_envs.checks import check_positive
+from mage_envs.core import GameFacts
+from mage_envs.games.rounds import Round, RoundsGame, Stage
+from mage_envs.settings import PAID_BY_RETURN, GameSettings, outcome_reward
+
+CHOICES = ("rock", "paper", "scissors")
+BEATEN_BY: Mapping[str, str] = {"rock": "paper", "paper": "scissors", "scissors": "rock"}
+"""A choice to the one that beats it."""
+
+
+@dataclass(frozen=True)
+class Throw(Stage):
+    """One round."""
+
+    rounds: int
+    choices = (CHOICES, CHOICES)
+    spellings = {choice: (choice[0],) for choice in CHOICES}  # noqa: RUF012  (a constant of the class)
+
+    def payoffs(self, one: Round) -> tuple[float, float]:
+        if one.first == one.second:
+            return 0.0, 0.0
+        return (-1.0, 1.0) if BEATEN_BY[one.first] == one.second else (1.0, -1.0)
+
+    def words(self, one: Round, seat: int) -> tuple[str, ...]:
+        own, other = one.of(seat)
+        return own, f"opp-{other}"
+
+    def line(self, one: Round, seat: int) -> str:
+        own, other = one.of(seat)
+        result = {1.0: "you win", 0.0: "a draw", -1.0: "you lose"}[self.payoffs(one)[seat]]
+        return f"you choose {own}, the other player {other}: {result}."
+
+    def question(self, seat: int) -> str:
+        return "The other player chooses at the same time as you. Rock, paper or scissors?"
+
+    def verdict(self, played: Sequence[Round], seat: int) -> str:
+        paid = [self.payoffs(one)[seat] for one in played]
+        return f"{paid.count(1)} won, {paid.count(-1)} lost, {paid.count(0)} drawn."
+
+
+def _facts(rounds: int) -> GameFacts:
+    return GameFacts(
+        name="RockPaperScissors",
+        rules=(
+            f"Rock, paper, scissors, {rounds} round{'s' * (rounds != 1)}. In each round both players choose at the "
+            "same time, without knowing the other's choice. Rock beats scissors, scissors beats paper, paper beats "
+            "rock; equal choices are a draw. After each round both see what was chosen. Win more rounds than you lose, "
+            "and as many more as you can."
+        ),
+        unit="rounds won per round",
+        max_turns=2 * rounds,
+        actions=CHOICES,
+    )
+
+
+class RockPaperScissors(RoundsGame):
+    """Repeated rock, paper, scissors; see the module's text for rules, actions, observation and returns."""
+
+    facts = _facts(rounds=4)
+
+    def __init__(self, rounds: int = 4) -> None:
+        check_positive("rounds", rounds)
+        super().__init__(_facts(rounds), Throw(rounds))
+
+
+SETTINGS = GameSettings(opponent="pool:rps/reactive", seat="first", rewards={**PAID_BY_RETURN, "sign": outcome_reward})

@@ -1,0 +1,64 @@
+"""Opponents of the bargaining game: they aspire to a number of points, which falls as offers are made.
+
+Source: P. Faratin, C. Sierra and N. Jennings, 1998, "Negotiation decision functions for autonomous agents": after t of
+n offers the aspiration is high - (high - low) (t / n)^(1 / beta); beta above 1 concedes early, below 1 late.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from mage_envs.core import Game, Turn
+from mage_envs.games.bargaining import ACCEPT, ITEMS, REFUSE, TAKEN, Bargaining
+from opponents.tabular import RulePolicy
+
+_OFFERS = {offer.replace(" and ", "-").replace(" ", "-"): items for offer, items in TAKEN.items()}
+"""Each offer, as an information state spells it, to what its maker would get."""
+
+
+def aspire(offers: int, high: float, low: float, beta: float, turn: Turn) -> dict[str, float]:
+    """The rule: accept what meets the aspiration, else offer what meets it by as little as possible."""
+    words = turn.information_state.split()
+    values = dict(zip(ITEMS, map(int, words[: len(ITEMS)]), strict=True))
+    said = words[len(ITEMS) :]
+    aspiration = high - (high - low) * (len(said) / offers) ** (1 / beta) - 1e-9
+    if said:
+        taken = _OFFERS[said[-1].removeprefix("opp-")]
+        if sum(value for item, value in values.items() if item not in taken) >= aspiration:
+            return {ACCEPT: 1.0}
+        if len(said) == offers:
+            return {REFUSE: 1.0}
+    worth = {offer: sum(values[item] for item in items) for offer, items in TAKEN.items()}
+    enough = [offer for offer, value in worth.items() if value >= aspiration]
+    return {min(enough, key=worth.__getitem__): 1.0}
+
+
+def _made(game: Game, high: float, low: float, beta: float = 1.0) -> RulePolicy:
+    if not isinstance(game, Bargaining):
+        raise TypeError(f"Bargaining's opponents play Bargaining, not {game.facts.name}.")
+    return RulePolicy(partial(aspire, game.offers, high, low, beta))
+
+
+def fair(game: Game) -> RulePolicy:
+    """Half of the points, from first to last."""
+    return _made(game, 5, 5)
+
+
+def greedy(game: Game) -> RulePolicy:
+    """From everything down to 7 points, evenly."""
+    return _made(game, 10, 7)
+
+
+def conceder(game: Game) -> RulePolicy:
+    """From everything down to 2 points, most of it at once."""
+    return _made(game, 10, 2, 3)
+
+
+def boulware(game: Game) -> RulePolicy:
+    """From everything down to 3 points, most of it at the end."""
+    return _made(game, 10, 3, 0.25)
+
+
+def firm(game: Game) -> RulePolicy:
+    """7 points, from first to last."""
+    return _made(game, 7, 7)

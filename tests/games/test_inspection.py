@@ -1,0 +1,43 @@
+"""The inspection game: who is caught, and who learns of it."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from mage_envs.games.inspection import PLACES, WORTH, Inspection
+from opponents import make_opponent
+from opponents.exact import best_response_value, policy_value
+from opponents.exact.tree import positions, roots_of
+
+
+@pytest.mark.parametrize(("inspected", "entered"), [*product(PLACES, PLACES)])
+def test_only_the_place_that_is_inspected_is_safe(inspected: str, entered: str) -> None:
+    state = Inspection(rounds=1).initial_state(np.random.default_rng(0)).after(inspected).after(entered)
+    caught = inspected == entered
+    assert state.returns == ((1, 0) if caught else (0, WORTH[entered] / 5))
+    assert state.information_state(0) == f"{inspected} {'caught' if caught else 'quiet'}"
+    assert (entered in state.observation(0)) == caught, "only an inspection reveals"
+    assert inspected in state.observation(1)
+
+
+def test_the_defender_cannot_tell_break_ins_apart() -> None:
+    nodes = positions([root for _, root in roots_of(Inspection(rounds=2))])
+    ends = [node.state for node in nodes if node.player is None]
+    assert len(ends) == 25**2
+    assert len({state.observation(0) for state in ends}) == len({state.information_state(0) for state in ends}) == 100
+
+
+def test_habits() -> None:
+    game = Inspection()
+    for place in PLACES:
+        assert policy_value(game, [f"inspect/repeat:{place}"] * 2) == pytest.approx((1, 0))
+        assert best_response_value(game, f"inspect/repeat:{place}", 0) == pytest.approx(1)
+    # a fifth in the first round; then the place inspected last is empty, and each other is a quarter
+    assert best_response_value(game, "inspect/avoid-last", 0) == pytest.approx((0.2 + 0.25 + 0.25) / 3)
+    # places are tried one after another: 1/5 + 1/5 + 1/5 to have found it in time, 3, 2 or 1 catches
+    assert best_response_value(game, "inspect/repeat", 0) == pytest.approx(0.2 * (3 + 2 + 1) / 3)
+    with pytest.raises(ValueError, match="'cellar' is no place; choose one of: vault, gallery"):
+        make_opponent("inspect/repeat:cellar", game)

@@ -1,0 +1,48 @@
+"""Repeated rock, paper, scissors."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from mage_envs.games.rock_paper_scissors import CHOICES, RockPaperScissors
+from opponents import make_opponent
+from opponents.exact import policy_value
+from opponents.exact.tree import positions, roots_of
+
+
+@pytest.mark.parametrize(("first", "second"), [*product(CHOICES, CHOICES)])
+def test_each_choice_beats_one_and_loses_to_one(first: str, second: str) -> None:
+    state = RockPaperScissors(rounds=1).initial_state(np.random.default_rng(0)).after(first).after(second[0])
+    wins = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
+    value = 1 if (first, second) in wins else -1 if (second, first) in wins else 0
+    assert state.returns == (value, -value)
+    assert [state.won(seat) for seat in (0, 1)] == [value > 0, value < 0]
+    said = {1: "you win", 0: "a draw", -1: "you lose"}[value]
+    assert state.observation(0).splitlines()[0] == (f"Round 1: you choose {first}, the other player {second}: {said}.")
+
+
+def test_the_tree() -> None:
+    nodes = positions([root for _, root in roots_of(RockPaperScissors(rounds=2))])
+    assert len(nodes) == 1 + 3 + 9 + 27 + 81
+    assert {node.state.returns for node in nodes if node.player is None} == {
+        (value, -value) for value in (-1, -0.5, 0, 0.5, 1)
+    }
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "won"), [("beat", "stay", 1), ("copy", "beat", 0), ("cycle", "stay", 0), ("beat", "cycle", 0)]
+)
+def test_reactions_meet_each_other(first: str, second: str, won: float) -> None:
+    """A round of chance, then one in which each reacts to it."""
+    game = RockPaperScissors(rounds=2)
+    assert 2 * policy_value(game, [f"rps/{first}", f"rps/{second}"])[0] == pytest.approx(won)
+
+
+def test_bad_options() -> None:
+    with pytest.raises(ValueError, match=r"^rounds=0 must be"):
+        RockPaperScissors(rounds=0)
+    with pytest.raises(ValueError, match=r"^Opponent 'rps/rock': 2\.0 is no probability"):
+        make_opponent("rps/rock:2", RockPaperScissors())

@@ -20,8 +20,6 @@ REMARK_LIMIT = 2000
 class Reply(str):
     """A reply with what only its generator knows. A plain `str` is a reply of unknown length, not truncated."""
 
-    __slots__ = ("limit", "overflow", "tokens", "truncated")
-
     tokens: int
     limit: int
     truncated: bool

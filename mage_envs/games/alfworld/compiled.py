@@ -26,8 +26,6 @@ class Effect(NamedTuple):
 class Operator:
     """One ground action of the planner."""
 
-    __slots__ = ("command", "context", "effect_count", "effects", "feedback")
-
     def __init__(self, command: str, feedback: Sequence[Symbol], context: Context, effect_count: int) -> None:
         self.command = command
         self.feedback = feedback

@@ -1,0 +1,60 @@
+"""Whether a page holds nothing but the site's own tags."""
+
+import re
+
+ALLOWED = {
+    "a",
+    "article",
+    "aside",
+    "body",
+    "br",
+    "button",
+    "code",
+    "dd",
+    "div",
+    "dl",
+    "dt",
+    "fieldset",
+    "form",
+    "g",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "head",
+    "header",
+    "html",
+    "input",
+    "label",
+    "legend",
+    "li",
+    "link",
+    "main",
+    "meta",
+    "meter",
+    "nav",
+    "ol",
+    "option",
+    "p",
+    "path",
+    "pre",
+    "rect",
+    "section",
+    "select",
+    "span",
+    "svg",
+    "title",
+    "ul",
+    "!DOCTYPE",
+}
+
+
+def assert_harmless(page: str) -> None:
+    """The page has the site's own tags and attributes only."""
+    for tag, attributes in re.findall(r"<(!?[a-zA-Z][\w-]*)((?:[^<>\"]|\"[^\"]*\")*)>", page):
+        assert tag in ALLOWED, tag
+        names = re.findall(r"([\w-]+)=\"", re.sub(r"(=\")[^\"]*(\")", r"\1\2", attributes))
+        assert not [name for name in names if name.startswith("on") or name in ("style", "srcdoc", "formaction")]
+    assert "<script" not in page.lower()
+    assert str(7777 * 1111) not in page, "a template in a text was filled in"

@@ -1,0 +1,154 @@
+"""Rollouts in which an opponent, an environment or a call of the model fails or hangs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from mage_envs.text.generation import Completion, Prompt
+from tests.trainer.rollouts import ID, Asked, Flaky, Hanging, answer, broken, frozen, make, specs
+from trainer.generation import ScriptedGenerator
+from trainer.rollout import collect
+from wrappers import MetaEpisode
+
+# -- failures -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_an_opponent_that_fails_once_is_played_again(seat: int) -> None:
+    (done,) = collect([make(Flaky(1))], ScriptedGenerator(answer), specs(1, seat=seat))
+    assert (done.failure, done.retries, len(done.episodes)) == (None, 1, 2)
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_an_opponent_that_always_fails_is_a_typed_failure(seat: int) -> None:
+    wanted = specs(3, seat=seat)
+    done = collect([make(Flaky(10_000))], ScriptedGenerator(answer), wanted)
+    assert [(t.task, t.retries) for t in done] == [(spec.task, 1) for spec in wanted]
+    for trajectory in done:
+        assert trajectory.failure is not None
+        assert trajectory.failure.startswith("opponent: Opponent 'Flaky' failed in KuhnPoker: the server is away")
+        assert len(trajectory.episodes) < trajectory.num_episodes
+
+
+def test_one_that_fails_leaves_the_others_alone() -> None:
+    wanted = specs(4)
+    sound = frozen(collect([make() for _ in range(2)], ScriptedGenerator(answer), wanted))
+    done = frozen(collect([broken(1), make()], ScriptedGenerator(answer), wanted))
+    assert [new == old for new, old in zip(done, sound, strict=True)] == [False, True, True, True]
+
+
+@pytest.mark.parametrize("retries", [0, 1, 2])
+def test_a_broken_environment_is_a_typed_failure(retries: int) -> None:
+    wanted = specs(1)
+    (done,) = collect([broken(retries + 1)], ScriptedGenerator(answer), wanted, retries=retries)
+    assert (done.failure, done.retries) == ("environment: ZeroDivisionError: the simulator broke", retries)
+    (again,) = collect([broken(retries)], ScriptedGenerator(answer), wanted, retries=retries)
+    assert (again.failure, again.retries) == (None, retries)
+
+
+def test_a_failed_call_is_a_typed_failure() -> None:
+    def reply(prompt: Prompt) -> Completion:
+        broken = prompt.seed[0] == 10 and prompt.seed[2] == 1
+        return Completion("", error="HTTP 503") if broken else Completion(answer(prompt))
+
+    done = collect([make() for _ in range(4)], Asked(reply), specs(4))
+    assert [t.failure for t in done] == ["generator: HTTP 503", "generator: HTTP 503", None, None]
+    assert [(len(t.steps), t.retries) for t in done[:2]] == [(1, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("kind", ["sleep", "loop"])
+def test_a_hung_opponent_is_interrupted_and_its_environment_replaced(kind: str) -> None:
+    made: list[MetaEpisode] = []
+
+    def replacement() -> MetaEpisode:
+        made.append(make("kuhn/aggressive"))
+        return made[-1]
+
+    done = collect(
+        [make(Hanging(kind)), make("kuhn/aggressive")],
+        ScriptedGenerator(lambda p: answer(p).replace("nonsense", "bet")),
+        specs(2, seat=0),
+        env_timeout=0.3,
+        make_env=replacement,
+    )
+    assert [(t.failure, t.retries, len(t.episodes)) for t in done] == [(None, 1, 2), (None, 0, 2)]
+    [failure] = done[0].failures
+    assert str(failure) == "hang: no answer within 0.3 s"
+    assert "in act" in failure.traceback
+    assert len(made) == 1
+
+
+def test_one_that_hangs_again_is_filed_as_a_failure() -> None:
+    (done,) = collect([make(Hanging("sleep"))], ScriptedGenerator(answer), specs(1, seat=0), env_timeout=0.2)
+    assert (done.failure, done.retries) == ("hang: no answer within 0.2 s", 1)
+    assert [(failure.kind, failure.attempt) for failure in done.failures] == [("hang", 0), ("hang", 1)]
+
+
+def test_one_line_names_who_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    env = make(Hanging("sleep"))
+    collect([env], ScriptedGenerator(answer), specs(1, seat=0), env_timeout=0.6, slow_after=0.2, retries=0)
+    [line] = [record.message for record in caplog.records]
+    assert line == (
+        f"Waiting for 0 s already for {ID}, opponent of its own choice, task 10, meta-episode 0 of group 0, episode 1, "
+        "attempt 1."
+    )
+
+
+def test_a_hung_model_fails_its_prompts_and_is_asked_again(caplog: pytest.LogCaptureFixture) -> None:
+    calls = []
+
+    def reply(prompt: Prompt) -> Completion:
+        calls.append(prompt)
+        if len(calls) == 3:
+            time.sleep(60)
+        return Completion(answer(prompt))
+
+    done = collect([make(), make()], Asked(reply), specs(2), model_timeout=0.3, slow_after=0.1)
+    assert [(t.failure, t.retries) for t in done] == [(None, 1)] * 2
+    assert [str(f) for t in done for f in t.failures] == ["generator: no answer within 0.3 s"] * 2
+    assert caplog.records[0].message.startswith(
+        "Waiting for 0 s already for the model, for 2 meta-episodes; the first: "
+    )
+
+
+def test_a_model_that_raises_fails_its_prompts_unless_nothing_was_played() -> None:
+    class Raising(Asked):
+        def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+            if len(self.batches) == at:
+                self.batches.append([])
+                raise ValueError("no memory left")
+            return super().generate(prompts)
+
+    at = 2
+    done = collect([make(), make()], Raising(), specs(2))
+    assert [str(f) for t in done for f in t.failures] == ["generator: ValueError: no memory left"] * 2
+    assert all("in generate" in f.traceback for t in done for f in t.failures)
+    at = 0
+    with pytest.raises(ValueError, match="no memory left"):
+        collect([make(), make()], Raising(), specs(2))
+    assert [t.retries for t in collect([make(), make()], Raising(), specs(2), begun=True)] == [1, 1]
+
+
+def test_a_reset_that_breaks_is_a_failure_and_a_bad_task_an_error() -> None:
+    env = make("kuhn/aggressive")
+
+    def broken_reset(**options: object) -> Any:
+        raise OSError("no such level file")
+
+    env.env.reset = broken_reset  # type: ignore[method-assign]
+    (done,) = collect([env], ScriptedGenerator(answer), specs(1))
+    assert (done.failure, done.retries) == ("environment: OSError: no such level file", 1)
+    with pytest.raises(KeyError, match="Unknown opponent 'kuhn/nobody'"):
+        collect([make()], ScriptedGenerator(answer), specs(1, "kuhn/nobody"))
+    (late,) = collect([make()], ScriptedGenerator(answer), specs(1, "kuhn/nobody"), begun=True)
+    assert late.failure is not None
+    assert late.failure.startswith("environment: UnknownOpponent: Unknown opponent 'kuhn/nobody'")
+
+
+def test_no_environment_is_an_error() -> None:
+    with pytest.raises(ValueError, match="at least one environment"):
+        collect([], Asked(), specs(1))

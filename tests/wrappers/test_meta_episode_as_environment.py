@@ -1,0 +1,145 @@
+"""`MetaEpisode` as a Gymnasium environment: made by hand, copied, wrapped, subclassed, and used for long."""
+
+import copy
+import gc
+import json
+import pickle
+import tracemalloc
+
+import gymnasium as gym
+import pytest
+
+from mage_envs import Task
+from tests.wrappers.playing import answer, make, play
+from trainer.generation import ScriptedGenerator
+from trainer.rollout import RolloutSpec, collect
+from wrappers import ADAPTIVE, PAPER, EpisodicMemory, MetaEpisode, Protocol
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "text"),
+    [
+        ({"protocol": "papr"}, "protocol='papr' is unknown; choose one of: adaptive, paper"),
+        ({"memory": "all"}, "memory='all' is unknown; choose one of: reflection, history, both, none"),
+        ({"context": "chat"}, "context='chat' is unknown; choose one of: 'rebuilt', 'conversation'"),
+        ({"style": "verse"}, "style='verse' is unknown; choose one of: prose, kuhn-words"),
+        ({"reward": "chips"}, "reward='chips' is unknown in KuhnPoker; choose one of: task, released, sign"),
+        ({"num_episodes": 0}, "num_episodes=0 must be a whole number of at least 1"),
+        ({"deal": "old"}, "deal='old' is unknown"),
+    ],
+)
+def test_bad_options_get_one_line(kwargs, text):
+    with pytest.raises(ValueError, match=text) as caught:
+        make(**kwargs)
+    assert "\n" not in str(caught.value)
+
+
+def test_protocols_are_frozen_data():
+    assert ADAPTIVE == Protocol()
+    assert (PAPER.deal, PAPER.seat, PAPER.early_stop) == ("replay", "fixed", True)
+    with pytest.raises(AttributeError):
+        ADAPTIVE.deal = "replay"
+    with pytest.raises(ValueError, match="choose one of: worst, zero"):
+        Protocol(timeout_reward="none")
+
+
+def test_wrapping_by_hand_equals_make():
+    env = gym.make("mage/KuhnPoker-v0", opponent="kuhn/nash")
+    env.unwrapped.hand.timeout_value = -2.0
+    assert play(MetaEpisode(env)) == play(make(opponent="kuhn/nash"))
+    assert isinstance(make().memory, EpisodicMemory)
+
+
+def test_memory_stays_flat_over_many_meta_episodes():
+    env = make(opponent="kuhn/nash", hands_per_episode=2)
+
+    def run(count, start):
+        for seed in range(start, start + count):
+            play(env, 1, seed)
+        gc.collect()
+
+    tracemalloc.start()
+    run(500, 0)  # fills the bounded cache of stream states
+    before = tracemalloc.get_traced_memory()[0]
+    run(500, 500)
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 200_000
+
+
+def test_outside_of_play_there_is_nothing_to_act_on():
+    env = make(opponent="kuhn/nash", num_episodes=2)
+    _, info = env.reset(seed=1)
+    seen, done = set(), False
+    while not done:
+        seen.add(info["phase"])
+        if info["phase"] == "reflect":
+            assert (info["legal_actions"], info["anchor"], info["hand"]) == ((), "reflection", 0)
+            assert (info["answer_tag"], "information_state" in info) == ("remark", False)
+        else:
+            assert info["legal_actions"]
+            assert info["answer_tag"] == "action"
+        *_, done, _, info = env.step(answer(env, info))
+    assert seen == {"play", "reflect"}
+    assert (info["legal_actions"], info["anchor"]) == ((), "reflection")
+
+
+def test_info_is_made_of_json_values():
+    for env in (make(), make("TicTacToe", opponent="minimax"), make(context="conversation", hands_per_episode=2)):
+        for _, before, _, after in play(env):
+            for info in (before, after):
+                assert json.loads(json.dumps(info)).keys() == info.keys()
+
+
+def test_statistics_of_gymnasium_stand_beside_ours():
+    for env_id in ("mage/KuhnPoker-Meta-v0", "mage/KuhnPoker-v0"):
+        env = gym.wrappers.RecordEpisodeStatistics(gym.make(env_id, opponent="kuhn/nash"))
+        _, info = env.reset(seed=0)
+        done, total = False, 0.0
+        while not done:
+            reply = info["legal_actions"][0] if info["legal_actions"] else ""
+            _, reward, done, _, info = env.step(f"<action>{reply}</action>" if "Meta" in env_id else reply)
+            total += reward
+        assert info["episode"]["r"] == pytest.approx(total)
+
+
+@pytest.mark.parametrize("opponent", ["kuhn/nash", "uniform", "counting", "switch:kuhn/rock,kuhn/maniac,1"])
+@pytest.mark.parametrize("options", [{}, {"context": "conversation", "memory": "both", "hands_per_episode": 2}])
+def test_copies_in_mid_episode_go_on_alike(opponent, options):
+    def rest(env, info):
+        log, done = [], False
+        while not done:
+            observation, reward, done, _, info = env.step(answer(env, info, -1 if info["legal_actions"] else 0))
+            log.append((observation, reward, info))
+        return log
+
+    env = make(opponent=opponent, **options)
+    for steps in range(5):
+        _, info = env.reset(seed=3)
+        for _ in range(steps):
+            *_, info = env.step(answer(env, info))
+        copies = [copy.deepcopy(env), pickle.loads(pickle.dumps(env))]
+        expected = rest(env, info)
+        assert [rest(one, info) for one in copies] == [expected, expected]
+
+
+class LoudMeta(MetaEpisode):
+    """A user's subclass."""
+
+    def step(self, action):
+        observation, *rest = super().step(action.replace("shout", "bet"))
+        return observation.upper(), *rest
+
+
+def test_a_subclass_is_called_by_the_rollout_loop():
+    env = LoudMeta(gym.make("mage/KuhnPoker-v0", opponent="kuhn/nash"), memory="history", context="conversation")
+    seen = []
+
+    def shout(prompt):
+        seen.append(prompt.messages[-1].content)
+        return "<action>shout</action>"
+
+    [trajectory] = collect([env], ScriptedGenerator(shout), [RolloutSpec(Task("", seed=3))])
+    assert trajectory.failure is None
+    assert all(text == text.upper() for text in seen[1:])
+    assert any(step.invalid_reason is None for step in trajectory.steps)

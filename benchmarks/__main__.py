@@ -66,4 +66,6 @@ def _tell(words: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    import mage_commands
+
+    sys.exit(mage_commands.bench())

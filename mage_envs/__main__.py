@@ -24,4 +24,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    import mage_commands
+
+    sys.exit(mage_commands.envs())

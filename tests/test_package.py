@@ -113,6 +113,7 @@ def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Pa
         "wrappers",
         "trainer",
         "benchmarks",
+        "mage_commands.py",
     }
     inside = {file.split("/")[1] for file in files if file.startswith("benchmarks/")}
     assert inside == {"__init__.py", "__main__.py", "py.typed", "demo", "evaluation", "exact", "tournaments"}

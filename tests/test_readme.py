@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
+import mage_commands
 from tests.processes import ROOT, run_python
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -118,9 +119,10 @@ def make_targets() -> set[str]:
 
 
 def scripts() -> dict[str, str]:
-    """Console script to its module."""
+    """Console script to the module that `python -m` takes for it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return {name: target.partition(":")[0] for name, target in project["scripts"].items()}
+    assert project["scripts"].keys() == mage_commands.PROGRAMS.keys()
+    return mage_commands.PROGRAMS
 
 
 def check_command(words: list[str], tmp_path: Path) -> str | None:

@@ -313,4 +313,6 @@ def _init_kwargs(model: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    import mage_commands
+
+    sys.exit(mage_commands.train())

@@ -17,10 +17,10 @@ from benchmarks.evaluation.scores import Estimate
 from benchmarks.evaluation.suites import named_panel, panel, weights_of
 from benchmarks.exact.regret import EpisodeRegret, RegretReport, StateRegret, regret
 from mage_envs.core import Task
+from mage_envs.durable import write_atomically
 from mage_envs.registry import settings_of
 from mage_envs.terminal.json_options import read_object
 from opponents.exact.tree import is_enumerable
-from trainer.saved import write_atomically
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

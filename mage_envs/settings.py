@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isnan
 from typing import Any
 
 from mage_envs.core import HandResult
@@ -19,8 +20,10 @@ It must be 0 for no hands. The reward of one hand is the difference it makes.
 
 
 def outcome_reward(hands: Sequence[HandResult], planned: int) -> float:
-    """+10 for a positive episode total, -10 for a negative one, 0 for neither (docs/method.md, section 2)."""
+    """+10 for a positive episode total, -10 for a negative one, 0 for 0, NaN for NaN (docs/method.md, section 2)."""
     total = sum(hand.value for hand in hands)
+    if isnan(total):
+        return total
     return 10.0 if total > 0 else -10.0 if total < 0 else 0.0
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 
 from trainer.critic import ExactCritic
+from trainer.finite import RETURN, REWARD, bad_pay, bad_returns, masked
 from trainer.returns import SCHEMES, episode_values, hand_shares, returns_from_values, step_returns
 from trainer.trajectory import Step, Trajectory
 from wrappers import ADAPTIVE, Protocol
@@ -287,15 +289,34 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+def screened(trajectories: Sequence[Trajectory], config: CreditConfig) -> list[Trajectory]:
+    """The trajectories, of which those whose rewards or returns are not finite are failures of these kinds."""
+    return [_screened(trajectory, config) for trajectory in trajectories]
+
+
+def _screened(trajectory: Trajectory, config: CreditConfig) -> Trajectory:
+    if trajectory.failure is not None:
+        return trajectory
+    wrong = bad_pay(trajectory.steps, trajectory.episodes)
+    if wrong is not None:
+        return masked(trajectory, REWARD, wrong)
+    gs, gt = config.gamma_step, config.gamma_episode
+    wrong = bad_returns(step_returns(trajectory, config.returns, config.credit, gs, gt, config.penalty_in_return))
+    return trajectory if wrong is None else masked(trajectory, RETURN, wrong)
+
+
 def weigh(
     trajectories: Sequence[Trajectory], config: CreditConfig, critic: ExactCritic | None = None
 ) -> tuple[Weights, dict[str, float]]:
     """One advantage per step of every trajectory, and metrics.
 
     Statistics are taken per group (`statistics="pooled"`: over all trajectories at once). Trajectories that failed
-    get zeros and count in no mean. `critic` is what `advantage="exact"` asks. Metrics: `groups/zero_variance`, the
-    share of groups whose members all have the same episode rewards; `groups/count`.
+    get zeros and count in no mean, and so do those whose rewards or returns are not finite (`screened`); an advantage
+    that is not finite is 0, and counted in `advantages/not_finite`. `critic` is what `advantage="exact"` asks.
+    Metrics: `groups/zero_variance`, the share of groups whose members all have the same episode rewards;
+    `groups/count`.
     """
+    trajectories = screened(trajectories, config)
     groups: dict[int, list[int]] = defaultdict(list)
     for index, trajectory in enumerate(trajectories):
         if trajectory.failure is None:
@@ -318,5 +339,9 @@ def weigh(
     if config.advantage in ("member_mean", "exact") and config.norm == "mean_std":
         fill(kept, _divide_by_opponent([trajectories[i] for i in kept], [weights[i] for i in kept], config))
     same = [len({tuple(e.reward for e in trajectories[i].episodes) for i in held}) == 1 for held in groups.values()]
+    bad = [index for index in kept if not all(map(isfinite, weights[index]))]
+    fill(bad, [[0.0] * len(weights[index]) for index in bad])
     metrics = {"groups/count": float(len(groups)), "groups/zero_variance": float(np.mean(same)) if same else 0.0}
+    if bad:
+        metrics["advantages/not_finite"] = float(len(bad))
     return weights, metrics

@@ -76,6 +76,9 @@ class MAGEConfig(GRPOConfig):
         default=0, metadata=_help("Rollouts between two queries of the model's NashConv (enumerable games); 0: never.")
     )
     exploitability_samples: int = field(default=32, metadata=_help("Answers per information set of such a query."))
+    max_skipped_updates: int = field(
+        default=10, metadata=_help("Updates in a row with a loss or gradient that is not finite that stop the run.")
+    )
     failure_threshold: float = field(default=0.25, metadata=_help("Share of failed meta-episodes that stops the run."))
 
     # -- credit ---------------------------------------------------------------------------------------------
@@ -258,6 +261,7 @@ def _method_rules(c: MAGEConfig) -> Rules:
             f"context={c.context!r} is unknown; choose one of: rebuilt, conversation.",
         ),
         (c.num_episodes < 1, f"num_episodes={c.num_episodes} leaves nothing to play; use at least 1."),
+        (c.max_skipped_updates < 1, f"max_skipped_updates={c.max_skipped_updates}; use at least 1."),
         (not 0 <= c.failure_threshold <= 1, f"failure_threshold={c.failure_threshold} is a share; use 0 to 1."),
         (
             min(c.env_workers, c.env_memory_gb, c.env_timeout, c.model_timeout) < 0,

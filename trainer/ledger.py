@@ -17,9 +17,10 @@ FILE = "failures.jsonl"
 class Ledger:
     """The failures of a run, kept in `failures.jsonl` of its folder; the file exists once there is one.
 
-    Each line: `kind` (opponent, environment, generator, hang, crash, memory), `reason`, `env_id`, `seed`, `task`,
-    `opponent`, `seat`, `group`, `member`, `episode` and `attempt` (from 0), `given_up` (whether no further attempt
-    followed), `traceback`; and where in the run it was: `phase` (`train`, `eval`), `step` (optimiser steps before it).
+    Each line: `kind` (opponent, environment, generator, hang, crash, memory, reward, return), `reason`, `env_id`,
+    `seed`, `task`, `opponent`, `seat`, `group`, `member`, `episode` and `attempt` (from 0), `given_up` (whether no
+    further attempt followed), `traceback`; and where in the run it was: `phase` (`train`, `eval`), `step` (optimiser
+    steps before it).
     A line is written in one piece, by one process.
     """
 

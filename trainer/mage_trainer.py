@@ -18,7 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProgressCallb
 from mage_envs.core import Task
 from opponents import FixedPool, Population
 from trainer import trl_compat
-from trainer.advantages import weigh
+from trainer.advantages import screened, weigh
 from trainer.backends import BACKENDS, AnyGenerator
 from trainer.batch import (
     MicroBatch,
@@ -38,11 +38,12 @@ from trainer.garbage import rare_collections
 from trainer.generation import LockStepGenerator, StreamingGenerator
 from trainer.ledger import Ledger
 from trainer.loss import LossTerms, Scores, policy_loss, score_logits
-from trainer.metrics import UPDATE_METRICS, RunStopped, failure_message, rollout_metrics
+from trainer.metrics import UPDATE_METRICS, RunStopped, failure_message, rollout_metrics, update_metrics
 from trainer.persistence import PersistentTrainer
 from trainer.population import LEAGUE, restore_population, update_population
 from trainer.rollout import RolloutClock, RolloutSpec, collect
 from trainer.setup import credit_of, critic_of, play_settings
+from trainer.skipping import SkippedUpdates, is_broken
 from trainer.specs import SHUFFLE, rollout_specs, stream
 from trainer.stages import MakeEnv, RunEnvs
 from trainer.trajectory import Trajectory
@@ -105,6 +106,7 @@ class MAGETrainer(PersistentTrainer):
         )
         trl_compat.check_model(self.accelerator.unwrap_model(self.model))
         self.preemption = Preemption()
+        self.skipped = SkippedUpdates(self.args.max_skipped_updates)
         self.add_callback(RolloutProgress())
         self.add_callback(self.preemption)
         self.add_callback(LedgerOfRun(self.ledger))
@@ -282,7 +284,7 @@ class MAGETrainer(PersistentTrainer):
         self._begun = True
         if any(trajectory.failures for trajectory in played):
             self._envs.renew()
-        gathered: list[Trajectory] = gather_object(played)
+        gathered = screened(gather_object(played), self.credit)
         if self.accelerator.is_main_process:
             self.ledger.record(gathered, phase, self.state.global_step)
         return gathered, clock
@@ -364,8 +366,12 @@ class MAGETrainer(PersistentTrainer):
                 sums[key] = sums[key] + value
             sums["padded"] = sums["padded"] + batch.padded_tokens
             sums["useful"] = sums["useful"] + sum(row.length for row in rows)
-        self._record_update(update, sums, time.perf_counter() - started)
-        return total
+        sums["broken"] = is_broken(model, total, scaled=self.accelerator.scaler is not None)
+        if not self._record_update(update, sums, time.perf_counter() - started):
+            return total
+        if self.accelerator.scaler is None:
+            model.zero_grad()  # the optimiser leaves out weights without a gradient
+        return torch.zeros_like(total)
 
     def _run_share(self) -> float:
         """How far the run has come, in [0, 1]; by rollouts where their number is set."""
@@ -373,23 +379,16 @@ class MAGETrainer(PersistentTrainer):
             return self.state.global_step / max(self.args.max_steps - 1, 1)
         return (self.progress.rollouts - 1) / max(self.args.max_rollouts - 1, 1)
 
-    def _record_update(self, update: Update, sums: Mapping[str, torch.Tensor], seconds: float) -> None:
-        keys = [*UPDATE_METRICS, "padded", "useful"]
+    def _record_update(self, update: Update, sums: Mapping[str, torch.Tensor], seconds: float) -> bool:
+        """Logs an update; whether it is to be skipped, on all ranks, because some rank's is broken."""
+        keys = [*UPDATE_METRICS, "padded", "useful", "broken"]
         nothing = torch.zeros((), device=self.accelerator.device)
         local = torch.stack([*(sums.get(key, nothing).float() for key in keys), nothing + self.preemption.asked])
         *summed, asked = self.accelerator.reduce(local, reduction="sum").tolist()
         self.preemption.due = asked > 0 and not self._updates
-        totals = dict(zip(keys, summed, strict=True))
-        padded, useful = totals.pop("padded"), totals.pop("useful")
-        self.state.num_input_tokens_seen += int(padded)
-        trl_compat.record(
-            self,
-            "train",
-            {key: value / update.tokens for key, value in totals.items() if key in sums}
-            | {
-                "tokens/forwarded": padded,
-                "tokens/padding_factor": padded / useful,
-                "tokens/trained": float(update.tokens),
-                "time/update": seconds,
-            },
-        )
+        totals = {key: value for key, value in zip(keys, summed, strict=True) if key in sums}
+        self.state.num_input_tokens_seen += int(totals["padded"])
+        skipped = bool(totals.pop("broken") > 0)
+        trl_compat.record(self, "train", update_metrics(totals, update.tokens, seconds, skipped))
+        self.skipped.note(skipped, self.state.global_step, self.progress.rollouts - 1)
+        return skipped

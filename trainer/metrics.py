@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW
 from trainer.trajectory import EpisodeResult, Trajectory
@@ -54,6 +54,18 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     if rewards:
         metrics["reward"] = sum(rewards) / len(rewards)
     return metrics | _step_metrics(sound)
+
+
+def update_metrics(sums: Mapping[str, float], tokens: int, seconds: float, skipped: bool) -> dict[str, float]:
+    """An update's log from sums over its trained tokens; of one that was skipped, what is not its loss."""
+    means = {} if skipped else {key: sums[key] / tokens for key in UPDATE_METRICS if key in sums}
+    return means | {
+        "updates/skipped": float(skipped),
+        "tokens/forwarded": sums["padded"],
+        "tokens/padding_factor": sums["padded"] / sums["useful"],
+        "tokens/trained": float(tokens),
+        "time/update": seconds,
+    }
 
 
 def _episode_metrics(key: str, episodes: Sequence[EpisodeResult]) -> dict[str, float]:

@@ -11,6 +11,7 @@ from mage_envs.hand import OpponentFailure
 from mage_envs.processes import Lost, Raised, attempt
 from mage_envs.text.generation import Completion, Message, Prompt
 from mage_envs.text.parser import Reply
+from trainer.finite import REWARD, bad_pay
 from trainer.stages import Call, Move, Start
 from trainer.trajectory import ENVIRONMENT, GENERATOR, OPPONENT, EpisodeResult, Failure, Step, Trajectory
 
@@ -156,7 +157,10 @@ class Run:
         if info.get("episode_end", over):
             self._results.append(self._result(info, bool(truncated)))
         self._chat.append(Message("assistant", completion.text))
-        if over:
+        wrong = bad_pay(self.steps[-1:], self._results)
+        if wrong is not None:
+            self.fail(REWARD, wrong)
+        elif over:
             self.over, self._info = True, info
         else:
             self._ask(observation, info)

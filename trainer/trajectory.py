@@ -69,7 +69,7 @@ class Failure(NamedTuple):
     """Why one attempt at a meta-episode broke."""
 
     kind: str
-    """`opponent`, `environment`, `generator`, `hang`, `crash` or `memory`."""
+    """`opponent`, `environment`, `generator`, `hang`, `crash`, `memory`, `reward` or `return` (not finite)."""
     reason: str
     """One line."""
     attempt: int

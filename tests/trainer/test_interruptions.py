@@ -38,11 +38,17 @@ def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return save_model(tmp_path_factory.mktemp("model"))
 
 
+def as_rank(ranks: Sequence[str]) -> None:
+    """Makes this process one of several: rank, local rank, their numbers, the port of the first."""
+    if ranks:
+        names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT")
+        os.environ.update(zip(names, ranks, strict=True))
+        os.environ["MASTER_ADDR"] = "127.0.0.1"
+
+
 def train(model: str, folder: Path, lora: bool = False, rollouts: int = 3, ranks: Sequence[str] = ()) -> None:
     """Begins a run, or goes on with it, to its end; what a supervisor would start again and again."""
-    if ranks:
-        os.environ.update(zip(("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT"), ranks))
-        os.environ["MASTER_ADDR"] = "127.0.0.1"
+    as_rank(ranks)
     adapter = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM") if lora else None
     changes = RUN | {"max_rollouts": rollouts}
     trainer = make_trainer(model, folder, peft_config=adapter, **changes)

@@ -77,6 +77,7 @@ def _run(arguments: list[str]) -> int:
     from trl.trainer.model_config import ModelConfig
 
     from trainer.config import MAGEConfig
+    from trainer.inherited import unread_of_model
 
     arguments, flags, modules = _own_flags(arguments)
 
@@ -102,6 +103,9 @@ def _run(arguments: list[str]) -> int:
     imports.load_modules(config.imports)
     if not model.model_name_or_path:
         raise UsageError("no model is named; add --model NAME_OR_PATH, or --model tiny to try the run on a CPU.")
+    for broken, message in unread_of_model(model):
+        if broken:
+            raise UsageError(message)
     if script.dry_run:
         _describe(config, model)
         return 0
@@ -213,7 +217,7 @@ def _plain(value: Any) -> Any:
 
 
 def _train(config: Any, model: Any, resume: bool) -> int:
-    from trl.trainer.utils import get_peft_config
+    from trl.trainer.utils import get_peft_config, get_quantization_config
 
     from trainer.callbacks import PlayableCheckpoints
     from trainer.mage_trainer import MAGETrainer
@@ -232,7 +236,14 @@ def _train(config: Any, model: Any, resume: bool) -> int:
     config.model_init_kwargs = config.model_init_kwargs or _init_kwargs(model)
     population = make_population(config)
     try:
-        trainer = MAGETrainer(name, config, env_maker(config), population, peft_config=get_peft_config(model))
+        trainer = MAGETrainer(
+            name,
+            config,
+            env_maker(config),
+            population,
+            peft_config=get_peft_config(model),
+            quantization_config=get_quantization_config(model),
+        )
     except OSError as error:
         reason = " ".join(str(error).split())
         raise UsageError(

@@ -39,6 +39,11 @@ def trl_generator(trainer: GRPOTrainer) -> LockStepGenerator:
 
 def cached_generator(trainer: GRPOTrainer) -> CachedGenerator:
     """The model itself, keeping each conversation's keys and values; sampling keyed by `args.seed`."""
+    if trl_compat.is_sharded(trainer):
+        raise ValueError(
+            'backend="cached" forwards the weights that this process holds, and FSDP and ZeRO-3 spread them over all; '
+            'use backend="trl".'
+        )
     args = cast(MAGEConfig, trainer.args)
     sampling = Sampling(
         cast(int, args.max_completion_length), args.temperature, constrained=args.constrained, seed=args.seed

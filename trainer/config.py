@@ -14,6 +14,7 @@ from mage_envs.processes import DEADLINE
 from mage_envs.terminal.json_options import read_object
 from opponents import CURVES
 from trainer.advantages import CreditConfig
+from trainer.inherited import unread
 from wrappers import Protocol
 
 FOREVER = 2**31
@@ -223,7 +224,8 @@ class MAGEConfig(GRPOConfig):
             norm=self.advantage_norm,
             statistics=self.statistics,
         )
-        for broken, message in [*_method_rules(self), *_update_rules(self), *_backend_rules(self), *_trl_rules(self)]:
+        rules = [*_method_rules(self), *_update_rules(self), *_backend_rules(self), *_trl_rules(self), *unread(self)]
+        for broken, message in rules:
             if broken:
                 raise ValueError(message)
 

@@ -12,6 +12,7 @@ import torch
 
 from trainer.batch import MicroBatch
 from trainer.config import MAGEConfig
+from trainer.metrics import LARGEST_RATIO
 
 
 class Scores(NamedTuple):
@@ -60,7 +61,7 @@ class LossTerms:
 
 
 def policy_loss(scores: Scores, batch: MicroBatch, terms: LossTerms) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """The summed loss, and sums of what is logged.
+    """The summed loss, and sums of what is logged (of `LARGEST_RATIO` the largest).
 
     PPO clip with dual clip (a ratio never counts above `delta`), k3 KL to the reference, entropy bonus, cross-entropy
     to uniform over the legal ids. Equal to TRL's `_compute_loss` (dapo) where both exist.
@@ -76,9 +77,15 @@ def policy_loss(scores: Scores, batch: MicroBatch, terms: LossTerms) -> tuple[to
     sums = {"clip_ratio/low": low.sum(), "clip_ratio/high": high.sum(), "clip_ratio/any": (low | high).sum()}
     if terms.correct_sampling and batch.sampling is not None:
         # A token that the sampler could not score (NaN) is not corrected.
-        correction = torch.exp(torch.nan_to_num(old - batch.sampling, nan=0.0))
-        loss = loss * correction.clamp(terms.correction_min, terms.correction_max)
-        sums["sampling/correction"] = correction.sum()
+        gap = torch.nan_to_num(old - batch.sampling, nan=0.0)
+        correction = torch.exp(gap)
+        truncated = correction.clamp(terms.correction_min, terms.correction_max)
+        loss = loss * truncated
+        sums["sampling/correction"] = correction.sum()  # 1 in expectation, whatever the sampler's weights are
+        sums["sampling/log_abs"] = gap.abs().sum()
+        sums["sampling/k3"] = (correction - gap - 1).sum()
+        sums["sampling/truncated"] = (truncated != correction).sum()
+        sums[LARGEST_RATIO] = correction.max() if len(correction) else torch.zeros_like(correction.sum())
     sums["loss/policy"] = loss.detach().sum()
     if terms.beta and batch.reference is not None:
         gap = batch.reference - logps

@@ -38,7 +38,7 @@ from trainer.garbage import rare_collections
 from trainer.generation import LockStepGenerator, StreamingGenerator
 from trainer.ledger import Ledger
 from trainer.loss import LossTerms, Scores, policy_loss, score_logits
-from trainer.metrics import UPDATE_METRICS, RunStopped, failure_message, rollout_metrics, update_metrics
+from trainer.metrics import LARGEST_RATIO, UPDATE_METRICS, RunStopped, failure_message, rollout_metrics, update_metrics
 from trainer.persistence import PersistentTrainer
 from trainer.population import LEAGUE, restore_population, update_population
 from trainer.rollout import RolloutClock, RolloutSpec, collect
@@ -363,7 +363,7 @@ class MAGETrainer(PersistentTrainer):
                 trl_compat.backward(self.accelerator, loss * scale)
             total += loss.detach() * scale
             for key, value in parts.items():
-                sums[key] = sums[key] + value
+                sums[key] = torch.maximum(sums[key], value) if key == LARGEST_RATIO else sums[key] + value
             sums["padded"] = sums["padded"] + batch.padded_tokens
             sums["useful"] = sums["useful"] + sum(row.length for row in rows)
         sums["broken"] = is_broken(model, total, scaled=self.accelerator.scaler is not None)
@@ -387,6 +387,8 @@ class MAGETrainer(PersistentTrainer):
         *summed, asked = self.accelerator.reduce(local, reduction="sum").tolist()
         self.preemption.due = asked > 0 and not self._updates
         totals = {key: value for key, value in zip(keys, summed, strict=True) if key in sums}
+        if LossTerms.from_config(self.args).correct_sampling:
+            totals[LARGEST_RATIO] = float(self.accelerator.gather(sums[LARGEST_RATIO]).max())
         self.state.num_input_tokens_seen += int(totals["padded"])
         skipped = bool(totals.pop("broken") > 0)
         trl_compat.record(self, "train", update_metrics(totals, update.tokens, seconds, skipped))

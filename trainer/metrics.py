@@ -18,8 +18,13 @@ UPDATE_METRICS = (
     "clip_ratio/any",
     "ratio/log_abs",
     "sampling/correction",
+    "sampling/log_abs",
+    "sampling/k3",
+    "sampling/truncated",
 )
-"""What the loss tells of an update."""
+"""What the loss tells of an update, as means over its trained tokens."""
+LARGEST_RATIO = "sampling/largest"
+"""The largest of an update's ratios of old to sampling probability."""
 
 
 class RunStopped(RuntimeError):
@@ -59,6 +64,8 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 def update_metrics(sums: Mapping[str, float], tokens: int, seconds: float, skipped: bool) -> dict[str, float]:
     """An update's log from sums over its trained tokens; of one that was skipped, what is not its loss."""
     means = {} if skipped else {key: sums[key] / tokens for key in UPDATE_METRICS if key in sums}
+    if LARGEST_RATIO in sums and not skipped:
+        means[LARGEST_RATIO] = sums[LARGEST_RATIO]
     return means | {
         "updates/skipped": float(skipped),
         "tokens/forwarded": sums["padded"],

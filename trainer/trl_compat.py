@@ -78,6 +78,12 @@ def is_collective(trainer: GRPOTrainer) -> bool:
     return bool(sharded and trainer.accelerator.num_processes > 1)
 
 
+def is_sharded(trainer: GRPOTrainer) -> bool:
+    """Whether a process holds a part of the weights alone."""
+    plugin = trainer.accelerator.state.deepspeed_plugin if trainer.is_deepspeed_enabled else None
+    return bool(trainer.is_fsdp_enabled or (plugin is not None and plugin.zero_stage == 3))
+
+
 def generate_ids(trainer: GRPOTrainer, prompts: list[list[int]]) -> tuple[list[list[int]], list[list[float]] | None]:
     """Replies by TRL's own generation, vLLM or transformers; ranks that must send equally many prompts send filler."""
     count = len(prompts)
@@ -103,6 +109,8 @@ def generation_session(trainer: GRPOTrainer) -> Iterator[None]:
     engine: Any = trainer.vllm_generation
     sleeps = trainer.vllm_mode == "colocate" and engine.enable_sleep_mode
     engine.sync_weights()
+    if trainer.vllm_mode == "server":
+        trainer.accelerator.wait_for_everyone()  # no rank asks the server before rank 0 has pushed all weights
     trainer._last_loaded_step = trainer.state.global_step
     if not sleeps:
         yield

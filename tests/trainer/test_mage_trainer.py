@@ -239,7 +239,8 @@ def test_vllm_is_synced_and_woken_once_per_rollout(
     kinds = [call for i, call in enumerate(engine.calls) if call != "generate" or engine.calls[i - 1] != "generate"]
     assert kinds == (once + (["sleep"] if sleeps else [])) * 2
     assert engine.enable_sleep_mode == sleeps
-    assert any("sampling/correction" in log for log in trainer.state.log_history)
+    log = next(log for log in trainer.state.log_history if "sampling/correction" in log)
+    assert {"sampling/log_abs", "sampling/k3", "sampling/truncated", "sampling/largest"} <= set(log)
 
 
 def test_a_model_without_chat_template_is_one_clear_line(model_path: str, tmp_path: Path) -> None:

@@ -106,10 +106,20 @@ class PrioritisedPool(FixedPool):
     def prioritise(self, pool: Mapping[str, float]) -> dict[str, float]:
         """The pool's weights times the priorities, summing to 1."""
         wanted = {name: weight * max(self._curve(self.score(name)), 0.0) for name, weight in pool.items()}
-        total, whole = sum(wanted.values()), sum(pool.values())
-        shares = {name: wanted[name] / total if total else pool[name] / whole for name in pool}
-        floored = {name: max(share, self._floor * pool[name] / whole) for name, share in shares.items()}
-        return {name: share / sum(floored.values()) for name, share in floored.items()}
+        whole = sum(pool.values())
+        floors = {name: self._floor * weight / whole for name, weight in pool.items()}
+        shares: dict[str, float] = {}
+        """Of those that the floor holds; each takes from what the others divide, so that more may come to need it."""
+        while True:
+            others = [name for name in pool if name not in shares]
+            left, total = 1.0 - sum(shares.values()), sum(wanted[name] for name in others)
+            given = wanted if total else pool
+            total = total or sum(pool[name] for name in others)
+            divided = {name: left * given[name] / total for name in others}
+            low = {name: floors[name] for name, share in divided.items() if share < floors[name]}
+            if not low or len(low) == len(others):
+                return {name: (shares | divided)[name] for name in pool}
+            shares |= low
 
     def record(self, results: Sequence[Result]) -> None:
         for held in self._seen.values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from opponents import CURVES, FixedPool, League, Population, PrioritisedPool
@@ -48,9 +49,27 @@ def test_results_fade_and_nobody_is_forgotten() -> None:
     assert pool.score("a") == pytest.approx((3 + 1) / (3 + 2 + 2))
     beaten = PrioritisedPool({"a": 1.0, "b": 3.0}, "linear", floor=0.2)
     beaten.record([("a", 1.0)] * 10_000)
-    assert beaten.weights()["a"] == pytest.approx(0.05 / (1.0 + 0.05), rel=1e-3), "a fifth of its quarter"
+    assert beaten.weights()["a"] == pytest.approx(0.05, abs=1e-12), "a fifth of its quarter"
     lost = PrioritisedPool({"a": 1.0, "b": 3.0}, lambda score: 0.0)
     assert lost.weights() == pytest.approx({"a": 0.25, "b": 0.75}), "no priorities: the pool as it was"
+
+
+def test_no_share_is_below_its_floor_whoever_needs_one() -> None:
+    """By hand: a takes its 0.05; of the 0.95 b would have 0.0475, so it takes its 0.05; c has the 0.9 left."""
+    scores = {"a": 0.9, "b": 0.8, "c": 0.7}
+    curve = {0.9: 0.0, 0.8: 1 / 20, 0.7: 19 / 160}
+    pool = PrioritisedPool({"a": 1, "b": 1, "c": 8}, curve.__getitem__, floor=0.5)
+    pool.score = scores.__getitem__  # type: ignore[method-assign]
+    assert pool.weights() == pytest.approx({"a": 0.05, "b": 0.05, "c": 0.9}, abs=1e-12)
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        base = {str(number): float(weight) for number, weight in enumerate(rng.uniform(0.01, 1, 6))}
+        floor = float(rng.choice([1e-3, 0.3, 0.9, 1.0]))
+        pool = PrioritisedPool(base, lambda score: float(score > 0.5) * score**9, floor=floor)
+        pool.record([(name, float(rng.integers(2))) for name in base for _ in range(9)])
+        shares = pool.weights()
+        assert sum(shares.values()) == pytest.approx(1.0, abs=1e-12)
+        assert all(shares[name] >= floor * base[name] / sum(base.values()) * (1 - 1e-12) for name in base)
 
 
 def test_a_league_grows_by_past_selves_and_keeps_its_payoffs() -> None:

@@ -7,7 +7,9 @@ of OpenSpiel, the iterations and a SHA-256 of the policy. A file that says anyth
 from __future__ import annotations
 
 import json
+import logging
 import os
+import time
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha256
@@ -23,6 +25,9 @@ from opponents.openspiel import DoesNotSuit
 
 WORTH_KEEPING = 20_000_000
 """Histories times iterations from which a solution is kept on disk (about ten seconds of work)."""
+FIRST_TOLD, TOLD = 2.0, 10.0
+"""Seconds until a solver first says how long it needs, and between its further words."""
+_LOG = logging.getLogger(__name__)
 
 AveragePolicy = Mapping[str, tuple[float, ...]]
 """OpenSpiel's information state strings to the probabilities of its legal actions, in order; each row sums to 1."""
@@ -61,8 +66,15 @@ def _solve(game: str, iterations: int, solver: str) -> AveragePolicy:
     import pyspiel
 
     running = {"CFRSolver": pyspiel.CFRSolver, "CFRPlusSolver": pyspiel.CFRPlusSolver}[solver](load(game))
-    for _ in range(iterations):
+    began = time.monotonic()
+    tell = began + FIRST_TOLD
+    for done in range(1, iterations + 1):
         running.evaluate_and_update_policy()
+        now = time.monotonic()
+        if now >= tell:
+            left = (now - began) / done * (iterations - done)
+            _LOG.info("CFR solves %s: %d of %d iterations, %.0f s left.", game, done, iterations, left)
+            tell = now + TOLD
     table = running.tabular_average_policy().policy_table()
     rows = {state: [probability for _, probability in sorted(row)] for state, row in table.items()}
     return {state: tuple(probability / sum(rows[state]) for probability in rows[state]) for state in sorted(rows)}

@@ -11,7 +11,7 @@ import torch
 from trl.trainer.grpo_config import GRPOConfig
 
 from mage_envs.processes import DEADLINE
-from mage_envs.terminal.json_options import read_object
+from mage_envs.terminal.json_options import EXAMPLE, read_object
 from opponents import CURVES
 from trainer.advantages import CreditConfig
 from trainer.inherited import unread
@@ -381,4 +381,4 @@ def _from_json(name: str, value: Any, names: bool = False) -> Any:
         return value
     if names and not value.lstrip().startswith("{"):
         return value
-    return read_object(name, value)
+    return read_object(name, value, '{"kuhn/aggressive": 0.5, "kuhn/nash": 0.5}' if name == "opponents" else EXAMPLE)

@@ -7,8 +7,12 @@ before the environment's id or the game's name.
 from __future__ import annotations
 
 import argparse
+import errno
+import logging
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import gymnasium as gym
@@ -17,6 +21,8 @@ from mage_envs import _siblings, imports
 
 NAMED = {"env", "env_id", "game"}
 """Arguments that may name a module before a colon."""
+ENDED_BY_A_PIPE = 141
+"""The status of a program whose output nobody reads any more: 128 and the number of SIGPIPE."""
 
 
 class Command(NamedTuple):
@@ -33,7 +39,7 @@ def run_command(
     arguments: Sequence[str] | None,
     interrupted: str = "Interrupted.",
 ) -> int:
-    """Runs a subcommand; returns 0, 2 after an error (one line on stderr), 130 after Ctrl-C."""
+    """Runs a subcommand; returns 0, 2 after an error (one line on stderr), 130 after Ctrl-C, 141 where nobody reads."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         given = _parsed(prog, about, table, words)
@@ -42,14 +48,46 @@ def run_command(
             named: str | None = vars(given)[place]
             if named is not None:
                 vars(given)[place] = imports.without_module(named)
-        _siblings.load(table[given.command].module).run(given)
+        with _progress():
+            _siblings.load(table[given.command].module).run(given)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has what it wanted, as in `mage-envs list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains when it ends
+        return ENDED_BY_A_PIPE
     except KeyboardInterrupt:
         sys.stderr.write(f"\n{interrupted}\n")
         return 130
     except (ValueError, LookupError, OSError, ImportError, RuntimeError, gym.error.Error) as error:
-        sys.stderr.write(f"{prog}: {' '.join(str(error).split())}\n")
+        sys.stderr.write(f"{prog}: {' '.join(told(error).split())}\n")
         return 2
     return 0
+
+
+@contextmanager
+def _progress() -> Iterator[None]:
+    """What solvers say of their progress goes to stderr meanwhile."""
+    logger, handler = logging.getLogger("opponents"), logging.StreamHandler()
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+
+def told(error: Exception) -> str:
+    """What an error says; of one from the system, which only numbers itself, the path and the remedy."""
+    if not isinstance(error, OSError) or error.errno is None:
+        return str(error)
+    reason = error.strerror or f"error {error.errno} of the system"
+    if error.filename is None:
+        return f"{reason} ({type(error).__name__})."
+    remedies = {errno.ENOENT: "check the path", errno.ENOSPC: "free some space", errno.EISDIR: "name a file in it"}
+    remedies |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "name a place that you may use")
+    remedies |= dict.fromkeys((errno.EEXIST, errno.ENOTDIR), "name another path")
+    return f"{error.filename}: {reason}; {remedies.get(error.errno, 'check what is there')}."
 
 
 def _parsed(prog: str, about: str, table: Mapping[str, Command], words: Sequence[str]) -> argparse.Namespace:

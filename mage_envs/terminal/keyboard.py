@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 ARROWS = {"A": "up", "B": "down", "C": "right", "D": "left"}
 """The last letter of an arrow key's code to the action that it stands for."""
+WIDEST = 100
 ESCAPE, END_OF_INPUT, ERASERS = "\x1b", "\x04", ("\x7f", "\b")
 
 
@@ -18,6 +20,11 @@ class Answer(NamedTuple):
 
     text: str
     by_key: bool = False
+
+
+def screen_width() -> int:
+    """Characters in a line of output: the terminal's, 100 at most."""
+    return min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
 
 
 def spelt_out(text: str, legal: Sequence[str]) -> str:

@@ -6,6 +6,10 @@ import argparse
 from collections.abc import Sequence
 
 import mage_envs
+from mage_envs.terminal.keyboard import screen_width
+
+WIDE = 60
+"""Columns of a screen on which names stand beside their title."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +21,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Prints ids and opponents of one game, or of all."""
     for name in mage_envs.list_games() if arguments.game is None else (arguments.game,):
         players = mage_envs.load_game(name).facts.players
-        print(f"{name}\n  ids        mage/{name}-v0  mage/{name}-Meta-v0")
+        print(name)
+        _show_wrapped("ids", (f"mage/{name}-v0", f"mage/{name}-Meta-v0"))
         if players > 1:
             _show_wrapped("opponents", (*mage_envs.list_opponents(name), *mage_envs.list_forms(name)))
     if arguments.game is None:
@@ -26,10 +31,16 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _show_wrapped(title: str, names: Sequence[str]) -> None:
-    line, label = "", title
+    """The names two blanks apart, beside the title, or below it on a narrow screen."""
+    width = screen_width()
+    indent = " " * (13 if width >= WIDE else 4)
+    lines: list[str] = []
     for name in names:
-        if line and len(line) + len(name) > 100:
-            print(f"  {label:<10}{line}")
-            line, label = "", ""
-        line += f" {name} "
-    print(f"  {label:<10}{line}".rstrip())
+        if lines and len(indent) + len(lines[-1]) + 2 + len(name) <= width:
+            lines[-1] += f"  {name}"
+        else:
+            lines.append(name)
+    if width < WIDE:
+        print(f"  {title}")
+    for number, line in enumerate(lines):
+        print((f"  {title:<11}" if number == 0 and width >= WIDE else indent) + line)

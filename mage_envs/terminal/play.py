@@ -13,7 +13,7 @@ import numpy as np
 from mage_envs.core import GameFacts
 from mage_envs.registry import ENV, META_ENV
 from mage_envs.terminal.json_options import game_with, read_object
-from mage_envs.terminal.keyboard import ask, spelt_out, takes_arrows
+from mage_envs.terminal.keyboard import ask, screen_width, spelt_out, takes_arrows
 
 QUIT = ("q", "quit", "exit")
 BACK = {"undo": -1, "restart": 0}
@@ -78,10 +78,12 @@ def run(arguments: argparse.Namespace) -> None:
         if value is not None and value < 1:
             raise ValueError(f"{option} must be at least 1, got {value}.")
     table = _sit_down(arguments)
-    print(textwrap.fill(table.rules, 100))
-    print(f"\n{arguments.env_id}: answer with an action or its number; 'quit' leaves.")
+    print(textwrap.fill(table.rules, screen_width()))
+    how = f"{arguments.env_id}: answer with an action or its number; 'quit' leaves."
+    print("\n" + textwrap.fill(how, screen_width(), break_long_words=False))
     if table.players == 1:
-        print("'undo' takes the last answer back, 'restart' begins again, 'new' leaves this one for another.")
+        how = "'undo' takes the last answer back, 'restart' begins again, 'new' leaves this one for another."
+        print(textwrap.fill(how, screen_width()))
     try:
         while arguments.hands is None or table.hands < arguments.hands:
             if table.players > 1:

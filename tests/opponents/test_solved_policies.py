@@ -114,3 +114,23 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: p
     solved.average_policy.cache_clear()
     with pytest.raises(OSError, match="name another folder in MAGE_ENVS_CACHE"):
         solved.average_policy("kuhn_poker", 3, "CFRSolver")
+
+
+def test_a_long_solution_says_how_long_it_needs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Told at once here; on stderr of a command, where the result is unchanged by it."""
+    from benchmarks.__main__ import main
+
+    arguments = ["tournament", "KuhnPoker", "--policies", "cfr:7,uniform", "--games", "2", "--workers", "1"]
+    solved.average_policy.cache_clear()
+    assert main(arguments) == 0
+    quiet = capsys.readouterr()
+    assert "CFR solves" not in quiet.err
+    monkeypatch.setattr(solved, "FIRST_TOLD", 0.0)
+    solved.average_policy.cache_clear()
+    assert main(arguments) == 0
+    told = capsys.readouterr()
+    assert told.out == quiet.out
+    assert "CFR solves kuhn_poker: 1 of 7 iterations, 0 s left.\n" in told.err
+    solved.average_policy.cache_clear()

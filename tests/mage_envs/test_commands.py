@@ -1,0 +1,52 @@
+"""What every command line keeps: a closed pipe, a narrow screen, errors of the system."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mage_envs.__main__ import main
+from mage_envs.terminal.commands import told
+
+
+def test_a_closed_pipe_ends_a_command_quietly() -> None:
+    listing = subprocess.Popen(
+        [sys.executable, "-m", "mage_envs", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert listing.stdout is not None
+    listing.stdout.close()  # before it has written anything
+    assert listing.stderr is not None
+    assert listing.stderr.read() == b""
+    listing.stderr.close()
+    assert listing.wait() == 141
+
+
+@pytest.mark.parametrize("columns", [40, 60, 100])
+def test_the_list_fits_the_screen(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert sum("mage/KuhnPoker-Meta-v0" in line for line in lines) == 1
+    assert any(len(line) > columns - 15 for line in lines), "and uses it"
+
+
+def test_the_system_s_errors_name_the_path_and_the_remedy(tmp_path: Path) -> None:
+    missing, file = tmp_path / "missing", tmp_path / "file"
+    file.touch()
+    for path, says in (
+        (missing, f"{missing}: No such file or directory; check the path."),
+        (tmp_path, f"{tmp_path}: Is a directory; name a file in it."),
+        (file / "x", f"{file / 'x'}: Not a directory; name another path."),
+    ):
+        with pytest.raises(OSError, match="Errno") as caught:
+            path.read_text()
+        assert told(caught.value) == says
+    assert told(OSError("a sentence of ours")) == "a sentence of ours"
+    assert told(ValueError("x")) == "x"
+    assert told(OSError(28, "No space left on device")) == "No space left on device (OSError)."

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from typing import Any
 from mage_envs.cache import VARIABLE, cache_root
 
 MANIFEST = "manifest.json"
+MARKS = "checked.json"
+"""Beside the manifest: size and times of each file when it was last equal to its checksum."""
 
 
 class DamagedCache(RuntimeError):
@@ -56,6 +58,7 @@ def _build(home: Path, final: Path, build: Callable[[Path], dict[str, Any]]) -> 
             shutil.rmtree(final)
         draft.rename(final)
         _sync(home)
+        _keep_marks(final, _marks(final, about["files"]))
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
@@ -72,6 +75,36 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         if not (folder / name).is_file() or (folder / name).stat().st_size != size:
             raise _damaged(folder, f"{name} is missing or does not have {size} bytes")
     return about
+
+
+def check_changed(folder: Path, files: Mapping[str, Any]) -> None:
+    """Compares each file that was written to since it was last compared. Raises DamagedCache.
+
+    What the disk itself changed, without the file's times, is for `verify` to find.
+    """
+    marks = _marks(folder, files)
+    try:
+        known = json.loads((folder / MARKS).read_text("utf-8"))
+    except (OSError, ValueError):
+        known = None
+    if known == marks:
+        return
+    for name, details in files.items():
+        if not (isinstance(known, dict) and known.get(name) == marks[name]) and _checked(folder / name) != details:
+            raise _damaged(folder, f"{name} is not what was written")
+    _keep_marks(folder, marks)
+
+
+def _marks(folder: Path, names: Iterable[str]) -> dict[str, list[int]]:
+    stats = {name: (folder / name).stat() for name in names}
+    return {name: [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns] for name, stat in stats.items()}
+
+
+def _keep_marks(folder: Path, marks: Mapping[str, list[int]]) -> None:
+    draft = folder / f"{MARKS}.{os.getpid()}"
+    with suppress(OSError):  # a folder that may not be written to is compared by each process
+        draft.write_text(json.dumps(marks), "utf-8")
+        draft.replace(folder / MARKS)
 
 
 def verify(folder: Path) -> None:

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from mage_envs.games.webshop.cache import cached
-from mage_envs.games.webshop.products import MalformedProduct, Product, is_kept, normalise
+from mage_envs.games.webshop.products import (
+    MalformedAnnotation,
+    MalformedAttributes,
+    MalformedProduct,
+    Product,
+    is_kept,
+    normalise,
+)
 from mage_envs.games.webshop.store import FORMAT, KeyedRecords, RecordWriter, write_catalogue
 
 CHUNK = 1 << 20
@@ -74,6 +81,11 @@ class _Window:
             if not self._fill():
                 return ""
 
+    def end(self) -> None:
+        """Nothing but blanks may follow."""
+        if found := self.peek():
+            raise self.error(f"there is {found!r} after the end")
+
     def expect(self, characters: str) -> str:
         """Takes one of these characters."""
         found = self.peek()
@@ -109,11 +121,12 @@ def read_array(path: Path) -> Iterator[Any]:
         window = _Window(path, file)
         window.expect("[")
         if window.peek() == "]":
-            return
-        while True:
+            window.expect("]")
+        else:
             yield window.value()
-            if window.expect(",]") == "]":
-                return
+            while window.expect(",]") == ",":
+                yield window.value()
+        window.end()
 
 
 def read_object(path: Path) -> Iterator[tuple[str, Any]]:
@@ -122,13 +135,14 @@ def read_object(path: Path) -> Iterator[tuple[str, Any]]:
         window = _Window(path, file)
         window.expect("{")
         if window.peek() == "}":
-            return
+            window.expect("}")
+            return window.end()
         while True:
             key = window.value()
             window.expect(":")
             yield str(key), window.value()
             if window.expect(",}") == "}":
-                return
+                return window.end()
 
 
 def import_official(
@@ -162,7 +176,7 @@ def _convert(source: Path, files: Files, draft: Path, count: int | None) -> dict
     instructions = _keyed(source / files.instructions, draft)
     annotations = dict(_annotations(source / HUMAN))
     try:
-        about = write_catalogue(draft, _products(source / files.products, instructions, annotations, count))
+        about = write_catalogue(draft, _products(source, files, instructions, annotations, count))
     except DataFileError:
         raise
     except ValueError as error:
@@ -194,9 +208,14 @@ def _annotations(path: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def _products(
-    path: Path, instructions: KeyedRecords, annotations: Mapping[str, list[dict[str, Any]]], count: int | None
+    source: Path,
+    files: Files,
+    instructions: KeyedRecords,
+    annotations: Mapping[str, list[dict[str, Any]]],
+    count: int | None,
 ) -> Iterator[Product]:
     """The products that the original loads of the first `count` entries: each asin once, none above ten characters."""
+    path = source / files.products
     seen, others = bytearray(len(instructions)), set[str]()
     for number, raw in enumerate(islice(read_array(path), count)):
         if not isinstance(raw, dict):
@@ -214,5 +233,9 @@ def _products(
                 seen[place] = 1  # a bit of memory for each of a million products, where their names would take 100 MB
             about = None if place is None else json.loads(instructions[place])
             yield normalise(raw, about, annotations.get(asin, ()))
+        except MalformedAttributes as error:
+            raise DataFileError(f"{source / files.instructions}: {error}.") from error
+        except MalformedAnnotation as error:
+            raise DataFileError(f"{source / HUMAN}: {error}.") from error
         except MalformedProduct as error:
             raise DataFileError(f"{path}, entry {number}: {error}.") from error

@@ -21,6 +21,14 @@ class MalformedProduct(ValueError):
     """A raw entry that is no product; the message names the product and the field."""
 
 
+class MalformedAttributes(MalformedProduct):
+    """The product's entry in the file of attributes is none."""
+
+
+class MalformedAnnotation(MalformedProduct):
+    """An instruction that a person wrote for the product is none."""
+
+
 class Annotation(NamedTuple):
     """One instruction that a person wrote for a product."""
 
@@ -152,14 +160,14 @@ def normalise(
         low=low,
         high=high,
         options=options,
-        attributes=_strings(asin, "attributes", about.get("attributes", NO_ATTRIBUTES)),
+        attributes=_listed(asin, "attributes", about.get("attributes", NO_ATTRIBUTES)),
         query=_text(asin, raw, "query").lower().strip(),
         category=_text(asin, raw, "category"),
         product_category=_text(asin, raw, "product_category"),
         image=str(pictures[0]) if pictures else "",
         option_images=images,
         instruction=about.get("instruction"),
-        instruction_attributes=_strings(asin, "instruction_attributes", about.get("instruction_attributes") or ()),
+        instruction_attributes=_listed(asin, "instruction_attributes", about.get("instruction_attributes") or ()),
         annotations=tuple(_annotation(asin, entry) for entry in annotations),
         made=tuple(made),
     )
@@ -175,9 +183,16 @@ def _text(asin: str, raw: Mapping[str, Any], field: str) -> str:
     return value
 
 
-def _strings(asin: str, field: str, values: object) -> tuple[str, ...]:
+def _listed(asin: str, field: str, values: object) -> tuple[str, ...]:
+    """A list of the file of attributes."""
+    return _strings(asin, field, values, MalformedAttributes)
+
+
+def _strings(
+    asin: str, field: str, values: object, error: type[MalformedProduct] = MalformedProduct
+) -> tuple[str, ...]:
     if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
-        raise MalformedProduct(f"product {asin}: {field!r} must be a list of texts, not {values!r:.60}")
+        raise error(f"product {asin}: {field!r} must be a list of texts, not {values!r:.60}")
     return tuple(values)
 
 
@@ -235,8 +250,9 @@ def _choices(asin: str, axis: str, choices: object) -> Iterator[Mapping[str, Any
 def _annotation(asin: str, entry: Mapping[str, Any]) -> Annotation:
     try:
         chosen, text = entry["instruction_options"], entry["instruction"]
-        wanted = _strings(asin, "instruction_attributes", entry["instruction_attributes"])
+        wanted = _strings(asin, "instruction_attributes", entry["instruction_attributes"], MalformedAnnotation)
     except KeyError as error:
-        raise MalformedProduct(f"product {asin}: an instruction by a person has no {error}") from error
-    options = tuple(chosen.items()) if isinstance(chosen, Mapping) else _strings(asin, "instruction_options", chosen)
-    return Annotation(str(text), wanted, options)
+        raise MalformedAnnotation(f"product {asin}: an instruction by a person has no {error}") from error
+    if isinstance(chosen, Mapping):
+        return Annotation(str(text), wanted, tuple(chosen.items()))
+    return Annotation(str(text), wanted, _strings(asin, "instruction_options", chosen, MalformedAnnotation))

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mage_envs.games.webshop.cache import read_manifest
+from mage_envs.games.webshop.cache import check_changed, read_manifest
 from mage_envs.games.webshop.chance import shuffled
 from mage_envs.games.webshop.goals import KINDS
 from mage_envs.games.webshop.products import Product, from_record
@@ -226,6 +226,7 @@ class Catalogue:
         self.about = read_manifest(folder)
         if self.about.get("format") != FORMAT:
             raise ValueError(f"{folder} has format {self.about.get('format')}, not {FORMAT}: import its data again.")
+        check_changed(folder, self.about["files"])
         self._records = KeyedRecords(folder, "products", "asins")
         self.product = lru_cache(_KEPT)(self._read)
         """The product at a position."""

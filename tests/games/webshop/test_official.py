@@ -146,9 +146,21 @@ def _spoil(folder, **files):
         ({"items_ins_v2_1000": "[]"}, r"items_ins_v2_1000.json, character 0: there is '\[' where '\{' belongs"),
         ({"items_ins_v2_1000": '{"B1": 3}'}, "the entry of B1 must be an object, not 3"),
         ({"items_ins_v2_1000": "{}"}, "items_ins_v2_1000.json holds no entry"),
-        ({"items_ins_v2_1000": '{"B000000001": {"attributes": "x"}}'}, "'attributes' must be a list of texts, not 'x'"),
+        (
+            {"items_ins_v2_1000": '{"B000000001": {"attributes": "x"}}'},
+            "items_ins_v2_1000.json: product B000000001: 'attributes' must be a list of texts, not 'x'",
+        ),
         ({"items_human_ins": '{"B1": {}}'}, "items_human_ins.json: the entry of B1 must be a list of objects"),
-        ({"items_human_ins": '{"B000000001": [{}]}'}, "product B000000001: an instruction by a person has no"),
+        (
+            {"items_human_ins": '{"B000000001": [{}]}'},
+            "items_human_ins.json: product B000000001: an instruction by a person has no 'instruction_options'",
+        ),
+        ({"items_human_ins": "{} x"}, "items_human_ins.json, character 3: there is 'x' after the end"),
+        ({"items_ins_v2_1000": '{"B1": {}}]'}, r"items_ins_v2_1000.json, character 10: there is '\]' after the end"),
+        (
+            {"items_shuffle_1000": json.dumps([raw("B1", "x")]) + "{}"},
+            r"items_shuffle_1000.json, character \d+: there is '\{' after the end",
+        ),
     ],
 )
 def test_each_bad_file_is_named(tmp_path, files, message):

@@ -6,10 +6,11 @@ import os
 import subprocess
 import sys
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
-from mage_envs.games.webshop import DamagedCache, import_official
+from mage_envs.games.webshop import DamagedCache, cache, import_official
 from mage_envs.games.webshop.cache import MANIFEST, cache_root, cached, read_manifest, verify
 from mage_envs.games.webshop.products import from_record
 from mage_envs.games.webshop.store import Catalogue, KeyedRecords, RecordWriter, write_catalogue
@@ -115,7 +116,8 @@ def test_damage_is_noticed(data, tmp_path):
     target = folder / "products.bin"
     content = target.read_bytes()
     target.write_bytes(content.replace(b"Canvas", b"Canvaz"))
-    Catalogue(folder)
+    with pytest.raises(DamagedCache, match=r"products.bin is not what was written\. Delete that folder"):
+        Catalogue(folder)
     with pytest.raises(DamagedCache, match=r"products.bin is not what was written\. Delete that folder"):
         verify(folder)
     target.write_bytes(content[:-1])
@@ -124,6 +126,37 @@ def test_damage_is_noticed(data, tmp_path):
     (folder / MANIFEST).write_text("{")
     with pytest.raises(DamagedCache, match="manifest.json cannot be read"):
         Catalogue(folder)
+
+
+@pytest.mark.parametrize("name", ["products.bin", "asins.npy", "names.json", "goals.synthetic.ends.npy"])
+def test_a_flipped_bit_is_noticed_at_the_next_opening(data, tmp_path, name):
+    folder = import_official(data, cache=tmp_path)
+    Catalogue(folder)
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(content)
+    for _ in range(2):
+        with pytest.raises(DamagedCache, match=f"{name} is not what was written"):
+            Catalogue(folder)
+
+
+@pytest.mark.parametrize("marks", [None, "{", "[1]"])
+def test_a_folder_without_its_marks_is_compared_once(data, tmp_path, marks, monkeypatch):
+    folder = import_official(data, cache=tmp_path)
+    (folder / "checked.json").unlink()
+    if marks is not None:
+        (folder / "checked.json").write_text(marks)
+    compared = []
+    own = cache._checked
+    monkeypatch.setattr(cache, "_checked", lambda path: (compared.append(path.name), own(path))[1])
+    Catalogue(folder)
+    assert sorted(compared) == sorted(Path(name).name for name in read_manifest(folder)["files"])
+    compared.clear()
+    Catalogue(folder)
+    assert compared == []
+    (folder / "names.json").touch()
+    Catalogue(folder)
+    assert compared == ["names.json"]
 
 
 def test_a_folder_of_another_format(data, tmp_path):

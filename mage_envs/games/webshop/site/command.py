@@ -14,14 +14,14 @@ from mage_envs.games.webshop.site.playing import Player
 from mage_envs.games.webshop.site.server import Site
 from mage_envs.games.webshop.sources import shop_for
 
-PORT = 3000
+PORT, LAST_PORT = 3000, 65_535
 MakeAgent = Callable[[str, Game], Policy]
 """(name, game) -> the policy."""
 
 
 def add_options(parser: argparse.ArgumentParser, agents: Sequence[str] = ()) -> None:
     """Adds the options of serving to a parser; `agents` are those that can be watched."""
-    parser.add_argument("--port", type=int, default=PORT, metavar="N", help=f"default: {PORT}; 0 takes a free one")
+    parser.add_argument("--port", type=_port, default=PORT, metavar="N", help=f"default: {PORT}; 0 takes a free one")
     parser.add_argument("--size", default="small", metavar="NAME", help="of the catalogue; default: small")
     parser.add_argument("--data", metavar="DIR", help="the original's files, or what was imported from them")
     parser.add_argument("--goals", choices=("synthetic", "human"), help="with --data; default: synthetic")
@@ -37,9 +37,17 @@ def add_options(parser: argparse.ArgumentParser, agents: Sequence[str] = ()) -> 
         parser.add_argument("--pace", type=float, metavar="SECONDS", help="between its actions; default: 1.5")
 
 
+def _port(text: str) -> int:
+    """Raises argparse's error where it is no port."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= LAST_PORT):
+        raise argparse.ArgumentTypeError(f"a port is a number from 0 to {LAST_PORT}, got {text!r}")
+    return int(text)
+
+
 def serve(given: argparse.Namespace, make_agent: MakeAgent | None = None) -> None:
     """Serves what `add_options` parsed until Ctrl-C. Raises ValueError, OSError or ImportError."""
     shop = shop_for(given.split, given.size, given.data, given.goals)
+    shop.numbers(given.split)  # refuses a split that has no goals
     site = Site(
         shop,
         host=given.host,

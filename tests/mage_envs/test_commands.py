@@ -50,3 +50,20 @@ def test_the_system_s_errors_name_the_path_and_the_remedy(tmp_path: Path) -> Non
     assert told(OSError("a sentence of ours")) == "a sentence of ours"
     assert told(ValueError("x")) == "x"
     assert told(OSError(28, "No space left on device")) == "No space left on device (OSError)."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--port", "99999"], "argument --port: a port is a number from 0 to 65535, got '99999'"),
+        (["--port", "-1"], "argument --port: a port is a number from 0 to 65535, got '-1'"),
+        (["--split", "nosuch"], "mage-envs: split='nosuch' has no made goals among the 200 of this catalogue"),
+    ],
+)
+def test_a_site_that_cannot_be_served(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        status = main(["webshop", "serve", "--size", "tiny", *arguments])
+    except SystemExit as ended:
+        status = int(str(ended.code))
+    assert status == 2
+    assert says in capsys.readouterr().err.splitlines()[-1]

@@ -109,7 +109,7 @@ def lines(found: Headroom, title: str) -> list[str]:
         last += [f"exploration headroom at most that much: {found.unsolved}"]
     else:
         last += [f"exploration headroom {number(found.exploration)} (last - myopic, in the last episode)"]
-        last += [f"{found.states:,} states of belief, {found.seconds:.1f} s"]
+        last += [f"{found.states:,} states of belief, {found.seconds:.1f} CPU s"]
     if found.errors:
         last += ["estimates: some opponents' moves were sampled; ± is a standard error"]
     return [title, head, rule, *shown, *last]

@@ -118,7 +118,7 @@ def _solved(setup: Setup, progress: Progress) -> SolvedRow:
 
 def table_lines(rows: Sequence[SolvedRow]) -> list[str]:
     """The table as text."""
-    columns = ["game", "pool", "unit", "blind", "known", *CREDITS, "adaptation", "exploration", "seconds"]
+    columns = ["game", "pool", "unit", "blind", "known", *CREDITS, "adaptation", "exploration", "CPU s"]
     cells = [
         [
             row.setup.title,

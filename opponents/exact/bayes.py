@@ -89,6 +89,7 @@ class BayesValue(NamedTuple):
     """Expected payoff of each episode, all hands of the episode together."""
     states: int
     seconds: float
+    """Of CPU."""
 
     @property
     def total(self) -> float:
@@ -117,7 +118,7 @@ class Meeting:
         Raises `NotExact` for an opponent without `distribution`, `NotEnumerable` for a game without a tree,
         `TooManyStates` above `limit` states.
         """
-        started = time.perf_counter()
+        started = time.process_time()
         check_seat(game, seat0)
         check_lengths(episodes, hands)
         mixture = as_pool(pool)
@@ -131,7 +132,7 @@ class Meeting:
         self.episode_of = [j // hands for j in range(episodes * hands)]
         self.stages: list[Stage] = stages_of(mixture.weights, self.hands, limit, progress)
         self.states = sum(stage.beliefs.shape[1] for stage in self.stages)
-        self.seconds = time.perf_counter() - started
+        self.seconds = time.process_time() - started
 
     def learn(self, hand: int, state: int, evidence: int) -> int | None:
         """The state after `evidence` was seen in a hand; None where no opponent of the pool could have shown it."""
@@ -177,7 +178,7 @@ class BayesSolution:
     """The optimal learner for one credit in one meeting."""
 
     def __init__(self, meeting: Meeting, credit: Credit = "sum", gt: float = GT) -> None:
-        started = time.perf_counter()
+        started = time.process_time()
         self.meeting = meeting
         self._weights = credit_weights(credit, meeting.episodes, gt)
         self._values: list[Floats] = [np.zeros((0, 0))] * len(meeting.hands)
@@ -186,7 +187,7 @@ class BayesSolution:
         """The state that `choose` was asked about last, and what its branches are worth."""
         for hand in reversed(range(len(meeting.hands))):
             self._values[hand] = np.concatenate([part[:, -1] for part in self._solved(hand)], axis=1)
-        self.seconds = time.perf_counter() - started
+        self.seconds = time.process_time() - started
 
     @property
     def value(self) -> BayesValue:

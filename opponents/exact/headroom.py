@@ -55,6 +55,7 @@ class Headroom:
     """The discount of the credit `mage`."""
     states: int
     seconds: float
+    """Of CPU."""
     errors: Mapping[str, float] = field(default_factory=dict)
     """Standard errors of `blind`, `known` and `adaptation` where moves were sampled; empty where all is exact."""
     unsolved: str = ""
@@ -98,7 +99,7 @@ def headroom(
     `samples`: moves in each state of a policy without `distribution`; 0 refuses such a policy with `NotExact`.
     Raises `NotEnumerable` for a game without a tree, ValueError for bad settings.
     """
-    started = time.perf_counter()
+    started = time.process_time()
     credits: dict[str, Credit] = {**{name: name for name in CREDITS}, **({} if weights is None else {"own": weights})}
     check_lengths(episodes, hands)
     for credit in credits.values():
@@ -133,7 +134,7 @@ def headroom(
         per_episode=per_episode,
         gt=gt,
         states=states,
-        seconds=time.perf_counter() - started,
+        seconds=time.process_time() - started,
         errors=errors,
         unsolved=unsolved,
     )

@@ -111,7 +111,8 @@ def test_the_table_is_of_every_game_and_pool() -> None:
     rows = list(setups())
     assert {row.game for row in rows} == set(list_games()) - {"OpenSpiel"}
     assert {row.pool for row in rows} - {""} == set(list_pools())
-    quick = [row for row in rows if row.game != "TicTacToe" and row.hands == 1]
+    few = {"KuhnPoker", "Ultimatum", "ConnectFour", "WebShop", "ALFWorld", "Sokoban"}
+    quick = [row for row in rows if row.game in few and row.hands == 1]
     solved = solved_rows(lambda *_: None, quick)
     paper = next(row.found for row in solved if row.setup == Setup(game="KuhnPoker", pool="kuhn/paper"))
     assert paper is not None

@@ -16,20 +16,25 @@ _OFFERS = {offer.replace(" and ", "-").replace(" ", "-"): items for offer, items
 """Each offer, as an information state spells it, to what its maker would get."""
 
 
+def aspiration(made: int, offers: int, high: float, low: float, beta: float) -> float:
+    """The points that a player aspires to after so many offers."""
+    return float(high - (high - low) * (made / offers) ** (1 / beta) - 1e-9)
+
+
 def aspire(offers: int, high: float, low: float, beta: float, turn: Turn) -> dict[str, float]:
     """The rule: accept what meets the aspiration, else offer what meets it by as little as possible."""
     words = turn.information_state.split()
     values = dict(zip(ITEMS, map(int, words[: len(ITEMS)]), strict=True))
     said = words[len(ITEMS) :]
-    aspiration = high - (high - low) * (len(said) / offers) ** (1 / beta) - 1e-9
+    wanted = aspiration(len(said), offers, high, low, beta)
     if said:
         taken = _OFFERS[said[-1].removeprefix("opp-")]
-        if sum(value for item, value in values.items() if item not in taken) >= aspiration:
+        if sum(value for item, value in values.items() if item not in taken) >= wanted:
             return {ACCEPT: 1.0}
         if len(said) == offers:
             return {REFUSE: 1.0}
     worth = {offer: sum(values[item] for item in items) for offer, items in TAKEN.items()}
-    enough = [offer for offer, value in worth.items() if value >= aspiration]
+    enough = [offer for offer, value in worth.items() if value >= wanted]
     return {min(enough, key=worth.__getitem__): 1.0}
 
 

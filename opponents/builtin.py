@@ -47,7 +47,15 @@ register_opponent(
 for _name in ("rock", "paper", "scissors", "copy", "beat", "cycle", "stay"):
     _entry = f"opponents.rock_paper_scissors:{_name}"
     register_opponent(f"rps/{_name}", entry_point=_entry, games=("RockPaperScissors",))
+for _name in (f"{_soft}{_kind}" for _soft in ("", "soft-") for _kind in ("tight", "loose", "maniac", "caller")):
+    _entry = _name.replace("-", "_")
+    if _name != "maniac":  # which is `last`
+        register_opponent(f"leduc/{_name}", entry_point=f"opponents.leduc:{_entry}", games=("LeducPoker",))
+    register_opponent(
+        f"liars/{_name}", entry_point=f"opponents.liars_dice:{_entry}", games=("LiarsDice",), needs_game=True
+    )
 for _name in ("fair", "greedy", "conceder", "boulware", "firm"):
+    register_opponent(f"negotiation/{_name}", entry_point=f"opponents.negotiation:{_name}", games=("Negotiation",))
     _entry = f"opponents.bargaining:{_name}"
     register_opponent(f"bargain/{_name}", entry_point=_entry, games=("Bargaining",), needs_game=True)
 for _name in ("greedy", "repeat", "avoid-last"):

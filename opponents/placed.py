@@ -40,3 +40,6 @@ def first() -> Placed:
 def last() -> Placed:
     """Always the last legal action."""
     return Placed(-1)
+
+
+register_opponent("leduc/maniac", alias_of="last", games=("LeducPoker",))

@@ -132,9 +132,6 @@ register_pool("pd/classic", dict.fromkeys(("pd/all-c", "pd/all-d", "pd/tit-for-t
 register_pool("ultimatum/reserves", {f"ultimatum/reserve:{price}": 1 for price in range(1, 9)})
 register_pool("ultimatum/soft-reserves", {f"ultimatum/soft-reserve:{price}": 1 for price in range(1, 9)})
 register_pool(
-    "bargain/four", dict.fromkeys(("bargain/fair", "bargain/greedy", "bargain/conceder", "bargain/boulware"), 1)
-)
-register_pool(
     "inspect/four", dict.fromkeys(("inspect/greedy", "inspect/repeat", "inspect/avoid-last", "inspect/random"), 1)
 )
 register_pool(
@@ -151,3 +148,10 @@ register_pool("rps/strongly-biased", dict.fromkeys(("rps/rock:.8", "rps/paper:.8
 _REACTIONS = ("rps/copy", "rps/beat", "rps/cycle", "rps/stay")
 register_pool("rps/reactive", dict.fromkeys(_REACTIONS, 1))
 register_pool("rps/soft-reactive", {f"{name}:.85": 1 for name in _REACTIONS})
+for _game in ("leduc", "liars"):
+    for _pool, _soft in (("four", ""), ("soft", "soft-")):
+        _styles = (f"{_game}/{_soft}{style}" for style in ("tight", "loose", "maniac", "caller"))
+        register_pool(f"{_game}/{_pool}", dict.fromkeys(_styles, 1))
+_TACTICS = ("fair", "greedy", "conceder", "boulware")
+register_pool("bargain/four", {f"bargain/{tactic}": 1 for tactic in _TACTICS})
+register_pool("negotiation/four", {f"negotiation/{tactic}": 1 for tactic in _TACTICS})

@@ -188,6 +188,14 @@ PANELS: Mapping[str, Panel] = {
     ),
     "inspect-train": _repeated("Inspection", "pool:inspect/habits", 26, "attackers with habits, and one at random"),
     "inspect-heldout": _repeated("Inspection", _even("inspect/greedy:.6 inspect/repeat"), 27, "softer habits"),
+    "leduc-train": _repeated("LeducPoker", "pool:leduc/four", 28, "four archetypes"),
+    "leduc-heldout": _repeated("LeducPoker", "pool:leduc/soft", 29, "the same four, less pure"),
+    "liars-train": _repeated("LiarsDice", "pool:liars/four", 30, "four degrees of doubt"),
+    "liars-heldout": _repeated("LiarsDice", "pool:liars/soft", 31, "the same four, less pure"),
+    "negotiation-train": _repeated("Negotiation", "pool:negotiation/four", 32, "four ways to concede"),
+    "negotiation-heldout": _repeated(
+        "Negotiation", _even("negotiation/firm uniform"), 33, "one that never does, and one at random"
+    ),
     "sokoban-train": _sokoban(2, 256, 7, ", as in training"),
     "sokoban-eval-2box": _sokoban(2, 128, 8, ": in distribution"),
     "sokoban-eval-1box": _sokoban(1, 128, 9, ": out of distribution"),

@@ -34,6 +34,12 @@ GOLDEN = {
     "bargain-heldout": "0ac432a422290c137d2e2e40cb311301d340333e3b0c3d406cb915567b5d2caa",
     "inspect-train": "7eda2d6d6209627aa95c78824ebacac26a2ba9280ce64645c8026207852a5d62",
     "inspect-heldout": "fce67aef7335dd2bbdf6693a0f09d16792a61ad3684b7df1234ee5c7ad9213b0",
+    "leduc-train": "95be785da59ef411954f1c88f98c550f3bc875952463ed4b2803f578d8672405",
+    "leduc-heldout": "f7406c2b0928c32ca3692c84781b90ed3e31f46dfd1ac442d16c11d60234a8f1",
+    "liars-train": "18d372e4e03898aa57b25e3df7d4f5425635f5104180ffee6e2122c4c4ce11c3",
+    "liars-heldout": "051e402c8787275651591c93e9a1efb776aed0d3fedc6ed27d25d3bd97937c98",
+    "negotiation-train": "bceb961ae129bcc60fc9f1957c28cb235d2bce762537c99a1d5bb5d8dc311f13",
+    "negotiation-heldout": "fce26e618624703ad20636401d8fb9832af4600079c2dd0629204c023c81e237",
     "sokoban-train": "250187c20a3ba8b8837a22a622d2f6913712e4beab239e3900528c70b4614a68",
     "sokoban-eval-2box": "b7dabcbdca485411269bc2682106a5e2f2619f61ed66e6a615991113b43daf55",
     "sokoban-eval-1box": "ec2d9997a5256c2ffcc64a2773b4a4151be9f01662958df4e6637ffe0743138f",
@@ -76,7 +82,7 @@ def test_held_out_opponents_are_held_out():
     train, held_out = PANELS["kuhn-train"].weights(), PANELS["kuhn-heldout"].weights()
     assert len(train) == 4
     assert not set(train) & set(held_out)
-    for name in ("pd", "ultimatum", "rps", "bargain", "inspect"):
+    for name in ("pd", "ultimatum", "rps", "bargain", "inspect", "leduc", "liars", "negotiation"):
         assert not set(PANELS[f"{name}-train"].weights()) & set(PANELS[f"{name}-heldout"].weights())
     assert {task.seat for task in PANELS["ultimatum-train"].tasks()} == {0}, "the learner makes the offers"
     assert {task.seat for task in PANELS["bargain-train"].tasks()} == {0, 1}

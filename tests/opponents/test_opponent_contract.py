@@ -32,15 +32,16 @@ GAMES: dict[str, Game] = {
     "PrisonersDilemma": PrisonersDilemma(),
     "Ultimatum": Ultimatum(offers=2),
     "RockPaperScissors": RockPaperScissors(rounds=3),
+    "LeducPoker": make_game("LeducPoker"),
     "Bargaining": Bargaining(offers=3),
     "Inspection": Inspection(rounds=2),
 }
-EVERY = {"TicTacToe": 37, "PrisonersDilemma": 7, "RockPaperScissors": 7, "Bargaining": 29}
+EVERY = {"TicTacToe": 37, "PrisonersDilemma": 7, "RockPaperScissors": 7, "Bargaining": 29, "LeducPoker": 13}
 """Of the turns of larger trees, how manieth are looked at."""
 CASES = [(game, name) for game in GAMES for name in list_opponents(game)]
 SMALLER = {"ConnectFour": {"rows": 4, "columns": 4}, "Breakthrough": {"rows": 4, "columns": 3}}
 """Options with which hands are short."""
-OTHERS = ("LeducPoker", "LiarsDice", "Negotiation", *SMALLER)
+OTHERS = ("LiarsDice", "Negotiation", *SMALLER)
 SEATED = [
     *((game, name) for game in (*GAMES, *OTHERS) for name in opponents_of(game)),
     ("KuhnPoker", "bayes:kuhn/demo,3,1"),

@@ -51,6 +51,7 @@ def test_the_named_pools() -> None:
 def test_named_pools_hold_opponents_of_their_game() -> None:
     games = {"tictactoe": "TicTacToe", "kuhn": "KuhnPoker", "pd": "PrisonersDilemma", "ultimatum": "Ultimatum"}
     games |= {"rps": "RockPaperScissors", "bargain": "Bargaining", "inspect": "Inspection"}
+    games |= {"leduc": "LeducPoker", "liars": "LiarsDice", "negotiation": "Negotiation"}
     for name in list_pools():
         for entry in as_pool(f"pool:{name}").entries:
             make_opponent(entry, make_game(games[name.split("/")[0]]))

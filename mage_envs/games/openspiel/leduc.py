@@ -20,7 +20,7 @@ RULES = (
 _VERBS = {"fold": "folds", "check": "checks", "call": "calls", "raise": "raises"}
 
 
-def _field(text: str, name: str) -> str:
+def field(text: str, name: str) -> str:
     """The content of `[name: ...]` in OpenSpiel's information state."""
     return text.partition(f"[{name}: ")[2].partition("]")[0]
 
@@ -29,7 +29,7 @@ def _betting(text: str) -> Iterator[tuple[int, tuple[int, str]]]:
     """(round, (player, word)) of every move in an information state."""
     for number in (1, 2):
         raised = False
-        for index, move in enumerate(_field(text, f"Round{number}").split()):
+        for index, move in enumerate(field(text, f"Round{number}").split()):
             word = {"0": "fold", "1": "call" if raised else "check", "2": "raise"}[move]
             raised = raised or move == "2"
             yield number, (index % 2, word)
@@ -63,9 +63,9 @@ class LeducTexts(Texts):
         if self._plain:
             return super().view(state, player)
         text = state.information_state_string(player)
-        public = _field(text, "Public")
+        public = field(text, "Public")
         lines = [
-            f"Your card: {self._rank(_field(text, 'Private'))}. "
+            f"Your card: {self._rank(field(text, 'Private'))}. "
             f"The open card: {self._rank(public) if public else 'not shown yet'}."
         ]
         moves = list(_betting(text))
@@ -78,12 +78,12 @@ class LeducTexts(Texts):
             if story:
                 lines.append(f"Round {number}: {story}.")
         if not state.is_terminal():
-            money = _field(text, "Money").split()
+            money = field(text, "Money").split()
             chips = [100 - int(float(left)) for left in money]
             lines.append(f"In the pot: {chips[player]} from you, {chips[1 - player]} from the opponent.")
         elif moves[-1][1][1] != "fold":
             lines.append(
-                f"The opponent had {self._rank(_field(state.information_state_string(1 - player), 'Private'))}."
+                f"The opponent had {self._rank(field(state.information_state_string(1 - player), 'Private'))}."
             )
         return "\n".join(lines)
 

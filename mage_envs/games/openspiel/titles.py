@@ -37,6 +37,7 @@ class LiarsDice(OpenSpiel):
 
     def __init__(self, dice: int = 1, sides: int = 6) -> None:
         super().__init__(f"liars_dice(numdice={dice},dice_sides={sides})")
+        self.dice, self.sides = dice, sides
 
 
 class Negotiation(OpenSpiel):

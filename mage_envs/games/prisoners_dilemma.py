@@ -20,6 +20,8 @@ from itertools import product
 
 from mage_envs.checks import check_positive
 from mage_envs.core import GameFacts
+from mage_envs.drawing import Picture
+from mage_envs.drawing import payoffs as drawing
 from mage_envs.games.rounds import Round, RoundsGame, Stage, together
 from mage_envs.settings import PAID_BY_RETURN, GameSettings
 
@@ -77,6 +79,18 @@ class Dilemma(Stage):
         mine, others = ([pair[place] for pair in points] for place in (seat, 1 - seat))
         return f"{together(mine, 'point')} for you, {sum(others):g} for the other."
 
+    def picture(self, played: Sequence[Round], seat: int, over: bool) -> Picture:
+        history = [one.of(seat) for one in played]
+        points = [[(self._points(own, other), self._points(other, own)) for other in OPPOSITE] for own in OPPOSITE]
+        words = tuple(OPPOSITE)
+        return drawing.table(
+            words,
+            points,
+            (words.index(history[-1][0]), words.index(history[-1][1])) if history else None,
+            [(own[0], other[0]) for own, other in history],
+            self.verdict(played, seat).rstrip(".") if over else f"Round {len(played) + 1} of {self.rounds}",
+        )
+
     def won(self, mean: float, seat: int) -> bool:
         return mean >= self.reward - 1e-9
 
@@ -104,6 +118,7 @@ def _facts(stage: Dilemma, noise: float) -> GameFacts:
         max_return=float(max(points)),
         max_turns=2 * stage.rounds,
         actions=(COOPERATE, DEFECT),
+        has_pictures=True,
     )
 
 

@@ -12,6 +12,7 @@ from functools import cache
 from typing import NamedTuple
 
 from mage_envs.core import GameFacts
+from mage_envs.drawing import Picture
 from mage_envs.games.table import GrownState, Origin, TableGame
 
 
@@ -60,6 +61,10 @@ class Stage(ABC):
     def verdict(self, played: Sequence[Round], seat: int) -> str:
         """What the hand brought that player, after `The 5 rounds are over: `."""
 
+    def picture(self, played: Sequence[Round], seat: int, over: bool) -> Picture:
+        """What that player may see, in games that have pictures."""
+        raise TypeError(f"{type(self).__name__} has no picture; it is shown as text alone.")
+
     def won(self, mean: float, seat: int) -> bool:
         """Whether that mean per round is a success."""
         return mean > 0
@@ -97,6 +102,9 @@ class RoundsState(GrownState):
 
     def won(self, seat: int) -> bool:
         return self.stage.won(self.returns[seat], seat)
+
+    def picture(self, seat: int) -> Picture:
+        return self.stage.picture(self.played, seat, self.player is None)
 
     def _key(self, seat: int) -> str:
         words = [word for one in self.played for word in self.stage.words(one, seat)]

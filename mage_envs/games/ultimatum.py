@@ -18,6 +18,8 @@ from functools import cache
 
 from mage_envs.checks import check_positive
 from mage_envs.core import GameFacts
+from mage_envs.drawing import Picture
+from mage_envs.drawing import shares as drawing
 from mage_envs.games.table import GrownState, Origin, TableGame
 from mage_envs.settings import PAID_BY_RETURN, GameSettings
 
@@ -80,6 +82,19 @@ class UltimatumState(GrownState):
             lines.append(self._which(len(self.shares)) + self._asked(seat, self.player))
         return "\n".join(lines)
 
+    def picture(self, seat: int) -> Picture:
+        rows = []
+        for number in range(self.offers):
+            offered = slices_of(self.said[2 * number]) if 2 * number < len(self.said) else 0
+            settled = number < len(self.shares)
+            shares = (
+                (self.pie - offered, offered) if offered and not (settled and self.shares[number] is None) else (0, 0)
+            )
+            label = f"Pie {number + 1}" + (": nobody gets it" if settled and shares == (0, 0) else "")
+            rows.append(drawing.Shared(shares[seat], shares[1 - seat], settled, label))
+        done = f"You have {_slices(self.got[seat])}"
+        return drawing.pies(self.pie, rows, done if self.player is None else f"{done} so far")
+
     def _which(self, number: int) -> str:
         return f"Pie {number + 1} of {self.offers}: " if self.offers > 1 else ""
 
@@ -131,6 +146,7 @@ def _facts(offers: int, pie: int) -> GameFacts:
         max_return=1.0,
         perfect_information=True,
         max_turns=2 * offers + 2,
+        has_pictures=True,
         actions=(*(offer(slices) for slices in range(1, pie + 1)), ACCEPT, REFUSE),
     )
 

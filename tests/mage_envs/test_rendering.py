@@ -29,7 +29,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # PettingZoo's own tests import its old registry
     from pettingzoo.test import render_test
 
-GAMES = ("KuhnPoker", "Sokoban", "TicTacToe")
+GAMES = ("KuhnPoker", "PrisonersDilemma", "Sokoban", "TicTacToe", "Ultimatum")
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)
 
 
@@ -110,6 +110,23 @@ def test_kuhn_shows_what_the_seat_may_see_and_no_more(reveal):
     assert all(len(same) == 1 for same in pictures.values()), "a picture tells what the text does not"
     told = [next(iter(same)) for text, same in pictures.items() if "The opponent had" in text]
     assert len(told) == len(set(told)) == (60 if reveal == "always" else 36)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "count"),
+    [
+        ("PrisonersDilemma", {"rounds": 2, "noise": 0.2}, 1 + 4 + 16),
+        ("Ultimatum", {"offers": 2, "pie": 4}, 1 + 4 + 5 + 5 * 4 + 5 * 5),
+    ],
+)
+def test_a_picture_shows_what_the_text_tells(name, options, count):
+    for player in (0, 1):
+        pictures: dict[str, set[Picture]] = {}
+        for _, start in make_game(name, **options).initial_states():
+            for state in nodes(start):
+                pictures.setdefault(state.observation(player), set()).add(state.picture(player))
+        assert all(len(same) == 1 for same in pictures.values()), "a picture tells what the text does not"
+        assert len({next(iter(same)) for same in pictures.values()}) == count
 
 
 def test_kuhn_counts_the_chips():

@@ -1,0 +1,52 @@
+"""A game of two choices each as a table of what they pay, with the round that was played last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mage_envs.drawing.lettering import lettered
+from mage_envs.drawing.picture import Block, Colour, Picture, Shape
+
+CELL_WIDTH, CELL_HEIGHT, GAP, LEFT, TOP = 150, 96, 8, 130, 92
+WIDTH, HEIGHT = LEFT + 2 * CELL_WIDTH + GAP + 20, TOP + 2 * CELL_HEIGHT + GAP + 128
+PAPER: Colour = (46, 52, 70)
+CELL: Colour = (244, 241, 233)
+CELL_LAST: Colour = (255, 228, 150)
+INK: Colour = (40, 44, 58)
+LIGHT: Colour = (232, 234, 242)
+OWN: Colour = (32, 110, 150)
+OTHER: Colour = (190, 74, 66)
+
+
+def table(
+    choices: Sequence[str],
+    points: Sequence[Sequence[tuple[float, float]]],
+    last: tuple[int, int] | None,
+    history: Sequence[tuple[str, str]],
+    caption: str,
+) -> Picture:
+    """`points[own][other]` are one's own points and the other's; `last` the cell of the last round.
+
+    `history`: of each round the first letters of one's own choice and the other's.
+    """
+    shapes: list[Shape] = [*lettered("The other player", LEFT + CELL_WIDTH + GAP / 2, 24, 13, OTHER)]
+    shapes += lettered("You", LEFT / 2, 24, 13, OWN)
+    for column, choice in enumerate(choices):
+        shapes += lettered(choice, _left(column) + CELL_WIDTH / 2, 60, 12, LIGHT)
+    for row, choice in enumerate(choices):
+        top = TOP + row * (CELL_HEIGHT + GAP)
+        shapes += lettered(choice, LEFT / 2, top + CELL_HEIGHT / 2, 12, LIGHT)
+        for column, (mine, theirs) in enumerate(points[row]):
+            colour = CELL_LAST if last == (row, column) else CELL
+            shapes.append(Block(_left(column), top, CELL_WIDTH, CELL_HEIGHT, colour, corner=12))
+            shapes += lettered(f"{mine:g}", _left(column) + 45, top + CELL_HEIGHT / 2, 30, OWN)
+            shapes += lettered(f"{theirs:g}", _left(column) + 105, top + CELL_HEIGHT / 2, 30, OTHER)
+    for number, (own, other) in enumerate(history[-12:]):
+        shapes += lettered(own, 40 + 34 * number, HEIGHT - 96, 14, CELL)
+        shapes += lettered(other, 40 + 34 * number, HEIGHT - 70, 14, CELL_LAST)
+    shapes += lettered(caption, WIDTH / 2, HEIGHT - 28, 13, LIGHT)
+    return Picture(WIDTH, HEIGHT, PAPER, tuple(shapes))
+
+
+def _left(column: int) -> int:
+    return LEFT + column * (CELL_WIDTH + GAP)

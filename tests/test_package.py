@@ -37,6 +37,7 @@ from opponents import list_opponents
 
 assert "WaterFireWood" in mage_envs.list_games()
 assert "wfw/always-water" in list_opponents("WaterFireWood")
+assert "results" in mage_envs.list_memories()
 for kind in ("v0", "Meta-v0"):
     env = gym.make(f"mage/WaterFireWood-{kind}", opponent="wfw/always-water", seat="second")
     observation, info = env.reset(seed=1)

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import gymnasium as gym
 
 from mage_envs import _siblings, imports
+from trainer.ledger import TRACEBACK
 from trainer.metrics import RunStopped
 
 PRESETS = Path(__file__).parent / "presets"
@@ -69,7 +70,8 @@ def _told(error: Exception) -> str:
     """The error in words, for a missing package how to install it."""
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
         return f'{error.name} is missing. Install it with: pip install "mage-envs[train]"'
-    return str(error)
+    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(TRACEBACK)]
+    return " ".join([str(error), *notes])
 
 
 def _run(arguments: list[str]) -> int:

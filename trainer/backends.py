@@ -17,6 +17,8 @@ from trainer.tokens import ChatTokenizer
 from trainer.vllm_stream import RequestSettings, StreamingServerGenerator, StreamingVLLMGenerator
 
 AnyGenerator = Generator | StreamingGenerator
+NO_LIMIT = 7 * 86_400.0
+"""Seconds that a request to vLLM has where there is no limit: a socket takes no infinity."""
 
 
 def chat_tokenizer(trainer: GRPOTrainer) -> ChatTokenizer:
@@ -60,6 +62,7 @@ def vllm_stream(trainer: GRPOTrainer) -> StreamingGenerator:
         temperature=args.temperature,
         max_prompt_length=args.max_prompt_length,
         seed=args.seed,
+        timeout=args.model_timeout or NO_LIMIT,
     )
     if args.vllm_mode == "colocate":
         return StreamingVLLMGenerator(trl_compat.vllm_engine(trainer), tokens, settings)

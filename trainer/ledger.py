@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mage_envs.processes.outcomes import told
 from trainer.trajectory import Trajectory
 
 FILE = "failures.jsonl"
+TRACEBACK = "Its traceback is in"
+"""Begins the note, in an error that ends a run, of where that is."""
 
 
 class Ledger:
@@ -21,6 +25,7 @@ class Ledger:
     `seed`, `task`, `opponent`, `seat`, `group`, `member`, `episode` and `attempt` (from 0), `given_up` (whether no
     further attempt followed), `traceback`; and where in the run it was: `phase` (`train`, `eval`), `step` (optimiser
     steps before it).
+    An error that ended the run has the kind `run`, and of these no more than reason, traceback, phase and step.
     A line is written in one piece, by one process.
     """
 
@@ -48,8 +53,10 @@ class Ledger:
     def record(self, trajectories: Iterable[Trajectory], phase: str, step: int) -> None:
         """Appends the failures of these meta-episodes."""
         rows = [row | {"phase": phase, "step": step} for trajectory in trajectories for row in failure_rows(trajectory)]
-        if not rows:
-            return
+        if rows:
+            self._append(rows)
+
+    def _append(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self.count += len(rows)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -59,6 +66,17 @@ class Ledger:
             os.fsync(file)
         finally:
             os.close(file)
+
+    @contextmanager
+    def kept(self, phase: str, step: int) -> Iterator[None]:
+        """Keeps the traceback of an error that ends the run, and notes in the error where it is."""
+        try:
+            yield
+        except Exception as error:
+            row = {"kind": "run", "reason": f"{type(error).__name__}: {error}", "given_up": True}
+            self._append([row | {"traceback": told(error), "phase": phase, "step": step}])
+            error.add_note(f"{TRACEBACK} {self.path}")
+            raise
 
     def rows(self) -> list[dict[str, Any]]:
         """All lines; one that is not whole is left out."""

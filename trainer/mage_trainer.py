@@ -191,7 +191,7 @@ class MAGETrainer(PersistentTrainer):
         trajectories.sort(key=lambda trajectory: (trajectory.group, trajectory.member))
         message = failure_message(trajectories, index, self.args.failure_threshold)
         if message is not None:
-            raise RunStopped(message)
+            raise RunStopped(f"{message}; tracebacks: {self.ledger.path}")
         advantages, metrics = weigh(trajectories, self.credit, self.critic)
         rows = build_rows(
             trajectories, advantages, merge=self.args.merge_prefixes, mask_truncated=self.args.mask_truncated
@@ -268,7 +268,7 @@ class MAGETrainer(PersistentTrainer):
         clock = RolloutClock()
         together = trl_compat.is_collective(self) and not isinstance(self.generator, StreamingGenerator)
         limit = cast(int, self.args.max_completion_length)  # a one-token answer is whole, not cut: no length penalty
-        with trl_compat.generation_session(self):
+        with self.ledger.kept(phase, self.state.global_step), trl_compat.generation_session(self):
             played = collect(
                 self._envs.stage(len(specs)),
                 self.generator,

@@ -144,6 +144,7 @@ class _Rollout:
                     asking.append(run)
                     continue
                 if strict and run.misused is not None:
+                    run.misused.add_note(run.failures[-1].traceback)  # of a worker, which the error itself has lost
                     raise run.misused
                 following += self.finish(run)
             self.runs = following

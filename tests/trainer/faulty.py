@@ -90,6 +90,17 @@ class Faulty:
         os.kill(os.getpid(), signal.SIGSEGV if fault == "segfault" else signal.SIGKILL)
 
 
+class Asleep:
+    """Writes the id of its process into the file that the environment names, and sleeps."""
+
+    def reset(self, rng: Any) -> None:
+        Path(os.environ["ASLEEP"]).write_text(str(os.getpid()))
+        time.sleep(600)
+
+    def act(self, turn: Any) -> str:
+        return str(turn.legal_actions[0])
+
+
 def lines(log: str | Path) -> list[str]:
     path = Path(log)
     return path.read_text().splitlines() if path.exists() else []

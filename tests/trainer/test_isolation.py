@@ -5,6 +5,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -14,6 +18,7 @@ import pytest
 
 from mage_envs.core import Task
 from mage_envs.text.generation import Prompt
+from tests.mage_envs.test_processes import gone
 from tests.trainer.faulty import DEADLY, Faulty, injected, lines
 from tests.trainer.foreign import Guess
 from tests.trainer.test_rollout import answer, frozen
@@ -191,6 +196,31 @@ def test_a_bug_in_a_users_environment_keeps_its_traceback(workers: int, tmp_path
         collect([Broken()], ScriptedGenerator(guess), [RolloutSpec(Task("", seed=104))])
 
 
+def test_ctrl_c_ends_hung_workers_and_is_told_in_one_line(tmp_path: Path) -> None:
+    """The signal goes to the whole group, as a terminal sends it."""
+    arguments = ["scripted:first", "--env", "mage/KuhnPoker-Meta-v0", "--opponents", "tests.trainer.faulty:Asleep"]
+    command = [sys.executable, "-m", "benchmarks", "eval", *arguments, "--rows", "1", "--env-workers", "2"]
+    note = tmp_path / "asleep"
+    run = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=os.environ | {"ASLEEP": str(note)}, start_new_session=True
+    )
+    try:
+        for _ in range(1200):
+            if note.exists() and note.read_text():
+                break
+            assert run.poll() is None
+            time.sleep(0.05)
+        os.killpg(run.pid, signal.SIGINT)
+        _, error = run.communicate(timeout=60)
+    finally:
+        run.kill()
+        run.communicate()
+    assert run.returncode == 130
+    assert error.splitlines()[-1] == "Interrupted; nothing was written."
+    assert "Traceback" not in error
+    assert gone(int(note.read_text()))
+
+
 # -- the ledger --------------------------------------------------------------------------------------------------
 
 
@@ -220,3 +250,19 @@ def test_a_ledger_goes_on_where_its_run_does(tmp_path: Path) -> None:
     )
     again.resume(0)
     assert not again.path.exists()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_ends_a_run_leaves_its_traceback_too(workers: int, tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    wanted = [RolloutSpec(Task("", seed=104))]
+    envs: Any = WorkerEnvs(Broken, 1, 1) if workers else [Broken()]
+    with pytest.raises(ValueError, match="a bug") as raised, ledger.kept("train", 0):
+        collect(envs, ScriptedGenerator(answer), wanted)
+    if workers:
+        envs.close()
+    assert raised.value.__notes__[-1] == f"Its traceback is in {tmp_path / 'failures.jsonl'}"
+    [row] = ledger.rows()
+    assert (row["kind"], row["reason"], row["step"]) == ("run", "ValueError: a bug", 0)
+    assert 'raise ValueError("a bug")' in row["traceback"]
+    assert ledger.told().startswith("Failures: 1 (1 run), 1 of them for good")

@@ -188,7 +188,10 @@ class Broken:
 
 def test_too_many_failures_stop_the_run_with_their_count(model_path: str, tmp_path: Path) -> None:
     trainer = make_trainer(model_path, tmp_path, lambda t: Broken(cached(t)))
-    with pytest.raises(RuntimeError, match=r"^3 of 6 meta-episodes of rollout 0 failed \(3 generator\).*timeout$"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"^3 of 6 meta-episodes of rollout 0 failed \(3 generator\).*timeout; tracebacks: .*failures\.jsonl$",
+    ):
         trainer.train()
     tolerant = make_trainer(model_path, tmp_path, lambda t: Broken(cached(t)), failure_threshold=0.5, max_rollouts=1)
     tolerant.train()

@@ -148,6 +148,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     def render(self) -> Any:
         """Mode `ansi`: the prompt; else the environment's picture."""
+        if not self._chat.text and not self.records:
+            raise gym.error.ResetNeeded("There is nothing to show before the first reset().")
         return self._chat.text if self.render_mode == "ansi" else self.env.render()
 
     # -- answers --------------------------------------------------------------------------------------------

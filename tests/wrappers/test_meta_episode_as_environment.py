@@ -143,3 +143,8 @@ def test_a_subclass_is_called_by_the_rollout_loop():
     assert trajectory.failure is None
     assert all(text == text.upper() for text in seen[1:])
     assert any(step.invalid_reason is None for step in trajectory.steps)
+
+
+def test_there_is_nothing_to_show_before_the_first_reset():
+    with pytest.raises(gym.error.ResetNeeded, match="before the first reset"):
+        make(render_mode="ansi").render()

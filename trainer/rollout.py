@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 
@@ -34,7 +34,10 @@ class _Model:
     def __init__(
         self, generator: Generator | StreamingGenerator, watch: Watch, deadline: float, collective: bool
     ) -> None:
-        self._generator, self._watch = generator, watch
+        streams = isinstance(generator, StreamingGenerator)  # once: it takes longer than a move in Kuhn Poker
+        self._streaming = cast(StreamingGenerator, generator) if streams else None
+        self._lock_step = cast(Generator, generator)
+        self._watch = watch
         self._deadline = 0.0 if collective else deadline
         self._collective = collective
         self._waiting: list[Prompt] = []
@@ -42,9 +45,9 @@ class _Model:
 
     def submit(self, prompt: Prompt) -> None:
         """Asks for an answer to a prompt."""
-        if not isinstance(self._generator, StreamingGenerator):
+        if self._streaming is None:
             self._waiting.append(prompt)
-        elif isinstance(outcome := attempt(self._generator.submit, prompt), Raised):
+        elif isinstance(outcome := attempt(self._streaming.submit, prompt), Raised):
             self._refused.append((prompt.slot, outcome))
 
     def poll(self, who: Callable[[], str]) -> list[tuple[int, Answer]]:
@@ -52,10 +55,10 @@ class _Model:
         refused, self._refused = self._refused, []
         if refused:
             return refused
-        if not isinstance(self._generator, StreamingGenerator):
-            return self._generate(self._generator, who)
+        if self._streaming is None:
+            return self._generate(self._lock_step, who)
         try:  # the backend has a deadline of its own for each prompt
-            return list(self._watch.call(self._generator.poll, deadline=2 * self._deadline, who=who))
+            return list(self._watch.call(self._streaming.poll, deadline=2 * self._deadline, who=who))
         except Late as late:
             raise RuntimeError(f"The streaming backend hangs: {late}; waited for: {who()}.") from late
 

@@ -165,7 +165,7 @@ class _PolicyGenerator:
                 seated.begin()
             seated.hear(prompt.info.get("hand_results", ()))
             text = REMARK if prompt.phase == "reflect" else seated.act(prompt)
-        except Exception as error:  # a policy is anybody's code: its failure is data, counted and masked
+        except (Exception, SystemExit) as error:  # a policy is anybody's code: its failure is data, counted and masked
             return Completion("", error=f"{type(error).__name__}: {error}")
         tag = prompt.info.get("answer_tag")
         return Completion(text if tag is None else f"<{tag}>{text}</{tag}>")

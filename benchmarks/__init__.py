@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from benchmarks.evaluation.evaluate import evaluate
     from benchmarks.evaluation.report import adaptation_figure, save, table
     from benchmarks.evaluation.scores import EpisodeScore, Estimate, ScoreRow, Summary, estimate, summarise
-    from benchmarks.evaluation.suites import PANELS, Panel, fingerprint, named_panel, panel
+    from benchmarks.evaluation.suites import SUITES, Panel, Setting, Suite, named_panel, panel
 
 _MODULES = {
     "benchmarks.evaluation.agents": ("Agent", "GeneratorAgent", "PolicyAgent", "SavedModelAgent", "make_agent"),
@@ -23,12 +23,12 @@ _MODULES = {
     "benchmarks.evaluation.evaluate": ("evaluate",),
     "benchmarks.evaluation.report": ("adaptation_figure", "save", "table"),
     "benchmarks.evaluation.scores": ("EpisodeScore", "Estimate", "ScoreRow", "Summary", "estimate", "summarise"),
-    "benchmarks.evaluation.suites": ("PANELS", "Panel", "fingerprint", "named_panel", "panel"),
+    "benchmarks.evaluation.suites": ("SUITES", "Panel", "Setting", "Suite", "named_panel", "panel"),
 }
 """Module to what it offers here."""
 
 __all__ = [
-    "PANELS",
+    "SUITES",
     "Agent",
     "EpisodeScore",
     "Estimate",
@@ -37,11 +37,12 @@ __all__ = [
     "PolicyAgent",
     "SavedModelAgent",
     "ScoreRow",
+    "Setting",
+    "Suite",
     "Summary",
     "adaptation_figure",
     "estimate",
     "evaluate",
-    "fingerprint",
     "game_of",
     "make_agent",
     "make_envs",

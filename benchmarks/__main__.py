@@ -9,9 +9,16 @@ from collections.abc import Mapping, Sequence
 ABOUT = "Evaluates agents, and keeps the numbers honest."
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "eval": (
-        "benchmarks.evaluation.evaluate",
-        "evaluate a saved model, a policy or a scripted agent on a table of opponents",
+        "benchmarks.evaluation.command",
+        "evaluate a saved model, a policy or a scripted agent on a panel, and keep what was played",
     ),
+    "replay": (
+        "benchmarks.records.replay",
+        "execute a run again from its recorded replies, and compare every prompt, reward and outcome",
+    ),
+    "validate": ("benchmarks.records.validate", "check the files of runs: schema, digests, root, fingerprint, scores"),
+    "export": ("benchmarks.records.export", "write the calls of a run as CSV or Parquet, or its transcripts as ATIF"),
+    "leaderboard": ("benchmarks.records.leaderboard", "compare validated runs of one setting in a table"),
     "fill": (
         "benchmarks.evaluation.fill",
         "play a panel to fill a memory's bank, which scope=run reads",
@@ -40,7 +47,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "benchmarks.chaos.command",
         "try to break an environment, a game, an opponent of yours: garbage, copies, processes, hangs, NaN, memory",
     ),
-    "list": ("benchmarks.evaluation.suites", "name the panels and the kinds of agents"),
+    "list": ("benchmarks.evaluation.suites.listing", "name the panels, the suites and the kinds of agents"),
 }
 """Name to module and description. Nothing of the suite is loaded before one is chosen."""
 

@@ -164,6 +164,10 @@ class Game(ABC):
         """The first state of that task; raises `ValueError` for an unknown id."""
         raise ValueError(f"{self.facts.name} has no tasks to choose from; leave task={task!r} out.")
 
+    def data_hash(self) -> str | None:
+        """A hash of the data that tasks come from, for records; None where the options alone say what is played."""
+        return None
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -61,12 +62,18 @@ class Run:
         self._chat: list[Message] = []
         self._reply = Completion("")
         """The model's answer that is being played."""
+        self._took = 0.0
+        """Seconds that it took."""
         self._last: Completion | None = None
         """The last one that was played."""
         self._info: Mapping[str, Any] = {}
         self._results: list[EpisodeResult] = []
         self._turns = (-1, 0)
         """The running episode, and the play steps in it so far."""
+        self._new = self._shortened = 0
+        """Messages of the chat that the last call did not have, and how often the prompt was made shorter."""
+        self._asked_at = 0.0
+        self._seconds: list[float] = []
         self._earned = 0.0
 
     def _start(self) -> Start:
@@ -98,6 +105,7 @@ class Run:
             self.fail(GENERATOR, answer.error)
         else:
             self._reply, text = answer, answer.text
+            self._took = time.perf_counter() - self._asked_at
             self.call = text
             if self._limit or answer.truncated or answer.overflow:
                 self.call = Reply(text, len(answer.ids), self._limit, answer.truncated, answer.overflow)
@@ -134,6 +142,8 @@ class Run:
         if fresh:
             self._chat = [Message(**message) for message in info.get("messages", ())[:-1]]
         self._chat.append(newest)
+        self._new = len(self._chat) if fresh else 1
+        self._asked_at = time.perf_counter()
         self.prompt = Prompt(
             messages=tuple(self._chat),
             slot=self.slot,
@@ -148,12 +158,15 @@ class Run:
         """Makes the next prompt; in place of one that was too long the environment gives a shorter one."""
         asked, completion = self._info, self._reply
         if info.get("shortened"):
+            self._shortened += 1
             self._ask(observation, info)
             return
+        self._seconds.append(self._took)
         self._last = completion
         self._earned += float(reward)
         over = bool(terminated or truncated)
         self.steps.append(self._step(asked, info, completion, float(reward), over))
+        self._shortened = 0
         if info.get("episode_end", over):
             self._results.append(self._result(info, bool(truncated)))
         self._chat.append(Message("assistant", completion.text))
@@ -192,6 +205,13 @@ class Run:
             truncated=completion.truncated,
             legal_ids=completion.legal_ids,
             hand_end=info.get("hand_end", over),
+            kind=asked.get("kind", phase),
+            messages=self.prompt.messages[-self._new :],
+            fresh_chat=asked.get("fresh_chat", True),
+            shortened=self._shortened,
+            legal_actions=self.prompt.legal_actions,
+            tokens=completion.tokens or _counted(completion),
+            events=tuple(info.get("memory_events", ())),
         )
 
     def _result(self, info: Mapping[str, Any], timeout: bool) -> EpisodeResult:
@@ -240,4 +260,10 @@ class Run:
             retries=self.retry,
             category=info.get("category"),
             failures=self.failures,
+            seconds=tuple(self._seconds),
         )
+
+
+def _counted(completion: Completion) -> tuple[int, int] | None:
+    """Tokens of a prompt and of its reply, where there are ids."""
+    return (len(completion.prompt_ids), len(completion.ids)) if completion.prompt_ids else None

@@ -97,7 +97,15 @@ class RolloutClock:
 class _Rollout:
     """The state of one `collect` call."""
 
-    def __init__(self, slots: int, specs: Sequence[RolloutSpec], retries: int, reply_limit: int) -> None:
+    def __init__(
+        self,
+        slots: int,
+        specs: Sequence[RolloutSpec],
+        retries: int,
+        reply_limit: int,
+        on_finished: Callable[[int, Trajectory], None] | None,
+    ) -> None:
+        self._on_finished = on_finished
         self.waiting: deque[tuple[int, RolloutSpec, tuple[Failure, ...]]] = deque(
             (index, spec, ()) for index, spec in enumerate(specs)
         )
@@ -122,7 +130,9 @@ class _Rollout:
         if run.failed and run.retry < self._retries:
             self.waiting.append((index, run.spec, run.failures))
         else:
-            self.done[index] = run.trajectory()
+            self.done[index] = trajectory = run.trajectory()
+            if self._on_finished is not None:
+                self._on_finished(index, trajectory)
         return self.start(run.slot)
 
     def take(self, answers: Sequence[tuple[int, Answer]], strict: bool) -> None:
@@ -179,6 +189,7 @@ def collect(
     any_rank_live: Callable[[bool], bool] = bool,
     clock: RolloutClock | None = None,
     on_step: Callable[[int, int], None] | None = None,
+    on_finished: Callable[[int, Trajectory], None] | None = None,
     slow_after: float = SLOW,
 ) -> list[Trajectory]:
     """Plays every spec once and returns the trajectories in the order of `specs`.
@@ -196,14 +207,15 @@ def collect(
 
     `reply_limit`: most tokens of a reply (for the length penalty; 0: unknown). `any_rank_live(mine)`: tells, when
     generation is collective, whether any rank still plays; idle ranks then generate for an empty batch. `clock`
-    collects times; `on_step(done, all)` reports finished meta-episodes.
+    collects times; `on_step(done, all)` reports finished meta-episodes, `on_finished(place in specs, trajectory)` hands
+    out each as soon as it is final.
     """
     started = time.perf_counter()
     clock = clock if clock is not None else RolloutClock()
     stage: Stage = envs if isinstance(envs, WorkerEnvs) else Here(envs, make_env)
     if not len(stage) and specs:
         raise ValueError("collect() needs at least one environment.")
-    rollout = _Rollout(len(stage), specs, retries, reply_limit)
+    rollout = _Rollout(len(stage), specs, retries, reply_limit, on_finished)
     strict = not begun
     with Watch(_tell_slow, slow_after) as watch:
         model = _Model(generator, watch, model_timeout, collective=any_rank_live is not bool)

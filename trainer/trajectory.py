@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from mage_envs.core import Task
+from mage_envs.text.generation import Message
 
 
 class EpisodeResult(NamedTuple):
@@ -58,6 +59,18 @@ class Step(NamedTuple):
     """First-token ids of the legal answers, where answers are single tokens."""
     hand_end: bool = False
     """This step ended a hand."""
+    kind: str = ""
+    """What was asked for: the phase, or the kind of a memory's request."""
+    messages: tuple[Message, ...] = ()
+    """What is new in the chat that the reply answers: all where `fresh_chat`, else what follows the last reply."""
+    fresh_chat: bool = True
+    shortened: int = 0
+    """How often the prompt was too long and was made shorter before it was answered."""
+    legal_actions: tuple[str, ...] = ()
+    tokens: tuple[int, int] | None = None
+    """Of the whole prompt and of the reply, where the backend knows them."""
+    events: tuple[Mapping[str, Any], ...] = ()
+    """What the memory did with this reply and for the next prompt (`info["memory_events"]`)."""
 
 
 OPPONENT, ENVIRONMENT, GENERATOR = "opponent", "environment", "generator"
@@ -101,3 +114,5 @@ class Trajectory:
     """Class of the task (number of boxes, task type), in games that have some."""
     failures: tuple[Failure, ...] = ()
     """Every attempt that broke, the last one included where `failure` is set."""
+    seconds: tuple[float, ...] = field(default=(), compare=False, repr=False)
+    """From asking to the reply, per step; no part of what a meta-episode is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +15,7 @@ from mage_envs.core import BY_THE_RULES, Game, HandResult, Policy, RemembersMeta
 from mage_envs.randomness import Streams
 from mage_envs.text.generation import Completion, Generator, Prompt
 from opponents import make_opponent
-from opponents.llm import shared_endpoint
+from opponents.llm import AnswerStream, EndpointGenerator, shared_endpoint
 from trainer.saved import PlaySettings, load_generator
 
 REMARK = "No remark."
@@ -27,7 +28,8 @@ FORMS: Mapping[str, str] = {
     "scripted:last": "always the last legal action",
     "scripted:random": "any legal action",
     "model:FOLDER": "a saved model, as in model:runs/demo; the folder's path alone will do",
-    "llm:MODEL@URL": "a model behind an OpenAI-compatible endpoint, as in llm:qwen3:4b@http://localhost:11434/v1",
+    "llm:MODEL@URL": "a model behind an OpenAI-compatible endpoint, as in llm:qwen3:4b@http://localhost:11434/v1; "
+    "a second @URL names another server of it",
 }
 """Forms that `make_agent` reads."""
 
@@ -190,6 +192,14 @@ _SCRIPTS: Mapping[str, Callable[[Game], Policy]] = {
 }
 
 
+def _endpoints(endpoint: str, *options: str) -> EndpointGenerator | AnswerStream:
+    """The endpoint of `MODEL@URL`, or what asks the least busy of those of `MODEL@URL@URL`."""
+    model, *urls = re.split(r"@(?=https?://)", endpoint)
+    if len(urls) < 2:
+        return shared_endpoint(endpoint, *options)
+    return AnswerStream([shared_endpoint(f"{model}@{url}", *options) for url in dict.fromkeys(urls)])
+
+
 def make_agent(spec: str) -> Agent:
     """The agent that `spec` names, in one of `FORMS`. Raises ValueError or FileNotFoundError with the remedy."""
     kind, _, rest = spec.partition(":")
@@ -200,7 +210,7 @@ def make_agent(spec: str) -> Agent:
     if kind == "model" and rest:
         return SavedModelAgent(rest)
     if kind == "llm" and rest:
-        return GeneratorAgent(shared_endpoint(*rest.split(",")), spec)
+        return GeneratorAgent(_endpoints(*rest.split(",")), spec)
     if Path(spec).is_dir():
         return SavedModelAgent(spec)
     raise ValueError(f"Unknown agent {spec!r}: no folder, and none of the forms {', '.join(FORMS)}.")

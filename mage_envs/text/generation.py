@@ -31,6 +31,8 @@ class Completion:
     """The call failed (a typed, short reason); nothing was generated."""
     legal_ids: tuple[int, ...] = ()
     """First-token ids of the legal answers, where answers are single tokens."""
+    tokens: tuple[int, int] | None = None
+    """Tokens of the prompt and of the reply as a server counted them; None: as many as there are ids."""
 
 
 class Prompt(NamedTuple):

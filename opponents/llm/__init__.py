@@ -8,7 +8,7 @@ It needs `httpx2` (`pip install "mage-envs[llm]"`), loaded at the first call.
 
 from opponents.llm.budget import Budget
 from opponents.llm.cache import AnswerCache
-from opponents.llm.endpoint import EndpointGenerator
+from opponents.llm.endpoint import AnswerStream, EndpointGenerator
 from opponents.llm.spec import language_model, shared_endpoint
 
-__all__ = ["AnswerCache", "Budget", "EndpointGenerator", "language_model", "shared_endpoint"]
+__all__ = ["AnswerCache", "AnswerStream", "Budget", "EndpointGenerator", "language_model", "shared_endpoint"]

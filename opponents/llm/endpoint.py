@@ -8,11 +8,11 @@ import os
 import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, as_completed, wait
 from hashlib import sha256
 from importlib.util import find_spec
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from mage_envs.text.generation import Completion, Prompt
@@ -30,8 +30,15 @@ KEY_VERSION = 1
 """Part of every cache key; raised when the same request would mean something else."""
 
 
+class Request(NamedTuple):
+    """One call: the key of its answer, and what is sent."""
+
+    key: str
+    body: dict[str, Any]
+
+
 class EndpointGenerator:
-    """A `Generator` over `POST <base_url>/chat/completions`, as vLLM, Ollama and vendors offer it.
+    """A `Generator` over `POST <base_url>/chat/completions`, as vLLM, Ollama and vendors offer it; it streams too.
 
     A failed call is a Completion whose `error` starts with its kind (see opponents/llm/failures.py), a prompt that the
     server finds too long is an overflow. Answers are kept by model, url (or `namespace`), messages, parameters and
@@ -92,37 +99,53 @@ class EndpointGenerator:
             self._parameters.setdefault("max_tokens", max_tokens)
         self._lock = Lock()
         self._session: Connection | None = None
+        self._stream: AnswerStream | None = None
 
     def __repr__(self) -> str:
         return f"EndpointGenerator({self.model!r}, {self.base_url!r})"
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """Asks for all prompts at once, up to `concurrency`; equal requests are asked once."""
-        requests = [self._request(prompt) for prompt in prompts]
-        keys = [self._key(body, prompt) for body, prompt in zip(requests, prompts, strict=True)]
+        requests = [self.request(prompt) for prompt in prompts]
         answers: dict[str, Completion] = {}
         running: dict[Future[ServerAnswer], str] = {}
         try:
-            for key, body in dict(zip(keys, requests, strict=True)).items():
-                kept = None if self.cache is None else self.cache.get(key)
-                if kept is not None:
-                    answers[key] = _completion(kept)
-                    continue
-                unsendable = _lone_surrogate(body["messages"])
-                if unsendable is None:
-                    sent = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-                    running[self._connected().start(sent, key)] = key
+            for request in {request.key: request for request in requests}.values():
+                begun = self.begin(request)
+                if isinstance(begun, Completion):
+                    answers[request.key] = begun
                 else:
-                    answers[key] = self._failed(CallFailed(PROMPT, unsendable))
+                    running[begun] = request.key
             with self._lock:
-                self.cached += sum(key in answers and answers[key].error is None for key in keys)
+                self.cached += sum(key in answers and answers[key].error is None for key, _ in requests)
             for future in as_completed(running):
-                answers[running[future]] = self._finish(future, running[future])
+                answers[running[future]] = self.finish(future, running[future])
         except BaseException:  # Ctrl-C too: nothing goes on behind the caller's back
             for future in reversed(running):  # those that still wait first, or they would take the places
                 future.cancel()
             raise
-        return [answers[key] for key in keys]
+        return [answers[key] for key, _ in requests]
+
+    def submit(self, prompt: Prompt) -> None:
+        """Starts answering `prompt`, as a `StreamingGenerator` does."""
+        if self._stream is None:
+            self._stream = AnswerStream([self])
+        self._stream.submit(prompt)
+
+    def poll(self) -> list[tuple[int, Completion]]:
+        """Waits for at least one reply to what was submitted; all that are ready, by slot."""
+        return [] if self._stream is None else self._stream.poll()
+
+    def begin(self, request: Request) -> Completion | Future[ServerAnswer]:
+        """The answer where it is kept or cannot be asked for, else what `finish` takes once it is done."""
+        kept = None if self.cache is None else self.cache.get(request.key)
+        if kept is not None:
+            return _completion(kept)
+        unsendable = _lone_surrogate(request.body["messages"])
+        if unsendable is not None:
+            return self._failed(CallFailed(PROMPT, unsendable))
+        sent = json.dumps(request.body, ensure_ascii=False, allow_nan=False).encode()
+        return self._connected().start(sent, request.key)
 
     def close(self) -> None:
         """Ends the connections and the thread; the next call makes new ones."""
@@ -131,19 +154,18 @@ class EndpointGenerator:
                 self._session.close()
             self._session = None
 
-    def _request(self, prompt: Prompt) -> dict[str, Any]:
+    def request(self, prompt: Prompt) -> Request:
+        """What is sent for a prompt, and the key of its answer."""
         messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
         body = {"model": self.model, "messages": messages, **self._parameters}
         if self._send_seed and prompt.seed:
             body["seed"] = server_seed(prompt.seed)
-        return body
-
-    def _key(self, body: Mapping[str, Any], prompt: Prompt) -> str:
         seed = prompt.seed if self._sampled else ()
         text = json.dumps([KEY_VERSION, self._namespace, body, [int(part) for part in seed]], sort_keys=True)
-        return sha256(text.encode()).hexdigest()
+        return Request(sha256(text.encode()).hexdigest(), body)
 
-    def _finish(self, future: Future[ServerAnswer], key: str) -> Completion:
+    def finish(self, future: Future[ServerAnswer], key: str) -> Completion:
+        """The answer to a request that is done."""
         try:
             answer = future.result()
         except PromptTooLong:
@@ -174,6 +196,52 @@ class EndpointGenerator:
                 )
                 weakref.finalize(self, session.close)
             return session
+
+
+class AnswerStream:
+    """Answers each prompt as soon as its own reply is there, from endpoints that serve the same model.
+
+    A prompt goes to the endpoint with the fewest calls under way.
+    """
+
+    def __init__(self, endpoints: Sequence[EndpointGenerator]) -> None:
+        self._endpoints = endpoints
+        self._ready: list[tuple[int, Completion]] = []
+        self._running: dict[Future[ServerAnswer], tuple[EndpointGenerator, str, int]] = {}
+
+    def submit(self, prompt: Prompt) -> None:
+        busy = Counter(id(endpoint) for endpoint, _, _ in self._running.values())
+        endpoint = min(self._endpoints, key=lambda one: busy[id(one)])
+        request = endpoint.request(prompt)
+        begun = endpoint.begin(request)
+        if isinstance(begun, Completion):
+            endpoint.cached += begun.error is None
+            self._ready.append((prompt.slot, begun))
+        else:
+            self._running[begun] = endpoint, request.key, prompt.slot
+
+    def poll(self) -> list[tuple[int, Completion]]:
+        try:
+            done = () if self._ready else wait(self._running, return_when=FIRST_COMPLETED).done
+        except BaseException:  # Ctrl-C: nothing goes on behind the caller's back
+            for future in reversed(self._running):
+                future.cancel()
+            self._running.clear()
+            raise
+        ready, self._ready = self._ready, []
+        for future in done:
+            endpoint, key, slot = self._running.pop(future)
+            ready.append((slot, endpoint.finish(future, key)))
+        return ready
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        """Answers a batch; nothing may be under way."""
+        answers: dict[int, Completion] = {}
+        for row, prompt in enumerate(prompts):
+            self.submit(prompt._replace(slot=row))
+        while len(answers) < len(prompts):
+            answers.update(self.poll())
+        return [answers[row] for row in range(len(prompts))]
 
 
 def check_url(base_url: str) -> None:
@@ -210,4 +278,4 @@ def _lone_surrogate(messages: Sequence[Mapping[str, str]]) -> str | None:
 
 
 def _completion(answer: ServerAnswer) -> Completion:
-    return Completion(answer.text, truncated=answer.truncated)
+    return Completion(answer.text, truncated=answer.truncated, tokens=(answer.prompt_tokens, answer.completion_tokens))

@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.evaluation.report import load
+from benchmarks.records.store import Records
 from mage_envs.text.words import VOCABULARY
 from trainer.saved import PlaySettings
 from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
@@ -62,10 +63,39 @@ def test_default_opponents_and_pools_are_weighed(capfd):
 def test_named_panel_and_list():
     run = bench("eval", "scripted:first", "--panel", "kuhn-paper-unseen")
     assert run.returncode == 0, run.stderr
-    assert "kuhn-paper-unseen, 256 meta-episodes" in run.stdout
-    listed = bench("list").stdout
-    assert "kuhn-heldout" in listed
-    assert "policy:NAME" in listed
+    assert "(kuhn-paper-unseen-512, 512 meta-episodes, sha256 " in run.stdout
+    assert "policy:NAME" in bench("list").stdout
+
+
+def test_a_run_is_kept_executed_again_validated_and_gone_on_with(tmp_path):
+    folder = str(tmp_path / "run")
+    played = bench("eval", "scripted:random", "--panel", "kuhn-paper-128", "--out", folder)
+    assert played.returncode == 0, played.stderr
+    replayed = bench("replay", folder, "--verify")
+    assert replayed.returncode == 0, replayed.stdout
+    assert "132 meta-episodes" in replayed.stdout
+    assert replayed.stdout.endswith("all as recorded\n")
+    valid = bench("validate", folder)
+    assert valid.returncode == 0, valid.stdout
+    assert ": valid\n" in valid.stdout
+    again = bench("eval", "scripted:random", "--panel", "kuhn-paper-128", "--out", folder)
+    assert again.returncode == 2
+    assert "holds a run; go on with it (--resume)" in again.stderr
+
+
+def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
+    arguments = ["eval", "scripted:last", "--panel", "kuhn-paper-128", "--out", str(tmp_path), "--batch", "8"]
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--max-calls", "100"])
+    assert ended.value.code == 3
+    err = capfd.readouterr().err
+    assert "meta-episodes were not played: all 100 calls are spent; --resume plays them" in err
+    kept = Records(tmp_path)
+    assert 5 < len(kept.lines) < 40
+    assert kept.failed == []
+    assert kept.root()["missing"]
+    assert main([*arguments, "--resume"]) == 0
+    assert Records(tmp_path).missing == []
 
 
 @pytest.mark.parametrize(
@@ -87,6 +117,15 @@ def test_named_panel_and_list():
         (["eval", "policy:cfr", "--panel", "kuhn-train", "--rows", "3"], "--panel fixes its rows"),
         (["eval", "scripted:first", "--panel", "sokoban-eval-1box", "--env-kwargs", '{"boxes": 2}'], "fixes boxes"),
         (["eval", "policy:cfr", "--panel", "kuhn-train", "--env", "mage/TicTacToe-Meta-v0"], "is played in mage/Kuhn"),
+        (["eval", "policy:cfr", "--panel", "kuhn-paper", "--num-episodes", "0"], "num_episodes"),
+        (["eval", "policy:cfr", "--panel", "kuhn-paper", "--memory", "reflektion"], "memory='reflektion' is unknown"),
+        (["eval", "policy:cfr", *KUHN, "--memory", "none", "--env-kwargs", '{"memory": "both"}'], "by its flag"),
+        (["eval", "policy:cfr", *KUHN, "--max-calls", "0"], "--max-calls must be more than 0"),
+        (["eval", "policy:cfr", *KUHN, "--resume"], "name it by --out"),
+        (["eval", "policy:cfr", *KUHN, "--opponents", "cfr,cfr"], "names one twice"),
+        (["eval", "policy:cfr", "--panel", "alfworld-eval-in", "--env-kwargs", '{"data": "official"}'], "fixes data"),
+        (["replay", "nowhere"], "nowhere holds no run: there is no run.json"),
+        (["validate", "."], "holds no run"),
         (["eval", "model:nowhere"], "there is no such folder"),
         (["eval", ".", *KUHN], "holds no mage.json"),
     ],
@@ -102,7 +141,7 @@ def test_errors_are_one_line_and_exit_2(arguments, message, capfd):
 
 def test_ctrl_c_is_clean():
     run = subprocess.Popen(
-        [*COMMAND, "eval", "policy:mcts:1000", "--panel", "tictactoe-paper-unseen"],
+        [*COMMAND, "eval", "policy:mcts:1000", "--panel", "tictactoe-paper-unseen-128"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

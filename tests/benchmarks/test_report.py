@@ -98,7 +98,7 @@ def test_figures_of_all_shapes(tmp_path):
 
 
 def test_importing_is_light():
-    modules = "benchmarks.__main__, benchmarks.evaluation.evaluate, benchmarks.evaluation.suites"
+    modules = "benchmarks.__main__, benchmarks.evaluation.command, benchmarks.evaluation.suites"
     script = f"import sys, benchmarks, {modules}; print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     panels = ("mage_envs.games.alfworld", "mage_envs.games.webshop")

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
@@ -61,6 +62,10 @@ class GameSource(Protocol):
         """The commands of a shortest plan, None where none is known."""
         ...
 
+    def data_hash(self) -> str:
+        """Tells these games apart from all others, to write beside results."""
+        ...
+
 
 class MadeGames:
     """The generated games of a split."""
@@ -91,6 +96,11 @@ class MadeGames:
 
     def plan(self, task_id: str) -> tuple[str, ...]:
         return tuple(_made(task_id).walkthrough)
+
+    def data_hash(self) -> str:
+        """Over the ids and the first games, one of each task type: what makes these makes the others."""
+        first = {self.category(one): one for one in reversed(self._ids)}
+        return sha256(json.dumps([self._ids, [self.load(one) for one in first.values()]]).encode()).hexdigest()[:12]
 
 
 @lru_cache(maxsize=64)
@@ -137,6 +147,11 @@ class GameFiles:
 
     def load(self, task_id: str) -> Path:
         return self._folder / task_id / GAME_FILE
+
+    def data_hash(self) -> str:
+        """Over the ids and the contents of all files."""
+        told = [(one, sha256(self.load(one).read_bytes()).hexdigest()) for one in self._ids]
+        return sha256(json.dumps(told).encode()).hexdigest()[:12]
 
     def plan(self, task_id: str) -> tuple[str, ...] | None:
         path = self.load(task_id)

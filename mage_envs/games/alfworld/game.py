@@ -197,6 +197,9 @@ class ALFWorld(Game):
         engine.load(self.source.load(task))  # before the state is made: the parser's errors keep the frames around it
         return ALFWorldState(self, task, engine)
 
+    def data_hash(self) -> str:
+        return self.source.data_hash()
+
     def plan(self, task: str) -> tuple[str, ...] | None:
         """The commands of a shortest plan for a game, None where none is known."""
         return self.source.plan(task)

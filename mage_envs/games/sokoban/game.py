@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from itertools import product
 from typing import Any, Self
 
@@ -208,11 +209,18 @@ class Sokoban(Game):
         max_moves: int | None = None,
     ) -> None:
         given = {"boxes": boxes, "size": size, "min_moves": min_moves, "max_moves": max_moves}
-        self._rooms = _room_source(generator, {name: value for name, value in given.items() if value is not None})
+        chosen = {name: value for name, value in given.items() if value is not None}
+        self._rooms = _room_source(generator, chosen)
+        self._resolved = [str(generator), *{**DEFAULTS, **chosen}.values()]
 
     def initial_state(self, rng: np.random.Generator) -> SokobanState:
         positions = _Positions(self._rooms.draw(rng))
         return SokobanState(positions, positions.start, 0)
+
+    def data_hash(self) -> str:
+        """Of the level files' content, or of what the generator makes."""
+        told = self._rooms.levels if isinstance(self._rooms, FileRooms) else self._resolved
+        return sha256(repr(told).encode()).hexdigest()[:12]
 
 
 def _is_words(action: str) -> bool:

@@ -187,6 +187,9 @@ class WebShop(Game):
         goal = self.shop.goal(task)
         return WebShopState(self, self._session(goal), goal.split)
 
+    def data_hash(self) -> str:
+        return self.shop.fingerprint
+
     def _session(self, goal: Goal) -> Session:
         return Session(self.shop, goal, upstream=self.compat, shows_attributes=self.show_attributes)
 

@@ -1,0 +1,131 @@
+"""What stands between the rollout loop and an agent's generator: spending has an end, and nobody is asked in vain."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mage_envs.text.generation import Completion, Generator, Prompt
+from trainer.generation import StreamingGenerator
+
+SPENT = "budget"
+"""Kind of the failures of meta-episodes for which nothing was left to spend; they count as not played."""
+
+
+@dataclass
+class Limits:
+    """What an evaluation may spend; None: no limit. Calls under way when it is spent still end."""
+
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    """Of prompts and replies together, as the backend counts them."""
+    max_minutes: float | None = None
+    calls: int = 0
+    tokens: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("max_calls", "max_tokens", "max_minutes"):
+            value = vars(self)[name]
+            if value is not None and value <= 0:
+                raise ValueError(f"--{name.replace('_', '-')} must be more than 0, got {value:g}.")
+        self._started = time.monotonic()
+
+    def spent(self) -> str | None:
+        """What there is no more of; None while there is."""
+        if self.max_calls is not None and self.calls >= self.max_calls:
+            return f"all {self.max_calls} calls are spent"
+        if self.max_tokens is not None and self.tokens >= self.max_tokens:
+            return f"{self.tokens} of {self.max_tokens} tokens are spent"
+        minutes = (time.monotonic() - self._started) / 60
+        if self.max_minutes is not None and minutes >= self.max_minutes:
+            return f"{self.max_minutes:g} minutes are over"
+        return None
+
+    def refuse(self) -> Completion | None:
+        """Counts one call; the failure in its place where nothing is left."""
+        reason = self.spent()
+        if reason is not None:
+            return Completion("", error=f"{SPENT}: {reason}")
+        self.calls += 1
+        return None
+
+    def count(self, completion: Completion) -> Completion:
+        """Counts the tokens of an answer."""
+        used = completion.tokens or (len(completion.prompt_ids), len(completion.ids))
+        self.tokens += sum(used)
+        return completion
+
+
+class _Batches:
+    """A generator that answers a batch at once."""
+
+    def __init__(self, generator: Generator, limits: Limits) -> None:
+        self._generator, self._limits = generator, limits
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        refused = [self._limits.refuse() for _ in prompts]
+        sent = [prompt for prompt, no in zip(prompts, refused, strict=True) if no is None]
+        answers = iter(self._generator.generate(sent) if sent else ())
+        return [self._limits.count(next(answers)) if no is None else no for no in refused]
+
+
+class _Stream:
+    """A generator that answers each prompt by itself.
+
+    The first prompt goes alone, and RuntimeError is raised where it fails: nothing more is spent on an endpoint that is
+    down, or that refuses the key.
+    """
+
+    def __init__(self, generator: StreamingGenerator, limits: Limits) -> None:
+        self._generator, self._limits = generator, limits
+        self._running: set[int] = set()
+        self._ready: list[tuple[int, Completion]] = []
+        self._held: list[Prompt] = []
+        self._first: int | None = None
+        """Slot of the first prompt until its answer is there."""
+        self._answers = False
+
+    def submit(self, prompt: Prompt) -> None:
+        if not self._answers:
+            if self._first is not None:
+                self._held.append(prompt)
+                return
+            self._first = prompt.slot
+        self._send(prompt)
+
+    def _send(self, prompt: Prompt) -> None:
+        refused = self._limits.refuse()
+        if refused is None:
+            try:
+                self._generator.submit(prompt)
+                self._running.add(prompt.slot)
+                return
+            except Exception as error:  # as `collect` has it, which does not see the prompts that were held back
+                refused = Completion("", error=f"{type(error).__name__}: {error}")
+        self._ready.append((prompt.slot, refused))
+
+    def poll(self) -> list[tuple[int, Completion]]:
+        ready, self._ready = self._ready, []
+        if not ready and self._running:
+            ready = self._waited()
+        if ready and not self._answers:
+            [(_, completion)] = ready
+            if completion.error is not None and not completion.error.startswith(SPENT):
+                raise RuntimeError(f"The first call failed, and nothing more was asked: {completion.error}")
+            self._answers = True
+            for prompt in self._held:
+                self._send(prompt)
+            self._held = []
+        return ready
+
+    def _waited(self) -> list[tuple[int, Completion]]:
+        answers = self._generator.poll()
+        self._running -= {slot for slot, _ in answers}
+        return [(slot, self._limits.count(completion)) for slot, completion in answers]
+
+
+def guarded(generator: Generator | StreamingGenerator, limits: Limits | None = None) -> Generator | StreamingGenerator:
+    """The generator within `limits`; one that streams is asked for everything only once it has answered."""
+    given = limits or Limits()
+    return _Stream(generator, given) if isinstance(generator, StreamingGenerator) else _Batches(generator, given)

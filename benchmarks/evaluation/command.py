@@ -1,0 +1,215 @@
+"""`mage-bench eval`: an agent at a setting, its records kept so that they can be executed again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluation import report
+from benchmarks.evaluation.agents import Agent, SavedModelAgent, make_agent
+from benchmarks.evaluation.asking import Limits
+from benchmarks.evaluation.environments import game_of, seats_of
+from benchmarks.evaluation.evaluate import Progress, evaluate, lacked_budget, tell_failures
+from benchmarks.evaluation.scores import Summary, label, summarise
+from benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, weights_of
+from benchmarks.evaluation.suites.settings import Setting
+from benchmarks.records.about import about_run
+from benchmarks.records.store import Writer
+from mage_envs.core import Game
+from mage_envs.processes import DEADLINE
+from mage_envs.registry import settings_of
+from mage_envs.terminal.json_options import read_object
+from trainer.trajectory import Trajectory
+
+_OPTIONS = {"protocol": str, "num_episodes": int, "memory": str, "context": str, "style": str}
+"""Options of the environment that have a flag of their own."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `mage-bench eval`."""
+    parser.add_argument("agent", metavar="AGENT", help="policy:NAME, scripted:first, model:FOLDER or a folder, llm:…")
+    parser.add_argument("--env", metavar="ID", help="a -Meta-v0 id; a saved model's own by default")
+    parser.add_argument("--env-kwargs", metavar="JSON", help="options of the id; they change a saved model's own")
+    for name, kind in _OPTIONS.items():
+        flag = f"--{name.replace('_', '-')}"
+        parser.add_argument(flag, type=kind, metavar=kind.__name__.upper(), help=f"the same as {name} in --env-kwargs")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--opponents",
+        metavar="NAMES",
+        help="names, or pool:NAME, with commas between (semicolons where a name has one)",
+    )
+    which.add_argument("--panel", metavar="NAME", help="a named panel; mage-bench list shows them")
+    parser.add_argument("--rows", type=int, metavar="N", help="meta-episodes per opponent and first seat (default 64)")
+    parser.add_argument("--seed", type=int, metavar="S", help="seed of the panel (default 0)")
+    parser.add_argument("--batch", type=int, default=256, metavar="N", help="meta-episodes played together (256)")
+    parser.add_argument(
+        "--env-workers", type=int, default=0, metavar="N", help="processes for environments and opponents (0: none)"
+    )
+    parser.add_argument(
+        "--env-memory-gb", type=float, default=0.0, metavar="G", help="address space of each of these in GiB (no limit)"
+    )
+    parser.add_argument(
+        "--env-timeout",
+        type=float,
+        default=DEADLINE,
+        metavar="S",
+        help="seconds for a move of theirs (600; 0: for ever)",
+    )
+    parser.add_argument("--max-calls", type=int, metavar="N", help="stop after so many model calls, all being kept")
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="stop after so many tokens of prompts and replies")
+    parser.add_argument("--max-minutes", type=float, metavar="M", help="stop after so many minutes")
+    parser.add_argument("--out", metavar="RUN", help="keep the records, the scores and the figure in this folder")
+    parser.add_argument("--resume", action="store_true", help="play what is missing or failed in --out")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Evaluates, and writes the table to stdout.
+
+    Ends with status 1 where no meta-episode of an opponent was scored, 3 where some failed or were not played.
+    """
+    if arguments.resume and arguments.out is None:
+        raise ValueError("--resume goes on with the run in a folder: name it by --out.")
+    agent = make_agent(arguments.agent)
+    setting = setting_from(arguments, agent)
+    limits = Limits(arguments.max_calls, arguments.max_tokens, arguments.max_minutes)
+    about = about_run(agent, setting)
+    writer = None if arguments.out is None else Writer(Path(arguments.out), about, arguments.resume)
+    if writer is None:
+        trajectories = _play(arguments, agent, setting, limits, range(len(setting.tasks)), None)
+    else:
+        for problem in writer.problems:
+            sys.stderr.write(f"{arguments.out}: {problem}; it is played again\n")
+        try:
+            _play(arguments, agent, setting, limits, writer.todo, writer.add)
+        except KeyboardInterrupt:
+            records = writer.close()
+            kept = f"{len(records.lines)} of {records.planned} meta-episodes are kept"
+            sys.stderr.write(f"\nInterrupted: {kept}; the same command with --resume goes on from there.\n")
+            raise SystemExit(130) from None
+        except BaseException:
+            writer.close()
+            raise
+        trajectories = writer.close().trajectories()
+    if not trajectories:
+        raise RuntimeError("Nothing was played; the limits leave no room for a single meta-episode.")
+    summary = summary_of(agent.name, setting, trajectories)
+    sys.stdout.write(report.table(summary))
+    if arguments.out is not None:
+        sys.stderr.write("".join(f"wrote {path}\n" for path in report.save(Path(arguments.out), summary)))
+    _end(setting, summary, trajectories, limits)
+
+
+def _play(
+    arguments: argparse.Namespace,
+    agent: Agent,
+    setting: Setting,
+    limits: Limits,
+    todo: Sequence[int],
+    add: Callable[[int, Trajectory], None] | None,
+) -> list[Trajectory]:
+    """Plays the tasks at these places of the panel; `add` is told of each that was played to its end."""
+    if not todo:
+        return []
+    told = Progress(sys.stderr, agent.name)
+    before = len(setting.tasks) - len(todo)
+
+    def keep(place: int, trajectory: Trajectory) -> None:
+        if add is not None and not lacked_budget(trajectory):
+            add(todo[place], trajectory)
+
+    played = evaluate(
+        agent,
+        [setting.tasks[index] for index in todo],
+        setting.options,
+        batch=arguments.batch,
+        workers=arguments.env_workers,
+        env_timeout=arguments.env_timeout,
+        memory_gb=arguments.env_memory_gb,
+        on_step=lambda done, total: told(done + before, total + before, before),
+        on_finished=keep,
+        limits=limits,
+    )
+    kept = [trajectory for trajectory in played if not lacked_budget(trajectory)]
+    tell_failures(kept, arguments.out)
+    return kept
+
+
+def _end(setting: Setting, summary: Summary, trajectories: Sequence[Trajectory], limits: Limits) -> None:
+    """Tells of what was not played or failed, and ends with its status."""
+    if unscored := [row.opponent or "all" for row in summary.rows if not row.meta_episodes]:
+        first = next(t.failure for t in trajectories if (label(t) or "all") == unscored[0])
+        sys.stderr.write(f"mage-bench: no meta-episode of {', '.join(unscored)} could be played; the first: {first}\n")
+        raise SystemExit(1)
+    missing = len(setting.tasks) - len(trajectories)
+    if missing:
+        reason = limits.spent() or "the budget is spent"
+        sys.stderr.write(f"mage-bench: {missing} meta-episodes were not played: {reason}; --resume plays them\n")
+    failed = [t.failure for t in trajectories if t.failure is not None]
+    if failed:
+        sys.stderr.write(f"mage-bench: {len(failed)} meta-episodes failed; the first: {failed[0]}\n")
+    if missing or failed:
+        raise SystemExit(3)
+
+
+def summary_of(agent: str, setting: Setting, trajectories: Sequence[Trajectory]) -> Summary:
+    """The scores, with the setting's name and fingerprint."""
+    game = game_of(setting.panel.env_id, setting.options)
+    count = len(setting.tasks)
+    hashed = f"{setting.name}, {count} meta-episodes, sha256 {setting.fingerprint[:12]}"
+    weights = setting.panel.weights()
+    met = {trajectory.opponent for trajectory in trajectories}
+    scored = weights if weights and set(weights) <= met else None
+    return summarise(trajectories, game, weights=scored, agent=agent, panel=hashed)
+
+
+def setting_from(arguments: argparse.Namespace, agent: Agent) -> Setting:
+    """What the arguments say to play, the options of a saved model being its own."""
+    own = dict(agent.settings.env_kwargs) if isinstance(agent, SavedModelAgent) else {}
+    given = read_object("--env-kwargs", arguments.env_kwargs, '{"num_episodes": 5}')
+    flags = {name: vars(arguments)[name] for name in _OPTIONS if vars(arguments)[name] is not None}
+    if doubled := sorted(set(given) & set(flags)):
+        raise ValueError(f"{doubled[0]} is given in --env-kwargs and by its flag; leave one of them out.")
+    chosen = {**given, **flags}
+    if arguments.panel is not None:
+        named = named_panel(arguments.panel)
+        if arguments.rows is not None or arguments.seed is not None:
+            raise ValueError("--panel fixes its rows and its seed; leave --rows and --seed out, or use --opponents.")
+        env_id = arguments.env or (agent.settings.env_id if isinstance(agent, SavedModelAgent) else named.env_id)
+        if env_id != named.env_id:
+            raise ValueError(f"Panel {arguments.panel!r} is played in {named.env_id}, not in {env_id}.")
+        kept = {key: value for key, value in own.items() if key not in named.env_kwargs}
+        return Setting(named, full_name(arguments.panel), {**kept, **chosen})
+    return _own_setting(arguments, agent, {**own, **chosen})
+
+
+def _own_setting(arguments: argparse.Namespace, agent: Agent, options: Mapping[str, Any]) -> Setting:
+    """Opponents, rows and seed instead of a named panel."""
+    env_id = arguments.env
+    if env_id is None and isinstance(agent, SavedModelAgent):
+        env_id = agent.settings.env_id
+    if env_id is None:
+        raise ValueError("Say what to play: --env mage/KuhnPoker-Meta-v0 (or another -Meta-v0 id), or --panel NAME.")
+    rows = 64 if arguments.rows is None else arguments.rows
+    seed = arguments.seed or 0
+    seats = tuple(seat for seat in seats_of(env_id, options) if seat is not None)
+    weights = _opponents(arguments.opponents, game_of(env_id, options)) if seats else ""
+    panel = Panel(env_id=env_id, about="", seed=seed, rows_per_cell=rows, opponents=weights, seats=seats, size=0)
+    if rows < 1:
+        raise ValueError(f"A panel needs at least one row per cell, got --rows {rows}.")
+    return Setting(panel, f"seed {seed}", options)
+
+
+def _opponents(text: str | None, game: Game) -> dict[str, float]:
+    """Names and weights; the game's default opponents where none are named."""
+    if text is None:
+        return weights_of(settings_of(game.facts.name).opponent)
+    names = [name.strip() for name in text.split(";" if ";" in text else ",") if name.strip()]
+    if len(names) == 1 and names[0].startswith("pool:"):
+        return weights_of(names[0])
+    if len(set(names)) < len(names):
+        raise ValueError(f"--opponents names one twice: {text}; a panel needs different opponents.")
+    return dict.fromkeys(names, 1.0)

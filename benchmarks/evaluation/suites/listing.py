@@ -1,0 +1,49 @@
+"""`mage-bench list`: panels with their sizes and fingerprints, suites with their settings, and the kinds of agents."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from benchmarks.evaluation.agents import FORMS
+from benchmarks.evaluation.suites.panels import BASES, SIZES
+from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES, setting_for
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `mage-bench list`."""
+    parser.add_argument("--suites", action="store_true", help="every setting of every suite with its fingerprint too")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Writes the list to stdout."""
+    rows = [(f"{name}-{size}", *_told(f"{name}-{size}"), BASES[name].about) for name in BASES for size in SIZES]
+    width = max(len(row[0]) for row in rows)
+    lines = ["Panels (--panel NAME; without a number the 512), at K = 3, protocol adaptive, memory reflection"]
+    lines += [
+        f"  {name:<{width}}  {count:>4}  {found}  {calls:>7}  {about}" for name, count, found, calls, about in rows
+    ]
+    lines += ["", "Columns: meta-episodes, fingerprint, model calls at most.", "", "Suites"]
+    for name, suite in SUITES.items():
+        lines.append(f"  {name}: {suite.about}; K = {' and '.join(map(str, EPISODES))}, {' and '.join(PROTOCOLS)}")
+        lines += [f"    {panel}" for panel in suite.panels]
+        if arguments.suites:
+            lines += [
+                f"      {protocol:<8}  K = {episodes:>2}  {' '.join(_told(panel, protocol, episodes))}"
+                for panel in suite.panels
+                for protocol in PROTOCOLS
+                for episodes in EPISODES
+            ]
+    lines += ["", "Agents (mage-bench eval AGENT)"]
+    width = max(map(len, FORMS))
+    lines += [f"  {form:<{width}}  {about}" for form, about in FORMS.items()]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _told(panel: str, protocol: str = "adaptive", episodes: int = 3) -> tuple[str, str, str]:
+    """Meta-episodes, fingerprint and calls; dashes where the data are not on this machine."""
+    setting = setting_for(panel, protocol=protocol, num_episodes=episodes)
+    try:
+        return str(len(setting.tasks)), setting.fingerprint[:12], str(setting.most_calls)
+    except (ImportError, ValueError, OSError):
+        return "-", "-" * 12, "-"

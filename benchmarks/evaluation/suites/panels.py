@@ -1,0 +1,265 @@
+"""Panels as data: which meta-episodes are played. A panel is a tuple of tasks, fixed and named.
+
+Every panel has a size of 512 (the default: `kuhn-paper` is `kuhn-paper-512`) and one of 128, with which the larger one
+begins. Each opponent is met equally often from each seat, so a panel has the least whole number of rows that makes at
+least so many meta-episodes; one whose data hold fewer tasks has them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Any
+
+from benchmarks.evaluation.environments import seats_of
+from mage_envs.core import Task
+from mage_envs.randomness import seed_of
+from opponents import as_pool
+
+EVALUATION = 1000
+"""Role of a panel's seeds; the roles of training are smaller, so that no training deal comes back."""
+SIZES = (512, 128)
+"""Meta-episodes at least, the default first."""
+
+
+def panel(
+    env_id: str,
+    opponents: Sequence[str | None],
+    rows_per_cell: int,
+    seed: int,
+    seats: Sequence[int | None] | None = None,
+) -> tuple[Task, ...]:
+    """`rows_per_cell` tasks for each opponent and each seat that the learner may take in the first hand.
+
+    All cells have the same seeds, hence the same deals: each is played from every seat and against every opponent.
+    A longer panel of the same `seed` begins with the same seeds. Opponent None is for games of one player, whose tasks
+    name no seat. `seats`: where the id's options decide them.
+    """
+    if rows_per_cell < 1 or not opponents or len(set(opponents)) < len(opponents):
+        raise ValueError(
+            f"A panel needs at least one row per cell and different opponents, got {rows_per_cell} and {opponents}."
+        )
+    if seats is None:
+        seats = seats_of(env_id)
+    return tuple(
+        Task(env_id=env_id, opponent=opponent, seat=seat, seed=seed_of(seed, EVALUATION, row))
+        for row in range(rows_per_cell)
+        for opponent in opponents
+        for seat in seats
+    )
+
+
+TaskIds = Callable[[Mapping[str, Any], int], Sequence[str]]
+"""Environment's options and a size to the ids of at most so many tasks, those of a smaller size first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """A set of tasks."""
+
+    env_id: str
+    about: str
+    seed: int
+    size: int = SIZES[0]
+    """Meta-episodes at least."""
+    rows_per_cell: int | None = None
+    """For each opponent and first seat; None: as many as `size` needs."""
+    opponents: str | Mapping[str, float] = ""
+    """A pool's name, or names with their weights in the mean over all; each opponent is played equally often. Empty
+    for games of one player."""
+    seats: Sequence[int] = (0, 1)
+    """That the learner may take in the first hand; no matter without opponents."""
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the environment that belong to the panel."""
+    ids: TaskIds | None = None
+    """Gives the game's own ids, one a row; None where the seeds draw what is played."""
+
+    def weights(self) -> dict[str, float]:
+        """The opponents' weights, by name."""
+        return weights_of(self.opponents) if self.opponents else {}
+
+    def tasks(self, env_kwargs: Mapping[str, Any] | None = None) -> tuple[Task, ...]:
+        """What is played; `env_kwargs` say where data lie that are not generated."""
+        opponents = tuple(self.weights()) or (None,)
+        seats: Sequence[int | None] = self.seats if self.opponents else (None,)
+        rows = self.rows_per_cell or -(-self.size // (len(opponents) * len(seats)))
+        if self.ids is None:
+            return panel(self.env_id, opponents, rows, self.seed, seats)
+        ids = self.ids({**self.env_kwargs, **(env_kwargs or {})}, self.size)
+        drawn = panel(self.env_id, opponents, len(ids), self.seed, seats)
+        return tuple(replace(row, task_id=one) for row, one in zip(drawn, ids, strict=True))
+
+
+def weights_of(pool: str | Mapping[str, float]) -> dict[str, float]:
+    """Names and normalised weights of a pool, or of opponents given with their weights."""
+    made = as_pool(pool)
+    return {str(entry): weight for entry, weight in zip(made.entries, made.weights, strict=True)}
+
+
+def _alfworld_ids(options: Mapping[str, Any], size: int) -> Sequence[str]:
+    """The games of a split, generated or the user's own; their tables load when the panel is played."""
+    from mage_envs.games.alfworld import ALFWorld
+
+    source = ALFWorld(options["split"], data=options["data"]).source
+    return [source.task_id(index) for index in range(min(size, len(source)))]
+
+
+def _webshop_ids(options: Mapping[str, Any], size: int) -> Sequence[str]:
+    """Goals of a split of the generated catalogue, at even steps."""
+    from mage_envs.games.webshop.catalogue_maker import goal_ids
+
+    every = goal_ids(options["split"])
+    if len(every) < SIZES[0]:
+        few = goal_ids(options["split"], SIZES[-1])
+        return few if size == SIZES[-1] else [*few, *(one for one in every if one not in set(few))]
+    step = SIZES[0] // SIZES[-1]
+    spread = goal_ids(options["split"], SIZES[0])
+    return [one for start in range(step) for one in spread[start::step]][:size]
+
+
+def _own_webshop_ids(options: Mapping[str, Any], size: int) -> Sequence[str]:
+    """The first goals of a split of the original's data; ValueError where the options do not say where they lie."""
+    from mage_envs.games.webshop import WebShop
+
+    if "data" not in options:
+        raise ValueError("""This panel is of the original's data: give --env-kwargs '{"data": "FOLDER"}'.""")
+    chosen = {key: options[key] for key in ("data", "goals", "size", "price_seed") if key in options}
+    game = WebShop(options["split"], compat=True, **chosen)
+    numbers = game.shop.numbers(options["split"], upstream=True)
+    return [game.shop.goal_at(int(number)).id for number in numbers[:size]]
+
+
+def _kuhn(opponents: str | Mapping[str, float], seed: int, about: str) -> Panel:
+    return Panel(env_id="mage/KuhnPoker-Meta-v0", opponents=opponents, seed=seed, about=about)
+
+
+def _tictactoe(opponents: str | Mapping[str, float], seed: int, about: str) -> Panel:
+    return Panel(env_id="mage/TicTacToe-Meta-v0", opponents=opponents, seed=seed, about=about)
+
+
+def _repeated(
+    game: str, opponents: str | Mapping[str, float], seed: int, about: str, seats: Sequence[int] = (0, 1)
+) -> Panel:
+    return Panel(env_id=f"mage/{game}-Meta-v0", opponents=opponents, seed=seed, about=about, seats=seats)
+
+
+def _even(names: str) -> dict[str, float]:
+    return dict.fromkeys(names.split(), 1.0)
+
+
+def _unseen(game: str, seed: int) -> Panel:
+    about = "a game that no preset trains on, against a search and a random player"
+    return Panel(env_id=f"mage/{game}-Meta-v0", opponents={"ismcts:100": 1.0, "uniform": 1.0}, seed=seed, about=about)
+
+
+def _sokoban(boxes: int, seed: int, about: str) -> Panel:
+    told = f"{boxes} {'box' if boxes == 1 else 'boxes'}{about}"
+    return Panel(env_id="mage/Sokoban-Meta-v0", seed=seed, about=told, env_kwargs={"boxes": boxes})
+
+
+def _alfworld(split: str, seed: int, data: str, about: str) -> Panel:
+    return Panel(
+        env_id="mage/ALFWorld-Meta-v0",
+        seed=seed,
+        about=about,
+        env_kwargs={"split": split, "data": data},
+        ids=_alfworld_ids,
+    )
+
+
+def _webshop(split: str, seed: int, about: str) -> Panel:
+    kwargs = {"split": split, "size": "small", "data": None}
+    return Panel(env_id="mage/WebShop-Meta-v0", seed=seed, about=about, env_kwargs=kwargs, ids=_webshop_ids)
+
+
+_HELD_OUT = ("kuhn/rock", "kuhn/maniac", "kuhn/caller", "kuhn/bluffer", "uniform", "cfr")
+_GENERATED = "generated {} games; there are 144, none with a known plan longer than 10 commands"
+_OFFICIAL = "the official {} games, from the folder that ALFWORLD_DATA names"
+
+BASES: Mapping[str, Panel] = {
+    "kuhn-train": _kuhn("pool:kuhn/demo", 1, "the four soft archetypes that the demo meets"),
+    "kuhn-heldout": _kuhn(dict.fromkeys(_HELD_OUT, 1.0), 2, "six that no preset and no demo meets"),
+    "kuhn-paper": _kuhn("pool:kuhn/paper", 3, "the paper's archetypes, weighted .3/.3/.4"),
+    "kuhn-paper-unseen": _kuhn({"cfr-argmax": 1.0, "cfr": 1.0}, 4, "CFR as the paper plays it, and its average policy"),
+    "tictactoe-paper": _tictactoe("pool:tictactoe/balanced", 5, "the paper's balanced opponents, weighted as trained"),
+    "tictactoe-skewed": _tictactoe("pool:tictactoe/skewed", 30, "the paper's skewed opponents, weighted as trained"),
+    "tictactoe-mcts100": _tictactoe({"mcts:100": 1.0}, 31, "the opponent of the paper's table"),
+    "tictactoe-paper-unseen": _tictactoe({"mcts:1000": 1.0}, 6, "a search ten times as deep"),
+    "tictactoe-heldout": _tictactoe({"minimax": 1.0, "mcts:10": 1.0}, 32, "two that no preset trains on"),
+    "connectfour-heldout": _unseen("ConnectFour", 33),
+    "pd-train": _repeated("PrisonersDilemma", "pool:pd/classic", 18, "five classics, one of them always defecting"),
+    "pd-heldout": _repeated("PrisonersDilemma", _even("pd/generous pd/alternate pd/random:.7"), 19, "three others"),
+    "ultimatum-train": _repeated("Ultimatum", "pool:ultimatum/reserves", 20, "hidden prices from 1 to 8", (0,)),
+    "ultimatum-heldout": _repeated(
+        "Ultimatum",
+        _even("ultimatum/soft-reserve:2 ultimatum/soft-reserve:4 ultimatum/soft-reserve:7"),
+        21,
+        "prices that are not kept in one case of ten",
+        (0,),
+    ),
+    "rps-train": _repeated("RockPaperScissors", "pool:rps/reactive", 22, "four reactions to the round before"),
+    "rps-heldout": _repeated(
+        "RockPaperScissors",
+        _even("rps/rock rps/paper rps/scissors rps/beat:.7"),
+        23,
+        "fixed preferences, and a soft reaction",
+    ),
+    "bargain-train": _repeated("Bargaining", "pool:bargain/four", 24, "four ways to concede"),
+    "bargain-heldout": _repeated(
+        "Bargaining", _even("bargain/firm uniform"), 25, "one that never does, and one at random"
+    ),
+    "inspect-train": _repeated("Inspection", "pool:inspect/habits", 26, "attackers with habits, and one at random"),
+    "inspect-heldout": _repeated("Inspection", _even("inspect/greedy:.6 inspect/repeat"), 27, "softer habits"),
+    "leduc-train": _repeated("LeducPoker", "pool:leduc/four", 28, "four archetypes"),
+    "leduc-heldout": _repeated("LeducPoker", "pool:leduc/soft", 29, "the same four, less pure"),
+    "liars-train": _repeated("LiarsDice", "pool:liars/four", 30, "four degrees of doubt"),
+    "liars-heldout": _repeated("LiarsDice", "pool:liars/soft", 31, "the same four, less pure"),
+    "negotiation-train": _repeated("Negotiation", "pool:negotiation/four", 32, "four ways to concede"),
+    "negotiation-heldout": _repeated(
+        "Negotiation", _even("negotiation/firm uniform"), 33, "one that never does, and one at random"
+    ),
+    "sokoban-train": _sokoban(2, 7, ", as in training"),
+    "sokoban-eval-2box": _sokoban(2, 8, ": in distribution"),
+    "sokoban-eval-1box": _sokoban(1, 9, ": out of distribution"),
+    "sokoban-eval-3box": _sokoban(3, 10, ": out of distribution"),
+    "alfworld-eval-in": _alfworld("eval_in_distribution", 11, "generated", _GENERATED.format("in-distribution")),
+    "alfworld-eval-out": _alfworld("eval_out_of_distribution", 12, "generated", _GENERATED.format("unseen-room")),
+    "alfworld-official-in": _alfworld("eval_in_distribution", 35, "official", _OFFICIAL.format("valid_seen")),
+    "alfworld-official-out": _alfworld("eval_out_of_distribution", 36, "official", _OFFICIAL.format("valid_unseen")),
+    "webshop-val": _webshop("val", 13, "families of products that training never shows"),
+    "webshop-test": _webshop("test", 14, "further such families"),
+    "webshop-ood-type": _webshop("ood_type", 15, "kinds of product that training never shows"),
+    "webshop-ood-phrase": _webshop("ood_phrase", 16, "sentences that training never uses"),
+    "webshop-ood-catalogue": _webshop("ood_catalogue", 17, "another catalogue"),
+    "webshop-official-test": Panel(
+        env_id="mage/WebShop-Meta-v0",
+        seed=37,
+        about="""the original's test goals, from the folder in --env-kwargs '{"data": "FOLDER"}'""",
+        env_kwargs={"split": "test", "compat": True},
+        ids=_own_webshop_ids,
+    ),
+}
+"""The panels without their size, by name."""
+
+
+def panel_names() -> tuple[str, ...]:
+    """All names, sizes included."""
+    return tuple(f"{name}-{size}" for name in BASES for size in SIZES)
+
+
+def named_panel(name: str) -> Panel:
+    """A panel by its name, with or without a size; raises `ValueError` that suggests the nearest."""
+    base, _, size = name.rpartition("-")
+    if name in BASES:
+        return BASES[name]
+    if base in BASES and size in map(str, SIZES):
+        return replace(BASES[base], size=int(size))
+    near = get_close_matches(name, [*BASES, *panel_names()], n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"Unknown panel {name!r}.{hint} mage-bench list names them all: {', '.join(BASES)}.")
+
+
+def full_name(name: str) -> str:
+    """A panel's name with its size."""
+    return f"{name}-{SIZES[0]}" if name in BASES else name

@@ -1,0 +1,84 @@
+"""Suites: settings that belong together, and what the paper reported at them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.resources import files
+from typing import Any
+
+from benchmarks.evaluation.suites.panels import full_name, named_panel
+from benchmarks.evaluation.suites.settings import Setting
+
+EPISODES = (3, 10)
+PROTOCOLS = ("adaptive", "paper")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """Panels, each played at K = 3 and 10 under both protocols."""
+
+    about: str
+    panels: tuple[str, ...]
+    """Names without a size."""
+
+    def settings(self, size: int = 512) -> tuple[Setting, ...]:
+        """Every setting, the panels in order."""
+        return tuple(
+            setting_for(f"{name}-{size}", protocol=protocol, num_episodes=episodes)
+            for name in self.panels
+            for protocol in PROTOCOLS
+            for episodes in EPISODES
+        )
+
+
+def setting_for(panel: str, **options: Any) -> Setting:
+    """A named panel with options of its environment."""
+    return Setting(named_panel(panel), full_name(panel), options)
+
+
+SUITES: Mapping[str, Suite] = {
+    "paper-table1": Suite(
+        about="the five environments of the paper's main table",
+        panels=("kuhn-paper", "tictactoe-mcts100", "alfworld-eval-in", "sokoban-eval-2box", "webshop-val"),
+    ),
+    "paper-ood": Suite(
+        about="opponents and tasks that training never shows",
+        panels=(
+            "tictactoe-paper-unseen",
+            "kuhn-paper-unseen",
+            "sokoban-eval-1box",
+            "sokoban-eval-3box",
+            "alfworld-eval-out",
+            "webshop-ood-type",
+            "webshop-ood-phrase",
+            "webshop-ood-catalogue",
+        ),
+    ),
+    "paper-ablations": Suite(
+        about="the populations of the paper's ablations: fixed, balanced, skewed; the anchor is the trained model's",
+        panels=("tictactoe-mcts100", "tictactoe-paper", "tictactoe-skewed"),
+    ),
+    "heldout": Suite(
+        about="opponents and games that no preset trains on",
+        panels=("kuhn-heldout", "tictactoe-heldout", "connectfour-heldout", "leduc-heldout"),
+    ),
+}
+
+
+def named_suite(name: str) -> Suite:
+    """A suite of `SUITES`; raises ValueError that suggests the nearest."""
+    if name not in SUITES:
+        near = get_close_matches(name, SUITES, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"Unknown suite {name!r}.{hint} There are {', '.join(SUITES)}.")
+    return SUITES[name]
+
+
+def reported() -> dict[str, Any]:
+    """What the paper reports (`reported.json`): never mixed with what is measured here."""
+    text = files("benchmarks.evaluation.suites").joinpath("reported.json").read_text("utf-8")
+    read: dict[str, Any] = json.loads(text)
+    return read

@@ -1,0 +1,137 @@
+"""`Setting`: a panel and everything else that decides what is played or shown, resolved and hashed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from hashlib import sha256
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluation.environments import game_of, make_envs
+from benchmarks.evaluation.suites.panels import Panel
+from benchmarks.records.canonical import canonical, digest_of
+from mage_envs.core import Game, Task
+from wrappers import MetaEpisode
+from wrappers.described import Described
+from wrappers.protocol import Protocol
+
+_SHOWN = ("invalid_penalty", "length_penalty", "history_window", "full_turns", "reflect_window")
+"""Settings of a game that decide what a prompt shows or an answer costs."""
+_PLAYED = ("reward", "deal", "turn_limit", "seat", "early_stop", "timeout_reward")
+"""Fields of a protocol that decide how a meta-episode is played and paid; the others are the trainer's."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What an agent is measured at."""
+
+    panel: Panel
+    name: str
+    """Of the panel, with its size."""
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the id beside the panel's own: protocol, num_episodes, memory, context, style and so on."""
+
+    def __post_init__(self) -> None:
+        fixed = self.panel.env_kwargs
+        if overruled := sorted(key for key in fixed if self.env_kwargs.get(key, fixed[key]) != fixed[key]):
+            told = ", ".join(f"{key}={fixed[key]!r}" for key in overruled)
+            raise ValueError(f"Panel {self.name!r} fixes {told}; leave that out, or choose a panel of other data.")
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """What `gym.make` gets."""
+        return {**self.env_kwargs, **self.panel.env_kwargs}
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        """What is played."""
+        return self.panel.tasks(self.env_kwargs)
+
+    @cached_property
+    def resolved(self) -> dict[str, Any]:
+        """All options with their defaults filled in, as JSON values; files of this machine by the hash of their data.
+
+        Raises ValueError for options that the id does not take.
+        """
+        env_id = self.panel.env_id
+        env = make_envs(env_id, self.options)[0]
+        described: Described = env.get_wrapper_attr("described")
+        protocol: Protocol = env.get_wrapper_attr("protocol")
+        game = game_of(env_id, self.options)
+        given = {key: value for key, value in (env.spec.kwargs if env.spec else {}).items() if key != "game_name"}
+        defaults = inspect.signature(MetaEpisode.__init__).parameters
+        own = _own_options(game, given) if described.ends_by_itself else {}
+        named = {key: given.get(key, defaults[key].default) for key in ("memory", "context", "style")}
+        settled = {"protocol", "num_episodes", "max_turns", "hands_per_episode", "deal", "reward", *named, *own}
+        return {
+            "env_id": env_id,
+            **{key: _portable(value) for key, value in named.items()},
+            "protocol": {name: vars(protocol)[name] for name in _PLAYED},
+            "num_episodes": env.get_wrapper_attr("num_episodes"),
+            "deal": given.get("deal") or protocol.deal,
+            "reward": given.get("reward") or protocol.reward,
+            "hands_per_episode": described.hands,
+            "max_turns": described.max_turns,
+            "rules": sha256(described.facts.rules.encode()).hexdigest()[:16],
+            "shown": {name: vars(described.settings)[name] for name in _SHOWN},
+            "game": {key: _portable(value) for key, value in own.items()},
+            "data": game.data_hash(),
+            "further": {key: _portable(value) for key, value in sorted(given.items()) if key not in settled},
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """The panel's tasks and the options, as JSON values."""
+        tasks = [{key: value for key, value in asdict(task).items() if key != "env_id"} for task in self.tasks]
+        return {
+            "name": self.name,
+            "options": self.resolved,
+            "weights": self.panel.weights(),
+            "meta_episodes": len(tasks),
+            "tasks": digest_of(tasks),
+        }
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the canonical JSON of all but the name."""
+        told = self.to_json()
+        del told["name"]
+        return sha256(canonical(told)).hexdigest()
+
+    @property
+    def most_calls(self) -> int:
+        """Model calls that the whole setting may take at most, where each gap has one request."""
+        told = self.resolved
+        episodes: int = told["num_episodes"]
+        asks = episodes - 1 if told["memory"] in ("reflection", "both") else 0
+        turns: int = told["hands_per_episode"] * told["max_turns"]
+        return len(self.tasks) * (episodes * turns + asks)
+
+    def changed(self, **options: Any) -> Setting:
+        """The setting with further options."""
+        return replace(self, env_kwargs={**self.env_kwargs, **options})
+
+
+def _own_options(game: Game, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The game's own options with their defaults."""
+    parameters = inspect.signature(type(game)).parameters.values()
+    named = (one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY))
+    return {one.name: given.get(one.name, one.default) for one in named if one.default is not one.empty}
+
+
+def _portable(value: Any) -> Any:
+    """A JSON value that means the same on another machine: files by their kind, objects by the name of their class."""
+    if isinstance(value, bool | int | float) or value is None:
+        return value
+    if isinstance(value, str | PathLike):
+        path = Path(value)
+        local = path.is_absolute() or (len(path.parts) > 1 and path.exists()) or not isinstance(value, str)
+        return "local files" if local else value
+    if isinstance(value, Mapping):
+        return {str(key): _portable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_portable(one) for one in value]
+    return f"{type(value).__module__}:{type(value).__qualname__}"

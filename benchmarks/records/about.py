@@ -1,0 +1,100 @@
+"""What run.json tells of a run, and the run's parts made again from it."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluation.agents import Agent, SavedModelAgent
+from benchmarks.evaluation.suites.panels import Panel, named_panel
+from benchmarks.evaluation.suites.settings import Setting
+from benchmarks.records.lines import VERSION
+from mage_envs import __version__
+from mage_envs.imports import imported, load_modules
+
+_PACKAGES = ("gymnasium", "numpy", "open_spiel", "textworld", "alfworld", "torch", "transformers", "trl")
+_END = 2**16
+"""Bytes of a weight file's end that its identity covers."""
+
+
+def about_run(agent: Agent, setting: Setting) -> dict[str, Any]:
+    """All of run.json, as JSON values."""
+    panel = {one.name: vars(setting.panel)[one.name] for one in fields(Panel) if one.name != "ids"}
+    if not isinstance(setting.panel.opponents, str):
+        panel["opponents"] = list(setting.panel.opponents.items())  # pairs keep their order, which is the tasks'
+    return {
+        "schema": VERSION,
+        "agent": {"name": agent.name, "content": _content(agent)},
+        "setting": setting.to_json(),
+        "fingerprint": setting.fingerprint,
+        "panel": panel | {"name": setting.name, "has_ids": setting.panel.ids is not None},
+        "env_kwargs": dict(setting.env_kwargs),
+        "imports": list(imported()),
+        "versions": {"mage-envs": __version__, "python": platform.python_version(), **_versions()},
+        "platform": platform.platform(),
+        "commit": _commit(),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "argv": sys.argv[1:],
+    }
+
+
+def setting_of(about: Mapping[str, Any]) -> Setting:
+    """The setting of a run, made again by this version from what run.json tells.
+
+    Raises ValueError where its panel takes ids from data and is none of this version's.
+    """
+    load_modules(about["imports"], "run.json")
+    told = dict(about["panel"])
+    name, has_ids = told.pop("name"), told.pop("has_ids")
+    if not isinstance(told["opponents"], str):
+        told["opponents"] = dict(told["opponents"])
+    panel = named_panel(name) if has_ids else Panel(**told)
+    return Setting(panel, name, about["env_kwargs"])
+
+
+def _content(agent: Agent) -> str | None:
+    """Tells a saved model apart from another under the same path: names, sizes and ends of its files."""
+    if not isinstance(agent, SavedModelAgent):
+        return None
+    told = sha256()
+    for path in sorted(path for path in agent.folder.iterdir() if path.suffix in (".json", ".safetensors", ".bin")):
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(size - _END, 0))
+            told.update(f"{path.name} {size} ".encode() + file.read())
+    return told.hexdigest()[:16]
+
+
+@cache
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def _commit() -> str | None:
+    """Of the checkout that the code runs from; None for an installed package."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,132 @@
+"""`mage-bench export`: the calls of a run as CSV or Parquet, or its meta-episodes as ATIF 1.8 trajectories."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.records.lines import Line
+from benchmarks.records.store import Records
+from mage_envs.durable import write_atomically
+
+_TASK = ("opponent", "category", "seat0", "failure")
+_CALL = (
+    *("kind", "episode", "hand", "turn", "seat", "reply", "action", "invalid_reason"),
+    *("truncated", "penalty", "reward", "hand_end", "observation"),
+)
+COLUMNS = ("index", "seed", "task_id", *_TASK, "call", *_CALL, "prompt", "tokens_in", "tokens_out", "seconds")
+
+
+def rows(records: Records) -> list[dict[str, Any]]:
+    """One row per call, in the order of `COLUMNS`; `prompt` is what was new in the chat."""
+    found = []
+    for index, line in sorted(records.lines.items()):
+        for number, call in enumerate(line["calls"]):
+            tokens_in, tokens_out = call["tokens"] or (None, None)
+            row = {
+                "index": index,
+                "seed": line["task"]["seed"],
+                "task_id": line["task"]["task_id"],
+                **{name: line[name] for name in _TASK},
+                "call": number,
+                **{name: call[name] for name in _CALL},
+                "prompt": "\n\n".join(message["content"] for message in call["messages"]),
+                "tokens_in": tokens_in,
+                "tokens_out": tokens_out,
+                "seconds": line["seconds"][number],
+            }
+            found.append(row)
+    return found
+
+
+def _csv(records: Records, path: Path) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in rows(records):
+        row |= {"seed": str(row["seed"])}
+        writer.writerow({name: _writable(value) for name, value in row.items()})
+    write_atomically(path, text.getvalue())
+
+
+def _writable(value: Any) -> Any:
+    """Text without what no UTF-8 has."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+
+
+def _parquet(records: Records, path: Path) -> None:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise ImportError('--to parquet needs pyarrow. Install it with: pip install "mage-envs[records]"') from error
+    columns = {name: [_writable(row[name]) for row in rows(records)] for name in COLUMNS}
+    for name in ("penalty", "reward", "seconds"):
+        columns[name] = [float(value) for value in columns[name]]  # `NaN` and `Infinity` are texts in the records
+    partial = path.with_name(path.name + ".partial")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pyarrow.parquet.write_table(pyarrow.table(columns), partial)
+    partial.replace(path)
+
+
+def _atif(records: Records, path: Path) -> None:
+    about = records.about
+    told = [atif_of(line, about) for _, line in sorted(records.lines.items())]
+    write_atomically(path, "".join(json.dumps(one) + "\n" for one in told))
+
+
+def atif_of(line: Line, about: Mapping[str, Any]) -> dict[str, Any]:
+    """A meta-episode in the Agent Trajectory Interchange Format, version 1.8."""
+    steps: list[dict[str, Any]] = []
+
+    def add(source: str, message: str, **more: Any) -> None:
+        steps.append({"step_id": len(steps) + 1, "source": source, "message": message, **more})
+
+    for number, call in enumerate(line["calls"]):
+        for message in call["messages"]:
+            add("user" if message["role"] == "user" else "agent", message["content"])
+        names = ("kind", "episode", "hand", "turn", "action", "invalid_reason", "penalty", "reward", "fresh")
+        metrics: dict[str, Any] = {"extra": {"seconds": line["seconds"][number]}}
+        if call["tokens"] is not None:
+            metrics |= {"prompt_tokens": call["tokens"][0], "completion_tokens": call["tokens"][1]}
+        add("agent", call["reply"], metrics=metrics, extra={name: call[name] for name in names})
+    extra = {name: line[name] for name in ("index", "task", "opponent", "category", "episodes", "failure", "digest")}
+    return {
+        "schema_version": "ATIF-v1.8",
+        "session_id": f"{about['fingerprint'][:12]}-{line['index']}",
+        "agent": {"name": about["agent"]["name"], "version": about["versions"]["mage-envs"]},
+        "steps": steps,
+        "extra": extra | {"fingerprint": about["fingerprint"]},
+    }
+
+
+FORMATS: Mapping[str, tuple[str, Callable[[Records, Path], None]]] = {
+    "csv": ("calls.csv", _csv),
+    "parquet": ("calls.parquet", _parquet),
+    "atif": ("trajectories.atif.jsonl", _atif),
+}
+"""Name to the file that is written where none is named, and what writes it."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `mage-bench export`."""
+    parser.add_argument("run", metavar="RUN", help="the folder of a run, from mage-bench eval --out")
+    parser.add_argument("--to", required=True, choices=FORMATS, help="atif: one trajectory a line")
+    parser.add_argument("--out", metavar="FILE", help="calls.csv, calls.parquet or trajectories.atif.jsonl by default")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Writes the file, and its name to stderr."""
+    records = Records(Path(arguments.run))
+    if records.problems:
+        raise ValueError(f"{arguments.run} is damaged: {records.problems[0]}; mage-bench eval … --resume mends it.")
+    name, write = FORMATS[arguments.to]
+    path = Path(arguments.out or name)
+    write(records, path)
+    sys.stderr.write(f"wrote {path}\n")

@@ -1,0 +1,122 @@
+"""`mage-bench leaderboard`: validated runs of one setting in a table, and what of each was verified."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluation.command import summary_of
+from benchmarks.evaluation.report import NOT_KNOWN
+from benchmarks.evaluation.scores import Estimate
+from benchmarks.records.about import setting_of
+from benchmarks.records.replay import replay
+from benchmarks.records.store import Records
+from benchmarks.records.validate import problems
+
+MOST_MB = 20
+"""A submission is one folder of at most so many megabytes."""
+
+
+def entry(folder: Path, sample: int) -> dict[str, Any]:
+    """One run as JSON values. Raises ValueError for one that is not valid, or too large."""
+    wrong = next(problems(folder), None)
+    if wrong is not None:
+        raise ValueError(f"{folder} is not valid: {wrong}; mage-bench validate {folder} tells all.")
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+    if size > MOST_MB:
+        raise ValueError(f"{folder} has {size:.1f} MB; a submission is a folder of at most {MOST_MB} MB.")
+    records = Records(folder)
+    setting = setting_of(records.about)
+    lines = [line for _, line in sorted(records.lines.items())]
+    count = min(sample, len(lines))
+    replayed = [lines[place * len(lines) // count] for place in range(count)]
+    found = replay(replayed, setting)
+    if found:
+        raise ValueError(f"{folder} comes out otherwise when it is executed again: {found[0].lines()[0]}")
+    summary = summary_of(records.about["agent"]["name"], setting, records.trajectories())
+    row = summary.overall
+    measures = [episode.measure(summary.objective) for episode in row.episodes]
+    return {
+        "agent": summary.agent,
+        "memory": setting.resolved["memory"],
+        "setting": setting.name,
+        "fingerprint": setting.fingerprint,
+        "measure": "success" if summary.objective == "success" else f"{summary.unit} per hand",
+        "episodes": [_interval(measure.estimate) for measure in measures],
+        "pass_at": [_interval(estimate) for estimate in row.pass_at],
+        "ceiling": measures[-1].ceiling,
+        "meta_episodes": len(lines),
+        "planned": records.planned,
+        "failed": len(records.failed),
+        "root": records.root()["root"],
+        "verified": {
+            "digests": len(lines),
+            "replayed": count,
+            "ceilings": all(measure.ceiling is not None for measure in measures),
+        },
+    }
+
+
+def _interval(estimate: Estimate) -> list[float | None]:
+    return [estimate.mean, estimate.low, estimate.high]
+
+
+def table(entries: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """The head and one row per run, the best last episode first."""
+    last = max(len(one["episodes"]) for one in entries)
+    head = ["agent", "memory", *(f"episode {k}" for k in range(1, last + 1)), f"pass@{last}", "ceiling", "n", "failed"]
+    found = [[*head, "verified"]]
+    for one in sorted(entries, key=lambda one: -one["episodes"][-1][0]):
+        checked = one["verified"]
+        told = f"digests, replay of {checked['replayed']}" + (", ceilings" if checked["ceilings"] else "")
+        cells = [_cell(*interval) for interval in one["episodes"]]
+        ceiling = NOT_KNOWN if one["ceiling"] is None else f"{one['ceiling']:.3f}"
+        played = f"{one['meta_episodes']}/{one['planned']}"
+        row = [one["agent"], str(one["memory"]), *cells, *[NOT_KNOWN] * (last - len(cells)), _cell(*one["pass_at"][-1])]
+        found.append([*row, ceiling, played, str(one["failed"]), told])
+    return found
+
+
+def _cell(mean: float, low: float | None, high: float | None) -> str:
+    return f"{mean:.3f}" if low is None or high is None else f"{mean:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (escaped[0], ["---"] * len(rows[0]), *escaped[1:]))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `mage-bench leaderboard`."""
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of runs at one setting")
+    parser.add_argument("--format", choices=("markdown", "csv", "json"), default="markdown", help="of what is written")
+    parser.add_argument("--sample", type=int, default=32, metavar="N", help="meta-episodes of each to replay (32)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Writes the table to stdout; refuses runs of different settings. Memories and agents are what is compared."""
+    if arguments.sample < 1:
+        raise ValueError(f"--sample must be at least 1, got {arguments.sample}.")
+    entries = [entry(Path(name), arguments.sample) for name in arguments.runs]
+    prints = {name: one["fingerprint"][:12] for name, one in zip(arguments.runs, entries, strict=True)}
+    if len(set(prints.values())) > 1:
+        told = ", ".join(f"{name} {print_}" for name, print_ in prints.items())
+        raise ValueError(f"These runs measure different settings and are not compared: {told}.")
+    if arguments.format == "json":
+        sys.stdout.write(json.dumps(entries, indent=2) + "\n")
+        return
+    rows = table(entries)
+    if arguments.format == "csv":
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        sys.stdout.write(text.getvalue())
+        return
+    one = entries[0]
+    sys.stdout.write(f"{one['setting']}, {one['measure']}, fingerprint {one['fingerprint'][:12]}\n\n{markdown(rows)}")

@@ -1,0 +1,135 @@
+"""One meta-episode as one line of JSON, and back. docs/results-schema.md describes the fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from benchmarks.records.canonical import digest_of, number, plain
+from mage_envs.core import Task
+from mage_envs.text.generation import Message
+from trainer.trajectory import EpisodeResult, Step, Trajectory
+
+VERSION = 1
+"""Of the schema; readers take every older one."""
+OUTSIDE = ("digest", "seconds")
+"""Fields of a line that its digest does not cover."""
+
+Line = dict[str, Any]
+
+
+def line_of(index: int, trajectory: Trajectory) -> Line:
+    """The line of a meta-episode, digest included."""
+    told = {
+        "index": index,
+        "task": asdict(trajectory.task),
+        "category": trajectory.category,
+        "opponent": trajectory.opponent,
+        "seat0": trajectory.task.seat,
+        "retries": trajectory.retries,
+        "failure": trajectory.failure,
+        "num_episodes": trajectory.num_episodes,
+        "episodes": [episode._asdict() for episode in trajectory.episodes],
+        "calls": [_call(step) for step in trajectory.steps],
+    }
+    line: Line = plain(told)
+    return line | {"digest": digest_of(line), "seconds": plain(trajectory.seconds)}
+
+
+def _call(step: Step) -> dict[str, Any]:
+    return {
+        "kind": step.kind or step.phase,
+        "phase": step.phase,
+        "episode": step.episode,
+        "hand": step.hand,
+        "turn": step.turn,
+        "seat": step.seat,
+        "messages": [message._asdict() for message in step.messages],
+        "fresh": step.fresh_chat,
+        "shortened": step.shortened,
+        "observation": step.anchor,
+        "information_state": step.information_state,
+        "legal_actions": step.legal_actions,
+        "reply": step.text,
+        "truncated": step.truncated,
+        "action": step.action,
+        "invalid_reason": step.invalid_reason,
+        "penalty": step.penalty,
+        "reward": step.reward,
+        "hand_end": step.hand_end,
+        "tokens": step.tokens,
+        "memory_events": step.events,
+    }
+
+
+def digest(line: Mapping[str, Any]) -> str:
+    """The digest that a line should have."""
+    return digest_of({key: value for key, value in line.items() if key not in OUTSIDE})
+
+
+def trajectory_of(line: Mapping[str, Any]) -> Trajectory:
+    """The meta-episode that a line tells of; ids and log-probabilities of tokens are no part of it."""
+    return Trajectory(
+        task=Task(**line["task"]),
+        opponent=line["opponent"],
+        group=0,
+        member=0,
+        steps=tuple(_step(call) for call in line["calls"]),
+        episodes=tuple(_episode(episode) for episode in line["episodes"]),
+        num_episodes=line["num_episodes"],
+        failure=line["failure"],
+        retries=line["retries"],
+        category=line["category"],
+        seconds=tuple(line["seconds"]),
+    )
+
+
+def _episode(told: Mapping[str, Any]) -> EpisodeResult:
+    return EpisodeResult(
+        reward=number(told["reward"]),
+        value=number(told["value"]),
+        hands=told["hands"],
+        success=told["success"],
+        timeout=told["timeout"],
+        seats=tuple(told["seats"]),
+        metrics={name: number(value) for name, value in told["metrics"].items()},
+    )
+
+
+def _step(call: Mapping[str, Any]) -> Step:
+    return Step(
+        episode=call["episode"],
+        phase=call["phase"],
+        turn=call["turn"],
+        hand=call["hand"],
+        anchor=call["observation"],
+        information_state=call["information_state"],
+        seat=call["seat"],
+        action=call["action"],
+        reward=number(call["reward"]),
+        penalty=number(call["penalty"]),
+        invalid_reason=call["invalid_reason"],
+        text=call["reply"],
+        truncated=call["truncated"],
+        hand_end=call["hand_end"],
+        kind=call["kind"],
+        messages=tuple(Message(**message) for message in call["messages"]),
+        fresh_chat=call["fresh"],
+        shortened=call["shortened"],
+        legal_actions=tuple(call["legal_actions"]),
+        tokens=None if call["tokens"] is None else (call["tokens"][0], call["tokens"][1]),
+        events=tuple(call["memory_events"]),
+    )
+
+
+def chats(calls: Sequence[Mapping[str, Any]]) -> list[list[Message]]:
+    """The whole chat that each call answers."""
+    found: list[list[Message]] = []
+    for place, call in enumerate(calls):
+        new = [Message(**message) for message in call["messages"]]
+        if call["fresh"]:
+            found.append(new)
+        else:
+            found.append([*found[-1], Message("assistant", calls[place - 1]["reply"]), *new])
+    return found

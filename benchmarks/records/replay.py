@@ -1,0 +1,156 @@
+"""`mage-bench replay`: environments, opponents, memories and prompts executed again, the replies as recorded.
+
+The same `collect` plays, with a generator that answers from the records. No model is asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluation.environments import make_envs
+from benchmarks.evaluation.suites.settings import Setting
+from benchmarks.records.about import setting_of
+from benchmarks.records.lines import Line, chats, line_of
+from benchmarks.records.secrets import scrubbed, secrets_of
+from benchmarks.records.store import Records, differences
+from mage_envs.core import Task
+from mage_envs.text.generation import Completion, Message, Prompt
+from trainer.rollout import RolloutSpec, collect
+
+ENDED = "the record ends here"
+"""What a meta-episode that had failed is ended with."""
+_UNCOMPARED = ("digest", "seconds", "failure", "retries")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first thing in a meta-episode that came out otherwise."""
+
+    index: int
+    place: str
+    recorded: Any
+    found: Any
+
+    def lines(self) -> list[str]:
+        """A diff of both, by lines of text."""
+        head = f"meta-episode {self.index}, {self.place}:"
+        texts = [one if isinstance(one, str) else json.dumps(one, indent=1) for one in (self.recorded, self.found)]
+        recorded, found = [text.splitlines() or [""] for text in texts]
+        return [head, *difflib.unified_diff(recorded, found, "recorded", "executed again", lineterm="")]
+
+
+class _Recorded:
+    """Answers prompts as the records say; a prompt that is not the recorded one ends its meta-episode."""
+
+    def __init__(self, lines: Sequence[Line], secrets: tuple[str, ...]) -> None:
+        self.differences: dict[int, Difference] = {}
+        """By the place of the line."""
+        self._lines = lines
+        self._secrets = secrets
+        self._chats: dict[int, list[list[Message]]] = {}
+        self._shortened: dict[tuple[int, int], int] = {}
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        return [self._answer(prompt) for prompt in prompts]
+
+    def _answer(self, prompt: Prompt) -> Completion:
+        place, number = prompt.seed[1], prompt.seed[2]
+        line = self._lines[place]
+        if number >= len(line["calls"]):
+            if line["failure"] is None:
+                self._differs(place, f"call {number + 1}", None, prompt.messages[-1].content)
+            return Completion("", error=ENDED)
+        call = line["calls"][number]
+        before = self._shortened.get((place, number), 0)
+        if before < call["shortened"]:
+            self._shortened[place, number] = before + 1
+            return Completion("", overflow=True)
+        if number == 0 or place not in self._chats:
+            self._chats[place] = chats(line["calls"])
+        recorded = self._chats[place][number]
+        if list(prompt.messages) != recorded:
+            found = scrubbed([message.content for message in prompt.messages], self._secrets)
+            wanted = [message.content for message in recorded]
+            if found != wanted:
+                where = f"call {number + 1} ({call['kind']}, episode {call['episode'] + 1}), prompt"
+                self._differs(place, where, "\n\n".join(wanted), "\n\n".join(found))
+                return Completion("", error=ENDED)
+        if number + 1 == len(line["calls"]):
+            self._chats.pop(place)
+        return Completion(
+            call["reply"],
+            truncated=call["truncated"],
+            overflow=call["invalid_reason"] == "overflow",
+            tokens=None if call["tokens"] is None else (call["tokens"][0], call["tokens"][1]),
+        )
+
+    def _differs(self, place: int, where: str, recorded: Any, found: Any) -> None:
+        self.differences.setdefault(place, Difference(self._lines[place]["index"], where, recorded, found))
+
+
+def replay(lines: Sequence[Line], setting: Setting, batch: int = 256) -> list[Difference]:
+    """Executes the meta-episodes again; the first difference of each that has one, by index."""
+    if not lines:
+        return []
+    secrets = secrets_of()
+    recorded = _Recorded(lines, secrets)
+    envs = make_envs(setting.panel.env_id, setting.options, min(batch, len(lines)))
+    specs = [RolloutSpec(Task(**line["task"]), member=place) for place, line in enumerate(lines)]
+    played = collect(envs, recorded, specs, retries=0)
+    for place, (line, trajectory) in enumerate(zip(lines, played, strict=True)):
+        if place in recorded.differences:
+            continue
+        again = scrubbed(line_of(line["index"], trajectory), secrets)
+        if line["failure"] is None and again["failure"] is not None:
+            recorded.differences[place] = Difference(line["index"], "failure", None, again["failure"])
+            continue
+        kept = {key: value for key, value in line.items() if key not in _UNCOMPARED}
+        found = {key: value for key, value in again.items() if key not in _UNCOMPARED}
+        if line["failure"] is not None:  # who plays is told at the end alone
+            del kept["opponent"], found["opponent"]
+            del kept["num_episodes"], found["num_episodes"], kept["category"], found["category"]
+        if kept != found:
+            where, one, other = next(differences(kept, found))
+            recorded.differences[place] = Difference(line["index"], where, one, other)
+    return sorted(recorded.differences.values(), key=lambda one: one.index)
+
+
+# -- mage-bench replay -----------------------------------------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `mage-bench replay`."""
+    parser.add_argument("run", metavar="RUN", help="the folder of a run, from mage-bench eval --out")
+    parser.add_argument("--verify", action="store_true", help="exit with 1 where anything comes out otherwise")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N meta-episodes, evenly spread")
+    parser.add_argument("--batch", type=int, default=256, metavar="N", help="meta-episodes played together (256)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Writes what was executed again and the first difference to stdout; status 1 after one under `--verify`."""
+    records = Records(Path(arguments.run))
+    lines = [line for _, line in sorted(records.lines.items())]
+    if not lines:
+        raise ValueError(f"{arguments.run} has no readable record to execute again.")
+    if arguments.sample is not None:
+        if arguments.sample < 1:
+            raise ValueError(f"--sample must be at least 1, got {arguments.sample}.")
+        count = min(arguments.sample, len(lines))
+        lines = [lines[place * len(lines) // count] for place in range(count)]
+    found = replay(lines, setting_of(records.about), arguments.batch)
+    calls = sum(len(line["calls"]) for line in lines)
+    sys.stdout.write(f"{arguments.run}: {len(lines)} meta-episodes, {calls} calls executed again, ")
+    sys.stdout.write(f"{len(found)} came out otherwise\n" if found else "all as recorded\n")
+    if records.problems:
+        sys.stdout.write(f"{len(records.problems)} lines are damaged: mage-bench validate {arguments.run}\n")
+    if found:
+        sys.stdout.write("\n".join(found[0].lines()) + "\n")
+    if arguments.verify and (found or records.problems):
+        raise SystemExit(1)

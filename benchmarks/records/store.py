@@ -1,0 +1,252 @@
+"""The folder of a run: what was measured, each meta-episode in shards that are closed whole, and the root digest.
+
+RUN/run.json                    schema version, agent, setting (resolved), fingerprint, versions, started, argv
+RUN/episodes/00000.jsonl.gz     one line per meta-episode, at most 64 a shard; a later line of an index counts
+RUN/root.json                   count, missing, failed, root digest
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.records.canonical import root_of
+from benchmarks.records.lines import VERSION, Line, digest, line_of, trajectory_of
+from benchmarks.records.secrets import scrubbed, secrets_of
+from mage_envs.durable import write_atomically
+from trainer.trajectory import Trajectory
+
+RUN, ROOT, EPISODES = "run.json", "root.json", "episodes"
+SHARD = 64
+"""Lines."""
+IDENTITY = ("agent", "fingerprint", "setting")
+"""Parts of run.json that a run that goes on must share."""
+
+
+class NoRun(ValueError):
+    """A folder that holds no run, or none that this version reads."""
+
+
+class OtherRun(ValueError):
+    """A folder that holds a run of something else."""
+
+
+class Problem(NamedTuple):
+    """A line that is not as it was written."""
+
+    file: str
+    """Relative to the run."""
+    line: int
+    """From 1."""
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}: {self.reason}"
+
+
+class Records:
+    """The lines of a run."""
+
+    def __init__(self, folder: Path) -> None:
+        """Reads all shards. Raises NoRun."""
+        self.folder = folder
+        self.about = read_about(folder)
+        self.lines: dict[int, Line] = {}
+        """The last good line of each index."""
+        self.problems: list[Problem] = []
+        self.shards = 0
+        for path in sorted((folder / EPISODES).glob("*.jsonl.gz")):
+            self.shards = max(self.shards, int(path.name.split(".")[0]) + 1)
+            for found in self._read(path):
+                self.lines[found["index"]] = found
+
+    def _read(self, path: Path) -> list[Line]:
+        """The good lines of a shard; the others go to `problems`."""
+        good = []
+        for number, found in enumerate(_lines(path), start=1):
+            if isinstance(found, str):
+                self.problems.append(Problem(f"{EPISODES}/{path.name}", number, found))
+            elif found["index"] not in range(self.planned):
+                reason = f"index {found['index']} is not of this panel of {self.planned}"
+                self.problems.append(Problem(f"{EPISODES}/{path.name}", number, reason))
+            else:
+                good.append(found)
+        return good
+
+    def repair(self) -> None:
+        """Leaves out of the shards what is not as it was written, so that it counts as missing."""
+        for name in sorted({problem.file for problem in self.problems}):
+            _write_shard(self.folder / name, self._read(self.folder / name))
+
+    @property
+    def planned(self) -> int:
+        """Meta-episodes of the setting."""
+        count: int = self.about["setting"]["meta_episodes"]
+        return count
+
+    @property
+    def missing(self) -> list[int]:
+        return [index for index in range(self.planned) if index not in self.lines]
+
+    @property
+    def failed(self) -> list[int]:
+        return [index for index, line in sorted(self.lines.items()) if line["failure"] is not None]
+
+    def root(self) -> dict[str, Any]:
+        """What root.json holds."""
+        return {
+            "count": len(self.lines),
+            "planned": self.planned,
+            "missing": self.missing,
+            "failed": self.failed,
+            "root": root_of((index, line["digest"]) for index, line in self.lines.items()),
+        }
+
+    def trajectories(self) -> list[Trajectory]:
+        """The meta-episodes in the panel's order."""
+        return [trajectory_of(line) for _, line in sorted(self.lines.items())]
+
+
+class Writer:
+    """Writes meta-episodes as they end; a shard appears when it is full, or when the run ends."""
+
+    def __init__(self, folder: Path, about: Mapping[str, Any], resume: bool) -> None:
+        """Begins the run that `about` describes, or with `resume` goes on with one.
+
+        Raises OtherRun for a folder with anything else in it, OSError where it cannot be written.
+        """
+        self.folder = folder
+        self._secrets = secrets_of()
+        told: dict[str, Any] = scrubbed(json.loads(json.dumps(about)), self._secrets)
+        self._open: list[Line] = []
+        self.lines: dict[int, Line]
+        self.problems: tuple[Problem, ...]
+        """Lines of an earlier part that were not as they were written, which are played again."""
+        if (folder / RUN).exists():
+            if not resume:
+                raise OtherRun(f"{folder} holds a run; go on with it (--resume), or take another folder.")
+            records = Records(folder)
+            compare(records.about, told, folder)
+            self.problems = tuple(records.problems)
+            records.repair()
+            self.lines, self._shards = records.lines, records.shards
+        else:
+            if folder.exists() and {path.name for path in folder.iterdir()} - {f"{RUN}.partial"}:
+                raise OtherRun(f"{folder} is not empty, and holds no run; take another folder.")
+            self.lines, self._shards, self.problems = {}, 0, ()
+            write_atomically(folder / RUN, json.dumps(told, indent=2, sort_keys=True) + "\n")
+        (folder / EPISODES).mkdir(exist_ok=True)
+        self.planned: int = told["setting"]["meta_episodes"]
+
+    @property
+    def todo(self) -> list[int]:
+        """Indices to play: what is missing or failed."""
+        return [i for i in range(self.planned) if i not in self.lines or self.lines[i]["failure"] is not None]
+
+    def add(self, index: int, trajectory: Trajectory) -> None:
+        """Keeps a finished meta-episode."""
+        line = line_of(index, trajectory)
+        if self._secrets:
+            line = scrubbed(line, self._secrets)
+            line["digest"] = digest(line)
+        self._open.append(line)
+        self.lines[index] = line
+        if len(self._open) == SHARD:
+            self.flush()
+
+    def flush(self) -> None:
+        """Closes the open shard."""
+        if not self._open:
+            return
+        _write_shard(self.folder / EPISODES / f"{self._shards:05d}.jsonl.gz", self._open)
+        self._open = []
+        self._shards += 1
+
+    def close(self) -> Records:
+        """Closes the open shard and writes root.json."""
+        self.flush()
+        records = Records(self.folder)
+        write_atomically(self.folder / ROOT, json.dumps(records.root(), indent=2, sort_keys=True) + "\n")
+        return records
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """run.json. Raises NoRun."""
+    path = folder / RUN
+    try:
+        about: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        version = about["schema"]
+        if not isinstance(version, int) or about["setting"]["meta_episodes"] < 0:
+            raise TypeError("its fields have other types")
+    except (FileNotFoundError, NotADirectoryError):
+        raise NoRun(f"{folder} holds no run: there is no {RUN}; mage-bench eval … --out {folder} makes one.") from None
+    except (ValueError, LookupError, TypeError) as error:
+        raise NoRun(f"{path} is not readable as a run ({error}).") from error
+    if version > VERSION:
+        raise NoRun(f"{folder} has schema {version}, and this version reads up to {VERSION}; update mage-envs.")
+    return about
+
+
+def compare(there: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
+    """Raises OtherRun, naming each difference, unless both measure the same."""
+    differing = [
+        f"{place} {_short(one)} there, {_short(other)} now"
+        for key in IDENTITY
+        for place, one, other in differences(there.get(key), now.get(key), key)
+    ]
+    if differing:
+        raise OtherRun(f"{folder} holds a run of something else ({'; '.join(differing)}); take another folder.")
+
+
+def differences(one: Any, other: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Where two JSON values differ: the place with dots between, and both values."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted({*one, *other}):
+            yield from differences(one.get(key), other.get(key), f"{place}.{key}" if place else key)
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for number, (a, b) in enumerate(zip(one, other, strict=True)):
+            yield from differences(a, b, f"{place}[{number}]")
+    elif one != other or type(one) is not type(other):
+        yield place, one, other
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _lines(path: Path) -> Iterator[Line | str]:
+    """Each line of a shard, or what is wrong with it; what follows an unreadable place is one problem."""
+    try:
+        with gzip.open(path, "rb") as file:
+            for raw in file:
+                yield _read(raw)
+    except (OSError, EOFError, zlib.error) as error:
+        yield f"the shard cannot be read from here ({error})"
+
+
+def _read(raw: bytes) -> Line | str:
+    try:
+        line: Line = json.loads(raw)
+        told, found = line["digest"], digest(line)
+        if not isinstance(line["index"], int):
+            return "its index is no number"
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        return f"no record of a meta-episode ({error})"
+    return line if told == found else f"its digest is {found[:12]}, and the line says {str(told)[:12]}: it was changed"
+
+
+def _write_shard(path: Path, lines: Sequence[Line]) -> None:
+    """A reader sees the whole file or none."""
+    text = "".join(json.dumps(line, sort_keys=True, separators=(",", ":")) + "\n" for line in lines)
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        file.write(gzip.compress(text.encode(), compresslevel=6, mtime=0))
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)

@@ -1,0 +1,129 @@
+"""`mage-bench validate`: whether the files of a run are whole and agree with each other."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.evaluation.command import summary_of
+from benchmarks.evaluation.suites.settings import Setting
+from benchmarks.records.about import setting_of
+from benchmarks.records.canonical import plain
+from benchmarks.records.store import ROOT, RUN, Records, differences
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The JSON Schema of run.json, of a line and of root.json."""
+    read: dict[str, Any] = json.loads(files("benchmarks.records").joinpath("schema.json").read_text("utf-8"))
+    return read
+
+
+@cache
+def validator(name: str) -> Validator:
+    """What checks one definition of the schema. Raises ImportError with the remedy."""
+    try:
+        from jsonschema import Draft202012Validator
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            'mage-bench validate needs jsonschema. Install it with: pip install "mage-envs[records]"'
+        ) from error
+    told = schema()
+    made: Validator = Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": told["$defs"]})
+    return made
+
+
+def problems(folder: Path) -> Iterator[str]:
+    """What is wrong with a run, one line each; nothing for a run that is whole. Raises NoRun."""
+    records = Records(folder)
+    yield from map(str, records.problems)
+    yield from _schema_problems("run", records.about, RUN)
+    for index, line in sorted(records.lines.items()):
+        yield from _schema_problems("line", line, f"meta-episode {index}")
+    yield from _root_problems(records)
+    try:
+        setting = setting_of(records.about)
+        told = differences(records.about["setting"], json.loads(json.dumps(setting.to_json())), "setting")
+        for place, there, now in told:
+            yield f"{RUN}: {place} is {json.dumps(there)}, and this version with these data makes {json.dumps(now)}"
+        if setting.fingerprint != records.about["fingerprint"]:
+            yield f"{RUN}: the fingerprint is {records.about['fingerprint'][:12]}, not {setting.fingerprint[:12]}"
+    except (ValueError, LookupError, OSError, ImportError) as error:
+        yield f"{RUN}: its setting cannot be made again ({error})"
+        return
+    yield from _task_problems(records, setting)
+    if not records.problems:
+        yield from _summary_problems(records, setting)
+
+
+def _schema_problems(name: str, value: Any, where: str) -> Iterator[str]:
+    for error in validator(name).iter_errors(value):
+        yield f"{where}: {error.json_path} {error.message[:200]}"
+
+
+def _root_problems(records: Records) -> Iterator[str]:
+    try:
+        told = json.loads((records.folder / ROOT).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        yield f"{ROOT}: cannot be read ({error})"
+        return
+    for place, there, now in differences(told, records.root()):
+        yield f"{ROOT}: {place} is {json.dumps(there)}, and the records give {json.dumps(now)}"
+
+
+def _task_problems(records: Records, setting: Setting) -> Iterator[str]:
+    for index, line in sorted(records.lines.items()):
+        task = setting.tasks[index]
+        for name, value in line["task"].items():
+            if value != vars(task)[name]:
+                yield f"meta-episode {index}: its {name} is {value!r}, and the panel's {vars(task)[name]!r}"
+
+
+def _summary_problems(records: Records, setting: Setting) -> Iterator[str]:
+    path = records.folder / "summary.json"
+    if not path.exists() or not records.lines:
+        return
+    try:
+        told = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        yield f"summary.json: cannot be read ({error})"
+        return
+    summary = summary_of(records.about["agent"]["name"], setting, records.trajectories())
+    made = json.loads(json.dumps(plain(summary.to_json())))
+    for place, there, now in differences(told, made):
+        if not (isinstance(there, float) and isinstance(now, float) and abs(there - now) < 1e-9):
+            yield f"summary.json: {place} is {json.dumps(there)}, and the records give {json.dumps(now)}"
+
+
+# -- mage-bench validate ---------------------------------------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `mage-bench validate`."""
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of runs, from mage-bench eval --out")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Writes a line per problem to stdout, or that there is none; status 1 after any."""
+    wrong = False
+    for name in arguments.runs:
+        found = list(problems(Path(name)))
+        wrong = wrong or bool(found)
+        records = Records(Path(name))
+        sys.stdout.write("".join(f"{name}: {problem}\n" for problem in found))
+        if not found:
+            root = records.root()["root"]
+            sys.stdout.write(
+                f"{name}: {len(records.lines)} of {records.planned} meta-episodes, root {root[:12]}: valid\n"
+            )
+    if wrong:
+        raise SystemExit(1)

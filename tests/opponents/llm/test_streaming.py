@@ -1,0 +1,203 @@
+"""Endpoints asked prompt by prompt: in an evaluation nobody waits for another's reply, and spending has an end."""
+
+from __future__ import annotations
+
+import gzip
+import heapq
+import json
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import GeneratorAgent, evaluate, make_agent
+from benchmarks.__main__ import main
+from benchmarks.evaluation.asking import Limits
+from benchmarks.evaluation.suites.paper import setting_for
+from benchmarks.records.store import Records
+from mage_envs.text.generation import Completion, Message, Prompt
+from opponents.llm import AnswerStream
+from tests.opponents.llm.conftest import Connect
+from tests.opponents.llm.server import Server, hang_up, says, status
+from trainer.generation import StreamingGenerator
+
+SECRET = "sk-planted-0123456789abcdef"
+KUHN = ["--env", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/rock", "--rows", "4"]
+
+
+def ask(text: str, slot: int = 0) -> Prompt:
+    return Prompt((Message("user", text),), slot, seed=(1, slot))
+
+
+def everything(folder: Path) -> str:
+    """All text that a run holds."""
+    texts = []
+    for path in sorted(folder.rglob("*")):
+        if path.suffix == ".gz":
+            texts.append(gzip.decompress(path.read_bytes()).decode())
+        elif path.is_file() and path.suffix != ".png":
+            texts.append(path.read_text())
+    return "\n".join(texts)
+
+
+def test_a_reply_does_not_wait_for_a_slower_one(server: Server, connect: Connect) -> None:
+    released = threading.Event()
+
+    def slow(handler, body):
+        assert released.wait(60)
+        says({"content": "slow"})(handler, body)
+
+    server.troubles = [slow, says({"content": "quick"}, usage={"prompt_tokens": 7, "completion_tokens": 2})]
+    endpoint = connect()
+    assert isinstance(endpoint, StreamingGenerator)
+    endpoint.submit(ask("a", 0))
+    while not server.bodies:
+        pass  # the first request must meet the first trouble
+    endpoint.submit(ask("b", 1))
+    assert endpoint.poll() == [(1, Completion("quick", tokens=(7, 2)))]
+    released.set()
+    [(slot, completion)] = endpoint.poll()
+    assert (slot, completion.text) == (0, "slow")
+    assert endpoint.poll() == []
+
+
+def test_streaming_and_batches_give_the_same(server: Server, connect: Connect) -> None:
+    prompts = [ask(f"hello {row}", row) for row in range(5)]
+    wanted = connect().generate(prompts)
+    endpoint = connect()
+    for prompt in prompts:
+        endpoint.submit(prompt)
+    found: dict[int, Completion] = {}
+    while len(found) < 5:
+        found.update(endpoint.poll())
+    assert [found[row] for row in range(5)] == wanted
+    assert AnswerStream([connect(), connect()]).generate(prompts) == wanted
+
+
+def test_the_least_busy_server_is_asked(server: Server, connect: Connect) -> None:
+    first, second = connect("tiny"), connect("tiny-guided")
+    stream = AnswerStream([first, second])
+    for slot in range(4):
+        stream.submit(ask("x", slot))
+    answered = 0
+    while answered < 4:
+        answered += len(stream.poll())
+    assert sorted(body["model"] for body in server.bodies) == ["tiny", "tiny", "tiny-guided", "tiny-guided"]
+    two = make_agent(f"llm:tiny@{server.url}@{server.url.replace('127.0.0.1', 'localhost')},cache=off").generator(None)
+    assert isinstance(two, AnswerStream)
+
+
+class LongTailed:
+    """A server in virtual time: each reply takes its own latency, lognormal with sigma 1."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.spent: dict[tuple[int, ...], float] = {}
+        self._rng = np.random.default_rng(0)
+        self._running: list[tuple[float, int, Completion]] = []
+
+    def submit(self, prompt: Prompt) -> None:
+        latency = float(self._rng.lognormal(0, 1))
+        self.spent[prompt.seed[:1]] = self.spent.get(prompt.seed[:1], 0.0) + latency
+        text = "<remark>x</remark>" if prompt.phase == "reflect" else "<action>bet</action>"
+        heapq.heappush(self._running, (self.now + latency, prompt.slot, Completion(text)))
+
+    def poll(self) -> list[tuple[int, Completion]]:
+        self.now, slot, completion = heapq.heappop(self._running)
+        return [(slot, completion)]
+
+
+def test_32_slots_take_little_longer_than_the_slowest_meta_episode() -> None:
+    setting = setting_for("kuhn-paper-128", num_episodes=10)
+    seeds: dict[int, None] = {}
+    tasks = []
+    for task in setting.tasks:  # one of each seed, so that the seed names the meta-episode
+        if task.seed not in seeds:
+            seeds[task.seed] = None
+            tasks.append(task)
+    tasks = (tasks * 2)[:32]
+    tasks = [replace(task, seed=number) for number, task in enumerate(tasks)]
+    backend = LongTailed()
+    evaluate(GeneratorAgent(backend, "long-tailed"), tasks, setting.options, batch=32)
+    first = min(backend.spent.values())
+    assert max(backend.spent.values()) <= backend.now <= 1.3 * max(backend.spent.values())
+    assert backend.now > first
+
+
+def test_a_run_against_a_server_within_a_budget_is_kept_and_gone_on_with(server: Server, tmp_path: Path, capfd) -> None:
+    agent = f"llm:tiny-guided@{server.url},max_tokens=8,concurrency=4"
+    arguments = ["eval", agent, *KUHN, "--num-episodes", "2", "--batch", "4", "--out", str(tmp_path / "run")]
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--max-calls", "12"])
+    assert ended.value.code == 3
+    assert "all 12 calls are spent" in capfd.readouterr().err
+    kept = Records(tmp_path / "run")
+    assert 0 < len(kept.lines) < 8
+    calls = [call for line in kept.lines.values() for call in line["calls"]]
+    assert all(prompt > 0 and reply > 0 for prompt, reply in (call["tokens"] for call in calls))
+    assert main([*arguments, "--resume"]) == 0
+    assert len(Records(tmp_path / "run").lines) == 8
+    assert main(["validate", str(tmp_path / "run")]) == 0
+    server.stop()
+    assert main(["replay", str(tmp_path / "run"), "--verify"]) == 0  # no model is asked
+
+
+def test_webshop_against_a_server(server: Server, tmp_path: Path) -> None:
+    agent = f"llm:tiny@{server.url},max_tokens=8"
+    limits = ["--max-calls", "60", "--batch", "4", "--env-kwargs", '{"max_turns": 2}', "--num-episodes", "2"]
+    with pytest.raises(SystemExit) as ended:
+        main(["eval", agent, "--panel", "webshop-val-128", *limits, "--out", str(tmp_path / "run")])
+    assert ended.value.code == 3
+    assert len(Records(tmp_path / "run").lines) >= 8
+    assert main(["replay", str(tmp_path / "run"), "--verify", "--sample", "4"]) == 0
+
+
+def test_a_server_that_is_down_is_told_before_anything_is_played(server: Server, tmp_path: Path, capfd) -> None:
+    server.stop()
+    agent = f"llm:tiny@{server.url},cache=off,attempts=1"
+    assert main(["eval", agent, *KUHN, "--out", str(tmp_path / "run")]) == 2
+    assert "mage-bench: The first call failed, and nothing more was asked: refused: nothing" in capfd.readouterr().err
+    assert Records(tmp_path / "run").lines == {}
+
+
+def test_a_server_that_dies_in_the_middle_leaves_a_run_to_go_on_with(server: Server, tmp_path: Path, capfd) -> None:
+    server.troubles = [says({"content": "<action>bet</action>"})] * 4 + [hang_up] * 200
+    agent = f"llm:tiny-guided@{server.url},max_tokens=8,attempts=1,cache=off"
+    arguments = ["eval", agent, *KUHN, "--num-episodes", "1", "--batch", "2", "--out", str(tmp_path / "run")]
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 3
+    broken = Records(tmp_path / "run")
+    assert 0 < len(broken.failed) < len(broken.lines) == 8
+    assert "failed; the first: generator: connection" in capfd.readouterr().err
+    server.troubles = []
+    assert main([*arguments, "--resume"]) == 0
+    assert Records(tmp_path / "run").failed == []
+
+
+def test_a_key_reaches_no_file_and_no_output(server: Server, tmp_path: Path, monkeypatch, capfd) -> None:
+    monkeypatch.setenv("MAGE_LLM_API_KEY", SECRET)
+    server.troubles = [
+        says({"content": f"<action>bet</action> {SECRET}"}),
+        *[status(401, f"Incorrect API key provided: {SECRET}")] * 200,
+    ]
+    agent = f"llm:tiny-guided@{server.url},max_tokens=8,attempts=1,cache=off"
+    folder = tmp_path / "run"
+    with pytest.raises(SystemExit):
+        main(["eval", agent, *KUHN, "--batch", "2", "--out", str(folder), "--env-kwargs", '{"num_episodes": 1}'])
+    assert any(SECRET in header.get("Authorization", "") for header in server.headers)
+    told = capfd.readouterr()
+    kept = everything(folder)
+    assert SECRET not in kept + told.out + told.err
+    assert "***" in kept
+    assert "http 401" in json.dumps([line["failure"] for line in Records(folder).lines.values()])
+    assert main(["replay", str(folder), "--verify"]) == 0
+    assert main(["validate", str(folder)]) == 0
+
+
+@pytest.mark.parametrize(("name", "value"), [("max_calls", 0), ("max_tokens", -1), ("max_minutes", 0.0)])
+def test_limits_are_more_than_nothing(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"--{name.replace('_', '-')} must be more than 0"):
+        Limits(**{name: value})

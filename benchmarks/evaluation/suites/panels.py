@@ -139,7 +139,7 @@ def _tictactoe(opponents: str | Mapping[str, float], seed: int, about: str) -> P
 
 
 def _repeated(
-    game: str, opponents: str | Mapping[str, float], seed: int, about: str, seats: Sequence[int] = (0, 1)
+    game: str, opponents: str | Mapping[str, float], seed: int, about: str, seats: Sequence[int] = (0,)
 ) -> Panel:
     return Panel(env_id=f"mage/{game}-Meta-v0", opponents=opponents, seed=seed, about=about, seats=seats)
 
@@ -190,13 +190,12 @@ BASES: Mapping[str, Panel] = {
     "connectfour-heldout": _unseen("ConnectFour", 33),
     "pd-train": _repeated("PrisonersDilemma", "pool:pd/classic", 18, "five classics, one of them always defecting"),
     "pd-heldout": _repeated("PrisonersDilemma", _even("pd/generous pd/alternate pd/random:.7"), 19, "three others"),
-    "ultimatum-train": _repeated("Ultimatum", "pool:ultimatum/reserves", 20, "hidden prices from 1 to 8", (0,)),
+    "ultimatum-train": _repeated("Ultimatum", "pool:ultimatum/reserves", 20, "hidden prices from 1 to 8"),
     "ultimatum-heldout": _repeated(
         "Ultimatum",
         _even("ultimatum/soft-reserve:2 ultimatum/soft-reserve:4 ultimatum/soft-reserve:7"),
         21,
         "prices that are not kept in one case of ten",
-        (0,),
     ),
     "rps-train": _repeated("RockPaperScissors", "pool:rps/reactive", 22, "four reactions to the round before"),
     "rps-heldout": _repeated(
@@ -205,9 +204,9 @@ BASES: Mapping[str, Panel] = {
         23,
         "fixed preferences, and a soft reaction",
     ),
-    "bargain-train": _repeated("Bargaining", "pool:bargain/four", 24, "four ways to concede"),
+    "bargain-train": _repeated("Bargaining", "pool:bargain/four", 24, "four ways to concede", (0, 1)),
     "bargain-heldout": _repeated(
-        "Bargaining", _even("bargain/firm uniform"), 25, "one that never does, and one at random"
+        "Bargaining", _even("bargain/firm uniform"), 25, "one that never does, and one at random", (0, 1)
     ),
     "inspect-train": _repeated("Inspection", "pool:inspect/habits", 26, "attackers with habits, and one at random"),
     "inspect-heldout": _repeated("Inspection", _even("inspect/greedy:.6 inspect/repeat"), 27, "softer habits"),

@@ -10,7 +10,7 @@ import gymnasium as gym
 from mage_envs.checks import check_choice, check_positive
 from mage_envs.core import BY_TIMEOUT, Game, GameFacts, HandResult, is_success
 from mage_envs.drawing.screen import FPS, Screen
-from mage_envs.hand import Hand, OpponentFailure, opponent_failure
+from mage_envs.hand import Hand, OpponentFailure
 from mage_envs.randomness import POOL, SEED_BITS, Streams
 from mage_envs.seats import Seat
 from mage_envs.settings import GameSettings
@@ -38,14 +38,6 @@ class Seated:
             for learner in range(players)
         ]
         """By the learner's seat: who sits where, that one open."""
-
-    def begin_meta_episode(self, game: str) -> None:
-        """Tells policies that remember to forget; raises `OpponentFailure`."""
-        for place, seat in enumerate(self.others, start=1):
-            try:
-                seat.begin_meta_episode()
-            except (Exception, SystemExit) as error:
-                raise opponent_failure(seat.name, game, place, error) from error
 
 
 class OpponentSource(Protocol):
@@ -151,7 +143,7 @@ class TextGameEnv(gym.Env[str, str]):
             self._first_seat += episode * self.hands_per_episode
         self.hands, self._ended, self.over = [], [], False
         if episode == 0:
-            self.seated.begin_meta_episode(self.facts.name)
+            self.hand.begin_meta_episode(self.seated.around[self._seat_of(0)])
         self._deal(0)
         if self.hand.over:
             self._settle()

@@ -23,12 +23,7 @@ class OpponentFailure(RuntimeError):
     def __init__(self, message: str, seat: int = 0) -> None:
         super().__init__(message)
         self.seat = seat
-
-
-def opponent_failure(name: str, game: str, place: int, error: Exception | SystemExit) -> OpponentFailure:
-    """What is raised in place of `error`, which a policy raised at that seat."""
-    told = f"it ended its program: SystemExit({error})" if isinstance(error, SystemExit) else str(error)
-    return OpponentFailure(f"Opponent {name!r} failed in {game}: {told}", place)
+        """Where it sits, counted from the game's first player."""
 
 
 class Hand:
@@ -66,6 +61,15 @@ class Hand:
         """By seat: streams that were drawn from in this hand."""
         self._keeps_history = game.facts.perfect_information
         self._table_game = game if isinstance(game, TableGame) else None
+
+    def begin_meta_episode(self, seats: Sequence[Seat | None]) -> None:
+        """Tells the policies that remember to forget; they sit as in the first hand to be dealt."""
+        for place, seat in enumerate(seats):
+            if seat is not None:
+                try:
+                    seat.begin_meta_episode()
+                except (Exception, SystemExit) as error:
+                    raise self._failure(seat, place, error) from error
 
     def deal(
         self,
@@ -217,4 +221,6 @@ class Hand:
                     raise self._failure(seat, place, error) from error
 
     def _failure(self, seat: Seat, place: int, error: Exception | SystemExit) -> OpponentFailure:
-        return opponent_failure(seat.name, self.game.facts.name, place, error)
+        """What is raised in place of `error`, which that seat's policy raised."""
+        told = f"it ended its program: SystemExit({error})" if isinstance(error, SystemExit) else str(error)
+        return OpponentFailure(f"Opponent {seat.name!r} failed in {self.game.facts.name}: {told}", place)

@@ -39,9 +39,8 @@ def play_match(game: Game, policies: Sequence[Policy], rng: np.random.Generator,
         raise ValueError(f"{game.facts.name} has {game.facts.players} seats, but {len(policies)} policies were given.")
     streams = Streams(int(rng.integers(2**SEED_BITS)))
     seats = [Seat(policy, type(policy).__name__) for policy in policies]
-    for seat in seats:
-        seat.begin_meta_episode()
     hand = Hand(game)
+    hand.begin_meta_episode(seats)
     returns = np.zeros((hands, game.facts.players))
     for number in range(hands):
         hand.deal(seats, streams, streams, number=number)

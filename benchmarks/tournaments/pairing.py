@@ -113,18 +113,17 @@ class _Match:
         """The mean return per hand of each policy; the one at `seating` has the first seat."""
         order = (seating, 1 - seating)
         seats = [self._seats[index] for index in order]
-        for seat in seats:
-            _blamed(seat.name, seat.begin_meta_episode)
         draws = Streams(self._seed, self._key, deal, seating)
         totals = [0.0, 0.0]
-        for episode in range(self._episodes):
-            try:
+        try:
+            self._hand.begin_meta_episode(seats)
+            for episode in range(self._episodes):
                 self._hand.deal(seats, self._chance, draws, episode=episode, number=deal)
-            except OpponentFailure as failure:
-                name, cause = seats[failure.seat].name, failure.__cause__
-                raise PolicyFailure(name, cause if isinstance(cause, Exception | SystemExit) else failure) from cause
-            for index, value in zip(order, self._hand.state.returns, strict=True):
-                totals[index] += value
+                for index, value in zip(order, self._hand.state.returns, strict=True):
+                    totals[index] += value
+        except OpponentFailure as failure:
+            name, cause = seats[failure.seat].name, failure.__cause__
+            raise PolicyFailure(name, cause if isinstance(cause, Exception | SystemExit) else failure) from cause
         return [total / self._episodes for total in totals]
 
 

@@ -132,6 +132,13 @@ def test_a_policy_that_fails_loses_nobody_else_anything(tmp_path):
     assert (tmp_path / "payoffs.png").exists()
 
 
+def test_a_policy_that_fails_before_the_first_hand_is_named_in_either_place():
+    unready = f"{HERE}:Unready"
+    failures = outcome_of(Settings("KuhnPoker", ("uniform", unready, "kuhn/nash"), games=4)).failures
+    assert sorted(failures) == sorted([("kuhn/nash", unready), (unready, "uniform"), (unready, unready)])
+    assert set(failures.values()) == {Failure((unready,), "RuntimeError", "not yet")}
+
+
 def test_a_worker_that_dies_fails_its_pairing_alone():
     deadly = f"{HERE}:Deadly"
     results = outcome_of(Settings("KuhnPoker", ("uniform", deadly, "kuhn/nash"), games=10), workers=2)

@@ -59,6 +59,13 @@ class Illegal:
         return "dance"
 
 
+class Unready(Illegal):
+    """Raises before the first hand."""
+
+    def begin_meta_episode(self):
+        raise RuntimeError("not yet")
+
+
 class Deadly:
     """Ends its process."""
 

@@ -2,10 +2,11 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 import mage_envs
-from mage_envs import Game, GameFacts, IllegalAction, OpponentFailure, State
+from mage_envs import Game, GameFacts, IllegalAction, OpponentFailure, State, play_match
 from mage_envs.core import is_state_policy
 from mage_envs.env import TextGameEnv
 from mage_envs.games.table import TableGame, TableState
@@ -132,6 +133,37 @@ def test_broken_opponents_are_named(name, text):
     env = gym.make("mage/KuhnPoker-v0", opponent=f"{__name__}:{name}", seat="second")
     with pytest.raises(OpponentFailure, match=f"{name}' failed in KuhnPoker: .*{text}"):
         env.reset(seed=0)
+
+
+class Unready(Caller):
+    def begin_meta_episode(self):
+        raise KeyError("not yet")
+
+
+@pytest.mark.parametrize(("seat", "theirs"), [("first", 1), ("second", 0)])
+def test_an_opponent_that_fails_before_the_first_hand_is_named_with_its_seat(seat, theirs):
+    env = gym.make("mage/KuhnPoker-v0", opponent=f"{__name__}:Unready", seat=seat)
+    with pytest.raises(OpponentFailure, match="Unready' failed in KuhnPoker: 'not yet'") as caught:
+        env.reset(seed=0)
+    assert caught.value.seat == theirs
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize(("learner", "first_asked"), [(0, 1), (1, 0), (2, 0)])
+def test_with_three_players_too_the_seat_counts_from_the_first(learner, first_asked):
+    env = gym.make("mage/OpenSpiel-v0", game="kuhn_poker(players=3)", opponent=f"{__name__}:Unready")
+    with pytest.raises(OpponentFailure) as caught:
+        env.reset(seed=0, options={"seat": learner})
+    assert caught.value.seat == first_asked
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_match_names_who_fails_before_the_first_hand(failing):
+    players = [Caller(), Caller()]
+    players[failing] = Unready()
+    with pytest.raises(OpponentFailure, match="Opponent 'Unready' failed in KuhnPoker: 'not yet'") as caught:
+        play_match(make_game("KuhnPoker"), players, np.random.default_rng(0))
+    assert caught.value.seat == failing
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ class Hand:
     def _reset(self, seat: Seat, place: int) -> None:
         """Starts the hand for a policy that is asked for its moves."""
         try:
-            seat.policy.reset(self._draws.at(SEATS + place, self.episode, self._number).generator())
+            seat.reset(self._draws.at(SEATS + place, self.episode, self._number).generator())
         except (Exception, SystemExit) as error:
             raise self._failure(seat, place, error) from error
 
@@ -216,7 +216,7 @@ class Hand:
         for place, seat in enumerate(self._seats):
             if seat is not None and seat.watcher is not None:
                 try:
-                    seat.watcher.see_result(self.turn(place))
+                    seat.see_result(self.turn(place))
                 except (Exception, SystemExit) as error:
                     raise self._failure(seat, place, error) from error
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol, cast
 
+import numpy as np
+
 from mage_envs.core import Policy, RemembersMetaEpisode, SeesResults, State, StatePolicy, Turn, is_state_policy
 from mage_envs.distributions import cuts_of
 
@@ -43,6 +45,15 @@ class Seat:
         """Tells a policy that remembers to forget."""
         if self._remembering is not None:
             self._remembering.begin_meta_episode()
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Starts a hand for the policy."""
+        self.policy.reset(rng)
+
+    def see_result(self, turn: Turn) -> None:
+        """Shows the end of a hand to a policy that is told of it."""
+        if self.watcher is not None:
+            self.watcher.see_result(turn)
 
     def move(self, state: State, place: int, hand: Asking) -> tuple[str, State]:
         """The action, canonically spelt, and the state after it; raises whatever the policy or the rules raise."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks.evaluation.evaluate import Progress
 from benchmarks.tournaments import Settings, Store, play_all, report, score
+from mage_envs.processes import DEADLINE
 from mage_envs.terminal.json_options import read_object
 
 
@@ -27,6 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-exact", action="store_true", help="leave the exact values out, for large trees")
     cores = os.cpu_count() or 1
     parser.add_argument("--workers", type=int, default=cores, metavar="N", help=f"processes (here {cores})")
+    parser.add_argument(
+        "--deadline",
+        type=float,
+        default=DEADLINE,
+        metavar="SECONDS",
+        help=f"for one deal, or to make a pairing's policies; what is later fails; 0: none ({DEADLINE:g})",
+    )
     parser.add_argument(
         "--out", type=Path, metavar="FOLDER", help="keep each pairing there, go on from it, and write the reports"
     )
@@ -49,7 +57,9 @@ def run(arguments: argparse.Namespace) -> None:
     store = None if arguments.out is None else Store(arguments.out, settings)
     progress = Progress(sys.stderr, settings.game, "pairings")
     try:
-        outcomes = play_all(settings, workers=arguments.workers, store=store, on_finished=progress)
+        outcomes = play_all(
+            settings, workers=arguments.workers, deadline=arguments.deadline, store=store, on_finished=progress
+        )
     except KeyboardInterrupt:
         kept = "; the same command goes on from there" if store else ", and lost without --out"
         sys.stderr.write(f"\nInterrupted: {progress.done} of {progress.total} pairings are played{kept}.\n")

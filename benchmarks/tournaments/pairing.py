@@ -14,8 +14,9 @@ from benchmarks.tournaments.settings import Settings
 from mage_envs.core import ExactPolicy, Game, Policy, State, Turn, is_state_policy
 from mage_envs.games.table import TableGame
 from mage_envs.hand import Hand, OpponentFailure
+from mage_envs.processes import Late, Watch
 from mage_envs.randomness import Streams
-from mage_envs.seats import Reply, Seat
+from mage_envs.seats import Asking, Reply, Seat
 from opponents import make_opponent
 from opponents.exact import policy_value
 from opponents.exact.tree import is_enumerable
@@ -67,24 +68,61 @@ class Pairing:
 
 
 def play_pairing(settings: Settings, names: tuple[str, str]) -> Pairing | Failure:
-    """Plays one pairing. The result depends on the rules in `settings` and on the names, not on who else takes part.
+    """Plays one pairing to its end, with no deadline; see `PairingRun`."""
+    run = PairingRun(settings, names)
+    while (outcome := run.go_on()) is None:
+        pass
+    return outcome
 
-    Deal d has the same chance in all pairings and in both seatings, as far as the game asks for it. Each policy draws
-    from a stream of its own, keyed by names, deal, seating and episode, and begins a meta-episode with each match.
+
+class PairingRun:
+    """One pairing, played part by part: first the policies and exact values are made, then deal after deal is played.
+
+    The result depends on the rules in `settings` and on the names, not on who else takes part. Deal d has the same
+    chance in all pairings and in both seatings, as far as the game asks for it. Each policy draws from a stream of its
+    own, keyed by names, deal, seating and episode, and begins a meta-episode with each match.
     """
-    game = settings.make_game()
-    try:
-        policies = [_made(name, game) for name in names]
-        exact = _exact(settings, game, names, policies) if settings.exact else None
-        match = _Match(settings, game, names, policies)
-        returns = [[match.play(deal, seating) for seating in (0, 1)] for deal in range(settings.deals)]
-    except PolicyFailure as error:
-        return error.failure
-    return Pairing(names, np.array(returns, float), exact)
 
+    def __init__(self, settings: Settings, names: tuple[str, str]) -> None:
+        self.names = names
+        self._settings = settings
+        self._asked: list[str] = []
+        """The policy that is asked for something."""
+        self._match: _Match | None = None
+        self._exact: np.ndarray | None = None
+        self._returns: list[list[list[float]]] = []
 
-def _made(name: str, game: Game) -> Policy:
-    return _blamed(name, lambda: make_opponent(name, game))
+    def go_on(self, watch: Watch | None = None, deadline: float = 0.0) -> Pairing | Failure | None:
+        """Plays the next part; returns the outcome after the last one. `watch` ends a part after `deadline` seconds."""
+        try:
+            if watch is None:
+                self._play_part()
+            else:
+                watch.call(self._play_part, deadline=deadline, who=lambda: " against ".join(self.names))
+        except PolicyFailure as error:
+            return error.failure
+        except Late as late:
+            return Failure(tuple(self._asked or dict.fromkeys(self.names)), "Hang", str(late))
+        if len(self._returns) < self._settings.deals:
+            return None
+        return Pairing(self.names, np.array(self._returns, float), self._exact)
+
+    def _play_part(self) -> None:
+        if self._match is not None:
+            deal = len(self._returns)
+            self._returns.append([self._match.play(deal, seating) for seating in (0, 1)])
+            return
+        game = self._settings.make_game()
+        policies = [self._made(name, game) for name in self.names]
+        if self._settings.exact:
+            self._exact = _exact(self._settings, game, self.names, policies)
+        self._match = _Match(self._settings, game, self.names, policies, self._asked)
+
+    def _made(self, name: str, game: Game) -> Policy:
+        self._asked[:] = [name]
+        policy = _blamed(name, lambda: make_opponent(name, game))
+        self._asked.clear()
+        return policy
 
 
 def _blamed(name: str, call: Callable[[], T]) -> T:
@@ -97,7 +135,9 @@ def _blamed(name: str, call: Callable[[], T]) -> T:
 class _Match:
     """Plays the matches of a pairing, one after the other."""
 
-    def __init__(self, settings: Settings, game: Game, names: tuple[str, str], policies: Sequence[Policy]) -> None:
+    def __init__(
+        self, settings: Settings, game: Game, names: tuple[str, str], policies: Sequence[Policy], asked: list[str]
+    ) -> None:
         self._names = names
         self._seed = settings.seed
         self._episodes = settings.episodes
@@ -107,7 +147,7 @@ class _Match:
         self._seats = []
         for name, policy in zip(names, policies, strict=True):
             table: dict[State, Reply] | None = {} if isinstance(game, TableGame) else None
-            self._seats.append(Seat(policy, name, table))
+            self._seats.append(_NamedSeat(policy, name, table, asked))
 
     def play(self, deal: int, seating: int) -> list[float]:
         """The mean return per hand of each policy; the one at `seating` has the first seat."""
@@ -125,6 +165,30 @@ class _Match:
             name, cause = seats[failure.seat].name, failure.__cause__
             raise PolicyFailure(name, cause if isinstance(cause, Exception | SystemExit) else failure) from cause
         return [total / self._episodes for total in totals]
+
+
+class _NamedSeat(Seat):
+    """One that writes its name into `asked` when it asks its policy for something."""
+
+    def __init__(self, policy: Policy, name: str, table: dict[State, Reply] | None, asked: list[str]) -> None:
+        super().__init__(policy, name, table)
+        self._asked, self._names = asked, [name]
+
+    def begin_meta_episode(self) -> None:
+        self._asked[:] = self._names
+        super().begin_meta_episode()
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self._asked[:] = self._names
+        super().reset(rng)
+
+    def see_result(self, turn: Turn) -> None:
+        self._asked[:] = self._names
+        super().see_result(turn)
+
+    def move(self, state: State, place: int, hand: Asking) -> tuple[str, State]:
+        self._asked[:] = self._names
+        return super().move(state, place, hand)
 
 
 class _Blamed(AtEpisode):

@@ -149,6 +149,32 @@ def test_a_worker_that_dies_fails_its_pairing_alone():
     assert [s.policy for s in results.standings] == ["kuhn/nash", "uniform"]
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_policy_that_hangs_fails_its_pairings_alone(workers, caplog):
+    sleeper = f"{HERE}:Sleeper"
+    settings = Settings("KuhnPoker", ("uniform", sleeper, "kuhn/nash"), games=2)
+    results = outcome_of(settings, workers=workers, deadline=0.5, slow_after=0.2)
+    hang = Failure((sleeper,), "Hang", "no answer within 0.5 s")
+    assert results.failures == {names: hang for names in settings.pairings() if sleeper in names}
+    assert [s.policy for s in results.standings] == ["kuhn/nash", "uniform"]
+    told = [record.getMessage() for record in caplog.records if record.name == "benchmarks.tournaments.schedule"]
+    pairings = {line.split(" s already for ")[1] for line in told}
+    assert {f"{' against '.join(names)}." for names in settings.pairings() if sleeper in names} <= pairings
+
+
+def test_a_policy_that_cannot_be_interrupted_is_killed_with_its_worker():
+    stopped = f"{HERE}:Stopped"
+    outcomes = play_all(Settings("KuhnPoker", ("uniform", stopped), games=2), workers=2, deadline=0.3)
+    assert outcomes[stopped, stopped] == Failure((stopped,), "Hang", "no answer within 0.3 s")
+    assert outcomes[stopped, "uniform"] == Failure((stopped, "uniform"), "Hang", "no answer within 0.3 s")
+    assert not isinstance(outcomes["uniform", "uniform"], Failure)
+
+
+def test_a_deadline_is_a_number_of_seconds(capfd):
+    assert main(["tournament", "KuhnPoker", "--policies", "uniform,kuhn/nash", "--deadline", "-1"]) == 2
+    assert "deadline=-1.0 must be a number of seconds, 0 for none." in capfd.readouterr().err
+
+
 def test_the_command_tells_of_failures_after_everything_else(tmp_path, capfd):
     arguments = ["--policies", f"uniform,kuhn/nash,{HERE}:Illegal", "--games", "4", "--workers", "1"]
     assert main(["tournament", "KuhnPoker", *arguments, "--out", str(tmp_path)]) == 2

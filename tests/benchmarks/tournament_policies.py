@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 from benchmarks.tournaments import play_all, score
@@ -71,6 +72,27 @@ class Deadly:
 
     def reset(self, rng):
         os._exit(3)
+
+    def act(self, turn):
+        return turn.legal_actions[0]
+
+
+class Sleeper:
+    """Never answers in the second seat: it sleeps there."""
+
+    def reset(self, rng): ...
+
+    def act(self, turn):
+        if turn.player == 1:
+            time.sleep(1000)
+        return turn.legal_actions[0]
+
+
+class Stopped:
+    """Stops its whole process, which no signal but a kill can end."""
+
+    def reset(self, rng):
+        os.kill(os.getpid(), signal.SIGSTOP)
 
     def act(self, turn):
         return turn.legal_actions[0]

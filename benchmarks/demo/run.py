@@ -210,7 +210,7 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> 
     if curve is None:
         return None
     trained = time.monotonic() - started
-    result = evaluate_demo(out, settings.rows, seed=settings.seed, on_step=log)
+    result = evaluate_demo(out, settings.rows, settings.seed, settings.critic, on_step=log)
     write_atomically(out / "result.json", json.dumps(result.to_json(), indent=1))
     from benchmarks.evaluation.report import adaptation_figure
 

@@ -37,9 +37,9 @@ def test_it_leaves_a_model_a_figure_and_numbers(demo):
     assert {"model.safetensors", "mage.json", "result.json", "adaptation.png"} <= {p.name for p in out.iterdir()}
     assert (out / "adaptation.png").read_bytes().startswith(b"\x89PNG")
     text = table(result)
-    for name in (*TRAINING, *HELD_OUT, "no memory", "another's memory in episode 3"):
+    for name in (*TRAINING, *HELD_OUT, "no memory", "another's memory in episode 3", "Bayes-optimal", "regret"):
         assert name in text
-    assert len(requirements(result)) == 5
+    assert len(requirements(result)) == 6
 
 
 def test_its_references_are_the_exact_values(demo):
@@ -47,6 +47,8 @@ def test_its_references_are_the_exact_values(demo):
     final = overall.overall.episodes[-1].returns
     assert final.uninformed == pytest.approx(0.1209, abs=5e-5)
     assert final.ceiling == pytest.approx(0.2729, abs=5e-5)
+    assert demo[1].optimal == pytest.approx((0.1589, 0.2263, 0.2476), abs=1e-4)
+    assert all(0 < one.mean < 0.5 for one in demo[1].regret)
 
 
 def test_its_model_plays_as_an_opponent(demo):

@@ -16,20 +16,22 @@ import gymnasium as gym
 from mage_envs import _siblings, imports
 from trainer.ledger import TRACEBACK
 from trainer.metrics import RunStopped
+from trainer.presets import listing, preset
 
-PRESETS = Path(__file__).parent / "presets"
-USAGE = """usage: mage-train [--preset NAME | --config FILE.yaml] [--model NAME_OR_PATH] [--import MODULE ...]
+USAGE = """usage: mage-train [--preset NAME] [--config FILE.yaml] [--model NAME_OR_PATH] [--import MODULE ...]
                   [--dry-run] [--resume] [--FIELD VALUE ...]
 
-Trains a language model on meta-episodes. Fields are those of trainer.MAGEConfig and trl.ModelConfig; flags win over
-the file. The model 'tiny' is a byte-level model of random weights, for trying a run on a CPU. --import loads a module
-of yours, from the current folder or installed, that registers games and opponents; --env_id takes module:id, too.
+Trains a language model on meta-episodes. Fields are those of trainer.MAGEConfig and trl.ModelConfig; the file changes
+the preset, and flags change both. The model 'tiny' is a byte-level model of random weights, for trying a run on a CPU.
+--import loads a module of yours, from the current folder or installed, that registers games and opponents; --env_id
+takes module:id, too.
 
   mage-train --preset mage-kuhn --dry-run                   the resolved settings and one prompt of each kind
   mage-train --preset mage-kuhn --output_dir runs/kuhn      the paper's run, on a GPU
   mage-train --preset mage-kuhn --model tiny --max_rollouts 2 --groups_per_rollout 2 --max_completion_length 16
 
-presets: {presets}
+presets:
+  {presets}
 """
 
 
@@ -41,16 +43,11 @@ class UsageError(ValueError):
     """What the user typed cannot be run."""
 
 
-def preset_names() -> tuple[str, ...]:
-    """The presets that ship with the package, sorted."""
-    return tuple(sorted(path.stem for path in PRESETS.glob("*.yaml")))
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(USAGE.format(presets=", ".join(preset_names())))
+        print(USAGE.format(presets=listing()))
         return 0
     try:
         _siblings.check("trainer")
@@ -81,7 +78,7 @@ def _run(arguments: list[str]) -> int:
     from trainer.config import MAGEConfig
     from trainer.inherited import unread_of_model
 
-    arguments, flags, modules = _own_flags(arguments)
+    arguments, flags, modules, chosen = _own_flags(arguments)
 
     @dataclass
     class ScriptArguments:
@@ -100,6 +97,7 @@ def _run(arguments: list[str]) -> int:
     parser = Parser(kinds)
     _check_names(arguments, kinds)
     imports.search_current_folder()
+    parser.set_defaults_with_config(**chosen)
     script, config, model = parser.parse_args_and_config(arguments + flags)
     config.imports = list(dict.fromkeys((*config.imports, *modules)))
     imports.load_modules(config.imports)
@@ -114,8 +112,10 @@ def _run(arguments: list[str]) -> int:
     return _train(config, model, script.resume)
 
 
-def _own_flags(arguments: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """Turns --preset, --model, --dry-run into what TrlParser knows; the modules of --import come last."""
+def _own_flags(arguments: list[str]) -> tuple[list[str], list[str], list[str], dict[str, Any]]:
+    """Turns --config, --model, --dry-run into what TrlParser knows; the modules of --import and the preset's fields
+    come last."""
+    chosen: dict[str, Any] = {}
     rest: list[str] = []
     flags: list[str] = []
     modules: list[str] = []
@@ -129,22 +129,17 @@ def _own_flags(arguments: list[str]) -> tuple[list[str], list[str], list[str]]:
             if name == imports.OPTION:
                 modules.append(value)
                 continue
-            if name != "--model" and "--config" in rest:
-                raise UsageError("give one --preset or one --config; copy a preset's file to change it.")
-            path = str(_preset(value)) if name == "--preset" else value
-            rest += ["--model_name_or_path", value] if name == "--model" else ["--config", path]
+            if (name == "--preset" and chosen) or name in rest:
+                raise UsageError(f"give {name} once; a --config changes what a --preset says, and flags change both.")
+            if name == "--preset":
+                chosen = preset(value)
+            else:
+                rest += ["--model_name_or_path" if name == "--model" else name, value]
         elif name in ("--dry-run", "--resume"):
             flags += [f"--{name[2:].replace('-', '_')}", "true"]
         else:
             rest.append(argument)
-    return rest, flags, modules
-
-
-def _preset(name: str) -> Path:
-    path = PRESETS / f"{name}.yaml"
-    if not path.exists():
-        raise UsageError(f"unknown preset {name!r}; choose one of: {', '.join(preset_names())}.")
-    return path
+    return rest, flags, modules, chosen
 
 
 def _check_names(arguments: Sequence[str], kinds: Sequence[Any]) -> None:
@@ -178,7 +173,7 @@ def _describe(config: Any, model: Any) -> None:
     import yaml
 
     from trainer.config import MAGEConfig
-    from trainer.setup import pool_weights, sample_prompts
+    from trainer.setup import pool_weights, prompt_settings, sample_prompts
 
     inherited = {item.name for item in fields(MAGEConfig.__mro__[1])}
     own = {item.name: config.__dict__[item.name] for item in fields(config) if item.name not in inherited}
@@ -199,14 +194,18 @@ def _describe(config: Any, model: Any) -> None:
         "max_steps",
         "bf16",
         "gradient_checkpointing",
+        "save_strategy",
+        "save_steps",
+        "save_total_limit",
         "use_vllm",
         "vllm_mode",
         "output_dir",
         "seed",
     )
-    settings = {"model_name_or_path": model.model_name_or_path, "use_peft": model.use_peft}
+    settings = {"model_name_or_path": model.model_name_or_path, "use_peft": model.use_peft, "dtype": model.dtype}
     settings |= {name: _plain(config.__dict__[name]) for name in shown} | {k: _plain(v) for k, v in own.items()}
-    print(yaml.safe_dump({"settings": settings, "opponents": pool_weights(config)}, sort_keys=True))
+    told = {"settings": settings, "opponents": pool_weights(config), "environment": prompt_settings(config)}
+    print(yaml.safe_dump(told, sort_keys=True))
     for kind, prompt in sample_prompts(config).items():
         print(f"--- {kind} prompt ---\n{prompt}\n")
 

@@ -92,6 +92,16 @@ def play_settings(config: MAGEConfig) -> PlaySettings:
     )
 
 
+def prompt_settings(config: MAGEConfig) -> dict[str, Any]:
+    """What the game's settings, the protocol and the options make of limits, penalties and windows."""
+    env = env_maker(config)()
+    if not env.has_wrapper_attr("described"):
+        return {}
+    described = env.get_wrapper_attr("described")
+    names = ("length_penalty", "invalid_penalty", "history_window", "full_turns", "reflect_window")
+    return {"max_turns": described.max_turns} | {name: vars(described.settings)[name] for name in names}
+
+
 def sample_prompts(config: MAGEConfig) -> dict[str, str]:
     """One full prompt of each kind, as the run's model will see them (seed 0, a scripted learner)."""
     env = env_maker(config)()

@@ -15,7 +15,8 @@ from safetensors.torch import load_file
 
 from mage_envs.text.generation import Message, Prompt
 from tests.trainer.tiny_runs import TINY, flags
-from trainer.__main__ import main, preset_names
+from trainer.__main__ import main
+from trainer.presets import PRESETS
 from trainer.saved import PlaySettings, load_generator
 from trainer.tiny import general_tiny
 
@@ -101,8 +102,10 @@ METHODS = {
     "gigpo": {**SINGLE, "returns": "single_episode", "advantage": "gigpo"},
     "grpo": {**SINGLE, "returns": "single_episode", "advantage": "grpo", "advantage_norm": "mean_std"},
 }
-ALONE = tuple(game for game in GAMES if game not in POOLS)
-PRESETS = [f"{method}-{game}" for method in METHODS for game in POOLS] + [f"mage-{game}" for game in ALONE]
+NAMES = [f"{method}-{game}{protocol}" for method in METHODS for game in GAMES for protocol in ("", "-paper")]
+TRAINED = (*(f"mage-{game}" for game in GAMES), "lamer-kuhn", "gigpo-tictactoe", "grpo-webshop", "mage-kuhn-paper")
+"""Each game, each method and each protocol once."""
+C_LEN = {"kuhn": 2.0, "tictactoe": 2.0, "sokoban": 1.0, "webshop": 0.0, "alfworld": 0.0}
 SMALL = [*TINY, *flags(groups_per_rollout=1, max_rollouts=1, updates_per_rollout=2)]
 
 
@@ -127,20 +130,49 @@ def steps_done(folder: Path) -> int:
 
 
 def test_the_presets_are_these() -> None:
-    assert preset_names() == tuple(sorted(PRESETS))
+    ablations = [f"ablation-{name}" for name in ("differential", "cumulative", "single-episode", "global", "local")]
+    ablations += [
+        f"ablation-{population}-{statistics}-{grouping}"
+        for population in ("fixed", "balanced", "skewed")
+        for statistics in ("agent", "pooled")
+        for grouping in ("stationary", "non-stationary")
+    ]
+    assert list(PRESETS) == sorted([*NAMES, *ablations])
 
 
-@pytest.mark.parametrize("name", PRESETS)
+def test_an_ablation_differs_from_the_method_by_its_name_alone() -> None:
+    whole = PRESETS["mage-tictactoe"]
+    for name, fields in PRESETS.items():
+        if name.startswith("ablation-"):
+            changed = {key: value for key, value in fields.items() if whole.get(key) != value}
+            assert set(changed) <= {"output_dir", "returns", "opponents", "statistics", "grouping", "anchor"}, name
+    assert PRESETS["ablation-skewed-pooled-non-stationary"]["grouping"] == "non_stationary"
+    assert PRESETS["ablation-single-episode"]["returns"] == "single_episode"
+
+
+def test_a_file_changes_a_preset_and_flags_change_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("gamma_episode: 0.9\nlearning_rate: 2.0e-6\n")
+    chosen = ("--preset", "mage-kuhn", "--config", str(file), "--learning_rate", "3e-6", "--dry-run")
+    assert run(*chosen) == 0
+    printed = yaml.safe_load(capsys.readouterr().out.split("--- ")[0])["settings"]
+    assert (printed["gamma_episode"], printed["learning_rate"], printed["beta"]) == (0.9, 3e-6, 0.1)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_dry_run_prints_the_papers_settings_and_a_prompt_of_each_kind(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("--preset", name, "--dry-run") == 0
     head, *prompts = capsys.readouterr().out.split("--- ")
     printed: dict[str, Any] = yaml.safe_load(head)
-    method, game = name.split("-")
-    expected = {**COMMON, **GAMES[game], **METHODS[method]}
+    method, game, *paper = name.split("-")
+    expected = {**COMMON, "protocol": "paper" if paper else "adaptive"}
+    expected = {**expected, **GAMES[game], **METHODS[method]}
     expected["per_device_train_batch_size"] = expected["groups_per_rollout"] * expected["num_generations"]
     assert {key: printed["settings"][key] for key in expected} == expected
+    assert printed["environment"]["length_penalty"] == C_LEN[game]
+    assert printed["environment"]["max_turns"] == GAMES[game]["env_kwargs"]["max_turns"]
     assert (printed["opponents"] or {}) == pytest.approx(POOLS.get(game, {}))
     kinds = ["first play", "reflect", "later play"] if expected["num_episodes"] == 3 else ["first play"]
     assert [prompt.split(" prompt ---")[0] for prompt in prompts] == kinds
@@ -150,7 +182,7 @@ def test_dry_run_prints_the_papers_settings_and_a_prompt_of_each_kind(
         assert not any(opponent in prompt for opponent in printed["opponents"] or {})
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", TRAINED)
 def test_every_preset_trains_two_updates(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
     assert run("--preset", name, *SMALL, "--output_dir", str(out), "--save_steps", "2") == 0
@@ -193,12 +225,13 @@ def test_a_run_without_preset_needs_no_file(tmp_path: Path, capsys: pytest.Captu
 def test_help_names_the_presets(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--help") == run() == 0
     text = capsys.readouterr().out
-    assert all(name in text for name in PRESETS)
+    assert "(mage|lamer|gigpo|grpo)-(tictactoe|kuhn|sokoban|webshop|alfworld), each also with -paper" in text
+    assert "ablation-(fixed|balanced|skewed)-(agent|pooled)-(stationary|non-stationary)" in text
 
 
 DRY = ("--preset", "mage-kuhn", "--dry-run")
 MISTAKES: list[tuple[tuple[str, ...], str]] = [
-    (("--preset", "mage-khun"), "unknown preset 'mage-khun'; choose one of: gigpo-kuhn"),
+    (("--preset", "mage-khun"), "unknown preset 'mage-khun'. Did you mean mage-kuhn"),
     (("--preset",), "--preset needs a value"),
     (("--preset", "mage-kuhn", "--model"), "--model needs a value"),
     (("--config",), "--config needs a value"),

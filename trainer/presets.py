@@ -1,0 +1,138 @@
+"""The paper's runs as one table: algorithm x environment x protocol, and its ablations (docs/method.md section 5).
+
+`mage-kuhn` is MAGE on Kuhn Poker under the protocol `adaptive`; `mage-kuhn-paper` the same under `paper`, which replays
+deals and stops at the first win as the released code does. Values are those of arXiv 2603.03680 for Qwen3-4B.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from difflib import get_close_matches
+from itertools import product
+from typing import Any
+
+Fields = Mapping[str, Any]
+"""Fields of `MAGEConfig` and `trl.ModelConfig`."""
+
+COMMON: Fields = {
+    "model_name_or_path": "Qwen/Qwen3-4B",
+    "context": "rebuilt",
+    "anchor": "global",
+    "advantage_norm": "mean",
+    "gamma_step": 0.95,
+    "gamma_episode": 0.6,
+    "groups_per_rollout": 16,
+    "num_generations": 8,
+    "max_rollouts": 150,
+    "minibatch_size": 64,
+    "updates_per_rollout": "auto",
+    "max_prompt_length": 4096,
+    "max_completion_length": 4096,
+    "max_tokens_per_microbatch": 16384,
+    "learning_rate": 1e-6,
+    "weight_decay": 0.01,
+    "max_grad_norm": 1.0,
+    "beta": 0.0,
+    "epsilon": 0.2,
+    "delta": 3.0,
+    "entropy_coef": 0.001,
+    "temperature": 1.0,
+    "save_strategy": "steps",
+    "save_steps": 50,
+    "logging_steps": 1,
+    "report_to": "none",
+}
+_META: Fields = {"num_episodes": 3, "memory": "reflection", "advantage": "gigpo"}
+_ALONE: Fields = {"num_episodes": 1, "memory": "none", "returns": "single_episode", "num_generations": 24}
+ALGORITHMS: Mapping[str, Fields] = {
+    "mage": {**_META, "returns": "differential"},
+    "lamer": {**_META, "returns": "cumulative"},
+    # One episode, and groups of 24: as many episodes as three in groups of 8.
+    "gigpo": {**_ALONE, "advantage": "gigpo"},
+    # GRPO as published (arXiv 2402.03300): a member's reward less all its penalties, centred on the group's mean and
+    # divided by the sample standard deviation. The released code's takes a penalty off its own reply alone.
+    "grpo": {**_ALONE, "advantage": "grpo", "advantage_norm": "mean_std"},
+}
+_SMALL: Fields = {"groups_per_rollout": 8, "max_completion_length": 1024}
+ENVIRONMENTS: Mapping[str, tuple[str, Fields, Fields]] = {
+    "tictactoe": (
+        "TicTacToe",
+        {"opponents": "pool:tictactoe/balanced", "max_completion_length": 3072, "beta": 0.1},
+        {"max_turns": 8},
+    ),
+    "kuhn": ("KuhnPoker", {"opponents": "pool:kuhn/paper", "beta": 0.1}, {"max_turns": 6}),
+    "sokoban": ("Sokoban", {"max_rollouts": 300}, {"max_turns": 7, "boxes": 2, "size": 6}),
+    "webshop": ("WebShop", {**_SMALL, "max_prompt_length": 8192}, {"max_turns": 12, "split": "train"}),
+    "alfworld": ("ALFWorld", _SMALL, {"max_turns": 10, "split": "train"}),
+}
+"""Name in presets: game, fields, options of the environment."""
+PROTOCOLS: Mapping[str, str] = {"": "adaptive", "-paper": "paper"}
+
+_POPULATIONS: Mapping[str, Fields] = {
+    "fixed": {"opponents": "mcts:100"},
+    "balanced": {"opponents": "pool:tictactoe/balanced"},
+    "skewed": {"opponents": "pool:tictactoe/skewed"},
+}
+_STATISTICS: Mapping[str, Fields] = {"agent": {"statistics": "agent"}, "pooled": {"statistics": "pooled"}}
+_GROUPING: Mapping[str, Fields] = {
+    "stationary": {"grouping": "stationary"},
+    "non-stationary": {"grouping": "non_stationary"},
+}
+_RETURNS: Mapping[str, Fields] = {
+    name.replace("_", "-"): {"returns": name} for name in ("differential", "cumulative", "single_episode")
+}
+_ANCHORS: Mapping[str, Fields] = {name: {"anchor": name} for name in ("global", "local")}
+ABLATIONS: tuple[tuple[Mapping[str, Fields], ...], ...] = (
+    (_RETURNS,),
+    (_POPULATIONS, _STATISTICS, _GROUPING),
+    (_ANCHORS,),
+)
+"""Of sections 4.4.1, 4.4.2 and 4.4.3, on Tic-Tac-Toe: MAGE with one choice of each mapping."""
+
+
+def _run(name: str, algorithm: str, environment: str, protocol: str, **changes: Any) -> dict[str, Any]:
+    game, fields, options = ENVIRONMENTS[environment]
+    return {
+        **COMMON,
+        **fields,
+        **ALGORITHMS[algorithm],
+        "env_id": f"mage/{game}-Meta-v0",
+        "env_kwargs": json.dumps({**options, "invalid_penalty": 0.5}),
+        "protocol": protocol,
+        "output_dir": f"runs/{name}",
+        **changes,
+    }
+
+
+def _table() -> dict[str, dict[str, Any]]:
+    found = {}
+    for algorithm, environment, (suffix, protocol) in product(ALGORITHMS, ENVIRONMENTS, PROTOCOLS.items()):
+        name = f"{algorithm}-{environment}{suffix}"
+        found[name] = _run(name, algorithm, environment, protocol)
+    for axes in ABLATIONS:
+        for chosen in product(*(axis.items() for axis in axes)):
+            name = "-".join(("ablation", *(choice for choice, _ in chosen)))
+            changes = {key: value for _, fields in chosen for key, value in fields.items()}
+            found[name] = _run(name, "mage", "tictactoe", "adaptive", **changes)
+    return dict(sorted(found.items()))
+
+
+PRESETS: Mapping[str, Fields] = _table()
+
+
+def preset(name: str) -> dict[str, Any]:
+    """The fields of a preset; raises ValueError for an unknown name, with the nearest ones."""
+    if name not in PRESETS:
+        near = get_close_matches(name, PRESETS, n=3)
+        hint = f"Did you mean {' or '.join(near)}?" if near else "mage-train --help names them all."
+        raise ValueError(f"unknown preset {name!r}. {hint}")
+    return dict(PRESETS[name])
+
+
+def listing() -> str:
+    """All names in a few lines."""
+    lines = [f"({'|'.join(ALGORITHMS)})-({'|'.join(ENVIRONMENTS)}), each also with -paper"]
+    for axes in ABLATIONS:
+        lines.append("-".join(["ablation", *(f"({'|'.join(axis)})" for axis in axes)]))
+    return "\n  ".join(lines)

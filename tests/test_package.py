@@ -117,7 +117,17 @@ def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Pa
         "mage_commands.py",
     }
     inside = {file.split("/")[1] for file in files if file.startswith("benchmarks/")}
-    assert inside == {"__init__.py", "__main__.py", "py.typed", "chaos", "demo", "evaluation", "exact", "tournaments"}
+    assert inside == {
+        "__init__.py",
+        "__main__.py",
+        "py.typed",
+        "chaos",
+        "demo",
+        "evaluation",
+        "exact",
+        "records",
+        "tournaments",
+    }
     assert {"mage_envs/testing.py", "mage_envs/py.typed", "trainer/presets.py"} <= set(files)
 
 

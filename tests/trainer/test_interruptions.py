@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -15,14 +16,18 @@ import pytest
 from peft import LoraConfig
 
 from mage_envs.durable import drafts_of
+from opponents import League
 from tests.interruptions import KILLED, distinct, forked, killed, points, started
-from tests.trainer.tiny_runs import make_trainer, save_model
+from tests.trainer.tiny_runs import POOL, make_trainer, save_model
 from trainer.run_folder import checkpoints, newest_checkpoint
 from trainer.saved import PlaySettings
 from trainer.setup import play_settings
 
 CHANGES = ("write", "fsync", "rename", "replace")
 EVERYTHING = (*CHANGES, "mkdir", "unlink", "rmdir")
+RENAMES = ("rename", "replace")
+FULL, LORA, LEAGUE = "full", "lora", "league"
+"""What a run trains, or whom it plays: past selves that are frozen after each rollout, too."""
 RUN: dict[str, Any] = {
     "save_strategy": "steps",
     "save_steps": 1,
@@ -46,18 +51,36 @@ def as_rank(ranks: Sequence[str]) -> None:
         os.environ["MASTER_ADDR"] = "127.0.0.1"
 
 
-def train(model: str, folder: Path, lora: bool = False, rollouts: int = 3, ranks: Sequence[str] = ()) -> None:
+def train(model: str, folder: Path, kind: str = FULL, rollouts: int = 3, ranks: Sequence[str] = ()) -> None:
     """Begins a run, or goes on with it, to its end; what a supervisor would start again and again."""
     as_rank(ranks)
-    adapter = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM") if lora else None
     changes = RUN | {"max_rollouts": rollouts}
-    trainer = make_trainer(model, folder, peft_config=adapter, **changes)
+    if kind == LORA:
+        changes["peft_config"] = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
+    if kind == LEAGUE:
+        folder.mkdir(exist_ok=True)
+        os.chdir(folder)  # the population knows its past selves by their folders
+        folder = Path()
+        changes |= {"opponents": League(POOL, 1), "env_kwargs": {"style": "kuhn-words"}, "groups_per_rollout": 4}
+    trainer = make_trainer(model, folder, **changes)
     trainer.train(resume_from_checkpoint=bool(checkpoints(folder)) or None)
     trainer.write_model(folder, play_settings(trainer.args))
 
 
-def weights_of(folder: Path, lora: bool = False) -> bytes:
-    return (folder / ("adapter_model.safetensors" if lora else "model.safetensors")).read_bytes()
+def weights_of(folder: Path, kind: str = FULL) -> bytes:
+    return (folder / ("adapter_model.safetensors" if kind == LORA else "model.safetensors")).read_bytes()
+
+
+def population_of(folder: Path) -> Any:
+    """What the newest checkpoint knows of the opponents."""
+    newest = checkpoints(folder)[0]
+    held = json.loads((newest / "trainer_state.json").read_text())["stateful_callbacks"]["RolloutProgress"]
+    return held["attributes"]["population"]
+
+
+def selves_of(folder: Path) -> dict[str, bytes]:
+    """The weights of the past selves, by their names."""
+    return {path.name: weights_of(path) for path in sorted((folder / "league").glob("step-*"))}
 
 
 def is_model(folder: Path) -> bool:
@@ -71,43 +94,52 @@ def state(folder: Path) -> tuple[tuple[str, bytes], ...]:
     return tuple((str(p.relative_to(folder)), p.read_bytes() if p.suffix == ".safetensors" else b"") for p in found)
 
 
-def begun(model: str, folder: Path, lora: bool = False) -> Path:
+def begun(model: str, folder: Path, kind: str = FULL) -> Path:
     """A run of two rollouts that has ended with its model, to be gone on with for a third."""
-    assert forked(partial(train, model, folder, lora, 2)) == 0
+    assert forked(partial(train, model, folder, kind, 2)) == 0
     assert [path.name for path in checkpoints(folder)] == ["checkpoint-2", "checkpoint-1"]
     return folder
 
 
-def sweep(model: str, tmp_path: Path, kinds: Sequence[str], lora: bool = False) -> None:
-    before = begun(model, tmp_path / "before", lora)
+def sweep(model: str, tmp_path: Path, kinds: Sequence[str], kind: str = FULL) -> None:
+    before = begun(model, tmp_path / "before", kind)
     shutil.copytree(before, tmp_path / "whole")
-    found = points(partial(train, model, tmp_path / "whole", lora), tmp_path / "told")
-    wanted = weights_of(tmp_path / "whole", lora)
-    older = weights_of(before, lora)
+    found = points(partial(train, model, tmp_path / "whole", kind), tmp_path / "told")
+    wanted = weights_of(tmp_path / "whole", kind)
+    older = weights_of(before, kind)
     assert wanted != older
+    population, selves = population_of(tmp_path / "whole"), selves_of(tmp_path / "whole")
+    if kind == LEAGUE:
+        assert sorted(selves) == ["step-1", "step-2"]
+        assert any("checkpoint:league/step-1" in met for met in population["payoffs"])
     gone_on = set()
     for number in distinct(found, kinds):
         where = f"killed at point {number}, {found[number - 1]}"
         folder = tmp_path / "killed"
         shutil.copytree(before, folder)
-        killed(partial(train, model, folder, lora), number)
+        killed(partial(train, model, folder, kind), number)
         newest, passed = newest_checkpoint(folder)
         assert newest is not None, where
         assert newest.name in ("checkpoint-2", "checkpoint-3"), where
         assert passed == [], where
         if is_model(folder):
-            assert weights_of(folder, lora) in (older, wanted), where
+            assert weights_of(folder, kind) in (older, wanted), where
         if (folder / "mage.json").exists():
             PlaySettings.load(folder)
             assert is_model(folder), where
+        for past in (folder / "league").glob("step-*"):
+            assert not is_model(past) or weights_of(past) == selves[past.name], where
         if state(folder) in gone_on:  # what follows is a function of it, and was seen
             shutil.rmtree(folder)
             continue
         gone_on.add(state(folder))
-        assert forked(partial(train, model, folder, lora)) == 0, where
-        assert weights_of(folder, lora) == wanted, where
+        assert forked(partial(train, model, folder, kind)) == 0, where
+        assert weights_of(folder, kind) == wanted, where
         assert [path.name for path in checkpoints(folder)][:2] == ["checkpoint-3", "checkpoint-2"], where
         assert drafts_of(folder) == [], where
+        assert population_of(folder) == population, where
+        assert selves_of(folder) == selves, where
+        assert list(folder.rglob(".*.partial")) == [], where
         shutil.rmtree(folder)
     assert len(gone_on) > 5
 
@@ -117,13 +149,18 @@ def test_a_run_killed_anywhere_ends_with_the_same_weights(model_path: str, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lora", [False, True])
-def test_every_single_point(model_path: str, tmp_path: Path, lora: bool) -> None:
-    sweep(model_path, tmp_path, EVERYTHING, lora)
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", [FULL, LORA, LEAGUE])
+def test_every_single_point(model_path: str, tmp_path: Path, kind: str) -> None:
+    sweep(model_path, tmp_path, EVERYTHING, kind)
 
 
 def test_an_adapter_killed_anywhere_ends_with_the_same_weights(model_path: str, tmp_path: Path) -> None:
-    sweep(model_path, tmp_path, ("rename", "replace"), lora=True)
+    sweep(model_path, tmp_path, RENAMES, LORA)
+
+
+def test_a_league_killed_anywhere_ends_with_the_same_weights_and_selves(model_path: str, tmp_path: Path) -> None:
+    sweep(model_path, tmp_path, RENAMES, LEAGUE)
 
 
 def run_ranks(act: Any, killing: int | None = None, at: int | None = None, told: Path | None = None) -> list[int]:
@@ -150,11 +187,22 @@ def run_ranks(act: Any, killing: int | None = None, at: int | None = None, told:
 
 
 def test_two_processes_killed_anywhere_end_with_the_same_weights(model_path: str, tmp_path: Path) -> None:
-    """At the renames of the first rank, and while the second writes, which its random state is all of."""
+    """At some renames of the first rank, and while the second writes, which its random state is all of."""
+    sweep_ranks(model_path, tmp_path, some=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_two_processes_killed_at_every_rename_and_write(model_path: str, tmp_path: Path) -> None:
+    sweep_ranks(model_path, tmp_path, some=False)
+
+
+def sweep_ranks(model_path: str, tmp_path: Path, some: bool) -> None:
+    """Kills the first rank at its renames, the second at its writes: at `some` of them or at all."""
     before = tmp_path / "before"
     assert run_ranks(partial(train, model_path, before, rollouts=2)) == [0, 0]
     wanted = None
-    for rank, kinds in ((0, ("rename", "replace")), (1, ("write",))):
+    for rank, kinds in ((0, RENAMES), (1, ("write",))):
         whole = tmp_path / f"whole-{rank}"
         shutil.copytree(before, whole)
         assert run_ranks(partial(train, model_path, whole), rank, told=tmp_path / f"told-{rank}") == [0, 0]
@@ -162,7 +210,8 @@ def test_two_processes_killed_anywhere_end_with_the_same_weights(model_path: str
         wanted = wanted or weights_of(whole)
         assert weights_of(whole) == wanted
         chosen = distinct(found, kinds)
-        chosen = [*chosen[:3], chosen[-1]] if rank == 0 else chosen[:1]
+        if some:
+            chosen = [*chosen[:3], chosen[-1]] if rank == 0 else chosen[:1]
         for number in chosen:
             where = f"rank {rank} killed at point {number}, {found[number - 1]}"
             folder = tmp_path / "killed"

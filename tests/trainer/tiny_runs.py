@@ -83,9 +83,10 @@ def cached(trainer: MAGETrainer, constrained: bool = False) -> CachedGenerator:
 
 
 def make_trainer(model: Any, folder: Path, generator: Any = cached, **changes: Any) -> MAGETrainer:
+    opponents = changes.pop("opponents", POOL)
     parts = ("eval_tasks", "peft_config", "callbacks", "on_rollout_end", "processing_class")
     given = {name: changes.pop(name) for name in parts if name in changes}
-    return MAGETrainer(model, make_config(folder, **changes), make_env, POOL, generator=generator, **given)
+    return MAGETrainer(model, make_config(folder, **changes), make_env, opponents, generator=generator, **given)
 
 
 def trajectory(steps: Sequence[Step], group: int = 0, member: int = 0, failure: str | None = None) -> Trajectory:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -26,12 +27,14 @@ _REFUSALS = {
 }
 
 
-def _flask() -> ModuleType:
+def needed(module: str) -> ModuleType:
+    """A module that is, or needs, a package of the extra. Raises ImportError that names the extra."""
     try:
-        import flask
-    except ImportError as error:
-        raise ImportError('WebShop\'s site needs flask. Install it with: pip install "mage-envs[webshop]"') from error
-    return flask
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f'WebShop\'s site needs {error.name}. Install it with: pip install "mage-envs[webshop]"'
+        ) from error
 
 
 def create_app(
@@ -51,7 +54,7 @@ def create_app(
     data's pictures, which browsers then load from other servers. `shows_attributes`: offer the page of hidden
     attributes. `rng` draws the random goals.
     """
-    flask = _flask()
+    flask = needed("flask")
     app: Flask = flask.Flask(__name__, static_folder="static", template_folder="templates")
     app.debug = False  # whatever FLASK_DEBUG says
     app.config.update(MAX_CONTENT_LENGTH=LONGEST_BODY, MAX_FORM_MEMORY_SIZE=LONGEST_BODY, PROPAGATE_EXCEPTIONS=False)

@@ -15,7 +15,6 @@ LONGEST_BODY = 16_384
 LONGEST_ADDRESS = 2048
 """Characters of a request's address."""
 HEADERS: Mapping[str, str] = {
-    "Server": "webshop",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "same-origin",
@@ -24,8 +23,6 @@ HEADERS: Mapping[str, str] = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 """On every answer, beside the content policy."""
-_SWALLOWED = 1 << 20
-"""Bytes of a refused body that are read, so that the client reads the answer instead of a broken connection."""
 _FORM = "application/x-www-form-urlencoded"
 _ODD_PATH = re.compile(r"%2f|%5c|%00|%2e%2e|\\|\.\.|//|[\x00-\x20\x7f]", re.IGNORECASE)
 _TOKEN = re.compile(r"[0-9a-f]{32}")
@@ -34,13 +31,11 @@ Environ = dict[str, Any]
 WSGI = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 
-def content_policy(images: bool) -> str:
-    """The Content-Security-Policy: no script at all, nothing from elsewhere but pictures where those are wanted."""
+def headers(images: bool) -> dict[str, str]:
+    """On every answer: no script at all, nothing from elsewhere but pictures where those are wanted."""
     pictures = "'self' https: http: data:" if images else "'self'"
-    return (
-        f"default-src 'none'; style-src 'self'; img-src {pictures}; form-action 'self'; base-uri 'none'; "
-        "frame-ancestors 'none'"
-    )
+    policy = f"default-src 'none'; style-src 'self'; img-src {pictures}; form-action 'self'; base-uri 'none'; "
+    return {**HEADERS, "Content-Security-Policy": f"{policy}frame-ancestors 'none'"}
 
 
 def is_loopback(host: str) -> bool:
@@ -107,7 +102,7 @@ class Guard:
     def __init__(self, inner: WSGI, hosts: Collection[str], images: bool) -> None:
         self._inner = inner
         self._hosts = frozenset(hosts)
-        self._headers = {**HEADERS, "Content-Security-Policy": content_policy(images)}
+        self._headers = headers(images)
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
@@ -121,7 +116,6 @@ class Guard:
         problem = self._problem(environ)
         if problem is None:
             return self._inner(environ, start)
-        _swallow(environ)
         body = f"{problem.text}\n".encode()
         start(problem.status, [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))])
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
@@ -159,13 +153,3 @@ def _from_here(environ: Environ) -> bool:
     own = f"http://{environ['HTTP_HOST']}".lower()
     origin = str(environ.get("HTTP_ORIGIN", own)).lower()
     return origin == own and str(environ.get("HTTP_SEC_FETCH_SITE", "same-origin")) == "same-origin"
-
-
-def _swallow(environ: Environ) -> None:
-    length = str(environ.get("CONTENT_LENGTH") or "0")
-    left = min(int(length), _SWALLOWED) if length.isascii() and length.isdigit() and len(length) <= 9 else 0
-    while left > 0:
-        piece = environ["wsgi.input"].read(min(left, 65_536))
-        if not piece:
-            return
-        left -= len(piece)

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from mage_envs.games.webshop.site import Site, create_app
+from mage_envs.games.webshop.site import Site, serving
 from mage_envs.games.webshop.site.security import HEADERS, LONGEST_BODY
-from mage_envs.games.webshop.site.server import MOST_CONNECTIONS
+from mage_envs.games.webshop.site.serving import MOST_CONNECTIONS
 
 ROOT = Path(__file__).parents[4]
 
@@ -30,7 +31,15 @@ def ask(site, text: str) -> str:
     with socket.create_connection(("127.0.0.1", site.port), timeout=20) as connection:
         connection.sendall(text.replace("PORT", str(site.port)).encode("latin-1"))
         connection.shutdown(socket.SHUT_WR)
-        return b"".join(iter(lambda: connection.recv(65_536), b"")).decode("latin-1")
+        return read(connection)
+
+
+def read(connection: socket.socket) -> str:
+    """What comes until the connection ends."""
+    return b"".join(iter(lambda: connection.recv(65_536), b"")).decode("latin-1")
+
+
+POST = "POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n"
 
 
 @pytest.mark.parametrize(
@@ -51,24 +60,24 @@ def ask(site, text: str) -> str:
         ("GET /static/../../views.py HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 400),
         ("GET evil HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 400),
         ("CONNECT x:1 HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 405),
-        (f"GET /{'x' * 70_000} HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 414),
+        ("GET http://[ HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 400),
+        (f"GET /{'x' * 3_000} HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 414),
+        (f"GET /{'x' * 70_000} HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n", 431),
         (f"GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nX: {'x' * 70_000}\r\n\r\n", 431),
         ("<script>alert(1)</script>\r\n\r\n", 400),
-        ("<script> alert(1) HTTP/9.9\r\n\r\n", 505),
+        ("<script> alert(1) HTTP/9.9\r\n\r\n", 400),
         ("\x00\xff\r\n\r\n", 400),
-        (
-            "POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nTransfer-Encoding: chunked\r\n\r\n"
-            "5\r\nhello\r\n0\r\n\r\n",
-            411,
-        ),
-        ("POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Length: x\r\n\r\n", 400),
-        (f"POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Length: 500000\r\n\r\n{'x' * 500_000}", 413),
-        ("POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Length: 999999999\r\n\r\nshort", 413),
-        (
-            "POST /search HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Type: application/x-www-form-urlencoded\r\n"
-            f"Content-Length: {LONGEST_BODY}\r\n\r\nshort",
-            400,
-        ),
+        (f"{POST}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 415),
+        (f"{POST}Transfer-Encoding: chunked\r\n\r\n20000\r\n{'x' * 0x20000}\r\n0\r\n\r\n", 413),
+        (f"{POST}Transfer-Encoding: chunked\r\n\r\nalert\r\n", 400),
+        (f"{POST}Transfer-Encoding: gzip\r\n\r\n", 501),
+        ("POST /search HTTP/1.0\r\nHost: 127.0.0.1:PORT\r\nTransfer-Encoding: chunked\r\n\r\n", 411),
+        (f"{POST}\r\n", 411),
+        (f"{POST}Content-Length: {'9' * 5_000}\r\n\r\n", 400),
+        (f"{POST}Content-Length: 3\r\nContent-Length: 4\r\n\r\nalert", 400),
+        (f"{POST}Content-Length: x\r\n\r\n", 400),
+        (f"{POST}Content-Length: 500000\r\n\r\n{'x' * 500_000}", 413),
+        (f"{POST}Content-Length: 999999999\r\n\r\nshort", 413),
     ],
 )
 def test_requests_as_no_browser_sends_them(site, request_text, status):
@@ -80,27 +89,66 @@ def test_requests_as_no_browser_sends_them(site, request_text, status):
     assert head.count("Content-Security-Policy: default-src 'none'") == 1
     assert "alert" not in answer
     assert "evil" not in answer
-    assert "Python" not in head
+    assert head.count("\r\nServer: webshop") == 1
+    assert not re.search("Python|waitress|Via:", head)
     assert not re.search(r"Traceback|def |site/", body)
 
 
+def test_a_form_that_breaks_off_is_not_taken(site):
+    form = "Content-Type: application/x-www-form-urlencoded\r\n"
+    assert ask(site, f"{POST}{form}Content-Length: {LONGEST_BODY}\r\n\r\nshort") == ""
+    assert " 403 " in ask(site, f"{POST}{form}Content-Length: 5\r\n\r\nshort")
+
+
+@pytest.mark.parametrize(
+    "begun", ["", "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n", f"{POST}Content-Length: 9\r\n\r\nx"]
+)
+def test_half_open_connections_take_nobodys_place(site, begun):
+    with ExitStack() as stack:
+        half_open = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", site.port), timeout=20)) for _ in range(80)
+        ]
+        for connection in half_open:
+            connection.sendall(begun.replace("PORT", str(site.port)).encode())
+        assert healthy(site) == 200
+        for connection in half_open:
+            connection.setblocking(False)
+            with pytest.raises(BlockingIOError):  # still open, and still unanswered
+                connection.recv(1)
+
+
+def test_a_request_that_comes_in_pieces_is_answered(site):
+    with socket.create_connection(("127.0.0.1", site.port), timeout=20) as connection:
+        for piece in (
+            "GE",
+            "T /healthz HTTP/1.1\r",
+            "\nHost: 127.0.0.1:",
+            f"{site.port}\r\nConnection: close\r\n\r",
+            "\n",
+        ):
+            connection.sendall(piece.encode())
+            assert healthy(site) == 200
+        assert " 200 " in read(connection)
+
+
+def test_a_connection_on_which_nothing_happens_is_closed(shop, monkeypatch):
+    monkeypatch.setattr(serving, "PATIENCE", 1)
+    with Site(shop) as opened, socket.create_connection(("127.0.0.1", opened.port), timeout=20) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n")
+        assert read(connection) == ""
+
+
 def test_many_at_once_and_a_flood_of_idle_connections(site):
-    idle = [socket.create_connection(("127.0.0.1", site.port), timeout=20) for _ in range(MOST_CONNECTIONS + 10)]
-    try:
-        closed = 0
-        for connection in idle[MOST_CONNECTIONS:]:
-            closed += connection.recv(1) == b""
-        assert closed == 10
-    finally:
-        for connection in idle:
-            connection.close()
-
-    def read(_):
-        with urllib.request.urlopen(f"{site.url}/healthz", timeout=30) as answer:
-            return answer.status
-
+    with ExitStack() as stack:
+        for _ in range(MOST_CONNECTIONS + 10):
+            stack.enter_context(socket.create_connection(("127.0.0.1", site.port), timeout=20))
     with ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(read, range(40))) == {200}
+        assert set(pool.map(healthy, [site] * 40)) == {200}
+
+
+def healthy(site) -> int:
+    with urllib.request.urlopen(f"{site.url}/healthz", timeout=20) as answer:
+        return answer.status
 
 
 def test_only_this_machine_is_served_unless_it_is_said_twice(shop):
@@ -121,18 +169,20 @@ def test_a_taken_port_is_told(site, shop):
         Site(shop, port=site.port)
 
 
-def test_without_flask_the_error_names_the_extra(shop, monkeypatch):
-    monkeypatch.setitem(sys.modules, "flask", None)
-    with pytest.raises(ImportError, match=r'needs flask\. Install it with: pip install "mage-envs\[webshop\]"'):
-        create_app(shop)
+@pytest.mark.parametrize("package", ["flask", "waitress"])
+def test_without_a_package_the_error_names_the_extra(shop, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, serving.__name__)
+    with pytest.raises(ImportError, match=rf'needs {package}\. Install it with: pip install "mage-envs\[webshop\]"'):
+        Site(shop)
 
 
-def test_importing_the_site_loads_no_flask():
+def test_importing_the_site_loads_no_server():
     script = (
-        "import sys, mage_envs.games.webshop.site.command; print('flask' in sys.modules, 'werkzeug' in sys.modules)"
+        "import sys, mage_envs.games.webshop.site.command; print({'flask', 'werkzeug', 'waitress'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout == "False False\n"
+    assert done.stdout == "set()\n"
 
 
 def test_the_command(data):

@@ -35,8 +35,8 @@ class Row:
     """(N,): log-probabilities under the sampler, where it gave them."""
     legal: tuple[tuple[int, tuple[int, ...]], ...]
     """(index into `targets`, ids of the legal answers) of each one-token answer."""
-    steps: int
-    """Model calls that are trained here."""
+    lengths: tuple[int, ...]
+    """Trained tokens of each model call that is trained here; they sum to N."""
     old: Floats | None = None
     """(N,): log-probabilities before the rollout's first update."""
     reference: Floats | None = None
@@ -45,6 +45,11 @@ class Row:
     @property
     def length(self) -> int:
         return len(self.ids)
+
+    @property
+    def steps(self) -> int:
+        """Model calls that are trained here."""
+        return len(self.lengths)
 
 
 class _OpenRow:
@@ -56,7 +61,7 @@ class _OpenRow:
         self.advantages: list[float] = []
         self.sampling: list[float] = []
         self.legal: list[tuple[int, tuple[int, ...]]] = []
-        self.steps = 0
+        self.lengths: list[int] = []
 
     def extends_to(self, prompt_ids: tuple[int, ...]) -> bool:
         return prompt_ids[: len(self.ids)] == self.ids
@@ -71,17 +76,17 @@ class _OpenRow:
         self.targets.extend(range(start, start + count))
         self.advantages.extend([advantage] * count)
         self.sampling.extend([float("nan")] * count if step.logprobs is None else step.logprobs)
-        self.steps += 1
+        self.lengths.append(count)
 
     def close(self) -> Row:
         sampling = np.array(self.sampling, np.float32)
         return Row(
-            np.array(self.ids, np.int64),
-            np.array(self.targets, np.int64),
-            np.array(self.advantages, np.float32),
-            None if np.isnan(sampling).all() else sampling,
-            tuple(self.legal),
-            self.steps,
+            ids=np.array(self.ids, np.int64),
+            targets=np.array(self.targets, np.int64),
+            advantages=np.array(self.advantages, np.float32),
+            sampling=None if np.isnan(sampling).all() else sampling,
+            legal=tuple(self.legal),
+            lengths=tuple(self.lengths),
         )
 
 
@@ -92,7 +97,9 @@ class Update:
     batches: list[list[Row]]
     """Micro-batches, equally many on every rank."""
     tokens: int
-    """Trained tokens of the whole update, over all ranks: the denominator."""
+    """Trained tokens of the whole update, over all ranks."""
+    steps: int = 1
+    """Trained model calls of the whole update, over all ranks."""
 
 
 def build_rows(
@@ -174,7 +181,7 @@ def share_of(rows: Sequence[Row], rank: int, ranks: int, max_tokens: int, pad_id
     """A rank's share of a mini-batch."""
     plans = [micro_batches(share, max_tokens) for share in deal(rows, ranks)]
     padding = [[filler(pad_id)]] * (max(map(len, plans)) - len(plans[rank]))
-    return Update(padding + plans[rank], sum(len(row.targets) for row in rows))
+    return Update(padding + plans[rank], sum(len(row.targets) for row in rows), sum(row.steps for row in rows))
 
 
 @dataclass
@@ -189,6 +196,10 @@ class MicroBatch:
     """(N,): row of each trained token."""
     columns: torch.Tensor
     """(N,): its column."""
+    steps: torch.Tensor
+    """(N,): its model call, counted over the micro-batch."""
+    lengths: torch.Tensor
+    """(S,): trained tokens of each model call."""
     advantages: torch.Tensor
     old: torch.Tensor | None
     reference: torch.Tensor | None
@@ -207,7 +218,8 @@ class MicroBatch:
 def filler(pad_id: int) -> Row:
     """Two tokens that train nothing: what a rank without rows forwards, so that all ranks work equally often."""
     nothing = np.zeros(0, np.int64)
-    return Row(np.full(2, pad_id, np.int64), nothing, nothing.astype(np.float32), None, (), 0)
+    trained = nothing.astype(np.float32)
+    return Row(np.full(2, pad_id, np.int64), nothing, trained, sampling=None, legal=(), lengths=())
 
 
 def collate(rows: Sequence[Row], pad_id: int, device: torch.device | str = "cpu") -> MicroBatch:
@@ -219,6 +231,8 @@ def collate(rows: Sequence[Row], pad_id: int, device: torch.device | str = "cpu"
         ids[index, width - row.length :] = row.ids
         attention[index, width - row.length :] = 1
     legal_at, legal_ids = _collate_legal(rows)
+
+    lengths = np.array([length for row in rows for length in row.lengths], np.int64)
 
     def tensor(array: npt.NDArray[np.generic]) -> torch.Tensor:
         return torch.from_numpy(array).to(device)
@@ -238,6 +252,8 @@ def collate(rows: Sequence[Row], pad_id: int, device: torch.device | str = "cpu"
         positions=tensor(np.maximum(attention.cumsum(1) - 1, 0)),
         rows=tensor(np.repeat(np.arange(len(rows)), [len(row.targets) for row in rows])),
         columns=tensor(np.concatenate([row.targets + width - row.length for row in rows])),
+        steps=tensor(np.repeat(np.arange(len(lengths)), lengths)),
+        lengths=tensor(lengths),
         advantages=tensor(np.concatenate([row.advantages for row in rows])),
         old=flat([row.old for row in rows]),
         reference=flat([row.reference for row in rows]),

@@ -20,6 +20,11 @@ from wrappers import Protocol
 FOREVER = 2**31
 """`max_steps` where the number of optimiser steps is not known before the run."""
 
+LOSSES = {
+    "policy": ("ppo", "gspo_step", "cispo"),
+    "kl_estimator": ("k1", "k2", "k3"),
+    "normalise": ("tokens", "steps", "none"),
+}
 POPULATIONS = ("fixed", "prioritised", "league")
 BACKEND_NAMES = ("trl", "cached", "vllm_stream")
 
@@ -128,11 +133,17 @@ class MAGEConfig(GRPOConfig):
         default=False, metadata=_help("Take the sampler's log-probabilities as the old ones: same weights, float32.")
     )
 
+    policy: str = field(default="ppo", metadata=_help("ppo, gspo_step (one ratio per model call), cispo."))
+    kl_estimator: str = field(default="k3", metadata=_help("Of the KL to the reference: k1, k2, k3."))
+    normalise: str = field(
+        default="tokens", metadata=_help("Mean over tokens, over steps (model calls), or none (Dr. GRPO).")
+    )
+
     # -- TRL's fields with other defaults -------------------------------------------------------------------
     num_generations: int | None = field(default=8, metadata=_help("Group size: meta-episodes per group."))
     num_generations_eval: int | None = field(default=1, metadata=_help("Meta-episodes per evaluation task."))
     max_completion_length: int | None = field(default=1024, metadata=_help("Reply limit in tokens."))
-    loss_type: str = field(default="dapo", metadata=_help("dapo (token mean over the update) is the only one."))
+    loss_type: str = field(default="dapo", metadata=_help("TRL's; here policy and normalise say it."))
     delta: float | None = field(default=3.0, metadata=_help("Dual clip."))
     use_bias_correction_kl: bool = field(default=False, metadata=_help("Weigh the KL by the ratio."))
     vllm_importance_sampling_mode: str = field(default="token_truncate", metadata=_help("token_truncate."))
@@ -286,6 +297,10 @@ def _update_rules(c: MAGEConfig) -> Rules:
             "max_tokens_per_microbatch instead; leave it at 1.",
         ),
         (updates != "auto" and int(updates) < 1, f"updates_per_rollout={updates}; use auto or at least 1."),
+        *(
+            (vars(c)[name] not in known, f"{name}={vars(c)[name]!r} is unknown; choose one of: {', '.join(known)}.")
+            for name, known in LOSSES.items()
+        ),
         (c.minibatch_size < 1, f"minibatch_size={c.minibatch_size}; use at least 1."),
         (c.max_tokens_per_microbatch < 1, f"max_tokens_per_microbatch={c.max_tokens_per_microbatch}; use more."),
         (c.max_rollouts is not None and c.max_rollouts < 1, f"max_rollouts={c.max_rollouts}; use at least 1."),
@@ -348,7 +363,7 @@ def _trl_rules(c: MAGEConfig) -> Rules:
             "log-probabilities are corrected for temperature only.",
         ),
         (c.temperature <= 0, f"temperature={c.temperature} samples nothing to learn from; use 1.0."),
-        (c.loss_type != "dapo", f"loss_type={c.loss_type!r} is not offered; dapo is the token mean over the update."),
+        (c.loss_type != "dapo", f"loss_type={c.loss_type!r} is TRL's; leave it at dapo, and use policy and normalise."),
         (c.importance_sampling_level != "token", "importance_sampling_level: a row may hold many steps; use token."),
         (not c.disable_dropout, "disable_dropout=False makes the ratio differ from 1 on-policy; leave it True."),
         (

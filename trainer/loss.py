@@ -5,12 +5,13 @@ Everything is flat, (N,), over the trained tokens of a micro-batch, so nothing m
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 
-from trainer.batch import MicroBatch
+from trainer.batch import MicroBatch, Update
 from trainer.config import MAGEConfig
 from trainer.metrics import LARGEST_RATIO
 
@@ -26,10 +27,19 @@ class Scores(NamedTuple):
     """(M,): cross-entropy of the uniform distribution over the legal ids, at `legal_at`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LossTerms:
-    """Coefficients of the loss."""
+    """What the loss is made of, and its coefficients."""
 
+    policy: str = "ppo"
+    """A key of `POLICIES`."""
+    kl_estimator: str = "k3"
+    """A key of `KL_ESTIMATORS`."""
+    normalise: str = "tokens"
+    """`tokens`: the mean over the update's tokens; `steps`: over its model calls, each a mean over its tokens; `none`:
+    the sum over a call's tokens, divided by `longest` (Dr. GRPO), and the mean over calls."""
+    longest: int = 1
+    """Most tokens of a reply."""
     epsilon_low: float = 0.2
     epsilon_high: float = 0.2
     delta: float | None = 3.0
@@ -47,31 +57,67 @@ class LossTerms:
         """`progress` in [0, 1] is how far the run has come, for scheduled coefficients."""
         start, end = config.uniform_legal_coef, config.uniform_legal_coef_end
         return cls(
-            config.epsilon,
-            config.epsilon if config.epsilon_high is None else config.epsilon_high,
-            config.delta,
-            config.beta,
-            config.use_bias_correction_kl,
-            config.entropy_coef,
-            start if end is None else start + (end - start) * progress,
-            config.use_vllm and config.vllm_importance_sampling_correction,
-            config.vllm_importance_sampling_clip_min,
-            config.vllm_importance_sampling_clip_max,
+            policy=config.policy,
+            kl_estimator=config.kl_estimator,
+            normalise=config.normalise,
+            longest=int(config.max_completion_length or 1),
+            epsilon_low=config.epsilon,
+            epsilon_high=config.epsilon if config.epsilon_high is None else config.epsilon_high,
+            delta=config.delta,
+            beta=config.beta,
+            weigh_kl=config.use_bias_correction_kl,
+            entropy_coef=config.entropy_coef,
+            uniform_legal_coef=start if end is None else start + (end - start) * progress,
+            correct_sampling=config.use_vllm and config.vllm_importance_sampling_correction,
+            correction_min=config.vllm_importance_sampling_clip_min,
+            correction_max=config.vllm_importance_sampling_clip_max,
         )
+
+    def denominator(self, update: Update) -> int:
+        """What the summed loss of a whole update is divided by."""
+        return {"tokens": update.tokens, "steps": update.steps, "none": update.steps * self.longest}[self.normalise]
+
+
+def _ppo(ratio: torch.Tensor, logps: torch.Tensor, advantages: torch.Tensor, terms: LossTerms) -> torch.Tensor:
+    clipped = ratio.clamp(1 - terms.epsilon_low, 1 + terms.epsilon_high)
+    bounded = ratio if terms.delta is None else ratio.clamp(max=terms.delta)
+    return -torch.minimum(bounded * advantages, clipped * advantages)
+
+
+def _cispo(ratio: torch.Tensor, logps: torch.Tensor, advantages: torch.Tensor, terms: LossTerms) -> torch.Tensor:
+    return -ratio.detach().clamp(max=1 + terms.epsilon_high) * advantages * logps
+
+
+POLICIES: Mapping[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor, LossTerms], torch.Tensor]] = {
+    "ppo": _ppo,  # Schulman et al. 2017, with the dual clip of Ye et al. 2020
+    "gspo_step": _ppo,  # Zheng et al. 2025: the ratio of a model call is the geometric mean of its tokens' ratios
+    "cispo": _cispo,  # MiniMax-M1, 2025: the ratio is clipped from above and weighs the gradient of every token
+}
+KL_ESTIMATORS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "k1": lambda gap: -gap,
+    "k2": lambda gap: gap.square() / 2,
+    "k3": lambda gap: torch.exp(gap) - gap - 1,
+}
+"""Of the KL to the reference, from its log-probability less the model's (Schulman 2020)."""
+
+
+def _step_means(values: torch.Tensor, batch: MicroBatch) -> torch.Tensor:
+    """(N,): the mean of (N,) values over the tokens of each one's model call."""
+    sums = torch.zeros(len(batch.lengths), dtype=values.dtype, device=values.device).index_add(0, batch.steps, values)
+    return (sums / batch.lengths)[batch.steps]
 
 
 def policy_loss(scores: Scores, batch: MicroBatch, terms: LossTerms) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """The summed loss, and sums of what is logged (of `LARGEST_RATIO` the largest).
 
-    PPO clip with dual clip (a ratio never counts above `delta`), k3 KL to the reference, entropy bonus, cross-entropy
-    to uniform over the legal ids. Equal to TRL's `_compute_loss` (dapo) where both exist.
+    The policy term (under `ppo` clipped, and dually: a ratio never counts above `delta`), KL to the reference, entropy
+    bonus, cross-entropy to uniform over the legal ids. Equal to TRL's `_compute_loss` where both exist.
     """
     logps, advantages = scores.logps, batch.advantages
     old = logps.detach() if batch.old is None else batch.old
-    ratio = torch.exp(logps - old)
-    clipped = ratio.clamp(1 - terms.epsilon_low, 1 + terms.epsilon_high)
-    bounded = ratio if terms.delta is None else ratio.clamp(max=terms.delta)
-    loss = -torch.minimum(bounded * advantages, clipped * advantages)
+    change = logps - old
+    ratio = torch.exp(_step_means(change, batch) if terms.policy == "gspo_step" else change)
+    loss = POLICIES[terms.policy](ratio, logps, advantages, terms)
     low = (ratio < 1 - terms.epsilon_low) & (advantages < 0)
     high = (ratio > 1 + terms.epsilon_high) & (advantages > 0)
     sums = {"clip_ratio/low": low.sum(), "clip_ratio/high": high.sum(), "clip_ratio/any": (low | high).sum()}
@@ -88,12 +134,12 @@ def policy_loss(scores: Scores, batch: MicroBatch, terms: LossTerms) -> tuple[to
         sums[LARGEST_RATIO] = correction.max() if len(correction) else torch.zeros_like(correction.sum())
     sums["loss/policy"] = loss.detach().sum()
     if terms.beta and batch.reference is not None:
-        gap = batch.reference - logps
-        kl = torch.exp(gap) - gap - 1
+        kl = KL_ESTIMATORS[terms.kl_estimator](batch.reference - logps)
         kl = kl * ratio if terms.weigh_kl else kl
         loss = loss + terms.beta * kl
         sums["kl"] = kl.detach().sum()
-    total = loss.sum() - terms.entropy_coef * scores.entropy.sum()
+    loss = loss - terms.entropy_coef * scores.entropy
+    total = (loss / batch.lengths[batch.steps]).sum() if terms.normalise == "steps" else loss.sum()
     if scores.legal_cross_entropy is not None:
         total = total + terms.uniform_legal_coef * scores.legal_cross_entropy.sum()
         sums["uniform_legal"] = scores.legal_cross_entropy.detach().sum()

@@ -349,11 +349,11 @@ class MAGETrainer(PersistentTrainer):
     def _backward(self, model: torch.nn.Module, update: Update) -> torch.Tensor:
         """Adds up the gradient of one update over its micro-batches; returns this rank's share of the loss.
 
-        Ranks' gradients are averaged, so each counts its tokens against all ranks' tokens, times the number of ranks.
+        Ranks' gradients are averaged, so each counts its share against that of all ranks, times the number of ranks.
         """
         started = time.perf_counter()
         terms = LossTerms.from_config(self.args, self._run_share())
-        scale = self.accelerator.num_processes / update.tokens
+        scale = self.accelerator.num_processes / terms.denominator(update)
         total = torch.zeros((), device=self.accelerator.device)
         sums: dict[str, torch.Tensor] = defaultdict(lambda: torch.zeros((), device=self.accelerator.device))
         for number, rows in enumerate(update.batches, start=1):

@@ -125,7 +125,8 @@ def random_rows(vocab: int, lengths: Sequence[int], seed: int = 0) -> list[Row]:
         targets = np.arange(length // 2, length)
         weights = np.ones(len(targets), np.float32)
         ids = rng.integers(0, vocab, length)
-        rows.append(Row(ids=ids, targets=targets, advantages=weights, sampling=None, legal=(), steps=1))
+        one = (len(targets),)
+        rows.append(Row(ids=ids, targets=targets, advantages=weights, sampling=None, legal=(), lengths=one))
     return rows
 
 

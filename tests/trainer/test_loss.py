@@ -1,15 +1,16 @@
 """The loss: a ten-line reference, TRL's own, masking, merging, micro-batching."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from tests.trainer.tiny_runs import make_trainer, save_model, step, trajectory
+from tests.trainer.tiny_runs import make_config, make_trainer, save_model, step, trajectory
 from trainer.batch import MicroBatch, Row, build_rows, collate, filler, micro_batches
-from trainer.loss import LossTerms, Scores, policy_loss, score_logits
+from trainer.loss import KL_ESTIMATORS, LossTerms, Scores, policy_loss, score_logits
 from trainer.mage_trainer import MAGETrainer, Update
 
 TERMS = LossTerms(
@@ -48,8 +49,9 @@ def random_rows(seed: int = 0, count: int = 8, merge: bool = True, uneven: bool 
 
 def gradient(trainer: MAGETrainer, batches: Sequence[Sequence[Row]]) -> tuple[float, list[torch.Tensor]]:
     tokens = sum(len(row.targets) for rows in batches for row in rows)
+    steps = sum(row.steps for rows in batches for row in rows)
     trainer.model.zero_grad()
-    loss = trainer._backward(trainer.model, Update([list(rows) for rows in batches], max(tokens, 1)))
+    loss = trainer._backward(trainer.model, Update([list(rows) for rows in batches], max(tokens, 1), max(steps, 1)))
     return loss.item(), [p.grad.clone() for p in trainer.model.parameters() if p.grad is not None]
 
 
@@ -81,6 +83,8 @@ def test_equals_a_ten_line_reference() -> None:
         reference=tensor(ref),
         sampling=tensor(sampled),
         legal_at=torch.arange(7),
+        lengths=torch.ones(n, dtype=torch.long),
+        steps=torch.arange(n),
     )
     scores = Scores(tensor(new), tensor(entropy), tensor(legal))
     loss, _ = policy_loss(scores, batch, TERMS)  # type: ignore[arg-type]
@@ -122,6 +126,62 @@ def test_equals_trl(trainer: MAGETrainer, monkeypatch: pytest.MonkeyPatch, vllm:
     theirs.backward()
     assert loss == pytest.approx(theirs.item(), rel=2e-6, abs=1e-6)
     assert_equal(ours, [p.grad.clone() for p in trainer.model.parameters() if p.grad is not None])
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ({"policy": "gspo_step"}, {"importance_sampling_level": "sequence"}),
+        ({"policy": "cispo"}, {"loss_type": "cispo", "epsilon_high": 1.2}),  # TRL's bounds the ratio itself
+        ({"normalise": "steps"}, {"loss_type": "grpo"}),
+        ({"normalise": "none"}, {"loss_type": "dr_grpo"}),
+    ],
+)
+def test_losses_by_name_equal_trls(
+    trainer: MAGETrainer, monkeypatch: pytest.MonkeyPatch, ours: dict[str, str], theirs: dict[str, object]
+) -> None:
+    rows = random_rows(seed=8, uneven=False)
+    for name, value in ours.items():
+        monkeypatch.setattr(trainer.args, name, value)
+    for name, value in theirs.items():
+        monkeypatch.setattr(trainer, name, value)
+    trainer.current_gradient_accumulation_steps = 1
+    trainer.max_completion_length = trainer.args.max_completion_length
+    trainer.model.train()
+    loss, gradients = gradient(trainer, [rows])
+    trainer.model.zero_grad()
+    expected = trainer._compute_loss(trainer.model, trl_inputs(rows, collate(rows, 0)))
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-5, abs=1e-6)
+    assert_equal(gradients, [p.grad.clone() for p in trainer.model.parameters() if p.grad is not None], 1e-5)
+
+
+def test_estimators_of_the_kl() -> None:
+    gap = torch.tensor([0.0, 0.5, -1.0])
+    expected = {"k1": [0, -0.5, 1], "k2": [0, 0.125, 0.5], "k3": [0, np.exp(0.5) - 1.5, np.exp(-1.0)]}
+    for name, values in expected.items():
+        torch.testing.assert_close(KL_ESTIMATORS[name](gap), torch.tensor(values, dtype=torch.float32))
+
+
+@pytest.mark.parametrize("name", ["policy", "kl_estimator", "normalise"])
+def test_an_unknown_loss_is_one_line(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name}='best' is unknown; choose one of:"):
+        make_config(tmp_path, **{name: "best"})
+
+
+@pytest.mark.parametrize(("policy", "normalise"), [("gspo_step", "tokens"), ("ppo", "steps"), ("cispo", "none")])
+def test_a_model_call_counts_once_however_rows_are_merged(
+    trainer: MAGETrainer, monkeypatch: pytest.MonkeyPatch, policy: str, normalise: str
+) -> None:
+    monkeypatch.setattr(trainer.args, "policy", policy)
+    monkeypatch.setattr(trainer.args, "normalise", normalise)
+    monkeypatch.setattr(trainer.args, "entropy_coef", 0.05)
+    merged, single = random_rows(seed=1), random_rows(seed=1, merge=False)
+    assert sum(row.steps for row in merged) == sum(row.steps for row in single) == len(single)
+    loss, ours = gradient(trainer, [merged])
+    other, theirs = gradient(trainer, [single])
+    assert loss == pytest.approx(other, rel=1e-5)
+    assert_equal(ours, theirs)
 
 
 def test_log_probabilities_equal_trls(trainer: MAGETrainer) -> None:
@@ -177,7 +237,7 @@ def test_masked_rows_contribute_exactly_nothing(trainer: MAGETrainer) -> None:
     assert all(bool((g == 0).all()) for g in nothing)
     assert len(nothing) == len(list(trainer.model.parameters())), "still every parameter takes part (DDP waits for it)"
     rows = random_rows(seed=7, uneven=False)
-    masked = Row(rows[0].ids.copy(), rows[0].targets[:0], rows[0].advantages[:0], None, (), 0)
+    masked = Row(rows[0].ids.copy(), rows[0].targets[:0], rows[0].advantages[:0], None, (), ())
     batch, wider = collate(rows, 0), collate([*rows, masked], 0)
     assert wider.rows.tolist() == batch.rows.tolist()
     embedded = torch.nn.Parameter(trainer.model.get_input_embeddings()(wider.ids).detach())

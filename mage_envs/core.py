@@ -168,6 +168,10 @@ class Game(ABC):
         """A hash of the data that tasks come from, for records; None where the options alone say what is played."""
         return None
 
+    def family(self, task: str) -> str | None:
+        """What that task shares with others, whose results are then no independent draws; None: it stands alone."""
+        return None
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
@@ -186,6 +190,8 @@ class Turn(NamedTuple):
     """All actions so far, by all players and by chance, in games of perfect information; else empty."""
     task: str | None = None
     """Id of the task that is played, in games that tell it (as `info["task"]` does); no prompt shows it."""
+    success: bool | None = None
+    """In `SeesResults.see_result`: whether the game itself calls the hand won; None where the return's sign says it."""
 
 
 # -- policies --------------------------------------------------------------------------------------------------

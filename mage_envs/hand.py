@@ -216,7 +216,7 @@ class Hand:
         for place, seat in enumerate(self._seats):
             if seat is not None and seat.watcher is not None:
                 try:
-                    seat.see_result(self.turn(place))
+                    seat.see_result(self.turn(place)._replace(success=self.state.won(place)))
                 except (Exception, SystemExit) as error:
                     raise self._failure(seat, place, error) from error
 

@@ -94,7 +94,9 @@ class ALFWorldExpert:
     It spells its commands as `turn.legal_actions` has them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, remembers: bool = True) -> None:
+        """`remembers`: what it saw in earlier episodes of a meta-episode, not in the present one alone."""
+        self._remembers = remembers
         self._remembered: _Room | None = None
         """The room as the episode before began, as far as it was seen."""
         self._begins = True
@@ -123,7 +125,7 @@ class ALFWorldExpert:
         self._begins = False
         self._task = read_task(turn.observation)
         listed = _NAMED.findall(turn.observation.partition("Your task is to: ")[0])
-        before = self._remembered if turn.episode > 0 else None
+        before = self._remembered if turn.episode > 0 and self._remembers else None
         if before is None or before.receptacles != tuple(listed):
             before = _Room(listed)
         self._remembered = before
@@ -255,6 +257,11 @@ def _keepers(kind: str) -> frozenset[str]:
     holds = {place.lower(): tuple(map(str.lower, things)) for place, things in affordances().holds.items()}
     found = frozenset(place for place, things in holds.items() if kind in things)
     return found or frozenset(holds) - _openable()
+
+
+def expert_without_memory() -> ALFWorldExpert:
+    """The expert that begins each episode anew."""
+    return ALFWorldExpert(remembers=False)
 
 
 class ALFWorldOracle:

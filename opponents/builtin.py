@@ -32,9 +32,14 @@ register_opponent("alfworld/expert", entry_point="opponents.alfworld:ALFWorldExp
 register_opponent(
     "alfworld/oracle", entry_point="opponents.alfworld:ALFWorldOracle", games=("ALFWorld",), needs_game=True
 )
+register_opponent(
+    "alfworld/expert-without-memory", entry_point="opponents.alfworld:expert_without_memory", games=("ALFWorld",)
+)
 register_opponent("sokoban/expert", entry_point="opponents.sokoban:SokobanExpert", games=("Sokoban",))
 register_opponent("webshop/oracle", entry_point="opponents.webshop:WebShopOracle", games=("WebShop",), needs_game=True)
-register_opponent("webshop/rule", entry_point="opponents.webshop:WebShopRule", games=("WebShop",))
+for _name in ("rule", "first", "next"):
+    _entry = f"opponents.webshop:WebShop{_name.capitalize()}"
+    register_opponent(f"webshop/{_name}", entry_point=_entry, games=("WebShop",))
 for _name in ("all-c", "all-d", "tit-for-tat", "generous", "grim", "pavlov", "alternate"):
     _entry = f"opponents.prisoners_dilemma:{_name.replace('-', '_')}"
     register_opponent(f"pd/{_name}", entry_point=_entry, games=("PrisonersDilemma",))

@@ -1,4 +1,4 @@
-"""Agents for WebShop: an oracle that knows the goals, and a shopper that reads pages. Both take the learner's seat."""
+"""Agents for WebShop, in the learner's seat: an oracle that knows the goals, and three shoppers that read pages."""
 
 from __future__ import annotations
 
@@ -128,9 +128,29 @@ def _chosen(product: Product, goal: Goal) -> Iterator[tuple[str, str]]:
             yield max(fitting, key=lambda fit: fit[:2])[2:]
 
 
+class WebShopFirst:
+    """Searches for the instruction as it stands, opens the first result and buys it: what no reading at all is worth.
+
+    Where a search finds nothing it looks further until the turns are over.
+    """
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Starts an episode."""
+
+    def act(self, turn: Turn) -> str:
+        if "click[buy now]" in turn.legal_actions:
+            return "click[buy now]"
+        if "click[next >]" in turn.legal_actions:
+            return next(iter(_results(turn)), "click[next >]")
+        return f"search[{instruction_in(turn.observation)}]"
+
+
 class WebShopRule:
-    """Searches for the instruction, opens the first product under the price limit, chooses the options that the
-    instruction names, and buys. It reads nothing but pages of mode `text`."""
+    """Searches for the instruction without its price, opens the first product under the price limit, chooses the
+    options that the instruction names, and buys. It reads nothing but pages of mode `text`.
+
+    It is not the rule baseline of the original, which buys the first result and chooses nothing (see `WebShopFirst`).
+    """
 
     def __init__(self) -> None:
         self._clicked: set[str] = set()
@@ -145,8 +165,15 @@ class WebShopRule:
             return self._on_product(turn, instruction)
         self._clicked = set()
         if "click[next >]" in turn.legal_actions:
-            return _on_results(turn, instruction)
+            return self._on_results(turn, instruction)
         return f"search[{_CLAUSE.sub('', instruction)}]"
+
+    def _on_results(self, turn: Turn, instruction: str) -> str:
+        """Opens the first product whose lowest price is under the limit, or looks further."""
+        clause = _CLAUSE.search(instruction)
+        limit = float(clause[1]) if clause else float("inf")
+        affordable = (action for action, price in _priced(turn) if price <= limit)
+        return next(affordable, "click[next >]")
 
     def _on_product(self, turn: Turn, instruction: str) -> str:
         for value in _named_options(turn, _CLAUSE.sub("", instruction).lower()):
@@ -156,19 +183,62 @@ class WebShopRule:
         return "click[buy now]"
 
 
-def _on_results(turn: Turn, instruction: str) -> str:
-    """Opens the first product whose lowest price is under the limit, or the first one, or looks further."""
-    clause = _CLAUSE.search(instruction)
-    limit = float(clause[1]) if clause else float("inf")
+class WebShopNext(WebShopRule):
+    """Buys as `WebShopRule` does, and in each further episode of a meta-episode the next product that fits its price
+    limit in the order of the results, until one is a success, which it buys again: K tries that read no page.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._failed: set[str] = set()
+        """The clicks that opened what was bought without success, or could not be bought in time."""
+        self._opened = ""
+        self._instruction = ""
+
+    def begin_meta_episode(self) -> None:
+        """Forgets what failed."""
+        self._failed, self._opened = set(), ""
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Starts an episode; the one before failed unless `see_result` said otherwise."""
+        super().reset(rng)
+        if self._opened:
+            self._failed.add(self._opened)
+        self._opened = ""
+
+    def see_result(self, turn: Turn) -> None:
+        """Keeps to a purchase that was right."""
+        if turn.success:
+            self._opened = ""
+
+    def act(self, turn: Turn) -> str:
+        instruction = instruction_in(turn.observation)
+        if instruction != self._instruction:  # outside of a meta-episode each hand has a goal of its own
+            self._failed, self._instruction = set(), instruction
+        return super().act(turn)
+
+    def _on_results(self, turn: Turn, instruction: str) -> str:
+        left = turn._replace(legal_actions=tuple(one for one in turn.legal_actions if one not in self._failed))
+        action = super()._on_results(left, instruction)
+        self._opened = "" if action == "click[next >]" else action
+        return action
+
+
+def _results(turn: Turn) -> Iterator[str]:
+    """The clicks that open the products of a page of results, in its order."""
+    clicks = (action for action in turn.legal_actions if action.startswith("click["))
+    return (action for action in clicks if action[6:-1] not in _BUTTONS)
+
+
+def _priced(turn: Turn) -> Iterator[tuple[str, float]]:
+    """The clicks that open the products of a page of results, in its order, each with the lowest price shown."""
     parts = turn.observation.split(_SEPARATOR)
-    asins = [action[6:-1] for action in turn.legal_actions if action[6:-1] not in (*_BUTTONS, "")]
     shown = [part.lower() for part in parts]
-    for asin in asins:
-        if asin in shown:
-            price = _PRICE.match(parts[min(shown.index(asin) + 2, len(parts) - 1)])
-            if price is not None and float(price[1]) <= limit:
-                return f"click[{asin}]"
-    return "click[next >]"
+    for action in _results(turn):
+        if action[6:-1] in shown:
+            price = _PRICE.match(parts[min(shown.index(action[6:-1]) + 2, len(parts) - 1)])
+            if price is not None:
+                yield action, float(price[1])
 
 
 def _named_options(turn: Turn, instruction: str) -> Iterator[str]:

@@ -261,6 +261,7 @@ class Run:
             category=info.get("category"),
             failures=self.failures,
             seconds=tuple(self._seconds),
+            played=info.get("task"),
         )
 
 

@@ -116,3 +116,5 @@ class Trajectory:
     """Every attempt that broke, the last one included where `failure` is set."""
     seconds: tuple[float, ...] = field(default=(), compare=False, repr=False)
     """From asking to the reply, per step; no part of what a meta-episode is."""
+    played: str | None = None
+    """Id of the task that was played, drawn or chosen, in games that have ids."""

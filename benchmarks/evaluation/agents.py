@@ -121,6 +121,7 @@ class _SeatedPolicy:
                         legal_actions=(),
                         information_state=result.information_state,
                         episode=self.episode,
+                        success=result.success,
                     )
                 )
 

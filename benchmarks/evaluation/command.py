@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from benchmarks.evaluation.agents import Agent, SavedModelAgent, make_agent
 from benchmarks.evaluation.asking import Limits
 from benchmarks.evaluation.environments import game_of, seats_of
 from benchmarks.evaluation.evaluate import Progress, evaluate, lacked_budget, tell_failures
+from benchmarks.evaluation.floors import floor_rows
 from benchmarks.evaluation.scores import Summary, label, summarise
 from benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, weights_of
 from benchmarks.evaluation.suites.settings import Setting
@@ -62,6 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-calls", type=int, metavar="N", help="stop after so many model calls, all being kept")
     parser.add_argument("--max-tokens", type=int, metavar="N", help="stop after so many tokens of prompts and replies")
     parser.add_argument("--max-minutes", type=float, metavar="M", help="stop after so many minutes")
+    parser.add_argument(
+        "--no-floors",
+        action="store_true",
+        help="leave out the floors of tasks that repeat (Sokoban, ALFWorld, WebShop)",
+    )
     parser.add_argument("--out", metavar="RUN", help="keep the records, the scores and the figure in this folder")
     parser.add_argument("--resume", action="store_true", help="play what is missing or failed in --out")
 
@@ -77,6 +85,7 @@ def run(arguments: argparse.Namespace) -> None:
     setting = setting_from(arguments, agent)
     limits = Limits(arguments.max_calls, arguments.max_tokens, arguments.max_minutes)
     about = about_run(agent, setting)
+    floors = () if arguments.no_floors else floor_rows(setting, partial(_play_floor, arguments))
     writer = None if arguments.out is None else Writer(Path(arguments.out), about, arguments.resume)
     if writer is None:
         trajectories = _play(arguments, agent, setting, limits, range(len(setting.tasks)), None)
@@ -96,11 +105,25 @@ def run(arguments: argparse.Namespace) -> None:
         trajectories = writer.close().trajectories()
     if not trajectories:
         raise RuntimeError("Nothing was played; the limits leave no room for a single meta-episode.")
-    summary = summary_of(agent.name, setting, trajectories)
+    summary = replace(summary_of(agent.name, setting, trajectories), floors=floors)
     sys.stdout.write(report.table(summary))
     if arguments.out is not None:
         sys.stderr.write("".join(f"wrote {path}\n" for path in report.save(Path(arguments.out), summary)))
     _end(setting, summary, trajectories, limits)
+
+
+def _play_floor(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> list[Trajectory]:
+    """Plays a floor's policy as the agent is played, but for the limits, which are a model's."""
+    return evaluate(
+        agent,
+        setting.tasks,
+        setting.options,
+        batch=arguments.batch,
+        workers=arguments.env_workers,
+        env_timeout=arguments.env_timeout,
+        memory_gb=arguments.env_memory_gb,
+        on_step=Progress(sys.stderr, agent.name),
+    )
 
 
 def _play(

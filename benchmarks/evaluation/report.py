@@ -15,14 +15,16 @@ from mage_envs.durable import write_atomically
 
 NOT_KNOWN = "n/a"
 _AGENT, _CEILING, _UNINFORMED = "#1f5fa8", "#b3472c", "#6b6b6b"
+_CONTROLS = ("#8a5fb0", "#3f8f5f", "#c08a1e")
 
 
 def table(summary: Summary, controls: Sequence[ScoreRow] = ()) -> str:
     """The headline measure per opponent and episode, its interval and exact values, then the other rates.
 
-    `controls` are further rows, as the overall row of another evaluation under another name.
+    `controls` are further rows, as the overall row of another evaluation under another name. The summary's floors
+    come last.
     """
-    rows = [*summary.rows, *([summary.overall] if len(summary.rows) > 1 else []), *controls]
+    rows = [*summary.rows, *([summary.overall] if len(summary.rows) > 1 else []), *controls, *summary.floors]
     wins = summary.objective == "success"
     measure = "success rate" if wins else f"{summary.unit} per hand"
     head = f"{summary.agent} in {summary.env_id}" + (f" ({summary.panel})" if summary.panel else "")
@@ -153,7 +155,7 @@ def save(folder: Path, summary: Summary) -> list[Path]:
     write_atomically(written[1], csv_text(summary))
     if importlib.util.find_spec("matplotlib") is not None:
         written.append(folder / "adaptation.png")
-        adaptation_figure(written[-1], summary)
+        adaptation_figure(written[-1], summary, controls=summary.floors)
     return written
 
 
@@ -167,7 +169,7 @@ def csv_text(summary: Summary) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["opponent", "episode", "measure", "mean", "low", "high", "n", "uninformed", "ceiling", "share"])
-    for row in (*summary.rows, summary.overall):
+    for row in (*summary.rows, summary.overall, *summary.floors):
         for number, episode in enumerate(row.episodes, start=1):
             for name, measure in ((f"{summary.unit} per hand", episode.returns), ("success", episode.success)):
                 e = measure.estimate
@@ -272,7 +274,7 @@ def _opponent_panel(axis: Any, row: ScoreRow, summary: Summary, controls: Sequen
         axis.plot(
             episodes[: len(means)],
             means,
-            color=("#8a5fb0", "#3f8f5f")[number % 2],
+            color=_CONTROLS[number % len(_CONTROLS)],
             marker="x",
             markersize=5,
             linewidth=1.2,

@@ -1,16 +1,19 @@
 """Scores of an evaluation: means with intervals, gains, Pass@k, and the exact values beside them. NumPy alone.
 
-Intervals are 95%, normal, and clustered. A cluster is all that depends on one seed: the episodes of a meta-episode
-and, in a panel, the meta-episodes that replay its deals from the other seat and against other opponents. Where every
-meta-episode has a seed of its own, this is clustering by meta-episode.
+Intervals are 95%, by Student's t, and clustered. A cluster is all that depends on one seed: the episodes of a
+meta-episode and, in a panel, the meta-episodes that replay its deals from the other seat and against other opponents.
+Where every meta-episode has a seed of its own, this is clustering by meta-episode. Tasks of one family (`Game.family`;
+WebShop's near duplicates) are one cluster.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +26,23 @@ from trainer.trajectory import EpisodeResult, Trajectory
 
 Z = 1.959963984540054
 """The normal quantile of a two-sided 95% interval."""
+
+
+@cache
+def quantile(freedom: int) -> float:
+    """Student's t, two-sided 95%, to .01: exact for 1 and 2 degrees of freedom, else by the Cornish-Fisher expansion
+    (Abramowitz and Stegun, 26.7.5)."""
+    if freedom < 3:
+        return (math.tan(0.475 * math.pi), 0.95 * (2 / (1 - 0.95**2)) ** 0.5)[freedom - 1]
+    z = Z
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return float(sum(term / freedom**power for power, term in enumerate(terms)))
 
 
 @dataclass(frozen=True)
@@ -38,7 +58,7 @@ class Estimate:
 
 def estimate(
     values: Sequence[float],
-    clusters: Sequence[int],
+    clusters: Sequence[Hashable],
     strata: Sequence[str] | None = None,
     weights: Mapping[str, float] | None = None,
     proportion: bool = False,
@@ -46,8 +66,9 @@ def estimate(
     """The mean of `values` over strata weighed by `weights` (default: equally), one value per meta-episode.
 
     The interval is the linearised one: value i adds w_s (x_i - mean_s) / n_s to its cluster's sum, and the variance is
-    G / (G - 1) times the sum of squares of the G sums. Strata without values drop out. `proportion`: Wilson's interval
-    with the sample size that the clustered variance amounts to, so that it stays inside [0, 1] and open at its ends.
+    G / (G - 1) times the sum of squares of the G sums, with G - 1 degrees of freedom. Strata without values drop out.
+    `proportion`: Wilson's interval with the sample size that the clustered variance amounts to, so that it stays inside
+    [0, 1] and open at its ends.
     """
     if not len(values) == len(clusters) == len(strata or values) or not len(values):
         raise ValueError(f"estimate() needs values with a cluster each, got {len(values)} and {len(clusters)}.")
@@ -58,26 +79,25 @@ def estimate(
     share = share / share.sum()
     means = np.bincount(stratum, x) / counts
     mean = float(share @ means)
-    _, cluster = np.unique(np.asarray(clusters, object), return_inverse=True)
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(clusters))}
+    cluster = [numbers[name] for name in clusters]
     sums = np.bincount(cluster, (share / counts)[stratum] * (x - means[stratum]))
     groups = len(sums)
     if groups < 2:
         return Estimate(mean, None, None, len(x))
     variance = float(groups / (groups - 1) * (sums**2).sum())
-    low, high = _wilson(mean, variance, groups) if proportion else _normal(mean, variance)
+    t = quantile(groups - 1)
+    low, high = (
+        _wilson(mean, variance, groups, t) if proportion else (mean - t * variance**0.5, mean + t * variance**0.5)
+    )
     return Estimate(mean, low, high, len(x))
 
 
-def _normal(mean: float, variance: float) -> tuple[float, float]:
-    half = Z * variance**0.5
-    return mean - half, mean + half
-
-
-def _wilson(p: float, variance: float, groups: int) -> tuple[float, float]:
+def _wilson(p: float, variance: float, groups: int, t: float) -> tuple[float, float]:
     """E. B. Wilson, 1927, with the effective sample size p (1 - p) / variance (the clusters where that is 0 / 0)."""
     n = p * (1 - p) / variance if variance > 1e-15 else float(groups)
-    centre = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
-    half = Z / (1 + Z**2 / n) * (p * (1 - p) / n + Z**2 / (4 * n**2)) ** 0.5
+    centre = (p + t**2 / (2 * n)) / (1 + t**2 / n)
+    half = t / (1 + t**2 / n) * (p * (1 - p) / n + t**2 / (4 * n**2)) ** 0.5
     return max(centre - half, 0.0), min(centre + half, 1.0)
 
 
@@ -154,6 +174,8 @@ class Summary:
     early_stop: bool = False
     """Whether meta-episodes ended with their first success: later episodes were played by those without one alone, so
     that Pass@k is the headline, episodes are compared with nothing, and there is no gain."""
+    floors: tuple[ScoreRow, ...] = ()
+    """In tasks that repeat: what policies that learn nothing, or read nothing, score on the same panel."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -162,11 +184,13 @@ class Summary:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Summary:
         """What `to_json` gave."""
-        rows = tuple(_read_row(row) for row in data["rows"])
-        return cls(**{**data, "rows": rows, "overall": _read_row(data["overall"])})
+        rows, floors = (tuple(read_row(row) for row in data.get(part, ())) for part in ("rows", "floors"))
+        return cls(**{**data, "rows": rows, "overall": read_row(data["overall"]), "floors": floors})
 
 
-def _read_row(data: Mapping[str, Any]) -> ScoreRow:
+def read_row(data: Mapping[str, Any]) -> ScoreRow:
+    """The row that `dataclasses.asdict` made JSON values of."""
+
     def read(part: Mapping[str, Any] | None) -> Estimate | None:
         return None if part is None else Estimate(**part)
 
@@ -222,14 +246,14 @@ def summarise(
     given = weights or {name: float(counts[name]) if alone else 1.0 for name in names}
     shares = {name: given[name] / sum(given.values()) for name in names}
     objective = headline(game)
-    exact = ExactValues(game, pool or shares)
+    scoring = _Scoring(shares, objective, ExactValues(game, pool or shares), game)
     rows = []
     for name in names:
         mine = [t for t in trajectories if label(t) == name]
-        rows.append(_row(name, shares[name], mine, {name: 1.0}, objective, exact))
+        rows.append(_row(name, shares[name], mine, scoring._replace(weights={name: 1.0})))
     title = "all, weighted" if weights and len(set(weights.values())) > 1 else "all"
     kept = [t for t in trajectories if t.failure is None]
-    overall = _row(title, 1.0, trajectories, shares, objective, exact)
+    overall = _row(title, 1.0, trajectories, scoring)
     return Summary(
         agent=agent,
         env_id=trajectories[0].task.env_id,
@@ -243,25 +267,33 @@ def summarise(
     )
 
 
-def _row(
-    name: str,
-    weight: float,
-    trajectories: Sequence[Trajectory],
-    weights: Mapping[str, float],
-    objective: Objective,
-    exact: ExactValues,
-) -> ScoreRow:
+class _Scoring(NamedTuple):
+    """What all scores of a row are made with."""
+
+    weights: Mapping[str, float]
+    """Of the opponents in the row."""
+    objective: Objective
+    exact: ExactValues
+    game: Game
+
+    def mean(self, trajectories: Sequence[Trajectory], values: Sequence[float], proportion: bool = False) -> Estimate:
+        """The estimate from one value a meta-episode."""
+        clusters = [cluster_of(t, self.game) for t in trajectories]
+        return estimate(values, clusters, [label(t) for t in trajectories], self.weights, proportion)
+
+
+def _row(name: str, weight: float, trajectories: Sequence[Trajectory], scoring: _Scoring) -> ScoreRow:
     kept = [t for t in trajectories if t.failure is None]
     steps = [step for t in kept for step in t.steps]
     planned = max(t.num_episodes for t in trajectories)
     episodes = []
     for k in range(planned):
         if any(len(t.episodes) > k for t in kept):
-            episodes.append(_episode_score(kept, k, weights, objective, exact))
+            episodes.append(_episode_score(kept, k, scoring))
     whole = bool(kept) and planned > 1 and all(len(t.episodes) == planned for t in kept)
 
     def gain(of: Callable[[EpisodeResult], float]) -> Estimate | None:
-        return _mean(kept, [of(t.episodes[-1]) - of(t.episodes[0]) for t in kept], weights) if whole else None
+        return scoring.mean(kept, [of(t.episodes[-1]) - of(t.episodes[0]) for t in kept]) if whole else None
 
     passed = [[float(any(e.success for e in t.episodes[:k])) for t in kept] for k in range(1, planned + 1)]
     return ScoreRow(
@@ -273,7 +305,7 @@ def _row(
         episodes=tuple(episodes),
         gain=gain(per_hand),
         success_gain=gain(lambda e: float(e.success)),
-        pass_at=tuple(_mean(kept, values, weights, proportion=True) for values in passed) if kept else (),
+        pass_at=tuple(scoring.mean(kept, values, proportion=True) for values in passed) if kept else (),
     )
 
 
@@ -287,16 +319,15 @@ def per_hand(episode: EpisodeResult) -> float:
     return episode.value / max(episode.hands, 1)
 
 
-def _mean(
-    trajectories: Sequence[Trajectory], values: Sequence[float], weights: Mapping[str, float], proportion: bool = False
-) -> Estimate:
-    seeds = [t.task.seed for t in trajectories]
-    return estimate(values, seeds, [label(t) for t in trajectories], weights, proportion)
+def cluster_of(trajectory: Trajectory, game: Game) -> Hashable:
+    """What a meta-episode shares its luck with: the family of its task, else its seed."""
+    task = trajectory.played or trajectory.task.task_id
+    family = None if task is None else game.family(task)
+    return trajectory.task.seed if family is None else family
 
 
-def _episode_score(
-    kept: Sequence[Trajectory], k: int, weights: Mapping[str, float], objective: Objective, exact: ExactValues
-) -> EpisodeScore:
+def _episode_score(kept: Sequence[Trajectory], k: int, scoring: _Scoring) -> EpisodeScore:
+    weights, objective, exact, _ = scoring
     played = [t for t in kept if len(t.episodes) > k]
     results = [t.episodes[k] for t in played]
 
@@ -316,13 +347,13 @@ def _episode_score(
         known = [[value for value in seats if value is not None] for seats in values]
         if any(len(some) < len(seats) or not some for some, seats in zip(known, values, strict=True)):
             return None
-        return _mean(played, [float(np.mean(seats)) for seats in known], weights).mean
+        return scoring.mean(played, [float(np.mean(seats)) for seats in known]).mean
 
     return EpisodeScore(
-        returns=measure(_mean(played, [per_hand(e) for e in results], weights), "returns"),
-        success=measure(_mean(played, [float(e.success) for e in results], weights, proportion=True), "success"),
-        draws=_mean(played, [float(e.value == 0 and not e.timeout) for e in results], weights).mean,
-        timeouts=_mean(played, [float(e.timeout) for e in results], weights).mean,
+        returns=measure(scoring.mean(played, [per_hand(e) for e in results]), "returns"),
+        success=measure(scoring.mean(played, [float(e.success) for e in results], proportion=True), "success"),
+        draws=scoring.mean(played, [float(e.value == 0 and not e.timeout) for e in results]).mean,
+        timeouts=scoring.mean(played, [float(e.timeout) for e in results]).mean,
         metrics={
             name: float(np.mean([e.metrics[name] for e in results if name in e.metrics]))
             for name in sorted({name for e in results for name in e.metrics})

@@ -25,6 +25,7 @@ def line_of(index: int, trajectory: Trajectory) -> Line:
         "index": index,
         "task": asdict(trajectory.task),
         "category": trajectory.category,
+        "played": trajectory.played,
         "opponent": trajectory.opponent,
         "seat0": trajectory.task.seat,
         "retries": trajectory.retries,
@@ -81,6 +82,7 @@ def trajectory_of(line: Mapping[str, Any]) -> Trajectory:
         failure=line["failure"],
         retries=line["retries"],
         category=line["category"],
+        played=line["played"],
         seconds=tuple(line["seconds"]),
     )
 

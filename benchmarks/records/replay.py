@@ -115,7 +115,8 @@ def replay(lines: Sequence[Line], setting: Setting, batch: int = 256) -> list[Di
         found = {key: value for key, value in again.items() if key not in _UNCOMPARED}
         if line["failure"] is not None:  # who plays is told at the end alone
             del kept["opponent"], found["opponent"]
-            del kept["num_episodes"], found["num_episodes"], kept["category"], found["category"]
+            for name in ("num_episodes", "category", "played"):
+                del kept[name], found[name]
         if kept != found:
             where, one, other = next(differences(kept, found))
             recorded.differences[place] = Difference(line["index"], where, one, other)

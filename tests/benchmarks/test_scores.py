@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from benchmarks import Summary, estimate, summarise
-from benchmarks.evaluation.scores import Z
+from benchmarks.evaluation.scores import cluster_of, quantile
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
+from mage_envs.games.webshop import WebShop
 from tests.benchmarks.results import played
 
 KUHN = KuhnPoker()
@@ -22,13 +25,13 @@ def test_interval_of_independent_values_is_the_textbooks():
     values = [1.0, 2.0, 3.0, 4.0]
     e = estimate(values, [5, 6, 7, 8])
     assert (e.mean, e.n) == (2.5, 4)
-    assert half(e) == pytest.approx(1.959964 * (5 / 3 / 4) ** 0.5, abs=1e-5)
+    assert half(e) == pytest.approx(3.182446 * (5 / 3 / 4) ** 0.5, rel=2e-3)
     assert (e.low + e.high) / 2 == pytest.approx(2.5)
 
 
 def test_clusters_add_up_before_they_are_squared():
     # sums of (x - 2.5) / 4: -0.5 and +0.5; variance 2 / 1 * (0.25 + 0.25) = 1
-    assert half(estimate([1, 2, 3, 4], [0, 0, 1, 1])) == pytest.approx(Z)
+    assert half(estimate([1, 2, 3, 4], [0, 0, 1, 1])) == pytest.approx(quantile(1))
     # luck that cancels within a cluster counts for nothing
     assert half(estimate([1, 4, 3, 2], [0, 0, 1, 1])) == 0
 
@@ -37,7 +40,7 @@ def test_strata_are_weighed():
     # 0.25 * 1 + 0.75 * 12; terms -+0.125 and -+0.75; variance 4 / 3 * 2 * (0.125**2 + 0.75**2)
     e = estimate([0, 2, 10, 14], [0, 1, 2, 3], ["a", "a", "b", "b"], {"a": 1, "b": 3})
     assert e.mean == pytest.approx(9.25)
-    assert half(e) == pytest.approx(Z * (4 / 3 * 2 * (0.125**2 + 0.75**2)) ** 0.5)
+    assert half(e) == pytest.approx(quantile(3) * (4 / 3 * 2 * (0.125**2 + 0.75**2)) ** 0.5)
     equal = estimate([0, 2, 10, 14, 12], [0, 1, 2, 3, 4], ["a", "a", "b", "b", "b"])
     assert equal.mean == pytest.approx((1 + 12) / 2)
 
@@ -45,12 +48,13 @@ def test_strata_are_weighed():
 def test_proportions_have_wilsons_interval():
     e = estimate([1] * 8 + [0] * 2, range(10), proportion=True)
     n = 9  # what 0.16 / (0.16 / 9) amounts to: the variance of the mean is p (1 - p) / (10 - 1)
-    ends = sorted(np.roots([1 + Z**2 / n, -(2 * 0.8 + Z**2 / n), 0.8**2]).real)  # (p - q)^2 = z^2 q (1 - q) / n
+    t = quantile(9)
+    ends = sorted(np.roots([1 + t**2 / n, -(2 * 0.8 + t**2 / n), 0.8**2]).real)  # (p - q)^2 = t^2 q (1 - q) / n
     assert (e.low, e.high) == pytest.approx(tuple(ends))
     sure = estimate([1] * 10, range(10), proportion=True)
-    assert (sure.low, sure.high) == pytest.approx((10 / (10 + Z**2), 1.0))
+    assert (sure.low, sure.high) == pytest.approx((10 / (10 + t**2), 1.0))
     never = estimate([0] * 10, range(10), proportion=True)
-    assert (never.low, never.high) == pytest.approx((0.0, Z**2 / (10 + Z**2)))
+    assert (never.low, never.high) == pytest.approx((0.0, t**2 / (10 + t**2)))
 
 
 def test_intervals_cover_what_they_should():
@@ -62,6 +66,42 @@ def test_intervals_cover_what_they_should():
         e = estimate(list(values), list(np.repeat(np.arange(60), 3)))
         covered += e.low <= 0 <= e.high
     assert 0.915 <= covered / 400 <= 0.98
+
+
+def test_quantiles_are_students():
+    table = {1: 12.7062, 2: 4.30265, 3: 3.18245, 4: 2.77645, 5: 2.57058, 9: 2.26216, 30: 2.04227, 255: 1.96931}
+    for freedom, value in table.items():
+        assert quantile(freedom) == pytest.approx(value, abs=0.004 if freedom == 3 else 0.001)
+    assert quantile(10**9) == pytest.approx(1.959964, abs=1e-6)
+
+
+@pytest.mark.parametrize(("rate", "alike"), [(0.32, 0.05), (0.32, 0.15), (0.69, 0.1), (0.06, 0.05)])
+def test_intervals_by_family_cover_what_those_by_meta_episode_do_not(rate, alike):
+    """Ten families, as WebShop's `val` has: the success rate of each is drawn from a beta distribution."""
+    rng = np.random.default_rng(0)
+    families = np.repeat(np.arange(10), [11, 11, 12, 12, 12, 13, 13, 14, 15, 15])
+    covered = np.zeros(2)
+    for _ in range(500):
+        chances = rng.beta(rate * (1 / alike - 1), (1 - rate) * (1 / alike - 1), 10)
+        values = list((rng.random(128) < chances[families]).astype(float))
+        for place, clusters in enumerate((families, np.arange(128))):
+            e = estimate(values, list(clusters), proportion=True)
+            covered[place] += e.low <= rate <= e.high
+    assert covered[0] / 500 >= 0.92
+    assert covered[1] / 500 <= 0.91
+
+
+def test_a_goals_family_is_its_cluster():
+    game = WebShop("val")
+    goals = list(game.shop.goal_ids("val"))
+    mine = replace(played([1], opponent="", seed=7), played=goals[0])
+    chosen = replace(mine, played=None, task=replace(mine.task, task_id=goals[1], seed=8))
+    other = replace(mine, played=goals[-1])
+    assert cluster_of(mine, game) == cluster_of(chosen, game) != cluster_of(other, game)
+    assert cluster_of(replace(mine, played=None), game) == 7
+    assert cluster_of(mine, KUHN) == 7
+    alike = [replace(played([v], opponent="", seed=i), played=goals[i % 2]) for i, v in enumerate((0, 1, 1, 0))]
+    assert summarise(alike, game).overall.episodes[0].success.estimate.low is None, "one family is one cluster"
 
 
 def test_one_cluster_has_no_interval_and_nothing_no_mean():

@@ -190,6 +190,10 @@ class WebShop(Game):
     def data_hash(self) -> str:
         return self.shop.fingerprint
 
+    def family(self, task: str) -> str:
+        """The family of near duplicates that the goal's product belongs to, the product where it has none."""
+        return self.shop.family(task)
+
     def _session(self, goal: Goal) -> Session:
         return Session(self.shop, goal, upstream=self.compat, shows_attributes=self.show_attributes)
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mage_envs.games.webshop.catalogue_maker import family_of
 from mage_envs.games.webshop.chance import uniform
 from mage_envs.games.webshop.goal_tables import (
     EVERY,
@@ -148,6 +149,14 @@ class Shop:
                 f"There is no {self.kind} goal {goal_id!r} in this catalogue; an id looks like {self.goal_at(0).id!r}."
             )
         return goal
+
+    def family(self, goal_id: str) -> str:
+        """What tells the goals of near duplicates from all others: the family's number in a generated catalogue, the
+        product's asin in any other. Raises ValueError where there is no such goal."""
+        asin, source = self.goal(goal_id).asin, self.catalogue.about["source"]
+        if source["kind"] != "generated":
+            return asin
+        return str(family_of(asin, held_out=source["held_out"]))
 
     def with_goals(self, entries: Sequence[Mapping[str, Any]]) -> Shop:
         """This shop with a user's own goals instead.

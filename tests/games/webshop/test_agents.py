@@ -4,12 +4,14 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from benchmarks import evaluate, make_agent
 from mage_envs import make_game, play_match
+from mage_envs.core import Task
 from mage_envs.games.webshop import WebShop
 from mage_envs.hand import Hand
 from mage_envs.randomness import Streams
 from opponents import make_opponent
-from opponents.webshop import WebShopOracle, WebShopRule, instruction_in
+from opponents.webshop import WebShopFirst, WebShopNext, WebShopOracle, WebShopRule, instruction_in
 
 
 def shopping(game, agent, goals):
@@ -84,6 +86,67 @@ def test_by_name_in_a_match_and_in_a_meta_episode():
         if info["episode_end"]:
             won.append(info["success"])
     assert won == [True, True]
+
+
+def tried(name, count=40):
+    """Successes in each of three episodes over the same goals, and the first episodes' score."""
+    goals = list(WebShop("val").shop.goal_ids("val"))[:count]
+    tasks = [Task("mage/WebShop-Meta-v0", None, None, seed, goal) for seed, goal in enumerate(goals)]
+    played = evaluate(make_agent(f"policy:{name}"), tasks, {"split": "val", "memory": "none"})
+    assert not any(episode.timeout for one in played for episode in one.episodes)
+    successes = [sum(one.episodes[k].success for one in played) for k in range(3)]
+    return successes, sum(one.episodes[0].value for one in played)
+
+
+def test_the_floors_on_forty_goals():
+    """What blind tries are worth: the next product after each failure, the same one after a success."""
+    assert tried("webshop/first") == ([1, 1, 1], pytest.approx(20.8357, abs=1e-4))
+    assert tried("webshop/next") == ([12, 20, 26], pytest.approx(31.4905, abs=1e-4))
+    assert tried("webshop/rule") == ([12, 12, 12], pytest.approx(31.4905, abs=1e-4))
+
+
+def test_first_reads_nothing_but_the_instruction():
+    game = WebShop("val")
+    goal = game.shop.goal(next(game.shop.goal_ids("val")))
+    actions = play(Hand(game), WebShopFirst(), goal.id)
+    first = game.shop.catalogue.product(game.shop.search(goal.instruction.lower())[0])
+    assert actions == [f"search[{goal.instruction}]", f"click[{first.asin.lower()}]", "click[buy now]"]
+
+
+def test_next_tries_in_the_order_of_the_results_and_keeps_to_a_success():
+    game, agent = WebShop("val"), WebShopNext()
+    hand, streams = Hand(game), Streams(0)
+
+    def bought(task, success, told=True):
+        hand.deal((None,), streams, streams, task=task)
+        agent.reset(np.random.default_rng(0))
+        opened = ""
+        while not hand.over:
+            action = agent.act(hand.turn(0))
+            if hand.turn(0).observation.find("Total results") >= 0 and action != "click[next >]":
+                opened = action
+            assert hand.answer(action) is None
+        if told:
+            agent.see_result(hand.turn(0)._replace(success=success))
+        return opened
+
+    one, other = list(game.shop.goal_ids("val"))[:2]
+    agent.begin_meta_episode()
+    first, second = bought(one, False), bought(one, False, told=False)  # a hand that times out is not told
+    third = bought(one, True)
+    assert len({first, second, third}) == 3
+    goal = game.shop.goal(one)
+    words = goal.instruction.rpartition(", and price lower than")[0].lower()
+    products = [game.shop.catalogue.product(position) for position in game.shop.search(words)]
+    fitting = [f"click[{p.asin.lower()}]" for p in products if p.low <= goal.price_upper]
+    assert [first, second, third] == fitting[:3]
+    assert bought(one, True) == third
+    assert bought(one, False) == third
+    assert bought(one, False) == fitting[3]
+    bought(other, False)
+    assert bought(one, False) == first, "another instruction is another goal"
+    agent.begin_meta_episode()
+    assert bought(one, False) == first
 
 
 def test_agents_say_what_they_cannot_read():

@@ -126,3 +126,8 @@ def test_the_originals_order(shop):
         shop.numbers("train", upstream=True)
     with pytest.raises(ValueError, match="split='dev' has no synthetic goals .* choose one of: 'test', 'train'"):
         shop.numbers("dev")
+
+
+def test_goals_of_a_product_that_has_no_family_are_one(shop):
+    for goal in shop.goals("train"):
+        assert shop.family(goal.id) == goal.asin

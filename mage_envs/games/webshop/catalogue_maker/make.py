@@ -24,6 +24,8 @@ _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ASINS = 36**8
 _STRIDE = 1_822_837_805_971
 """Shares no factor with `_ASINS`, so that different products get different ids."""
+_APART = 977_231_469_403
+"""Between the ids of one catalogue and of the next."""
 
 
 class FamilyRecord(NamedTuple):
@@ -178,12 +180,21 @@ def _split(seed: int, number: int) -> str:
 def _asin(seed: int, held_out: bool, family: int, place: int) -> str:
     """Ten characters that look drawn and never repeat within a catalogue."""
     number = family * (LARGEST + 3) + place
-    code = ((number + 1) * _STRIDE + (2 * seed + held_out) * 977_231_469_403) % _ASINS
+    code = ((number + 1) * _STRIDE + (2 * seed + held_out) * _APART) % _ASINS
     letters = []
     for _ in range(8):
         code, letter = divmod(code, 36)
         letters.append(_LETTERS[letter])
     return "B0" + "".join(letters)
+
+
+def family_of(asin: str, *, held_out: bool, seed: int = 0) -> int:
+    """The number of the family that a generated product belongs to: `_asin` undone."""
+    code = 0
+    for letter in reversed(asin[2:]):
+        code = code * 36 + _LETTERS.index(letter)
+    number = (code - (2 * seed + held_out) * _APART) * pow(_STRIDE, -1, _ASINS) % _ASINS - 1
+    return number // (LARGEST + 3)
 
 
 def about(member: Member) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from itertools import islice
 
 import pytest
 
-from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, VERSION, goal_ids, make, shipped, stream
+from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, VERSION, family_of, goal_ids, make, shipped, stream
 from mage_envs.games.webshop.catalogue_maker.tables import product_types
 from tests.games.webshop.maker.catalogues import catalogue
 
@@ -202,6 +202,13 @@ def test_synthetic_stems_ask_for_what_the_product_has(small):
     for about in small.attributes.values():
         assert 1 <= len(about["instruction_attributes"]) <= 2
         assert set(about["instruction_attributes"]) <= set(about["attributes"])
+
+
+@pytest.mark.parametrize(("size", "seed", "held_out"), [("tiny", 0, False), ("tiny", 3, True), (300, 2, False)])
+def test_a_products_family_is_in_its_id(size: str | int, seed: int, held_out: bool) -> None:
+    for family in stream(size, seed, held_out=held_out):
+        asins = [shown.raw["asin"] for shown in family.listings]
+        assert {family_of(asin, held_out=held_out, seed=seed) for asin in asins} == {family.number}
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from benchmarks.evaluation.scores import Summary, label, summarise
 from benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, weights_of
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.records.about import about_run
-from benchmarks.records.store import Writer
+from benchmarks.records.store import Records, Writer
 from mage_envs.core import Game
 from mage_envs.processes import DEADLINE
 from mage_envs.registry import settings_of
@@ -95,14 +95,15 @@ def run(arguments: argparse.Namespace) -> None:
         try:
             _play(arguments, agent, setting, limits, writer.todo, writer.add)
         except KeyboardInterrupt:
-            records = writer.close()
-            kept = f"{len(records.lines)} of {records.planned} meta-episodes are kept"
+            writer.close()
+            kept = f"{len(writer.kept)} of {writer.planned} meta-episodes are kept"
             sys.stderr.write(f"\nInterrupted: {kept}; the same command with --resume goes on from there.\n")
             raise SystemExit(130) from None
         except BaseException:
             writer.close()
             raise
-        trajectories = writer.close().trajectories()
+        writer.close()
+        trajectories = Records(writer.folder).trajectories()
     if not trajectories:
         raise RuntimeError("Nothing was played; the limits leave no room for a single meta-episode.")
     summary = replace(summary_of(agent.name, setting, trajectories), floors=floors)

@@ -16,6 +16,14 @@ def canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
+def written(value: Any) -> bytes:
+    """`canonical(plain(value))` for mappings whose keys are texts, with a second pass only where something needs it."""
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=plain).encode()
+    except ValueError:  # NaN or an infinity
+        return canonical(plain(value))
+
+
 def digest_of(value: Any) -> str:
     """SHA-256 of the canonical JSON."""
     return sha256(canonical(value)).hexdigest()

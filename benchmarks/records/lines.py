@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from hashlib import sha256
+from typing import Any, NamedTuple
 
-from benchmarks.records.canonical import digest_of, number, plain
+from benchmarks.records.canonical import canonical, digest_of, number, plain, written
+from benchmarks.records.secrets import scrubbed
 from mage_envs.core import Task
 from mage_envs.text.generation import Message
 from trainer.trajectory import EpisodeResult, Step, Trajectory
@@ -19,11 +21,39 @@ OUTSIDE = ("digest", "seconds")
 Line = dict[str, Any]
 
 
-def line_of(index: int, trajectory: Trajectory) -> Line:
-    """The line of a meta-episode, digest included."""
-    told = {
+class Encoded(NamedTuple):
+    """A line as it is written: the digest is over the very bytes that follow it."""
+
+    failure: str | None
+    digest: str
+    text: bytes
+    """Canonical JSON of all that the digest covers."""
+    seconds: tuple[float, ...]
+
+    def raw(self) -> bytes:
+        """The line of the file, its end included."""
+        head = b'{"digest":"%s","seconds":%s,' % (self.digest.encode(), written(self.seconds))
+        return head + self.text[1:] + b"\n"
+
+    def line(self) -> Line:
+        """The line as it is read."""
+        found: Line = json.loads(self.raw())
+        return found
+
+
+def encoded(index: int, trajectory: Trajectory, secrets: tuple[str, ...] = ()) -> Encoded:
+    """The line of a meta-episode, without the secrets."""
+    text = written(_facts(index, trajectory))
+    if any(canonical(secret)[1:-1] in text for secret in secrets):
+        text = canonical(scrubbed(json.loads(text), secrets))
+    failure: str | None = scrubbed(trajectory.failure, secrets)
+    return Encoded(failure, sha256(text).hexdigest(), text, trajectory.seconds)
+
+
+def _facts(index: int, trajectory: Trajectory) -> dict[str, Any]:
+    return {
         "index": index,
-        "task": asdict(trajectory.task),
+        "task": vars(trajectory.task),
         "category": trajectory.category,
         "played": trajectory.played,
         "opponent": trajectory.opponent,
@@ -31,11 +61,9 @@ def line_of(index: int, trajectory: Trajectory) -> Line:
         "retries": trajectory.retries,
         "failure": trajectory.failure,
         "num_episodes": trajectory.num_episodes,
-        "episodes": [episode._asdict() for episode in trajectory.episodes],
+        "episodes": [episode._asdict() | {"metrics": plain(episode.metrics)} for episode in trajectory.episodes],
         "calls": [_call(step) for step in trajectory.steps],
     }
-    line: Line = plain(told)
-    return line | {"digest": digest_of(line), "seconds": plain(trajectory.seconds)}
 
 
 def _call(step: Step) -> dict[str, Any]:
@@ -60,7 +88,7 @@ def _call(step: Step) -> dict[str, Any]:
         "reward": step.reward,
         "hand_end": step.hand_end,
         "tokens": step.tokens,
-        "memory_events": step.events,
+        "memory_events": plain(step.events) if step.events else (),
     }
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.evaluation.environments import make_envs
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.records.about import setting_of
-from benchmarks.records.lines import Line, chats, line_of
+from benchmarks.records.lines import Line, chats, encoded
 from benchmarks.records.secrets import scrubbed, secrets_of
 from benchmarks.records.store import Records, differences
 from mage_envs.core import Task
@@ -107,18 +107,21 @@ def replay(lines: Sequence[Line], setting: Setting, batch: int = 256) -> list[Di
     for place, (line, trajectory) in enumerate(zip(lines, played, strict=True)):
         if place in recorded.differences:
             continue
-        again = scrubbed(line_of(line["index"], trajectory), secrets)
+        found = encoded(line["index"], trajectory, secrets)
+        if found.digest == line["digest"]:
+            continue
+        again = found.line()
         if line["failure"] is None and again["failure"] is not None:
             recorded.differences[place] = Difference(line["index"], "failure", None, again["failure"])
             continue
         kept = {key: value for key, value in line.items() if key not in _UNCOMPARED}
-        found = {key: value for key, value in again.items() if key not in _UNCOMPARED}
+        now = {key: value for key, value in again.items() if key not in _UNCOMPARED}
         if line["failure"] is not None:  # who plays is told at the end alone
-            del kept["opponent"], found["opponent"]
+            del kept["opponent"], now["opponent"]
             for name in ("num_episodes", "category", "played"):
-                del kept[name], found[name]
-        if kept != found:
-            where, one, other = next(differences(kept, found))
+                del kept[name], now[name]
+        if kept != now:
+            where, one, other = next(differences(kept, now))
             recorded.differences[place] = Difference(line["index"], where, one, other)
     return sorted(recorded.differences.values(), key=lambda one: one.index)
 

@@ -7,9 +7,7 @@ of OpenSpiel, the iterations and a SHA-256 of the policy. A file that says anyth
 from __future__ import annotations
 
 import json
-import logging
 import os
-import time
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha256
@@ -21,13 +19,11 @@ from typing import Any
 from mage_envs.cache import VARIABLE, cache_root
 from mage_envs.games.openspiel.loading import load
 from mage_envs.games.openspiel.size import SMALL, count_histories
+from mage_envs.progress import Progress
 from opponents.openspiel import DoesNotSuit
 
 WORTH_KEEPING = 20_000_000
 """Histories times iterations from which a solution is kept on disk (about ten seconds of work)."""
-FIRST_TOLD, TOLD = 2.0, 10.0
-"""Seconds until a solver first says how long it needs, and between its further words."""
-_LOG = logging.getLogger(__name__)
 
 AveragePolicy = Mapping[str, tuple[float, ...]]
 """OpenSpiel's information state strings to the probabilities of its legal actions, in order; each row sums to 1."""
@@ -66,15 +62,10 @@ def _solve(game: str, iterations: int, solver: str) -> AveragePolicy:
     import pyspiel
 
     running = {"CFRSolver": pyspiel.CFRSolver, "CFRPlusSolver": pyspiel.CFRPlusSolver}[solver](load(game))
-    began = time.monotonic()
-    tell = began + FIRST_TOLD
+    tell = Progress(f"CFR solves {game}", iterations, "iterations")
     for done in range(1, iterations + 1):
         running.evaluate_and_update_policy()
-        now = time.monotonic()
-        if now >= tell:
-            left = (now - began) / done * (iterations - done)
-            _LOG.info("CFR solves %s: %d of %d iterations, %.0f s left.", game, done, iterations, left)
-            tell = now + TOLD
+        tell(done)
     table = running.tabular_average_policy().policy_table()
     rows = {state: [probability for _, probability in sorted(row)] for state, row in table.items()}
     return {state: tuple(probability / sum(rows[state]) for probability in rows[state]) for state in sorted(rows)}

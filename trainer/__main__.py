@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 
 import gymnasium as gym
 
-from mage_envs import _siblings, imports
+from mage_envs import _siblings, imports, progress
+from mage_envs.terminal.commands import told
 from trainer.ledger import TRACEBACK
 from trainer.metrics import RunStopped
 from trainer.presets import listing, preset
@@ -51,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         _siblings.check("trainer")
-        return _run(arguments)
+        with progress.shown():
+            return _run(arguments)
     except KeyboardInterrupt:
         print("\nmage-train: interrupted before the training began; nothing was written.", file=sys.stderr)
         return 130
@@ -68,7 +70,7 @@ def _told(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
         return f'{error.name} is missing. Install it with: pip install "mage-envs[train]"'
     notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(TRACEBACK)]
-    return " ".join([str(error), *notes])
+    return " ".join([told(error), *notes])
 
 
 def _run(arguments: list[str]) -> int:

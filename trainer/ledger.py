@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mage_envs.durable import write_atomically
 from mage_envs.processes.outcomes import told
 from trainer.trajectory import Trajectory
 
@@ -41,13 +42,9 @@ class Ledger:
             return
         kept = [row for row in self.rows() if row["step"] < step or (row["phase"] == "eval" and row["step"] == step)]
         self.count = len(kept)
-        beside = self.path.with_name(f"{FILE}.{os.getpid()}.partial")
-        try:
-            beside.write_text("".join(map(_line, kept)))
-            os.replace(beside, self.path)
-        finally:
-            beside.unlink(missing_ok=True)
-        if not kept:
+        if kept:
+            write_atomically(self.path, "".join(map(_line, kept)))
+        else:
             self.path.unlink()
 
     def record(self, trajectories: Iterable[Trajectory], phase: str, step: int) -> None:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import argparse
 import errno
-import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import gymnasium as gym
 
-from mage_envs import _siblings, imports
+from mage_envs import _siblings, imports, progress
 
 NAMED = {"env", "env_id", "game"}
 """Arguments that may name a module before a colon."""
@@ -48,7 +46,7 @@ def run_command(
             named: str | None = vars(given)[place]
             if named is not None:
                 vars(given)[place] = imports.without_module(named)
-        with _progress():
+        with progress.shown():
             _siblings.load(table[given.command].module).run(given)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has what it wanted, as in `mage-envs list | head`
@@ -61,20 +59,6 @@ def run_command(
         sys.stderr.write(f"{prog}: {' '.join(told(error).split())}\n")
         return 2
     return 0
-
-
-@contextmanager
-def _progress() -> Iterator[None]:
-    """What solvers say of their progress goes to stderr meanwhile."""
-    logger, handler = logging.getLogger("opponents"), logging.StreamHandler()
-    before = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before)
 
 
 def told(error: Exception) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mage_envs import progress
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.openspiel import LeducPoker, OpenSpiel
 from opponents import make_opponent, solved
@@ -127,7 +128,7 @@ def test_a_long_solution_says_how_long_it_needs(
     assert main(arguments) == 0
     quiet = capsys.readouterr()
     assert "CFR solves" not in quiet.err
-    monkeypatch.setattr(solved, "FIRST_TOLD", 0.0)
+    monkeypatch.setattr(progress, "FIRST_TOLD", 0.0)
     solved.average_policy.cache_clear()
     assert main(arguments) == 0
     told = capsys.readouterr()

@@ -278,6 +278,14 @@ def test_a_config_file_that_cannot_be_used_is_one_line(
     assert says in error_line(capsys, ("--config", str(tmp_path / "run.yaml"), "--dry-run"))
 
 
+def test_an_error_of_the_system_names_path_and_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = error_line(capsys, ("--config", str(tmp_path), "--dry-run"))
+    assert f"{tmp_path}: Is a directory; name a file in it." in line
+    (tmp_path / "file").touch()
+    line = error_line(capsys, ("--preset", "mage-kuhn", *SMALL, "--output_dir", str(tmp_path / "file" / "run")))
+    assert "Not a directory; name another path." in line
+
+
 def test_resume_without_a_checkpoint_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = error_line(capsys, ("--preset", "mage-kuhn", *SMALL, "--output_dir", str(tmp_path), "--resume"))
     assert f"--resume finds no checkpoint in {tmp_path}; set save_steps" in line

@@ -14,6 +14,8 @@ from mage_envs.games.webshop.official import SIZES, import_official
 from mage_envs.games.webshop.search.nouns import spacy_nouns
 from mage_envs.games.webshop.shop import Shop, open_shop
 from mage_envs.games.webshop.title_check import compare_taggers
+from mage_envs.progress import shown
+from mage_envs.terminal.commands import told
 
 
 def add_commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[argparse.ArgumentParser]:
@@ -101,8 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m mage_envs.games.webshop", description="WebShop's data files.")
     add_commands(parser)
     try:
-        run(parser.parse_args(arguments))
+        with shown():
+            run(parser.parse_args(arguments))
     except (ValueError, OSError, ImportError, DamagedCache) as error:
-        print(f"webshop: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"webshop: {' '.join(told(error).split())}", file=sys.stderr)
         return 2
     return 0

@@ -20,6 +20,7 @@ from mage_envs.games.webshop.catalogue_maker.guarantee import CERTIFIED, certifi
 from mage_envs.games.webshop.products import MadeGoal, Product, from_record, normalise
 from mage_envs.games.webshop.search.index import Index
 from mage_envs.games.webshop.store import FORMAT, KeyedRecords, write_catalogue
+from mage_envs.progress import Progress
 
 HELD_OUT = "ood_catalogue"
 """The split that has a catalogue of its own."""
@@ -35,8 +36,18 @@ def embedded(size: str, split: str) -> Path:
 
 
 def _generate(draft: Path, size: str, held_out: bool) -> dict[str, Any]:
-    about = write_proven(draft, stream(size, held_out=held_out, chosen=shipped(size, held_out)))
+    families = stream(size, held_out=held_out, chosen=shipped(size, held_out))
+    about = write_proven(draft, _counted(families, size))
     return about | {"source": {"kind": "generated", "size": size, "version": VERSION, "held_out": held_out}}
+
+
+def _counted(families: Iterable[FamilyRecord], size: str) -> Iterator[FamilyRecord]:
+    """The families; the log says how many of their products are made."""
+    tell, made = Progress(f"WebShop makes its catalogue {size!r}", SIZES[size], "products"), 0
+    for family in families:
+        yield family
+        made += len(family.members)
+        tell(made)
 
 
 def write_proven(draft: Path, families: Iterable[FamilyRecord]) -> dict[str, Any]:

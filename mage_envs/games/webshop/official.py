@@ -22,6 +22,7 @@ from mage_envs.games.webshop.products import (
     normalise,
 )
 from mage_envs.games.webshop.store import FORMAT, KeyedRecords, RecordWriter, write_catalogue
+from mage_envs.progress import Progress
 
 CHUNK = 1 << 20
 """Characters read at a time."""
@@ -56,6 +57,7 @@ class _Window:
         self._decode = json.JSONDecoder().raw_decode
         self._text, self._at, self._before = "", 0, 0
         self._ended = False
+        self._tell = Progress(f"WebShop reads {path}", path.stat().st_size >> 20, "MiB")
 
     def error(self, problem: str) -> DataFileError:
         return DataFileError(f"{self._path}, character {self._before + self._at}: {problem}.")
@@ -69,6 +71,7 @@ class _Window:
         self._before += self._at
         self._text, self._at = self._text[self._at :] + more, 0
         self._ended = not more
+        self._tell(self._file.buffer.tell() >> 20)
         return bool(more)
 
     def peek(self) -> str:

@@ -1,12 +1,14 @@
 """The original's files: read as streams, checked, converted once."""
 
 import json
+import re
 import subprocess
 import sys
 import tracemalloc
 
 import pytest
 
+from mage_envs import progress
 from mage_envs.games.webshop import DataFileError, import_official, official, open_shop
 from mage_envs.games.webshop.cache import MANIFEST
 from mage_envs.games.webshop.command import main
@@ -38,6 +40,14 @@ def test_empty_and_marked_files(tmp_path):
     assert list(read_array(write(tmp_path / "a", " [ ] "))) == []
     assert dict(read_object(write(tmp_path / "b", "{}\n"))) == {}
     assert list(read_array(write(tmp_path / "c", "\ufeff[1]"))) == [1]
+
+
+def test_a_long_file_says_how_much_of_it_is_read(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(progress, "FIRST_TOLD", 0.0)
+    path = write(tmp_path / "items.json", json.dumps(["x" * 1000] * 3200))
+    with caplog.at_level("INFO", progress.__name__):
+        assert sum(1 for _ in read_array(path)) == 3200
+    assert re.fullmatch(re.escape(f"WebShop reads {path}: 1 of 3 MiB, ") + r"\d+ s left\.", caplog.messages[0])
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from mage_envs.games.webshop.search.index import Index
 from mage_envs.games.webshop.search.nouns import nouns
 from mage_envs.games.webshop.shop import HITS
 from mage_envs.games.webshop.store import FORMAT, Catalogue
+from mage_envs.progress import Progress
 
 _FIRST, _NEXT = 3, (4, 8, 16)
 """Words in the query of a title's rarest words, and in those of all that is searched of a product."""
@@ -105,7 +106,9 @@ def searches(index: Index, product: Callable[[int], Product]) -> int:
     """The number of searches that find every document of the index; `product` reads it. Raises Unproven."""
     ranking, asked = Ranking(index), set[str]()
     found = np.zeros(len(index), bool)
+    tell = Progress("WebShop proves that searches find its products", len(index), "products")
     for position in range(len(index)):
+        tell(position)
         if found[position]:
             continue
         for query in _queries(product(position), ranking):

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from mage_envs.games.webshop.cache import DamagedCache
 from mage_envs.games.webshop.site.command import add_options, serve
+from mage_envs.progress import shown
+from mage_envs.terminal.commands import told
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -16,11 +18,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m mage_envs.games.webshop.site", description=about)
     add_options(parser)
     try:
-        serve(parser.parse_args(arguments))
+        with shown():
+            serve(parser.parse_args(arguments))
     except KeyboardInterrupt:
         print()
     except (ValueError, OSError, ImportError, DamagedCache) as error:
-        print(f"webshop: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"webshop: {' '.join(told(error).split())}", file=sys.stderr)
         return 2
     return 0
 

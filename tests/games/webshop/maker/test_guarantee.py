@@ -1,9 +1,11 @@
 """The proof that every generated catalogue gets when it is made."""
 
+import re
 from itertools import islice
 
 import pytest
 
+from mage_envs import progress
 from mage_envs.games.webshop import embedded
 from mage_envs.games.webshop.cache import cached
 from mage_envs.games.webshop.catalogue_maker import stream
@@ -17,6 +19,7 @@ from mage_envs.games.webshop.catalogue_maker.guarantee import (
 )
 from mage_envs.games.webshop.catalogue_maker.prove import best_reward
 from mage_envs.games.webshop.catalogue_maker.ranking import Ranking
+from mage_envs.games.webshop.command import main
 from mage_envs.games.webshop.products import normalise
 from mage_envs.games.webshop.search.index import Index
 from mage_envs.games.webshop.shop import Shop
@@ -83,6 +86,17 @@ def test_a_product_that_no_search_finds_is_an_error():
     assert searches(Index.build([("B", "red shoe")]), lambda position: products[position]) == 1
     with pytest.raises(Unproven, match="Product B050: no search finds it among the first 50"):
         searches(index, lambda position: products[position])
+
+
+def test_a_catalogue_that_takes_long_says_how_far_it_is(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
+    monkeypatch.setattr(progress, "FIRST_TOLD", 0.0)
+    assert main(["show", "--size", "tiny"]) == 0
+    making, proving = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"WebShop makes its catalogue 'tiny': \d+ of 100 products, \d+ s left\.", making)
+    assert re.fullmatch(r"WebShop proves that searches find its products: \d+ of 100 products, \d+ s left\.", proving)
+    assert main(["show", "--size", "tiny"]) == 0
+    assert capsys.readouterr().err == ""  # it is there now
 
 
 @pytest.mark.parametrize(("size", "seed", "held_out"), [(7, 3, False), (333, 11, True)])

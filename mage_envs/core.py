@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from mage_envs.drawing.picture import Picture
+from mage_envs.text.spelling import WordsOfState, split_at_blanks
 
 
 class IllegalAction(ValueError):
@@ -54,6 +55,8 @@ class GameFacts:
     """Answers that one player has in a hand, where nothing else is said."""
     actions: tuple[str, ...] | None = None
     """All action texts in a fixed order; None where there is no fixed set (free text)."""
+    words: WordsOfState = field(default=split_at_blanks, compare=False, repr=False)
+    """How an information state reads as words, for the prompt style `words`: a function of a module."""
     shows_legal_actions: bool = True
     """Whether prompts list the legal actions; `info["legal_actions"]` has them in any case."""
     pays_on_the_way: bool = False

@@ -10,9 +10,10 @@ from functools import partial
 
 from mage_envs.core import Game, Turn
 from mage_envs.games.bargaining import ACCEPT, ITEMS, REFUSE, TAKEN, Bargaining
+from mage_envs.text.spelling import as_word
 from opponents.tabular import RulePolicy
 
-_OFFERS = {offer.replace(" and ", "-").replace(" ", "-"): items for offer, items in TAKEN.items()}
+_OFFERS = {as_word(offer): items for offer, items in TAKEN.items()}
 """Each offer, as an information state spells it, to what its maker would get."""
 
 

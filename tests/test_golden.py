@@ -81,7 +81,7 @@ SCENES = {
             "num_episodes": 3,
             "context": "conversation",
             "memory": "history",
-            "style": "kuhn-words",
+            "style": "words",
             "on_invalid": "forfeit",
         },
     ),
@@ -90,7 +90,7 @@ SCENES = {
         4,
         ("bet", "call", "check", "fold", "check", "bet"),
         ("opponent bets often", ""),
-        {"opponent": "kuhn/aggressive", "hands_per_episode": 2, "style": "kuhn-words"},
+        {"opponent": "kuhn/aggressive", "hands_per_episode": 2, "style": "words"},
     ),
     "kuhn_paper": Scene(
         META,

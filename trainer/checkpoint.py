@@ -31,7 +31,7 @@ def checkpoint(game: Game, folder: str, *more: str) -> LanguageModelPolicy:
         raise ValueError(
             f"Opponent 'checkpoint:{path}' was trained on {trained_on} and does not play {game.facts.name}."
         )
-    style = as_style(played.env_kwargs.get("style", "prose"))
+    style = as_style(played.env_kwargs.get("style", "prose"), game.facts)
     episodes = played.env_kwargs.get("num_episodes", 3)
     return LanguageModelPolicy(generator, game.facts, style, episodes, settings_for(game.facts))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -45,15 +45,20 @@ CHAT_TEMPLATE = """\
 def tiny_tokenizer(words: Sequence[str], turn_end: bool = False) -> PreTrainedTokenizerFast:
     """Word-level tokenizer: one id per word between spaces, after four special words; other words are `<unk>`.
 
+    An action of several words, such as `offer 3`, is one id too, and is written and read with its spaces.
+
     Its chat template only joins the contents, so that a conversation's ids are those of the running text. `turn_end`
     puts `<eos>` after every reply.
     """
-    vocabulary = {word: index for index, word in enumerate(dict.fromkeys((*SPECIAL_WORDS, *words)))}
-    unfit = [word for word in vocabulary if not word or word.split() != [word]]
+    distinct = dict.fromkeys((*SPECIAL_WORDS, *words))
+    unfit = [word for word in distinct if not word or " ".join(word.split()) != word]
     if unfit:
-        raise ValueError(f"Words of a word-level tokenizer are non-empty and without spaces; mend {unfit[0]!r}.")
+        raise ValueError(f"Words are non-empty, with single spaces inside at most; mend {unfit[0]!r}.")
+    phrases = [word for word in distinct if " " in word]
+    vocabulary = {word: index for index, word in enumerate(word for word in distinct if " " not in word)}
     core = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    core.add_tokens([AddedToken(phrase, single_word=True, normalized=False) for phrase in phrases])
     tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=core, pad_token="<pad>", bos_token="<bos>", eos_token="<eos>", unk_token="<unk>"
     )

@@ -92,7 +92,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.memory = as_memory(memory)
         self._chat = Chat(context == "conversation")
         self._calls = MemoryCalls(self.memory, max_calls, self._chat.converses)
-        self.style: PromptStyle = as_style(style)
+        self.style: PromptStyle = as_style(style, self.described.facts)
         rewards = self.described.settings.rewards
         name = reward or self.protocol.reward
         if name not in rewards:

@@ -54,7 +54,7 @@ class DemoSettings:
         kwargs = {
             "memory": "reflection" if self.reflect else "history",
             "context": "conversation",
-            "style": "kuhn-words",
+            "style": "words",
             "hands_per_episode": self.hands,
             "on_invalid": "forfeit",
             "reveal": "always",
@@ -72,19 +72,20 @@ def make_trainer(settings: DemoSettings, folder: Path, on_rollout: Callable[...,
     import gymnasium as gym
 
     from benchmarks.evaluation.suites import weights_of
-    from mage_envs.text.words import VOCABULARY
+    from mage_envs.games.kuhn_poker import KuhnPoker
+    from mage_envs.text.vocabulary import vocabulary
     from trainer import MAGEConfig, MAGETrainer
     from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
 
     play = settings.play
-    tokenizer = tiny_tokenizer(VOCABULARY)
+    tokenizer = tiny_tokenizer(vocabulary(KuhnPoker()))
     start = save_tiny(folder / "start", tiny_model(len(tokenizer), seed=settings.seed), tokenizer)
     config = MAGEConfig(
         output_dir=str(folder),
         seed=settings.seed,
         env_id=ENV_ID,
         opponents=TRAINING_POOL,
-        prompt_style="kuhn-words",
+        prompt_style="words",
         memory=play.env_kwargs["memory"],
         context="conversation",
         groups_per_rollout=settings.groups,

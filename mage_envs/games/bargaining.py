@@ -24,6 +24,7 @@ from mage_envs.core import GameFacts
 from mage_envs.games.rounds import together
 from mage_envs.games.table import GrownState, Origin, TableGame
 from mage_envs.settings import PAID_BY_RETURN, GameSettings
+from mage_envs.text.spelling import said
 
 ITEMS = ("book", "hat", "ball")
 ORDERS = ((6, 3, 1), (1, 6, 3), (3, 1, 6))
@@ -92,8 +93,7 @@ class BargainState(GrownState):
     def _key(self, seat: int) -> str:
         words = [str(value) for value in self.values[seat]]
         for number, action in enumerate(self.said):
-            word = action.replace(" and ", "-").replace(" ", "-")
-            words.append(word if number % 2 == seat else f"opp-{word}")
+            words.append(said(action, number % 2 == seat))
         return " ".join(words)
 
     def tell(self, seat: int) -> str:

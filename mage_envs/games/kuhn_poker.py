@@ -23,6 +23,7 @@ from mage_envs.drawing import Picture
 from mage_envs.drawing import kuhn as drawing
 from mage_envs.games.table import TableGame, TableState
 from mage_envs.settings import GameSettings, five_times_total, mean_reward, outcome_reward
+from mage_envs.text.spelling import said
 
 CARDS = ("J", "Q", "K")
 DEALS = tuple(permutations(range(3), 2))
@@ -48,6 +49,12 @@ def _moves(betting: str, player: int) -> Iterator[tuple[bool, str]]:
     for index, letter in enumerate(betting):
         before = betting[:index]
         yield TO_ACT[before] == player, MOVES[before]["pb".index(letter)]
+
+
+def _words(information_state: str, seat: int) -> tuple[str, ...]:
+    """One's card, the betting, and the opponent's card where it is shown."""
+    hand, _, shown = information_state.partition("|")
+    return (hand[0], *(said(move, mine) for mine, move in _moves(hand[1:], seat)), *([f"opp-{shown}"] if shown else []))
 
 
 def _is_shown(betting: str, reveal: bool) -> bool:
@@ -154,6 +161,7 @@ class KuhnPoker(TableGame):
         max_return=2.0,
         max_turns=6,
         actions=("check", "bet", "call", "fold"),
+        words=_words,
         has_pictures=True,
     )
 

@@ -17,6 +17,7 @@ from mage_envs.drawing import Picture
 from mage_envs.drawing import tictactoe as drawing
 from mage_envs.games.table import TableGame, TableState
 from mage_envs.settings import GameSettings
+from mage_envs.text.spelling import said
 
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 ACTIONS = tuple(f"({row}, {column})" for row in (1, 2, 3) for column in (1, 2, 3))
@@ -40,6 +41,11 @@ def winner(board: str) -> int | None:
     """The player (0 for X, 1 for O) with a line on a board of nine characters, None without one."""
     line = winning_line(board)
     return None if line is None else _MARKS.index(board[line[0]])
+
+
+def _words(cells: str, seat: int) -> tuple[str, ...]:
+    """The marks on the board by their cells, `2-2` or the opponent's `opp-2-2`."""
+    return tuple(said(ACTIONS[cell], mark == _MARKS[seat]) for cell, mark in enumerate(cells) if mark != ".")
 
 
 class Board(TableState):
@@ -113,6 +119,7 @@ class TicTacToe(TableGame):
         perfect_information=True,
         max_turns=8,
         actions=ACTIONS,
+        words=_words,
         has_pictures=True,
     )
 

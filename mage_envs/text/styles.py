@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mage_envs.core import GameFacts
 from mage_envs.imports import load_named
 from mage_envs.text.prompts import PromptStyle, Prose
-from mage_envs.text.words import KuhnWords
+from mage_envs.text.words import Words
 
-STYLES: dict[str, Callable[[], PromptStyle]] = {"prose": Prose, "kuhn-words": KuhnWords}
+STYLES: dict[str, Callable[[GameFacts], PromptStyle]] = {"prose": lambda facts: Prose(), "words": Words}
+"""Each makes the style for the game with these facts."""
 
 
-def as_style(style: str | PromptStyle) -> PromptStyle:
-    """A style by name, a user's own, or `"module:Class"` of one."""
+def as_style(style: str | PromptStyle, facts: GameFacts) -> PromptStyle:
+    """A style by name for the game with these facts, a user's own, or `"module:Class"` of one."""
     if not isinstance(style, str):
         return style
     if ":" in style:
@@ -20,4 +22,4 @@ def as_style(style: str | PromptStyle) -> PromptStyle:
         return own
     if style not in STYLES:
         raise ValueError(f"style={style!r} is unknown; choose one of: {', '.join(STYLES)}, or give a PromptStyle.")
-    return STYLES[style]()
+    return STYLES[style](facts)

@@ -1,124 +1,116 @@
-"""`KuhnWords`: Kuhn Poker in a vocabulary of a few dozen words, for models far too small for prose.
+"""`Words`: any game with a fixed set of actions in a few dozen words, for models far too small for prose.
 
 It is made of information states and results alone, and carries the same facts as the raw observation and nothing more:
-seat, card, what the opponent did, what a hand paid, and the opponent's card where the observation shows it. Answers are
-bare words.
+the seat, what that player knows at the start of a hand, what has come to it since each answer, and what a hand paid.
+Answers are bare actions.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from functools import cache
 
-from mage_envs.core import BY_FORFEIT, BY_TIMEOUT
-from mage_envs.games.kuhn_poker import MOVES, TO_ACT
+from mage_envs.core import BY_THE_RULES, BY_TIMEOUT, GameFacts
 from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, ReflectView, TurnRecord
+from mage_envs.text.spelling import as_word
 
-_REMARKS = (
-    "opponent bets checks calls folds often rarely weak strong so bluff trap fold call bet check more less with J Q K"
-)
-REMARK_WORDS = tuple(_REMARKS.split())
-"""Words that a tiny model may reflect with; it gives them their meaning itself."""
-_WORDS = (
-    "episode 1 2 3 4 5 6 7 8 9 10 first second J Q K check bet call fold opp-check opp-bet opp-call opp-fold "
-    "win-1 win-2 lose-1 lose-2 shows ? illegal timeout reflect remark"
-)
-VOCABULARY = tuple(dict.fromkeys((*_WORDS.split(), *REMARK_WORDS)))
-"""Every word that a prompt or an answer may hold."""
+EPISODE, REFLECT, REMARK, ILLEGAL, TIMEOUT, UNREADABLE = "episode", "reflect", "remark", "illegal", "timeout", "?"
+SEATS = ("first", "second", "third", "fourth")
 
 
-@cache
-def _opponent_moves(state: str, seen: int, player: int) -> tuple[str, ...]:
-    """The opponent's moves in information state `state` (card, then betting) after the first `seen` letters."""
-    words = []
-    betting = state[1:]
-    for index in range(seen, len(betting)):
-        before = betting[:index]
-        if TO_ACT[before] != player:
-            words.append(f"opp-{MOVES[before]['pb'.index(betting[index])]}")
-    return tuple(words)
+def seat_word(seat: int) -> str:
+    """Which player one is."""
+    return SEATS[seat] if seat < len(SEATS) else f"player-{seat + 1}"
 
 
-def _result(record: TurnRecord) -> tuple[str, ...]:
-    """How the hand ended that this answer ended, and what the opponent still did in it."""
-    ended = record.ended
-    if ended is None:
-        return ()
-    if ended.ended_by == BY_TIMEOUT:
-        return ("timeout",)
-    paid = f"{'win' if ended.value > 0 else 'lose'}-{abs(ended.value):g}"
-    if ended.ended_by == BY_FORFEIT:
-        return (paid,)
-    moves, _, shown = ended.information_state.partition("|")
-    answered = len(record.turn.information_state)
-    return (*_opponent_moves(moves, answered, record.turn.player), paid, *(("shows", shown) if shown else ()))
+def paid_word(value: float) -> str:
+    """What a hand brought, in the game's unit: `+2`, `-0.5`, `+0`."""
+    return f"{value:+.4g}"
 
 
-def _answered(record: TurnRecord) -> tuple[str, ...]:
-    """What came of the answer that was just given."""
-    return _result(record) if record.legal else ("illegal", *_result(record))
-
-
-@cache
-def _hand_start(state: str, player: int) -> tuple[str, ...]:
-    return ("second" if player else "first", state[0], *_opponent_moves(state, 0, player))
-
-
-def _record_words(record: TurnRecord, before: TurnRecord | None) -> list[str]:
-    """One answer with what led to it since `before`, the answer before it in the same hand."""
-    state, player = record.turn.information_state, record.turn.player
-    words: list[str] = [] if before else ["second" if player else "first", state[0]]
-    words += _opponent_moves(state, len(before.turn.information_state) - 1 if before else 0, player)
-    words.append(record.action if record.action in ("check", "bet", "call", "fold") else "?")
-    if not record.legal:
-        words.append("illegal")
-    return [*words, *_result(record)]
-
-
-def _turns(turns: Sequence[TurnRecord]) -> list[str]:
-    words: list[str] = []
-    before: TurnRecord | None = None
-    for record in turns:
-        words += _record_words(record, before if before and before.hand == record.hand else None)
-        before = record
-    return words
-
-
-class KuhnWords:
-    """The compact prompt style of the demo; see the module's text. Plays Kuhn Poker only."""
+class Words:
+    """The compact prompt style; see the module's text. `GameFacts.words` says how the game's states read as words."""
 
     action_tag: str | None = None
     remark_tag: str | None = None
 
+    def __init__(self, facts: GameFacts) -> None:
+        """Raises ValueError for a game whose actions are no fixed set."""
+        if facts.actions is None:
+            raise ValueError(
+                f"style='words' needs a fixed set of actions, which {facts.name} has not (GameFacts.actions); "
+                "use style='prose'."
+            )
+        self._words_of, self._actions = facts.words, frozenset(facts.actions)
+
     def play(self, view: PlayView) -> str:
         memory = [view.memory] if view.memory else []
-        return " ".join([*memory, "episode", str(view.episode + 1), *_turns(view.turns), *self._now(view)])
+        return " ".join([*memory, EPISODE, str(view.episode + 1), *self._turns(view.turns), *self._now(view)])
 
     def continue_play(self, view: ContinueView) -> str:
-        last = view.last
-        if last is not None:
-            words = _answered(last)
+        if view.last is not None:
+            words = self._answered(view.last)
         else:
-            ended = _answered(view.previous.turns[-1]) if view.previous and view.previous.turns else ()
-            words = (*ended, "episode", str(view.episode + 1))
-        return " ".join((*words, *self._now(view)))
-
-    @staticmethod
-    def _now(view: PlayView | ContinueView) -> tuple[str, ...]:
-        last, turn = view.last, view.turn
-        if last is None or last.ended is not None:
-            return _hand_start(turn.information_state, turn.player)
-        return _opponent_moves(turn.information_state, len(last.turn.information_state) - 1, turn.player)
+            ended = self._answered(view.previous.turns[-1]) if view.previous and view.previous.turns else []
+            words = [*ended, EPISODE, str(view.episode + 1)]
+        return " ".join([*words, *self._now(view)])
 
     def reflect(self, view: ReflectView) -> str:
-        return " ".join(["episode", str(view.record.index + 1), *_turns(view.shown), "reflect"])
+        return " ".join([EPISODE, str(view.record.index + 1), *self._turns(view.shown), REFLECT])
 
     def continue_reflect(self, view: ReflectView) -> str:
         last = view.record.turns[-1] if view.record.turns else None
-        return " ".join([*(_result(last) if last else []), "reflect"])
+        return " ".join([*(self._answered(last) if last else ()), REFLECT])
 
     def remember_reflection(self, episode: int, text: str) -> str:
-        return f"remark {text}"
+        return f"{REMARK} {text}"
 
     def remember_episode(self, record: EpisodeRecord, shown: Sequence[TurnRecord]) -> str:
-        return " ".join(["episode", str(record.index + 1), *_turns(shown)])
+        return " ".join([EPISODE, str(record.index + 1), *self._turns(shown)])
+
+    def _turns(self, turns: Sequence[TurnRecord]) -> list[str]:
+        words: list[str] = []
+        before: TurnRecord | None = None
+        for record in turns:
+            state, seat = record.turn.information_state, record.turn.player
+            same = before is not None and before.hand == record.hand
+            words += self._since(before, state) if before is not None and same else self._start(state, seat)
+            words.append(record.action if record.action in self._actions else UNREADABLE)
+            words += self._answered(record)
+            before = record
+        return words
+
+    def _now(self, view: PlayView | ContinueView) -> list[str]:
+        last, turn = view.last, view.turn
+        if last is None or last.ended is not None:
+            return self._start(turn.information_state, turn.player)
+        return self._since(last, turn.information_state)
+
+    def _start(self, state: str, seat: int) -> list[str]:
+        return [seat_word(seat), *self._words_of(state, seat)]
+
+    def _since(self, record: TurnRecord, state: str) -> list[str]:
+        """What that player knows in `state` and did not know at the answer, the answer itself left out."""
+        seat = record.turn.player
+        known = Counter(self._words_of(record.turn.information_state, seat))
+        if record.legal and record.action is not None:
+            known[as_word(record.action)] += 1
+        words = []
+        for word in self._words_of(state, seat):
+            if known[word] > 0:
+                known[word] -= 1
+            else:
+                words.append(word)
+        return words
+
+    def _answered(self, record: TurnRecord) -> list[str]:
+        """What came of an answer: that it was illegal, and how the hand ended that it ended."""
+        words = [] if record.legal else [ILLEGAL]
+        ended = record.ended
+        if ended is None:
+            return words
+        if ended.ended_by == BY_TIMEOUT:
+            return [*words, TIMEOUT]
+        if ended.ended_by == BY_THE_RULES:
+            words += self._since(record, ended.information_state)
+        return [*words, paid_word(ended.value)]

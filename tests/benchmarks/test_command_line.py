@@ -15,7 +15,8 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.evaluation.report import load
 from benchmarks.records.store import Records
-from mage_envs.text.words import VOCABULARY
+from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.text.vocabulary import vocabulary
 from trainer.saved import PlaySettings
 from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
 
@@ -42,9 +43,9 @@ def test_eval_of_a_policy(tmp_path):
 
 
 def test_eval_of_a_saved_model_knows_its_environment(tmp_path, capfd):
-    tokenizer = tiny_tokenizer(VOCABULARY)
+    tokenizer = tiny_tokenizer(vocabulary(KuhnPoker()))
     save_tiny(tmp_path, tiny_model(len(tokenizer), hidden=16, layers=1, heads=2), tokenizer)
-    options = {"style": "kuhn-words", "context": "conversation", "memory": "history", "num_episodes": 4}
+    options = {"style": "words", "context": "conversation", "memory": "history", "num_episodes": 4}
     PlaySettings("mage/KuhnPoker-Meta-v0", options, max_new_tokens=1, constrained=True).save(tmp_path)
     assert main(["eval", str(tmp_path), "--opponents", "switch:cfr,kuhn/rock,2;uniform", "--rows", "2"]) == 0
     out = capfd.readouterr().out

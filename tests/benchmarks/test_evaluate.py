@@ -19,7 +19,7 @@ from benchmarks.evaluation.agents import FORMS, REMARK, SavedModelAgent
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.text.generation import Message, Prompt
-from mage_envs.text.words import VOCABULARY
+from mage_envs.text.vocabulary import vocabulary
 from opponents.exact import best_response, policy_value
 from trainer.generation import ScriptedGenerator
 from trainer.saved import PlaySettings
@@ -155,9 +155,9 @@ def test_progress_is_reported():
 
 @pytest.mark.parametrize("context", ["conversation", "rebuilt"])
 def test_a_saved_model(tmp_path, context):
-    tokenizer = tiny_tokenizer(VOCABULARY)
+    tokenizer = tiny_tokenizer(vocabulary(KuhnPoker()))
     save_tiny(tmp_path, tiny_model(len(tokenizer), hidden=16, layers=1, heads=2), tokenizer)
-    options = {"style": "kuhn-words", "context": context, "memory": "history"}
+    options = {"style": "words", "context": context, "memory": "history"}
     PlaySettings(KUHN, options, max_new_tokens=1, constrained=True).save(tmp_path)
     agent = make_agent(str(tmp_path))
     assert isinstance(agent, SavedModelAgent)
@@ -201,8 +201,8 @@ def test_policies_play_the_same_whatever_the_prompts_look_like(spec):
     expected = [t.episodes for t in evaluate(make_agent(spec), tasks, options)]
     for context, memory, style in (
         ("conversation", "history", "prose"),
-        ("conversation", "both", "kuhn-words"),
-        ("rebuilt", "none", "kuhn-words"),
+        ("conversation", "both", "words"),
+        ("rebuilt", "none", "words"),
     ):
         changed = options | {"context": context, "memory": memory, "style": style}
         played = evaluate(make_agent(spec), tasks, changed)

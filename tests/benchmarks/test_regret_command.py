@@ -71,7 +71,7 @@ def test_a_model_that_tells_its_probabilities_is_judged_by_them() -> None:
 
 def test_a_saved_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder = save_model(tmp_path / "model")
-    PlaySettings(META, {"style": "kuhn-words"}, 1, 1.0, constrained=True).save(folder)
+    PlaySettings(META, {"style": "words"}, 1, 1.0, constrained=True).save(folder)
     out = tmp_path / "regret.json"
     assert main(["regret", str(folder), "--pool", "kuhn/demo", "--rows", "2", "--json", str(out)]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -84,7 +84,7 @@ def test_all_that_decides_what_is_played_or_shown_is_in_the_fingerprint():
         {"seat": "first"},
         {"deal": "replay"},
         {"reward": "sign"},
-        {"style": "kuhn-words"},
+        {"style": "words"},
     ]
     found = [setting_for("kuhn-paper-128", **change).fingerprint for change in changes]
     assert len({plain.fingerprint, *found}) == len(changes) + 1

@@ -23,7 +23,7 @@ def test_an_agreement_is_worth_what_each_values() -> None:
     state = dealt(Bargaining(), (6, 3, 1), (3, 1, 6), "take book and hat", "take book and ball", "take book", "accept")
     assert state.returns == pytest.approx((6 * 0.81, 7 * 0.81)), "two offers more than one: 0.9 x 0.9"
     assert [state.won(seat) for seat in (0, 1)] == [False, True]
-    assert state.information_state(1) == "3 1 6 opp-take-book-hat take-book-ball opp-take-book accept"
+    assert state.information_state(1) == "3 1 6 opp-take-book-and-hat take-book-and-ball opp-take-book accept"
     assert state.observation(0).splitlines() == [
         "Your values: book 6, hat 3, ball 1. You are the first player.",
         "Offer 1: you take book and hat and leave ball; 9 points for you.",

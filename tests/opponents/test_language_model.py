@@ -21,7 +21,8 @@ from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.match import play_match
 from mage_envs.text.generation import Completion, Prompt
 from mage_envs.text.prompts import Prose
-from mage_envs.text.words import VOCABULARY, KuhnWords
+from mage_envs.text.vocabulary import vocabulary
+from mage_envs.text.words import Words
 from opponents import LanguageModelPolicy, make_opponent
 from opponents.language_model import TRIES
 from tests.opponents.dealing import dealt
@@ -60,7 +61,7 @@ def test_plays_what_the_model_says_with_the_learners_prompt() -> None:
     assert {prompt.messages[0].content for prompt in model.prompts} == seen
 
 
-@pytest.mark.parametrize(("style", "check"), [(Prose(), "<action>check</action>"), (KuhnWords(), "check")])
+@pytest.mark.parametrize(("style", "check"), [(Prose(), "<action>check</action>"), (Words(KUHN.facts), "check")])
 def test_a_hands_second_turn_shows_its_first_and_nothing_of_other_hands(style: object, check: str) -> None:
     model = Recorder(lambda prompt: check if "check" in prompt.legal_actions else check.replace("check", "call"))
     policy = LanguageModelPolicy(model, KUHN.facts, style)  # type: ignore[arg-type]
@@ -69,9 +70,9 @@ def test_a_hands_second_turn_shows_its_first_and_nothing_of_other_hands(style: o
     assert len(texts) == 10
     for number, text in enumerate(texts):
         again = number % 2 == 1
-        if isinstance(style, KuhnWords):
+        if isinstance(style, Words):
             assert len(text.split()) == (6 if again else 4)  # episode 1 first J (check opp-bet)
-            assert set(text.split()) <= set(VOCABULARY)
+            assert set(text.split()) <= set(vocabulary(KUHN))
         else:
             assert text.count("You answered: check") == again
 
@@ -146,9 +147,9 @@ def test_a_failed_call_is_an_error() -> None:
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "demo,1"
-    tokenizer = tiny_tokenizer(VOCABULARY)
+    tokenizer = tiny_tokenizer(vocabulary(KUHN))
     save_tiny(folder, tiny_model(len(tokenizer), hidden=16, layers=1, heads=2), tokenizer)
-    options = {"style": "kuhn-words", "context": "conversation", "memory": "history"}
+    options = {"style": "words", "context": "conversation", "memory": "history"}
     PlaySettings("mage/KuhnPoker-Meta-v0", options, max_new_tokens=1, constrained=True).save(folder)
     return folder
 

@@ -14,7 +14,7 @@ from wrappers.make import make_meta_env
 KUHN = {
     "memory": "history",
     "context": "conversation",
-    "style": "kuhn-words",
+    "style": "words",
     "on_invalid": "forfeit",
     "num_episodes": 2,
 }

@@ -61,7 +61,7 @@ def train(model: str, folder: Path, kind: str = FULL, rollouts: int = 3, ranks: 
         folder.mkdir(exist_ok=True)
         os.chdir(folder)  # the population knows its past selves by their folders
         folder = Path()
-        changes |= {"opponents": League(POOL, 1), "env_kwargs": {"style": "kuhn-words"}, "groups_per_rollout": 4}
+        changes |= {"opponents": League(POOL, 1), "env_kwargs": {"style": "words"}, "groups_per_rollout": 4}
     trainer = make_trainer(model, folder, **changes)
     trainer.train(resume_from_checkpoint=bool(checkpoints(folder)) or None)
     trainer.write_model(folder, play_settings(trainer.args))

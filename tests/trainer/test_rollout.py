@@ -110,7 +110,7 @@ def bare(prompt: Prompt, tag: str | None) -> str:
 
 
 @pytest.mark.parametrize("kind", ["bare", "wrapped", "subclass"])
-@pytest.mark.parametrize("style", ["prose", "kuhn-words"])
+@pytest.mark.parametrize("style", ["prose", "words"])
 @pytest.mark.parametrize("protocol", ["adaptive", "paper"])
 @pytest.mark.parametrize("context", ["rebuilt", "conversation"])
 @pytest.mark.parametrize("memory", ["reflection", "history", "both", "none"])

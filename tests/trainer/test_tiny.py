@@ -28,9 +28,21 @@ def test_word_tokenizer_is_one_id_per_word() -> None:
     assert len({tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id}) == 3
 
 
-def test_word_tokenizer_refuses_words_with_spaces() -> None:
-    with pytest.raises(ValueError, match="without spaces"):
-        tiny_tokenizer(["all in"])
+def test_an_action_of_several_words_is_one_id(tmp_path: Path) -> None:
+    made = tiny_tokenizer(["offer 1", "offer 10", "offer-1", "accept", "(2, 2)", "2-2"])
+    made.save_pretrained(tmp_path)
+    for tokenizer in (made, AutoTokenizer.from_pretrained(tmp_path)):
+        assert len(tokenizer) == 4 + 6
+        ids = tokenizer.encode(" offer-1 offer 10 accept offer 1 (2, 2) 2-2 offer 2", add_special_tokens=False)
+        words = [tokenizer.decode([i]) for i in ids]
+        assert words == ["offer-1", "offer 10", "accept", "offer 1", "(2, 2)", "2-2", "<unk>", "<unk>"]
+        assert ChatTokenizer(tokenizer).single_ids(("offer 10", "(2, 2)")) == (ids[1], ids[4])
+
+
+@pytest.mark.parametrize("word", ["", " all", "all  in", "all\nin"])
+def test_word_tokenizer_refuses_what_it_could_not_find_again(word: str) -> None:
+    with pytest.raises(ValueError, match="single spaces"):
+        tiny_tokenizer([word])
 
 
 @pytest.mark.parametrize("text", ["", "plain", "é 你好 🙂\n\t<think>", "\x00\x7f  two  spaces ", "don't I'll"])

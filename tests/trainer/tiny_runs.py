@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from mage_envs.core import Task
-from mage_envs.text.words import VOCABULARY
+from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.text.vocabulary import vocabulary
 from trainer import MAGEConfig, MAGETrainer, Step, Trajectory
 from trainer.cached import CachedGenerator
 from trainer.local_model import Sampling
@@ -42,7 +43,7 @@ TINY = flags(
 
 def save_model(folder: Path, seed: int = 0) -> str:
     """A two-layer Qwen3 of width 32 over the Kuhn words."""
-    tokenizer = tiny_tokenizer(VOCABULARY)
+    tokenizer = tiny_tokenizer(vocabulary(KuhnPoker()))
     model = tiny_model(len(tokenizer), hidden=32, heads=2, initializer_range=0.3, seed=seed)
     return save_tiny(folder, model, tokenizer)
 
@@ -52,7 +53,7 @@ def make_env() -> MetaEpisode:
         "KuhnPoker",
         memory="history",
         context="conversation",
-        style="kuhn-words",
+        style="words",
         hands_per_episode=2,
         on_invalid="forfeit",
         num_episodes=2,

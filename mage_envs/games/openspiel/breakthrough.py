@@ -5,8 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from mage_envs.games.openspiel.texts import Texts
+from mage_envs.text.spelling import WordsOfState
 
 _COLOURS = ("black (b)", "white (w)")
+
+
+def _words(key: str, seat: int) -> tuple[str, ...]:
+    """The pieces by their fields, as in `a2` or the opponent's `opp-a7`."""
+    *rows, letters = key.partition("|")[0].rstrip().splitlines()
+    return tuple(
+        f"{'' if mark == 'bw'[seat] else 'opp-'}{letter}{row[: -len(letters.strip())]}"
+        for row in rows
+        for letter, mark in zip(letters.strip(), row[-len(letters.strip()) :], strict=True)
+        if mark != "."
+    )
 
 
 class BreakthroughTexts(Texts):
@@ -40,6 +52,9 @@ class BreakthroughTexts(Texts):
 
     def actions(self) -> tuple[str, ...]:
         return self._actions
+
+    def words(self) -> WordsOfState:
+        return _words
 
     def action(self, state: Any, player: int, action: int) -> str:
         return str(state.action_to_string(player, action)).rstrip("*")

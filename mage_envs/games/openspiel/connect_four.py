@@ -5,8 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from mage_envs.games.openspiel.texts import Texts
+from mage_envs.text.spelling import WordsOfState
 
 _MARKS = "xo"
+
+
+def _words(board: str, seat: int) -> tuple[str, ...]:
+    """The pieces by column and row, counted from the bottom left, as in `4-1` or the opponent's `opp-4-2`."""
+    return tuple(
+        f"{'' if mark == _MARKS[seat] else 'opp-'}{column}-{row}"
+        for row, line in enumerate(reversed(board.split()), start=1)
+        for column, mark in enumerate(line, start=1)
+        if mark != "."
+    )
 
 
 class ConnectFourTexts(Texts):
@@ -30,6 +41,9 @@ class ConnectFourTexts(Texts):
 
     def actions(self) -> tuple[str, ...]:
         return self._actions
+
+    def words(self) -> WordsOfState:
+        return _words
 
     def action(self, state: Any, player: int, action: int) -> str:
         return self._actions[action]

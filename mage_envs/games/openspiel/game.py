@@ -150,6 +150,7 @@ class OpenSpiel(Game):
             perfect_information=not texts.hidden,
             max_turns=length if own is OpenSpiel.facts else own.max_turns,
             actions=texts.actions(),
+            words=texts.words(),
         )
 
     def initial_state(self, rng: np.random.Generator) -> SpielState:

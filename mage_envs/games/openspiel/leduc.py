@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from mage_envs.games.openspiel.texts import Texts
+from mage_envs.text.spelling import WordsOfState, said
 
 RANKS = "JQK"
 RULES = (
@@ -35,6 +37,22 @@ def _betting(text: str) -> Iterator[tuple[int, tuple[int, str]]]:
             yield number, (index % 2, word)
 
 
+def _rank(card: str, by_rank: bool) -> str:
+    return RANKS[int(card) if by_rank else int(card) // 2]
+
+
+def _words(by_rank: bool, key: str, seat: int) -> tuple[str, ...]:
+    """One's card, the first round, the open card, the second round, and the opponent's card where it is shown."""
+    rounds: dict[int, list[str]] = {1: [], 2: []}
+    for number, (who, word) in _betting(key):
+        rounds[number].append(said(word, who == seat))
+    opened, shown = (
+        [f"{whose}-{_rank(card, by_rank)}"] if card else []
+        for whose, card in (("open", field(key, "Public")), ("opp", field(key, "Shown")))
+    )
+    return (_rank(field(key, "Private"), by_rank), *rounds[1], *opened, *rounds[2], *shown)
+
+
 class LeducTexts(Texts):
     """Two players with three ranks; with other numbers the generic texts do."""
 
@@ -56,8 +74,17 @@ class LeducTexts(Texts):
             return super().action(state, player, action)
         return "fold" if action == 0 else "raise" if action == 2 else "call" if 0 in state.legal_actions() else "check"
 
+    def words(self) -> WordsOfState:
+        return super().words() if self._plain else partial(_words, self._by_rank)
+
+    def key(self, state: Any, player: int) -> str:
+        text = super().key(state, player)
+        if self._plain or not state.is_terminal() or list(_betting(text))[-1][1][1] == "fold":
+            return text
+        return f"{text}[Shown: {field(state.information_state_string(1 - player), 'Private')}]"
+
     def _rank(self, card: str) -> str:
-        return RANKS[int(card) if self._by_rank else int(card) // 2]
+        return _rank(card, self._by_rank)
 
     def view(self, state: Any, player: int) -> str:
         if self._plain:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from mage_envs.games.openspiel.texts import Texts
+from mage_envs.text.spelling import WordsOfState, said
 
 _FACES = ("one", "two", "three", "four", "five", "six")
 
@@ -15,6 +17,23 @@ def _faces(sides: int) -> tuple[tuple[str, str], ...]:
     return tuple(words[face] if face < len(words) else (f"{face + 1}", f"{face + 1}s") for face in range(sides))
 
 
+def _bid(count: int, face: int, sides: int) -> str:
+    """A bid in words, `face` counting from 0."""
+    return f"{count} {_faces(sides)[face][count > 1]}"
+
+
+def _words(sides: int, key: str, seat: int) -> tuple[str, ...]:
+    """One's dice, the bids, and the opponent's dice where they are shown."""
+    story, _, shown = key.partition("|")
+    dice, *moves = story.split()
+    bids = [
+        _bid(int(count), int(face) - 1, sides) for count, _, face in (move.partition("-") for move in moves) if face
+    ]
+    called = ["liar"] if len(bids) < len(moves) else []
+    spoken = [said(move, turn % 2 == seat) for turn, move in enumerate([*bids, *called])]
+    return (*(f"die-{die}" for die in dice), *spoken, *(f"opp-die-{die}" for die in shown))
+
+
 class LiarsDiceTexts(Texts):
     """Two players, any number of dice and faces, the bidding rule `reset-face`; else the generic texts do."""
 
@@ -23,12 +42,9 @@ class LiarsDiceTexts(Texts):
         given = game.get_parameters()
         self._dice, self._sides = int(given["numdice"]), int(given["dice_sides"])
         self._plain = given["bidding_rule"] != "reset-face" or game.num_players() != 2
-        faces = _faces(self._sides)
-        bids = [
-            faces[face][count > 1].join((f"{count} ", ""))
-            for count in range(1, 2 * self._dice + 1)
-            for face in range(self._sides)
-        ]
+        self._spelled = self._sides < 10
+        """Whether each die is one digit."""
+        bids = [_bid(count, face, self._sides) for count in range(1, 2 * self._dice + 1) for face in range(self._sides)]
         self._actions = (*bids, "liar")
 
     def rules(self) -> str:
@@ -50,6 +66,13 @@ class LiarsDiceTexts(Texts):
     def action(self, state: Any, player: int, action: int) -> str:
         return super().action(state, player, action) if player < 0 or self._plain else self._actions[action]
 
+    def words(self) -> WordsOfState:
+        return super().words() if self._plain or not self._spelled else partial(_words, self._sides)
+
+    def key(self, state: Any, player: int) -> str:
+        text = super().key(state, player)
+        return f"{text}|{str(state).split()[1 - player]}" if state.is_terminal() and not self._plain else text
+
     def _said(self, state: Any) -> list[str]:
         """The bids so far, and `liar`."""
         return [self._actions[action] for action in state.history()[2 * self._dice :]]
@@ -57,7 +80,7 @@ class LiarsDiceTexts(Texts):
     def view(self, state: Any, player: int) -> str:
         if self._plain:
             return super().view(state, player)
-        dice = [" ".join(part) for part in str(state).split()[:2]] if self._sides < 10 else str(state).split()[:2]
+        dice = [" ".join(part) for part in str(state).split()[:2]] if self._spelled else str(state).split()[:2]
         own = "Your die" if self._dice == 1 else "Your dice"
         story = [
             f"{'you' if turn % 2 == player else 'the opponent'}: {bid}" for turn, bid in enumerate(self._said(state))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mage_envs.games.openspiel.texts import Texts
+from mage_envs.text.spelling import WordsOfState, said
 
 ITEMS = (("book", "books"), ("hat", "hats"), ("ball", "balls"))
 
@@ -17,6 +18,19 @@ def _counted(numbers: Sequence[int]) -> str:
 def _numbers(text: str) -> list[int]:
     """The three numbers of OpenSpiel's `Book: 1, Hat: 3, Basketball: 1`."""
     return [int(part.rpartition(":")[2]) for part in text.split(",")]
+
+
+def _words(key: str, seat: int) -> tuple[str, ...]:
+    """The pool, one's values, the offers, and an agreement."""
+    pool, values, agreed, *offers = key.splitlines()
+    things = [
+        f"{count}-{item[count != 1]}" for count, item in zip(_numbers(pool.partition(":")[2]), ITEMS, strict=True)
+    ]
+    worth = zip(ITEMS, _numbers(values.partition(":")[2]), strict=True)
+    moves = [f"keep {_counted(_numbers(offer.partition('Offer:')[2]))}" for offer in offers]
+    moves += ["agree"] if agreed.endswith("1") else []
+    spoken = [said(move, turn % 2 == seat) for turn, move in enumerate(moves)]
+    return (*things, *(f"{item}-{value}" for (item, _), value in worth), *spoken)
 
 
 class NegotiationTexts(Texts):
@@ -54,6 +68,9 @@ class NegotiationTexts(Texts):
 
     def actions(self) -> tuple[str, ...]:
         return self._actions
+
+    def words(self) -> WordsOfState:
+        return _words
 
     def action(self, state: Any, player: int, action: int) -> str:
         return super().action(state, player, action) if player < 0 else self._actions[action]

@@ -8,6 +8,7 @@ from typing import Any
 
 from mage_envs.games.openspiel.loading import sight
 from mage_envs.games.openspiel.prose import PROSE
+from mage_envs.text.spelling import WordsOfState, split_at_blanks
 
 CHANCE = -1
 """OpenSpiel's player id of chance."""
@@ -96,6 +97,10 @@ class Texts:
     def actions(self) -> tuple[str, ...] | None:
         """All actions of the game in a fixed order, None where that is not known."""
         return None
+
+    def words(self) -> WordsOfState:
+        """How `key` reads as words; can be pickled."""
+        return split_at_blanks
 
     def key(self, state: Any, player: int) -> str:
         """What `player` knows, as a key."""

@@ -1,0 +1,157 @@
+"""The compact style: what it says, that nothing is lost in it, and that its vocabulary is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import mage_envs  # noqa: F401  (registers the ids)
+from mage_envs.core import Game, State
+from mage_envs.registry import make_game
+from mage_envs.text.spelling import as_word
+from mage_envs.text.vocabulary import vocabulary
+
+SMALL = ("KuhnPoker", "LeducPoker", "TicTacToe", "PrisonersDilemma", "Ultimatum", "Inspection")
+OTHERS = ("RockPaperScissors", "Bargaining", "LiarsDice", "Negotiation", "ConnectFour", "Breakthrough")
+OPTIONS = {"LiarsDice": {"sides": 3}}
+
+
+def played(game: str, answers: list[str], seed: int = 0, **options: object) -> list[str]:
+    """The messages of a meta-episode in one conversation, as these answers are given; then the first legal ones."""
+    chosen = {"num_episodes": 2, "style": "words", "context": "conversation", "memory": "history", **options}
+    env = gym.make(f"mage/{game}-Meta-v0", disable_env_checker=True, **chosen)
+    text, info = env.reset(seed=seed)
+    told, done = [text], False
+    while not done:
+        answer = answers.pop(0) if answers else info["legal_actions"][0]
+        text, _, done, _, info = env.step(answer)
+        told.append(text)
+    return told[:-1]
+
+
+@pytest.mark.parametrize(
+    ("game", "answers", "options", "expected"),
+    [
+        (
+            "Ultimatum",
+            ["offer 2", "offer 5"],
+            {"opponent": "ultimatum/reserve:4"},
+            ["episode 1 first", "refuse +0 episode 2 first"],
+        ),
+        (
+            "PrisonersDilemma",
+            ["cooperate", "defect", "cooperate"],
+            {"opponent": "pd/grim", "rounds": 2},
+            ["episode 1 first", "opp-cooperate", "opp-cooperate +4 episode 2 first", "opp-cooperate"],
+        ),
+        (
+            "Inspection",
+            ["vault", "garage"],
+            {"opponent": "inspect/repeat:garage", "rounds": 2, "num_episodes": 1},
+            ["episode 1 first", "quiet"],
+        ),
+        (
+            "TicTacToe",
+            ["2 2", "(2, 2)", "(1, 1)"],
+            {"opponent": "minimax", "seat": "first", "num_episodes": 1},
+            ["episode 1 first", "opp-1-3", "illegal", "opp-3-3"],
+        ),
+    ],
+)
+def test_a_conversation_tells_what_is_new(
+    game: str, answers: list[str], options: dict[str, object], expected: list[str]
+) -> None:
+    assert played(game, answers, **options)[: len(expected)] == expected
+
+
+def after(game: Game, root: int, *actions: str) -> State:
+    state = game.initial_states()[root][1]
+    for action in actions:
+        state = state.after(action)
+    return state
+
+
+def test_leduc_and_liars_dice_in_words() -> None:
+    game = make_game("LeducPoker")
+    end = after(game, 1, "raise", "call", "check", "raise", "call")
+    words = [game.facts.words(end.information_state(seat), seat) for seat in (0, 1)]
+    assert words[0][1:3] == ("raise", "opp-call")
+    assert words[0][4:7] == ("check", "opp-raise", "call")
+    assert words[0][3] == words[1][3]
+    assert words[0][7] == f"opp-{words[1][0]}"
+    assert f"opponent had {words[1][0]}" in end.observation(0), "it is the card that the observation shows"
+    folded = after(game, 1, "raise", "fold")
+    assert game.facts.words(folded.information_state(1), 1)[1:] == ("opp-raise", "fold")
+    dice = make_game("LiarsDice", sides=3)
+    end = after(dice, 1, "1 two", "2 threes", "liar")
+    own, other = (dice.facts.words(end.information_state(seat), seat) for seat in (0, 1))
+    assert own[1:] == ("1-two", "opp-2-threes", "liar", f"opp-{other[0]}")
+    assert other[1:] == ("opp-1-two", "2-threes", "opp-liar", f"opp-{own[0]}")
+
+
+def every_state(game: Game) -> Iterator[State]:
+    waiting, seen = [state for _, state in game.initial_states()], set()
+    while waiting:
+        state = waiting.pop()
+        if id(state) not in seen:
+            seen.add(id(state))
+            yield state
+            waiting += [state.after(action) for action in state.legal_actions]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_words_say_all_that_an_information_state_does(name: str) -> None:
+    """Two information states of a seat read alike only if they are the same; each word stands without a blank."""
+    game = make_game(name)
+    read: dict[tuple[int, tuple[str, ...]], str] = {}
+    keep = []  # so that no id is given twice
+    for state in every_state(game):
+        keep.append(state)
+        for seat in (0, 1):
+            key = state.information_state(seat)
+            words = tuple(game.facts.words(key, seat))
+            assert read.setdefault((seat, words), key) == key
+            assert all(word.split() == [word] for word in words)
+
+
+@pytest.mark.parametrize("name", [*SMALL, *OTHERS])
+def test_the_vocabulary_is_closed(name: str) -> None:
+    """Words of games of random play, with illegal answers among them, are all in the vocabulary."""
+    options = OPTIONS.get(name, {})
+    game = make_game(name, **options)
+    known = vocabulary(game)
+    assert len(set(known)) == len(known)
+    assert set(game.facts.actions or ()) <= set(known)
+    rng = np.random.default_rng(5)
+    env = gym.make(
+        f"mage/{name}-Meta-v0", disable_env_checker=True, style="words", memory="both", context="rebuilt", **options
+    )
+    phrases = sorted((word for word in known if " " in word), key=len, reverse=True)
+    for seed in range(3):
+        text, info = env.reset(seed=seed)
+        done = False
+        while not done:
+            for phrase in phrases:
+                text = text.replace(f" {phrase} ", "  ").replace(f" {phrase} ", "  ")
+            assert set(text.split()) <= set(known)
+            legal = info["legal_actions"]
+            answer = "opponent first often" if not legal else legal[int(rng.integers(len(legal)))]
+            text, _, done, _, info = env.step("nonsense" if legal and rng.random() < 0.05 else answer)
+
+
+def test_a_game_of_free_text_is_refused_in_one_line() -> None:
+    with pytest.raises(ValueError, match="style='words' needs a fixed set of actions, which Sokoban has not"):
+        gym.make("mage/Sokoban-Meta-v0", style="words")
+    with pytest.raises(ValueError, match="Sokoban has no fixed set of actions"):
+        vocabulary(make_game("Sokoban"))
+
+
+@pytest.mark.parametrize(
+    ("action", "word"),
+    [("bet", "bet"), ("offer 3", "offer-3"), ("(2, 2)", "2-2"), ("keep 1 book, 0 hats", "keep-1-book-0-hats")],
+)
+def test_an_action_as_one_word(action: str, word: str) -> None:
+    assert as_word(action) == word

@@ -156,13 +156,13 @@ def test_a_damaged_answer_is_passed_over_said_and_replaced(
     with other:
         assert other.execute(damage).rowcount == 1
     other.close()
-    assert connect(cache=cache).generate([ask("x")]) == [Completion("right")]
+    assert [answer.text for answer in connect(cache=cache).generate([ask("x")])] == ["right"]
     assert len(server.bodies) == 2
     assert {record.getMessage().partition(" is ")[2] for record in caplog.records if record.levelname == "WARNING"} == {
         "damaged; it is passed over and asked for again."
     }
     caplog.clear()
-    assert connect(cache=cache).generate([ask("x")]) == [Completion("right")]
+    assert [answer.text for answer in connect(cache=cache).generate([ask("x")])] == ["right"]
     assert len(server.bodies) == 2, "mended"
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
 
@@ -185,9 +185,11 @@ def test_where_answers_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert cache_path() == tmp_path / ".cache" / "mage-envs" / "llm.sqlite"
 
 
-def test_token_counts_are_not_part_of_an_answer(server: Server, connect: Connect, cache: AnswerCache) -> None:
+def test_a_kept_answer_says_what_it_took_and_takes_nothing(
+    server: Server, connect: Connect, cache: AnswerCache
+) -> None:
     server.troubles = [says({"content": "x"}, usage={"prompt_tokens": 3, "completion_tokens": 1})]
     connect(cache=cache).generate([ask("x")])
     again = connect(cache=cache)
-    assert again.generate([ask("x")]) == [Completion("x")]
+    assert again.generate([ask("x")]) == [Completion("x", tokens=(3, 1))]
     assert again.budget.tokens == 0

@@ -3,27 +3,56 @@
 from __future__ import annotations
 
 import os
+import shutil
+import stat
+import time
+from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
 _DRAFT = ".partial"
+_BYTES = 6
+"""Of the random part of a draft's name."""
+_STALE = 3600.0
+"""Seconds after its last change when no living process can still be writing a single file."""
 
 
 def draft_beside(path: Path) -> Path:
     """A name in the same folder that no other process takes, for what becomes `path` when it is whole."""
-    return path.with_name(f".{path.name}.{token_hex(6)}{_DRAFT}")
+    return path.with_name(f".{path.name}.{token_hex(_BYTES)}{_DRAFT}")
 
 
 def drafts_of(folder: Path, name: str = "*") -> list[Path]:
     """What processes that were killed left in `folder` instead of `name` (a glob pattern)."""
-    return sorted(folder.glob(f".{name}.*{_DRAFT}"))
+    return sorted(folder.glob(f".{name}.{'[0-9a-f]' * 2 * _BYTES}{_DRAFT}"))
+
+
+def remove_drafts(folder: Path, name: str) -> None:
+    """Removes the folders among these drafts; nobody else may be writing there."""
+    for stale in drafts_of(folder, name):
+        shutil.rmtree(stale, ignore_errors=True)
+
+
+@cache
+def _remove_stale_files(folder: Path) -> None:
+    """Removes the files that killed processes left as drafts, once per process and folder; others may write there."""
+    for draft in drafts_of(folder):
+        with suppress(OSError):  # another process removed it first, or it may not be removed: both harm nobody
+            about = draft.lstat()
+            if stat.S_ISREG(about.st_mode) and time.time() - about.st_mtime > _STALE:
+                draft.unlink()
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Writes a file so that a reader, also after a crash, sees the old content or the new, never a part."""
+    """Writes a file so that a reader, also after a crash, sees the old content or the new, never a part.
+
+    What killed processes left beside it is removed after an hour, by the next process that writes into the folder.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_stale_files(path.parent.absolute())
     draft = draft_beside(path)
     try:
         with draft.open("xb") as file:

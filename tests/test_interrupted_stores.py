@@ -7,8 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from benchmarks.tournaments import Settings, Store, play_all, score
-from mage_envs.games.webshop.cache import cached, verify
+from mage_envs.cache import VARIABLE
+from mage_envs.durable import drafts_of, files_below
+from mage_envs.games.webshop.cache import MANIFEST, read_manifest, verify
+from mage_envs.games.webshop.embedded import embedded
 from opponents.llm.cache import AnswerCache, ServerAnswer
 from tests.interruptions import distinct, forked, killed, points
 
@@ -39,19 +44,36 @@ def test_a_tournament(tmp_path: Path) -> None:
     assert sweep(tmp_path, lambda folder: play_all(settings, store=Store(folder, settings)), check) > 10
 
 
-def test_a_catalogue_that_is_built_once(tmp_path: Path) -> None:
-    def build(folder: Path) -> dict[str, object]:
-        for number in range(3):
-            (folder / f"part-{number}").write_bytes(bytes([number]) * 10_000)
-        return {"parts": 3}
+def test_the_catalogue_that_is_made_on_first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a catalogue is never found under its name, and the next process makes the same one."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv(VARIABLE, str(folder))
+    make = partial(embedded, "tiny", "train")
+    found = points(make, tmp_path / "told")
+    shop = make()
+    wanted = content(shop)
+    assert len(wanted) > 20
+    tried = set()
+    chosen = distinct(found, ("write", "rename", "replace", "mkdir", "unlink", "rmdir"))
+    for number in chosen:
+        shutil.rmtree(folder, ignore_errors=True)
+        killed(make, number)
+        assert not shop.exists() or content(shop) == wanted, found[number - 1]
+        left = tuple(path.name.split(".")[-1] for path in sorted(folder.glob("webshop/*")))
+        if left not in tried:  # what lies in a draft is not looked into
+            tried.add(left)
+            assert forked(make) == 0, found[number - 1]
+            assert content(shop) == wanted, found[number - 1]
+            assert drafts_of(folder / "webshop") == [], found[number - 1]
+    assert len(chosen) > 80
+    assert len(tried) > 3
 
-    def check(folder: Path) -> None:
-        built = folder / "webshop" / "small"
-        verify(built)
-        assert [path.read_bytes() for path in sorted(built.glob("part-*"))] == [bytes([n]) * 10_000 for n in range(3)]
-        assert [path.name for path in (folder / "webshop").glob("*draft*")] == []
 
-    assert sweep(tmp_path, lambda folder: cached("small", build, folder), check) > 8
+def content(shop: Path) -> dict[str, bytes]:
+    """A built catalogue's files, which are those that its manifest names."""
+    verify(shop)
+    named = {Path(name).name for name in read_manifest(shop)["files"]} | {MANIFEST}
+    return {str(path.relative_to(shop)): path.read_bytes() for path in files_below(shop) if path.name in named}
 
 
 def test_answers_of_models(tmp_path: Path) -> None:

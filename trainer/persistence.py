@@ -16,11 +16,11 @@ from torch.distributed.tensor import DTensor
 from transformers.trainer_callback import TrainerState
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from mage_envs.durable import draft_beside
+from mage_envs.durable import draft_beside, remove_drafts
 from trainer.callbacks import PlayableCheckpoints, RolloutProgress
 from trainer.config import MAGEConfig
 from trainer.metrics import RunStopped
-from trainer.run_folder import finish_checkpoint, newest_checkpoint, place_model, remove_drafts, rotate
+from trainer.run_folder import finish_checkpoint, newest_checkpoint, place_model, rotate
 from trainer.saved import PlaySettings
 
 TRAINER_STATE_NAME = "trainer_state.json"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mage_envs.durable import checksum, draft_beside, drafts_of, files_below, sync, sync_tree, write_atomically
+from mage_envs.durable import checksum, draft_beside, files_below, remove_drafts, sync, sync_tree, write_atomically
 from trainer.saved import FILE
 
 MANIFEST = "manifest.json"
@@ -44,12 +44,6 @@ def finish_checkpoint(draft: Path, place: Path) -> None:
     draft.rename(place)
     sync(place.parent)
     remove_drafts(place.parent, "checkpoint-*")
-
-
-def remove_drafts(folder: Path, name: str) -> None:
-    """Removes what killed processes left, and what took another's place."""
-    for stale in drafts_of(folder, name):
-        shutil.rmtree(stale, ignore_errors=True)
 
 
 def fault(checkpoint: Path) -> str | None:

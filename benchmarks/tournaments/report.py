@@ -180,10 +180,9 @@ def heat_map(path: Path, results: Results) -> None:
     settings = results.settings
     about = f"{settings.game}, {settings.games} matches per pairing; ± half the 95% interval, {EXACT} exact"
     figure.text(0.5, 1 - 0.25 / height, about, ha="center", va="center", fontsize=10)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    figure.savefig(partial, format="png")
-    partial.replace(path)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png")
+    write_atomically(path, drawn.getvalue())
 
 
 def _limits(results: Results) -> tuple[float, float]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import glob
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from mage_envs.cache import VARIABLE, cache_root
+from mage_envs.durable import checksum, draft_beside, files_below, remove_drafts, sync, sync_tree, write_atomically
 
 MANIFEST = "manifest.json"
 MARKS = "checked.json"
@@ -44,20 +44,18 @@ def cached(key: str, build: Callable[[Path], dict[str, Any]], root: Path | None 
 
 
 def _build(home: Path, final: Path, build: Callable[[Path], dict[str, Any]]) -> None:
-    for stale in home.glob(f"{final.name}.draft-*"):
-        shutil.rmtree(stale, ignore_errors=True)
-    draft = home / f"{final.name}.draft-{os.getpid()}"
+    remove_drafts(home, glob.escape(final.name))
+    draft = draft_beside(final)
     draft.mkdir()
     try:
         about = build(draft)
-        about["files"] = {str(file.relative_to(draft)): _checked(file) for file in _files(draft)}
+        about["files"] = {str(file.relative_to(draft)): checksum(file) for file in files_below(draft)}
         (draft / MANIFEST).write_text(json.dumps(about, indent=1, sort_keys=True), "utf-8")
-        for path in (*_files(draft), draft):
-            _sync(path)
+        sync_tree(draft)
         if final.is_dir():
             shutil.rmtree(final)
         draft.rename(final)
-        _sync(home)
+        sync(home)
         _keep_marks(final, _marks(final, about["files"]))
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
@@ -90,7 +88,7 @@ def check_changed(folder: Path, files: Mapping[str, Any]) -> None:
     if known == marks:
         return
     for name, details in files.items():
-        if not (isinstance(known, dict) and known.get(name) == marks[name]) and _checked(folder / name) != details:
+        if not (isinstance(known, dict) and known.get(name) == marks[name]) and checksum(folder / name) != details:
             raise _damaged(folder, f"{name} is not what was written")
     _keep_marks(folder, marks)
 
@@ -101,41 +99,19 @@ def _marks(folder: Path, names: Iterable[str]) -> dict[str, list[int]]:
 
 
 def _keep_marks(folder: Path, marks: Mapping[str, list[int]]) -> None:
-    draft = folder / f"{MARKS}.{os.getpid()}"
     with suppress(OSError):  # a folder that may not be written to is compared by each process
-        draft.write_text(json.dumps(marks), "utf-8")
-        draft.replace(folder / MARKS)
+        write_atomically(folder / MARKS, json.dumps(marks))
 
 
 def verify(folder: Path) -> None:
     """Compares every file with its checksum. Raises DamagedCache."""
     for name, details in read_manifest(folder)["files"].items():
-        if _checked(folder / name) != details:
+        if checksum(folder / name) != details:
             raise _damaged(folder, f"{name} is not what was written")
 
 
 def _damaged(folder: Path, reason: str) -> DamagedCache:
     return DamagedCache(f"{folder} is damaged: {reason}. Delete that folder; it is built again when next needed.")
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def _checked(file: Path) -> dict[str, Any]:
-    digest = sha256()
-    with file.open("rb") as opened:
-        while block := opened.read(1 << 20):
-            digest.update(block)
-    return {"bytes": file.stat().st_size, "sha256": digest.hexdigest()}
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextmanager

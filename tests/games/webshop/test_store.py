@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mage_envs.durable import draft_beside
 from mage_envs.games.webshop import DamagedCache, cache, import_official
 from mage_envs.games.webshop.cache import MANIFEST, cache_root, cached, read_manifest, verify
 from mage_envs.games.webshop.products import from_record
@@ -73,7 +74,7 @@ def test_a_failed_build_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         cached("key", fails, tmp_path)
     assert [path.name for path in (tmp_path / "webshop").iterdir()] == ["key.lock"]
-    (tmp_path / "webshop" / "key.draft-of-a-killed-process").mkdir()
+    draft_beside(tmp_path / "webshop" / "key").mkdir()  # of a process that was killed
     assert cached("key", lambda draft: {}, tmp_path).name == "key"
     assert sorted(path.name for path in (tmp_path / "webshop").iterdir()) == ["key", "key.lock"]
 
@@ -147,8 +148,8 @@ def test_a_folder_without_its_marks_is_compared_once(data, tmp_path, marks, monk
     if marks is not None:
         (folder / "checked.json").write_text(marks)
     compared = []
-    own = cache._checked
-    monkeypatch.setattr(cache, "_checked", lambda path: (compared.append(path.name), own(path))[1])
+    own = cache.checksum
+    monkeypatch.setattr(cache, "checksum", lambda path: (compared.append(path.name), own(path))[1])
     Catalogue(folder)
     assert sorted(compared) == sorted(Path(name).name for name in read_manifest(folder)["files"])
     compared.clear()

@@ -6,7 +6,6 @@ the target's rank for the instruction as the query, near misses and alternatives
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterable
 from importlib.resources import files
@@ -15,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mage_envs.durable import write_atomically
 from mage_envs.games.webshop.products import ProductStanding
 
 VERSION = 2
@@ -57,9 +57,7 @@ def read(content: bytes) -> list[Choice]:
 def write(path: Path, choices: Iterable[Choice]) -> None:
     """Writes choices into a file, all or none."""
     rows = [(choice.candidate, *(choice.standing or ())) for choice in choices]
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_bytes(zlib.compress(np.minimum(rows, 255).astype(np.uint8).T.tobytes(), 9))
-    os.replace(partial, path)
+    write_atomically(path, zlib.compress(np.minimum(rows, 255).astype(np.uint8).T.tobytes(), 9))
 
 
 def name(size: str | int, held_out: bool) -> str:

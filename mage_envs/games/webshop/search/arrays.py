@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mage_envs.durable import write_atomically
 
 FORMAT = 1
 """Of the stored index. It changes with the files, and with how text becomes terms."""
@@ -76,9 +77,7 @@ def write_arrays(arrays: IndexArrays, folder: Path) -> None:
 
 def mark_complete(folder: Path) -> None:
     """Says that a folder holds a whole index."""
-    partial = folder / f"{_ABOUT}.partial"
-    partial.write_text(json.dumps({"format": FORMAT}) + "\n", "utf-8")
-    os.replace(partial, folder / _ABOUT)
+    write_atomically(folder / _ABOUT, json.dumps({"format": FORMAT}) + "\n")
 
 
 def open_arrays(folder: Path) -> IndexArrays:

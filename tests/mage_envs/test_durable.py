@@ -1,0 +1,30 @@
+"""What killed processes left of files, and what is left alone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mage_envs.durable import draft_beside, drafts_of, remove_drafts, write_atomically
+
+
+def test_the_next_writer_removes_what_a_killed_one_left_an_hour_ago(tmp_path: Path) -> None:
+    old, young, folder = (draft_beside(tmp_path / name) for name in ("a.json", "b.json", "checkpoint-1"))
+    for draft in (old, young):
+        draft.write_text("half")
+    folder.mkdir()
+    foreign = tmp_path / ".a.json.partial"
+    foreign.write_text("")
+    for path in (old, folder, foreign):
+        os.utime(path, (0, 0))
+    write_atomically(tmp_path / "c.json", "{}")
+    assert sorted(tmp_path.iterdir()) == sorted([young, folder, foreign, tmp_path / "c.json"])
+
+
+def test_drafts_are_told_by_their_whole_names(tmp_path: Path) -> None:
+    mine, other = draft_beside(tmp_path / "shop"), draft_beside(tmp_path / "shop.large")
+    for draft in (mine, other):
+        draft.mkdir()
+    assert drafts_of(tmp_path, "shop") == [mine]
+    remove_drafts(tmp_path, "shop")
+    assert list(tmp_path.iterdir()) == [other]

@@ -229,6 +229,15 @@ class SeesResults(Protocol):
 
 
 @runtime_checkable
+class TellsCalls(Protocol):
+    """A policy that asks a model, and tells what it was answered, so that a meta-episode can be executed again."""
+
+    def told_calls(self) -> Sequence[Mapping[str, Any]]:
+        """Every call since the meta-episode began, as JSON values."""
+        ...
+
+
+@runtime_checkable
 class ExactPolicy(Policy, Protocol):
     """A policy whose action probabilities are known exactly, so that ceilings against it can be computed."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import gymnasium as gym
@@ -38,6 +38,10 @@ class Seated:
             for learner in range(players)
         ]
         """By the learner's seat: who sits where, that one open."""
+
+    def told_calls(self) -> list[Mapping[str, Any]]:
+        """What models answered the opponents since the meta-episode began."""
+        return [call for seat in self.others if seat.teller is not None for call in seat.teller.told_calls()]
 
 
 class OpponentSource(Protocol):
@@ -180,6 +184,8 @@ class TextGameEnv(gym.Env[str, str]):
             info["success"] = is_success(self.hands)
             info["timeout"] = self.hands[-1].ended_by == BY_TIMEOUT
             info["opponent"] = self.seated.name
+            if calls := self.seated.told_calls():
+                info["opponent_calls"] = calls
         else:
             info["anchor"] = self.hand.observation(self.seat)
         return observation, reward, self.over, False, info

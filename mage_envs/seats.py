@@ -6,7 +6,16 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from mage_envs.core import Policy, RemembersMetaEpisode, SeesResults, State, StatePolicy, Turn, is_state_policy
+from mage_envs.core import (
+    Policy,
+    RemembersMetaEpisode,
+    SeesResults,
+    State,
+    StatePolicy,
+    TellsCalls,
+    Turn,
+    is_state_policy,
+)
 from mage_envs.distributions import cuts_of
 
 Reply = tuple[tuple[tuple[float, str, State], ...], str, State]
@@ -34,6 +43,8 @@ class Seat:
         self.name = name
         self.watcher = policy if isinstance(policy, SeesResults) else None
         """The policy, where it is told how hands end."""
+        self.teller = policy if isinstance(policy, TellsCalls) else None
+        """The policy, where it tells what a model answered it."""
         self._remembering = policy if isinstance(policy, RemembersMetaEpisode) else None
         self._table = table if is_state_policy(policy) else None
         self.is_asked = self._table is None

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import copy, deepcopy
+from hashlib import sha256
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +22,26 @@ from mage_envs.text.prompts import PlayView, PromptStyle, TurnRecord
 TRIES = 3
 """Times a turn is asked before a random legal action takes the answer's place."""
 _KEYS = 2**62
+NOT_RECORDED = "the records hold no answer to this request"
+
+
+_RECORDED: ContextVar[Mapping[str, Mapping[str, Any]] | None] = ContextVar("recorded", default=None)
+
+
+@contextmanager
+def answered_by(calls: Iterable[Mapping[str, Any]]) -> Iterator[None]:
+    """Within it every `LanguageModelPolicy` is answered by these calls, as one told them, and no model is asked."""
+    before = _RECORDED.set({call["key"]: call for call in calls})
+    try:
+        yield
+    finally:
+        _RECORDED.reset(before)
+
+
+def request_key(name: str, prompt: Prompt) -> str:
+    """Tells a request to a model from every other: its prompt and its sampling key."""
+    told = [name, [[message.role, message.content] for message in prompt.messages], list(map(int, prompt.seed))]
+    return sha256(json.dumps(told).encode()).hexdigest()[:32]
 
 
 class LanguageModelPolicy:
@@ -35,8 +59,10 @@ class LanguageModelPolicy:
         style: PromptStyle,
         num_episodes: int = 1,
         settings: GameSettings = DEFAULTS,
+        name: str = "",
     ) -> None:
-        """`facts` of the game that is played; of its `settings`, the windows of the prompt."""
+        """`facts` of the game that is played; of its `settings`, the windows of the prompt. `name` is the model's, by
+        which `answered_by` tells its answers from another's."""
         self.generator = generator
         self.style = style
         self.num_episodes = num_episodes
@@ -46,6 +72,8 @@ class LanguageModelPolicy:
         """Answers that were no legal action."""
         self.given_up = 0
         """Turns whose action was drawn because no answer was legal."""
+        self.name = name
+        self._told: list[Mapping[str, Any]] = []
         self._facts = facts
         self._settings = settings
         self._rng: np.random.Generator
@@ -59,6 +87,14 @@ class LanguageModelPolicy:
         made = copy(self)
         vars(made).update(deepcopy(vars(self), memo))
         return made
+
+    def begin_meta_episode(self) -> None:
+        """Forgets what is told of the last one; it plays by the running hand alone."""
+        self._told = []
+
+    def told_calls(self) -> Sequence[Mapping[str, Any]]:
+        """The model, the digest of the prompt and of its sampling key, and the answer of each call."""
+        return self._told
 
     def reset(self, rng: np.random.Generator) -> None:
         """Starts a hand; one number keys the sampling of all its answers."""
@@ -90,13 +126,28 @@ class LanguageModelPolicy:
         for window in range(min(self._settings.history_window, len(self._records)), -1, -1):
             seed = (self._key, self._calls)
             shown = self._records[len(self._records) - window :]
-            [completion] = self.generator.generate([self.prompt(turn, self._records, shown, seed)])
+            completion = self._answered(self.prompt(turn, self._records, shown, seed))
             if completion.error is not None:
                 raise RuntimeError(f"The language model could not be asked: {completion.error}")
             if not completion.overflow:
                 self._calls += 1
                 return completion
         raise RuntimeError(f"The prompt for one turn of {self._facts.name} is longer than the language model's limit.")
+
+    def _answered(self, prompt: Prompt) -> Completion:
+        """The answer of the model, or of the records that stand for it; it is kept to be told."""
+        key, recorded = request_key(self.name, prompt), _RECORDED.get()
+        if recorded is None:
+            [answer] = self.generator.generate([prompt])
+        elif key in recorded:
+            call = recorded[key]
+            answer = Completion(call["text"], truncated=call["truncated"], overflow=call["overflow"])
+        else:
+            answer = Completion("", error=NOT_RECORDED)
+        if answer.error is None:
+            told = {"text": answer.text, "truncated": answer.truncated, "overflow": answer.overflow}
+            self._told.append({"key": key, "model": self.name, **told})
+        return answer
 
     def prompt(
         self,

@@ -262,6 +262,7 @@ class Run:
             failures=self.failures,
             seconds=tuple(self._seconds),
             played=info.get("task"),
+            opponent_calls=tuple(info.get("opponent_calls", ())),
         )
 
 

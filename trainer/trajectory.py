@@ -118,3 +118,5 @@ class Trajectory:
     """From asking to the reply, per step; no part of what a meta-episode is."""
     played: str | None = None
     """Id of the task that was played, drawn or chosen, in games that have ids."""
+    opponent_calls: tuple[Mapping[str, Any], ...] = ()
+    """What models answered the opponents, in a meta-episode that came to its end."""

@@ -389,7 +389,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             info["information_state"], info["history"] = self._turn.information_state, self._turn.history
         if outcome.thought:
             info["thought"] = True
-        info |= {key: copy(self._info[key]) for key in ("metrics", "task", "category") if key in self._info}
+        last = () if self._calls.running else ("opponent_calls",)
+        info |= {key: copy(self._info[key]) for key in ("metrics", "task", "category", *last) if key in self._info}
         if outcome.results:
             info["hand_results"] = [result.told() for result in outcome.results]
         if outcome.episode_end:

@@ -51,7 +51,8 @@ def encoded(index: int, trajectory: Trajectory, secrets: tuple[str, ...] = ()) -
 
 
 def _facts(index: int, trajectory: Trajectory) -> dict[str, Any]:
-    return {
+    asked = {"opponent_calls": plain(trajectory.opponent_calls)} if trajectory.opponent_calls else {}
+    return asked | {
         "index": index,
         "task": vars(trajectory.task),
         "category": trajectory.category,
@@ -112,6 +113,7 @@ def trajectory_of(line: Mapping[str, Any]) -> Trajectory:
         category=line["category"],
         played=line["played"],
         seconds=tuple(line["seconds"]),
+        opponent_calls=tuple(line.get("opponent_calls", ())),
     )
 
 

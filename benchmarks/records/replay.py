@@ -22,6 +22,7 @@ from benchmarks.records.secrets import scrubbed, secrets_of
 from benchmarks.records.store import Records, differences
 from mage_envs.core import Task
 from mage_envs.text.generation import Completion, Message, Prompt
+from opponents.language_model import NOT_RECORDED, answered_by
 from trainer.rollout import RolloutSpec, collect
 
 ENDED = "the record ends here"
@@ -103,7 +104,8 @@ def replay(lines: Sequence[Line], setting: Setting, batch: int = 256) -> list[Di
     recorded = _Recorded(lines, secrets)
     envs = make_envs(setting.panel.env_id, setting.options, min(batch, len(lines)))
     specs = [RolloutSpec(Task(**line["task"]), member=place) for place, line in enumerate(lines)]
-    played = collect(envs, recorded, specs, retries=0)
+    with answered_by(call for line in lines for call in line.get("opponent_calls", ())):
+        played = collect(envs, recorded, specs, retries=0)
     for place, (line, trajectory) in enumerate(zip(lines, played, strict=True)):
         if place in recorded.differences:
             continue
@@ -111,6 +113,8 @@ def replay(lines: Sequence[Line], setting: Setting, batch: int = 256) -> list[Di
         if found.digest == line["digest"]:
             continue
         again = found.line()
+        if line["failure"] is not None and NOT_RECORDED in (again["failure"] or ""):
+            continue  # what opponents were answered is told at the end alone, which it did not come to
         if line["failure"] is None and again["failure"] is not None:
             recorded.differences[place] = Difference(line["index"], "failure", None, again["failure"])
             continue

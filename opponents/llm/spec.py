@@ -127,4 +127,4 @@ def _shared(endpoint: str, options: tuple[str, ...], kept_in: Path) -> SharedEnd
 def language_model(game: Game, endpoint: str, *options: str) -> LanguageModelPolicy:
     """The opponent `llm:model@url[,option=value]...`, asked in prose."""
     model = shared_endpoint(endpoint, *options)
-    return LanguageModelPolicy(model, game.facts, Prose(), settings=settings_for(game.facts))
+    return LanguageModelPolicy(model, game.facts, Prose(), settings=settings_for(game.facts), name=endpoint)

@@ -16,7 +16,10 @@ from benchmarks import GeneratorAgent, evaluate, make_agent
 from benchmarks.__main__ import main
 from benchmarks.evaluation.asking import Limits
 from benchmarks.evaluation.suites.paper import setting_for
-from benchmarks.records.store import Records
+from benchmarks.records.about import setting_of
+from benchmarks.records.lines import digest
+from benchmarks.records.replay import replay
+from benchmarks.records.store import Records, read_about
 from mage_envs.text.generation import Completion, Message, Prompt
 from opponents.llm import AnswerStream
 from tests.opponents.llm.conftest import Connect
@@ -201,3 +204,37 @@ def test_a_key_reaches_no_file_and_no_output(server: Server, tmp_path: Path, mon
 def test_limits_are_more_than_nothing(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"--{name.replace('_', '-')} must be more than 0"):
         Limits(**{name: value})
+
+
+def test_a_model_in_the_other_seat_is_executed_again_from_its_recorded_answers(
+    server: Server, tmp_path: Path, monkeypatch, capfd
+) -> None:
+    opponent = f"llm:tiny@{server.url},max_tokens=8"
+    run = [str(tmp_path / "run")]
+    command = [
+        "eval",
+        "scripted:random",
+        "--env",
+        "mage/KuhnPoker-Meta-v0",
+        "--rows",
+        "3",
+        "--opponents",
+        f"{opponent};",
+    ]
+    assert main([*command, "--num-episodes", "2", "--env-workers", "2", "--out", *run]) == 0
+    asked = len(server.bodies)
+    server.stop()
+    monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path / "another"))  # no answer is kept but in the records
+    capfd.readouterr()
+    assert main(["replay", *run, "--verify"]) == 0
+    assert "all as recorded" in capfd.readouterr().out
+    assert main(["validate", *run]) == 0
+    assert len(server.bodies) == asked > 0
+    lines = list(Records(tmp_path / "run").lines.values())
+    [first, *_] = [call for line in lines for call in line["opponent_calls"]]
+    assert first["model"] == f"tiny@{server.url}"
+    answers = {call["key"] for line in lines for call in line["opponent_calls"]}
+    assert len(answers) == asked
+    del lines[0]["opponent_calls"]
+    [found] = replay([lines[0] | {"digest": digest(lines[0])}], setting_of(read_about(tmp_path / "run")))
+    assert (found.place, "hold no answer" in str(found.found)) == ("failure", True)

@@ -8,7 +8,6 @@ WebShop's near duplicates) are one cluster.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -26,14 +25,16 @@ from trainer.trajectory import EpisodeResult, Trajectory
 
 Z = 1.959963984540054
 """The normal quantile of a two-sided 95% interval."""
+_FEW = (12.706205, 4.302653, 3.182446, 2.776445, 2.570582)
+"""Student's for 1 to 5 degrees of freedom."""
 
 
 @cache
 def quantile(freedom: int) -> float:
-    """Student's t, two-sided 95%, to .01: exact for 1 and 2 degrees of freedom, else by the Cornish-Fisher expansion
-    (Abramowitz and Stegun, 26.7.5)."""
-    if freedom < 3:
-        return (math.tan(0.475 * math.pi), 0.95 * (2 / (1 - 0.95**2)) ** 0.5)[freedom - 1]
+    """Student's t, two-sided 95%, to .0001: from the tables up to 5 degrees of freedom, else by the Cornish-Fisher
+    expansion (Abramowitz and Stegun, 26.7.5)."""
+    if freedom <= len(_FEW):
+        return _FEW[freedom - 1]
     z = Z
     terms = (
         z,

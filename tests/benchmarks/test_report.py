@@ -32,8 +32,8 @@ def test_table_of_chips():
     assert lines[0] == "tester in mage/KuhnPoker-Meta-v0 (by hand)"
     assert lines[3].split("  ")[0] == "opponent"
     first = next(line for line in lines if line.startswith("kuhn/conservative"))
-    # four clusters: s = 1.5, s / 2 = 0.75
-    assert "-0.250 [-1.720, 1.220]" in first
+    # four clusters: s = 1.5, s / 2 = 0.75, and 3.18245 times that to either side
+    assert "-0.250 [-2.637, 2.137]" in first
     assert "+1.000 [1.000, 1.000]" in first
     assert "0.250" in first.split()[-2]
     assert [line.split("  ")[0] for line in lines[5:9]] == ["kuhn/conservative", "kuhn/aggressive", "all", "no memory"]

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 import gymnasium as gym
 
 from mage_envs import _siblings, imports, progress
+from mage_envs.processes.outcomes import TRACEBACK
 from mage_envs.terminal.commands import told
-from trainer.ledger import TRACEBACK
 from trainer.metrics import RunStopped
 from trainer.presets import listing, preset
 

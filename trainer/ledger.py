@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from mage_envs.durable import write_atomically
-from mage_envs.processes.outcomes import told
+from mage_envs.processes.outcomes import TRACEBACK, told
 from trainer.trajectory import Trajectory
 
 FILE = "failures.jsonl"
-TRACEBACK = "Its traceback is in"
-"""Begins the note, in an error that ends a run, of where that is."""
 
 
 class Ledger:

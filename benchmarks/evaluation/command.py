@@ -14,7 +14,7 @@ from benchmarks.evaluation import report
 from benchmarks.evaluation.agents import Agent, SavedModelAgent, make_agent
 from benchmarks.evaluation.asking import Limits
 from benchmarks.evaluation.environments import game_of, seats_of
-from benchmarks.evaluation.evaluate import Progress, evaluate, lacked_budget, tell_failures
+from benchmarks.evaluation.evaluate import Progress, evaluate, lacked_budget, ledger_in
 from benchmarks.evaluation.floors import floor_rows
 from benchmarks.evaluation.scores import Summary, label, summarise
 from benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, weights_of
@@ -145,21 +145,21 @@ def _play(
         if add is not None and not lacked_budget(trajectory):
             add(todo[place], trajectory)
 
-    played = evaluate(
-        agent,
-        [setting.tasks[index] for index in todo],
-        setting.options,
-        batch=arguments.batch,
-        workers=arguments.env_workers,
-        env_timeout=arguments.env_timeout,
-        memory_gb=arguments.env_memory_gb,
-        on_step=lambda done, total: told(done + before, total + before, before),
-        on_finished=keep,
-        limits=limits,
-    )
-    kept = [trajectory for trajectory in played if not lacked_budget(trajectory)]
-    tell_failures(kept, arguments.out)
-    return kept
+    with ledger_in(arguments.out) as ledger:
+        played = evaluate(
+            agent,
+            [setting.tasks[index] for index in todo],
+            setting.options,
+            batch=arguments.batch,
+            workers=arguments.env_workers,
+            env_timeout=arguments.env_timeout,
+            memory_gb=arguments.env_memory_gb,
+            on_step=lambda done, total: told(done + before, total + before, before),
+            on_finished=keep,
+            limits=limits,
+            ledger=ledger,
+        )
+    return [trajectory for trajectory in played if not lacked_budget(trajectory)]
 
 
 def _end(setting: Setting, summary: Summary, trajectories: Sequence[Trajectory], limits: Limits) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from tempfile import mkdtemp
 from typing import Any, TextIO
 
 from benchmarks.evaluation.agents import Agent
@@ -12,7 +14,8 @@ from benchmarks.evaluation.asking import SPENT, Limits, guarded
 from benchmarks.evaluation.environments import check_opponents, env_maker, environments, game_of
 from mage_envs.core import Task
 from mage_envs.processes import DEADLINE
-from trainer.ledger import Ledger, failure_rows, totals
+from mage_envs.processes.outcomes import TRACEBACK
+from trainer.ledger import Ledger
 from trainer.rollout import RolloutSpec, collect
 from trainer.trajectory import Trajectory
 
@@ -29,6 +32,7 @@ def evaluate(
     on_step: Callable[[int, int], None] | None = None,
     on_finished: Callable[[int, Trajectory], None] | None = None,
     limits: Limits | None = None,
+    ledger: Ledger | None = None,
 ) -> list[Trajectory]:
     """Plays every task of `panel` once, through all wrappers that its id brings; the trajectories come in its order.
 
@@ -40,7 +44,8 @@ def evaluate(
 
     `on_step(done, all)` is called after each round, `on_finished(place in the panel, trajectory)` for each meta-episode
     that is final. What breaks is played once more and then filed with its `failure`; if everything broke, RuntimeError
-    tells the first reason. Replies do not depend on `batch` or `workers`.
+    tells the first reason. `ledger` keeps tracebacks, also that of an error that ends it. Replies do not depend on
+    `batch` or `workers`.
     """
     if not panel:
         raise ValueError("The panel holds no task.")
@@ -52,7 +57,8 @@ def evaluate(
     game = game_of(env_id, env_kwargs)
     generator = guarded(agent.generator(game), limits)
     check_opponents(panel, game)
-    with environments(env_id, env_kwargs, min(batch, len(panel)), workers, memory_gb) as envs:
+    kept = nullcontext() if ledger is None else ledger.kept("eval", 0)
+    with environments(env_id, env_kwargs, min(batch, len(panel)), workers, memory_gb) as envs, kept:
         trajectories = collect(
             envs,
             generator,
@@ -62,9 +68,14 @@ def evaluate(
             on_step=on_step,
             on_finished=on_finished,
         )
+    if ledger is not None:
+        ledger.record([t for t in trajectories if not lacked_budget(t)], "eval", 0)
     failures = [t.failure for t in trajectories if t.failure is not None]
     if len(failures) == len(trajectories) and not any(lacked_budget(t) for t in trajectories):
-        raise RuntimeError(f"All {len(failures)} meta-episodes of {agent.name} broke; the first: {failures[0]}")
+        error = RuntimeError(f"All {len(failures)} meta-episodes of {agent.name} broke; the first: {failures[0]}")
+        if ledger is not None:
+            error.add_note(f"{TRACEBACK} {ledger.path}")
+        raise error
     return trajectories
 
 
@@ -73,18 +84,22 @@ def lacked_budget(trajectory: Trajectory) -> bool:
     return (trajectory.failure or "").startswith(f"generator: {SPENT}: ")
 
 
-def tell_failures(trajectories: Sequence[Trajectory], folder: str | None) -> None:
-    """Writes the failures into `failures.jsonl` of the folder, if there is one, and their totals to stderr."""
-    if not any(trajectory.failures for trajectory in trajectories):
-        return
-    if folder is None:
-        rows = [row for trajectory in trajectories for row in failure_rows(trajectory)]
-        sys.stderr.write(f"{totals(rows)}; --out FOLDER keeps their tracebacks.\n")
-        return
-    ledger = Ledger(folder)
+@contextmanager
+def ledger_in(folder: str | None) -> Iterator[Ledger]:
+    """A ledger in that folder; without one, in a temporary folder, which stays if something failed.
+
+    At the end, the totals of what failed meanwhile go to stderr, with the file's name.
+    """
+    ledger = Ledger(folder or mkdtemp(prefix="mage-eval-"))
     ledger.resume(0)
-    ledger.record(trajectories, "eval", 0)
-    sys.stderr.write(f"{ledger.told()}\n")
+    before = ledger.count
+    try:
+        yield ledger
+        if ledger.count > before:
+            sys.stderr.write(f"{ledger.told()}\n")
+    finally:
+        if folder is None and not ledger.path.exists():
+            ledger.path.parent.rmdir()
 
 
 class Progress:

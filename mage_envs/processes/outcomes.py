@@ -7,6 +7,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+TRACEBACK = "Its traceback is in"
+"""Begins the note, in an error that ends a command, of the file where that is."""
 HANG, CRASH, MEMORY = "hang", "crash", "memory"
 """Kinds of `Lost`: no answer within the deadline; the process died; it reached its limit of memory."""
 

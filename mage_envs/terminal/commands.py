@@ -16,6 +16,7 @@ from typing import NamedTuple
 import gymnasium as gym
 
 from mage_envs import _siblings, imports, progress
+from mage_envs.processes.outcomes import TRACEBACK
 
 NAMED = {"env", "env_id", "game"}
 """Arguments that may name a module before a colon."""
@@ -56,7 +57,8 @@ def run_command(
         sys.stderr.write(f"\n{interrupted}\n")
         return 130
     except (ValueError, LookupError, OSError, ImportError, RuntimeError, gym.error.Error) as error:
-        sys.stderr.write(f"{prog}: {' '.join(told(error).split())}\n")
+        notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(TRACEBACK)]
+        sys.stderr.write(f"{prog}: {' '.join(' '.join([told(error), *notes]).split())}\n")
         return 2
     return 0
 

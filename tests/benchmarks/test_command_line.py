@@ -6,9 +6,12 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+import json
 import signal
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +20,7 @@ from benchmarks.evaluation.report import load
 from benchmarks.records.store import Records
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.text.vocabulary import vocabulary
+from tests.trainer.foreign import Guess, register
 from trainer.saved import PlaySettings
 from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
 
@@ -138,6 +142,43 @@ def test_errors_are_one_line_and_exit_2(arguments, message, capfd):
     assert captured.err.splitlines()[-1].startswith("mage-bench: ")
     assert message in captured.err.splitlines()[-1]
     assert "Traceback" not in captured.err
+
+
+def rows_named_by(line):
+    """The lines of the ledger that a line of stderr names at its end."""
+    return [json.loads(row) for row in Path(line.split()[-1]).read_text().splitlines()]
+
+
+def test_tracebacks_are_kept_without_a_folder_too(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    eval_of = ["eval", "scripted:first", *KUHN, "--rows", "2", "--opponents"]
+    assert main([*eval_of, "uniform"]) == 0
+    assert list(tmp_path.iterdir()) == []
+    illegal = "tests.benchmarks.tournament_policies:Illegal"
+    with pytest.raises(SystemExit) as ended:
+        main([*eval_of, f"uniform,{illegal}"])
+    assert ended.value.code == 1
+    (line,) = (line for line in capfd.readouterr().err.splitlines() if line.startswith("Failures: "))
+    rows = rows_named_by(line)
+    assert {row["opponent"] for row in rows} == {illegal}
+    assert all("IllegalAction: 'dance' is not legal" in row["traceback"] for row in rows)
+    assert main([*eval_of, illegal]) == 2
+    assert {row["kind"] for row in rows_named_by(capfd.readouterr().err)} == {"opponent"}
+
+
+def test_an_error_that_ends_an_evaluation_names_its_traceback(tmp_path, capfd, monkeypatch):
+    def broken(self, **options):
+        raise ValueError("no number today")
+
+    register()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(Guess, "reset", broken)
+    assert main(["eval", "scripted:first", "--env", "foreign/Guess-Meta-v0", "--rows", "2"]) == 2
+    error = capfd.readouterr().err
+    assert error.startswith("mage-bench: no number today Its traceback is in ")
+    (row,) = rows_named_by(error)
+    assert row["kind"] == "run"
+    assert "in broken" in row["traceback"]
 
 
 def test_ctrl_c_is_clean():

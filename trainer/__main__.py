@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
@@ -16,7 +17,7 @@ import gymnasium as gym
 from mage_envs import _siblings, imports, progress
 from mage_envs.processes.outcomes import TRACEBACK
 from mage_envs.terminal.commands import told
-from trainer.metrics import RunStopped
+from trainer.metrics import RunStopped, WronglyStarted
 from trainer.presets import listing, preset
 
 USAGE = """usage: mage-train [--preset NAME] [--config FILE.yaml] [--model NAME_OR_PATH] [--import MODULE ...]
@@ -40,6 +41,10 @@ NEEDED = ("torch", "trl", "transformers", "accelerate", "datasets", "peft")
 """Packages of the extra `train`."""
 
 
+TOLD = 10.0
+"""Seconds in which the first of several processes tells what is wrong with all; a launcher ends the others with it."""
+
+
 class UsageError(ValueError):
     """What the user typed cannot be run."""
 
@@ -60,6 +65,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RunStopped as error:
         print(f"mage-train: {error}", file=sys.stderr)
         return 1
+    except WronglyStarted as error:
+        if os.environ.get("RANK", "0") != "0":
+            time.sleep(TOLD)
+            return 2
+        print(f"mage-train: {error}", file=sys.stderr)
+        return 2
     except (UsageError, ValueError, KeyError, TypeError, OSError, ImportError, gym.error.Error) as error:
         print(f"mage-train: {' '.join(_told(error).split())}", file=sys.stderr)
         return 2

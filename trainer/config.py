@@ -15,6 +15,7 @@ from mage_envs.terminal.json_options import EXAMPLE, read_object
 from opponents import CURVES
 from trainer.advantages import CreditConfig
 from trainer.inherited import unread
+from trainer.metrics import WronglyStarted
 from wrappers import Protocol
 
 FOREVER = 2**31
@@ -178,7 +179,7 @@ class MAGEConfig(GRPOConfig):
         super().__post_init__()  # type: ignore[no-untyped-call]
         started = int(os.environ.get("WORLD_SIZE", "1"))
         if started > self.world_size:
-            raise ValueError(
+            raise WronglyStarted(
                 f"{started} processes were started (WORLD_SIZE), but accelerate sees {self.world_size}, so each would "
                 f"train a model of its own; add --use_cpu true to train on CPUs, or start as many as there are GPUs."
             )

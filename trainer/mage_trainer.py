@@ -109,6 +109,7 @@ class MAGETrainer(PersistentTrainer):
         self.skipped = SkippedUpdates(self.args.max_skipped_updates)
         self.add_callback(RolloutProgress())
         self.add_callback(self.preemption)
+        self.add_callback(self.skipped)
         self.add_callback(LedgerOfRun(self.ledger))
         if self.pop_callback(ProgressCallback) is not None:
             self.add_callback(RolloutProgressBar())

@@ -27,6 +27,10 @@ LARGEST_RATIO = "sampling/largest"
 """The largest of an update's ratios of old to sampling probability."""
 
 
+class WronglyStarted(ValueError):
+    """The processes of a run were started so that none of them can train; each of them finds out."""
+
+
 class RunStopped(RuntimeError):
     """A run that cannot usefully go on; the message says since when, why, and what to do."""
 

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.distributed.tensor import DTensor
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_callback import ExportableState
 
 from trainer.metrics import RunStopped
 
 
-class SkippedUpdates:
-    """Counts them; RunStopped after `limit` in a row."""
+class SkippedUpdates(TrainerCallback, ExportableState):
+    """Counts them; RunStopped after `limit` in a row, which a resumed run goes on counting."""
 
     def __init__(self, limit: int) -> None:
         self.count = 0
         self.in_a_row = 0
         self._limit = limit
         self._began = ""
+
+    def state(self) -> dict[str, Any]:
+        return {"args": {}, "attributes": {"count": self.count, "in_a_row": self.in_a_row, "began": self._began}}
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        kept: Any = state.stateful_callbacks or {}
+        held = kept.get(type(self).__name__) if state.global_step else None
+        known: dict[str, Any] = held["attributes"] if held else {"count": 0, "in_a_row": 0, "began": ""}
+        self.count, self.in_a_row, self._began = known["count"], known["in_a_row"], known["began"]
 
     def note(self, skipped: bool, update: int, rollout: int) -> None:
         """Tells of one more update, counted from 0, of a rollout."""

@@ -161,6 +161,16 @@ def test_a_run_stops_after_some_in_a_row_and_says_where_it_began(
     assert all(bool(weight.isfinite().all()) for weight in trainer.model.parameters())
 
 
+def test_a_resumed_run_goes_on_counting_them(model_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    breaking(monkeypatch, set(range(3, 10)))
+    changes: dict[str, Any] = {"max_skipped_updates": 3, "save_strategy": "steps", "save_steps": 4}
+    make_trainer(model_path, tmp_path, max_rollouts=2, **changes).train()
+    resumed = make_trainer(model_path, tmp_path, max_rollouts=5, **changes)
+    with pytest.raises(RunStopped, match=r"3 updates in a row were skipped, .* it began at update 3 \(rollout 1\)\."):
+        resumed.train(resume_from_checkpoint=True)
+    assert resumed.state.global_step == 5
+
+
 def ranked(model: str, folder: Path, ranks: Any) -> None:
     from tests.trainer.test_interruptions import as_rank
 

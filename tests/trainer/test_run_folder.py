@@ -6,6 +6,8 @@ import errno
 import logging
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +278,18 @@ def test_more_processes_than_accelerate_sees_are_refused(monkeypatch: pytest.Mon
     monkeypatch.setattr(MAGEConfig, "world_size", property(lambda _: 1))
     with pytest.raises(ValueError, match=r"2 processes were started .* accelerate sees 1, .* add --use_cpu true"):
         MAGEConfig(output_dir=str(tmp_path), report_to="none")
+
+
+def test_what_is_wrong_with_all_processes_is_told_once(tmp_path: Path) -> None:
+    """torchrun on a machine without GPUs, and without --use_cpu."""
+    training = ["-m", "trainer", "--preset", "mage-kuhn", "--model", "tiny", "--output_dir", str(tmp_path), "--dry-run"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", *training]
+    run = subprocess.run(
+        command, capture_output=True, text=True, timeout=200, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+    )
+    assert run.returncode != 0
+    (line,) = (line for line in run.stderr.splitlines() if line.startswith("mage-train: "))
+    assert line.startswith("mage-train: 2 processes were started (WORLD_SIZE), but accelerate sees 1, ")
 
 
 def test_weights_that_are_not_finite_are_not_written(model_path: str, tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from importlib import import_module
 
 PROGRAMS = {"mage-envs": "mage_envs.__main__", "mage-train": "trainer.__main__", "mage-bench": "benchmarks.__main__"}
 """Console script to the module whose `main` it runs."""
+INTERRUPTED = 130
+"""The status of a program that Ctrl-C ended: 128 and the number of SIGINT."""
 
 
 def envs() -> int:
@@ -24,11 +28,38 @@ def bench() -> int:
     return _run("mage-bench")
 
 
+def starts(package: str) -> None:
+    """Called first of all in a package's `__init__`: under `python -m package` Ctrl-C is caught from here on.
+
+    Python imports the package before its `__main__`; meanwhile `sys.argv` begins with `-m`.
+    """
+    if sys.argv[:1] == ["-m"]:
+        asked = sys.orig_argv[sys.orig_argv.index("-m") + 1 :][:1] if "-m" in sys.orig_argv else []
+        for name, module in PROGRAMS.items():
+            if module == f"{package}.__main__" and asked in ([package], [module]):
+                _catch(name)
+
+
+def _catch(name: str) -> None:
+    """While modules are imported, Ctrl-C ends the process at once, as some imports swallow KeyboardInterrupt."""
+
+    def leave(*received: object) -> None:
+        os.write(2, f"\n{name}: interrupted.\n".encode())
+        os._exit(INTERRUPTED)
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # where it is ignored, it stays ignored
+        signal.signal(signal.SIGINT, leave)
+
+
 def _run(name: str) -> int:
     """The exit status of a command: 130 after Ctrl-C, also while its modules are being imported."""
+    _catch(name)
+    status = INTERRUPTED
     try:
-        status: int = import_module(PROGRAMS[name]).main()
+        main = import_module(PROGRAMS[name]).main
+        if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        status = main()
     except KeyboardInterrupt:
         sys.stderr.write(f"\n{name}: interrupted.\n")
-        return 130
     return status

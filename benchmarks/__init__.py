@@ -7,6 +7,11 @@
 Each name is loaded when it is asked for. Nothing here loads torch or matplotlib before it is needed.
 """
 
+# ruff: noqa: E402  (Ctrl-C is caught before the imports that take time)
+import mage_commands
+
+mage_commands.starts(__name__)
+
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

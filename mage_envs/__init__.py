@@ -4,6 +4,11 @@ Importing this package registers the ids in Gymnasium and PettingZoo; it loads n
 need of `opponents` and `wrappers` is named here too, and loaded when it is asked for.
 """
 
+# ruff: noqa: E402  (Ctrl-C is caught before the imports that take time)
+import mage_commands
+
+mage_commands.starts(__name__)
+
 from typing import Any
 
 from mage_envs import _siblings

@@ -2,42 +2,98 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.processes import run_python
+from tests.processes import ROOT
 
-SCRIPT = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-command, moment = sys.argv[1:3]
-sys.argv[1:] = sys.argv[3:]
+WAITING = """
+import os, sys, time
 
-class Interrupt:
+class Waits:
     def find_spec(self, name, path=None, target=None):
-        if name == moment:
-            signal.raise_signal(signal.SIGINT)
+        if name == os.environ["WAIT_AT"]:
+            open(os.environ["REACHED"], "w").close()
+            time.sleep(60)
 
-import mage_commands
-sys.meta_path.insert(0, Interrupt())
-sys.exit(getattr(mage_commands, command)())
+sys.meta_path.insert(0, Waits())
 """
+"""A sitecustomize: the process says where it is, and waits there for a signal from outside."""
+SCRIPTS = {"mage_envs": "envs", "trainer": "train", "benchmarks": "bench"}
+WORDS = {
+    "mage_envs": ("list", "KuhnPoker"),
+    "trainer": ("--preset", "mage-kuhn", "--dry-run"),
+    "benchmarks": ("list",),
+}
 MOMENTS = {
-    "envs": (
-        ("list", "KuhnPoker"),
-        ("mage_envs", "numpy", "gymnasium", "mage_envs.hand", "mage_envs.__main__", "mage_envs.terminal.listing"),
-    ),
-    "train": (("--preset", "mage-kuhn", "--dry-run"), ("trainer", "mage_envs.hand", "trainer.config", "torch")),
-    "bench": (("list",), ("benchmarks", "mage_envs", "numpy", "opponents", "benchmarks.evaluation.suites")),
+    "mage_envs": ("mage_envs.core", "numpy", "gymnasium", "mage_envs.terminal.listing"),
+    "trainer": ("trainer.advantages", "numpy", "trainer.config", "torch"),
+    "benchmarks": ("mage_envs.terminal.commands", "numpy", "benchmarks.evaluation.suites"),
 }
 
 
+def started(package: str, by_script: bool, folder: Path, **settings: str) -> subprocess.Popen[str]:
+    """`python -m package`, or the console script as pip writes it."""
+    script = f"import sys; from mage_commands import {SCRIPTS[package]} as main; sys.exit(main())"
+    begun = ("-c", script) if by_script else ("-m", package)
+    (folder / "sitecustomize.py").write_text(WAITING)
+    found = os.pathsep.join([str(folder), str(ROOT)])
+    return subprocess.Popen(
+        [sys.executable, *begun, *WORDS[package]],
+        env=os.environ | {"PYTHONPATH": found, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"} | settings,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed,
+    )
+
+
+def heed() -> None:
+    """Where the tests themselves ignore Ctrl-C, as under nohup, their children do not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize("by_script", [False, True])
 @pytest.mark.parametrize(
-    ("command", "moment"), [(command, moment) for command, (_, moments) in MOMENTS.items() for moment in moments]
+    ("package", "moment"), [(package, moment) for package, moments in MOMENTS.items() for moment in moments]
 )
-def test_it_ends_in_one_line(command: str, moment: str, tmp_path: Path) -> None:
-    done = run_python("-c", SCRIPT, command, moment, *MOMENTS[command][0], folder=tmp_path)
-    assert (done.returncode, done.stdout) == (130, "")
-    assert "Traceback" not in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+def test_a_signal_while_it_imports_ends_it_in_one_line(
+    package: str, moment: str, by_script: bool, tmp_path: Path
+) -> None:
+    """Also before the package's `__main__`, which `python -m` imports last."""
+    reached = tmp_path / "reached"
+    with started(package, by_script, tmp_path, WAIT_AT=moment, REACHED=str(reached)) as process:
+        while not reached.exists():
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert len(err.strip().splitlines()) == 1
+    assert "nterrupted" in err
+
+
+@pytest.mark.parametrize("by_script", [False, True])
+@pytest.mark.parametrize("package", MOMENTS)
+def test_a_signal_at_any_time_ends_it_in_one_line(package: str, by_script: bool, tmp_path: Path) -> None:
+    """Until `mage_commands` is imported Python itself is starting, which nobody can catch: then nothing else of ours
+    was reached."""
+    for delay in (0.05, 0.2, 0.4, 0.8):
+        with started(package, by_script, tmp_path, WAIT_AT="-", REACHED="") as process:
+            time.sleep(delay)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=120)
+        if process.returncode == 130:
+            assert len(err.strip().splitlines()) == 1
+        elif process.returncode == 0:  # it was through already
+            assert err == ""
+        else:
+            ours = [line for line in err.splitlines() if str(ROOT) in line and "mage_commands.py" not in line]
+            assert not ours or ("__init__.py" in ours[0] and len(ours) == 1 and "import mage_commands" in err), err

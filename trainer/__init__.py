@@ -1,5 +1,10 @@
 """MAGE training: rollouts, returns and advantages (no torch), and the TRL trainer, loaded when asked for."""
 
+# ruff: noqa: E402  (Ctrl-C is caught before the imports that take time)
+import mage_commands
+
+mage_commands.starts(__name__)
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

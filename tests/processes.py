@@ -24,3 +24,20 @@ def run_python(*arguments: str, folder: Path, path: Sequence[Path] = (ROOT,)) ->
         check=False,
         timeout=300,
     )
+
+
+def told_by_two(code: str) -> str:
+    """What code of the tests prints, which two processes with different hash seeds must agree on."""
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ".", "PATH": "", "HOME": "/nonexistent"},
+            cwd=ROOT,
+        ).stdout
+        for seed in ("0", "1")
+    }
+    assert len(told) == 1, told
+    return told.pop()

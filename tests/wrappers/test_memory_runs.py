@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
 
 from benchmarks import GeneratorAgent, evaluate, panel
 from mage_envs.testing import check_id
+from tests.processes import told_by_two
 from tests.wrappers.memory_players import KUHN, FaultyLearner, good, make
 from trainer.generation import ScriptedGenerator
 from trainer.rollout import RolloutSpec, collect
@@ -92,18 +90,7 @@ def test_the_same_bytes_in_two_processes():
         "from tests.wrappers.test_memory_runs import *\n"
         "for memory in MEMORIES: print(memory, prompts_digest(memory, 8, 8))"
     )
-    told = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": "."},
-        ).stdout
-        for seed in ("0", "1")
-    }
-    assert len(told) == 1
-    assert len(told.pop().splitlines()) == len(MEMORIES)
+    assert len(told_by_two(code).splitlines()) == len(MEMORIES)
 
 
 @pytest.mark.parametrize("memory", MEMORIES)

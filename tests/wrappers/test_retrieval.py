@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from tests.processes import told_by_two
 from wrappers.retrieval import BM25Encoder, Encoder, HashEncoder, make_encoder, nearest
 
 
@@ -115,17 +114,7 @@ def test_the_same_numbers_in_every_process():
         "from wrappers.retrieval import *\n"
         "print([e.similarities('a b\\n# P _ #', ['a', 'b a', '# P _ #']) for e in (HashEncoder(), BM25Encoder())])"
     )
-    told = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=os.environ | {"PYTHONHASHSEED": s},
-        ).stdout
-        for s in ("0", "1")
-    }
-    assert len(told) == 1
+    assert told_by_two(code)
 
 
 class Constant:

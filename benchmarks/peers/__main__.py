@@ -1,7 +1,8 @@
 """`python -m benchmarks.peers`: how fast we are beside gym-sokoban, TextArena, GEM and OpenSpiel's Python bot.
 
 Each peer is installed from the package index into a virtual environment of its own. Every figure is a CPU time inside
-the side's own process; the sides take turns, so that a loaded machine slows all: trust the ratios more.
+the side's own process; the sides take turns, so that a loaded machine slows all: trust the ratios more. Beside that,
+an environment of TextArena's is made a meta-episode, trained on and evaluated.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from benchmarks.peers import foreign
+from benchmarks.peers.foreign import ForeignOutcome
 from benchmarks.peers.sides import OURS, PEERS, Child, Side, Unavailable, interpreter
 from mage_envs.durable import write_atomically
 
@@ -52,6 +55,9 @@ learner's move through gym.make with its default wrappers, with the opponent's r
 player's move, with its environment made anew for each episode. Sokoban: one random move a step, episodes of up to 100
 moves, 6x6 with 2 boxes; only our rooms have a chosen length of the shortest solution. gym-sokoban makes its smallest
 image, then the board's text is put together.
+"""
+BUSY = """\
+Others used the machine meanwhile (load average {load:.1f}): ratios alone are told, and those may be off.
 """
 
 
@@ -108,7 +114,14 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def table(rows: Sequence[PeerRow], figures: Sequence[SideFigure], failed: Mapping[str, str]) -> str:
+def is_busy(load: float) -> bool:
+    """Whether so many processes had work that they shared the cores; one of them is a side of ours."""
+    return load > (os.cpu_count() or 1)
+
+
+def table(
+    rows: Sequence[PeerRow], figures: Sequence[SideFigure], failed: Mapping[str, str], ratios_alone: bool = False
+) -> str:
     """The figures as a Markdown table, a line per row and peer; sides that could not be set up in a line each."""
     lines = [
         "| what | unit | ours | peer | its figure | we are so many times as fast |",
@@ -121,6 +134,8 @@ def table(rows: Sequence[PeerRow], figures: Sequence[SideFigure], failed: Mappin
             own = number(ours.value) if ours.value else f"n/a: {ours.missing}"
             its = f"{number(other.value)} ({number(other.units)} done)" if other.value else f"n/a: {other.missing}"
             ratio = times_as_fast(row, ours, other)
+            if ratios_alone and ratio:
+                own, its = "", f"({number(other.units)} done)"
             lines.append(
                 f"| {row.name} | {row.unit} | {own} | {other.side} | {its} | {number(ratio) if ratio else ''} |"
             )
@@ -128,11 +143,53 @@ def table(rows: Sequence[PeerRow], figures: Sequence[SideFigure], failed: Mappin
     return "\n".join(lines) + "\n"
 
 
-def as_json(figures: Sequence[SideFigure], failed: Mapping[str, str]) -> str:
-    """Everything that was measured, and where."""
-    machine = {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
+def as_json(
+    figures: Sequence[SideFigure], failed: Mapping[str, str], outcome: ForeignOutcome | str, load: float
+) -> str:
+    """Everything that was measured, and where; `outcome` and `load` as in `as_text`."""
+    machine = {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "load": load,
+    }
     content = {**machine, "failed": dict(failed), "figures": [asdict(figure) for figure in figures]}
+    if outcome:
+        content["foreign"] = {"missing": outcome} if isinstance(outcome, str) else asdict(outcome)
     return json.dumps(content, indent=1) + "\n"
+
+
+def as_text(
+    rows: Sequence[PeerRow],
+    figures: Sequence[SideFigure],
+    failed: Mapping[str, str],
+    outcome: ForeignOutcome | str,
+    load: float,
+) -> str:
+    """The report as Markdown; `outcome`: of the foreign environment, or why there is none, empty if nobody asked.
+
+    `load`: the machine's load average meanwhile; where others had a share, ratios alone are told.
+    """
+    parts = []
+    if rows and is_busy(load):
+        parts.append(f"{table(rows, figures, failed, ratios_alone=True)}\n{NOTE}{BUSY.format(load=load)}")
+    elif rows:
+        parts.append(f"{table(rows, figures, failed)}\n{NOTE}")
+    if outcome:
+        name = f"{next(side.name for side in PEERS if side.key == foreign.PEER)}'s GuessTheNumber-v0"
+        told = f"{name}: n/a, {outcome}.\n" if isinstance(outcome, str) else outcome.table(name)
+        parts.append(f"## A foreign environment\n\n{told}")
+    return "\n".join(parts)
+
+
+def play_foreign(folder: Path, limit: float) -> ForeignOutcome | str:
+    """Trains on the peer's environment and evaluates there; or why that cannot be."""
+    sys.stderr.write("playing: a foreign environment\n")
+    side = next(side for side in PEERS if side.key == foreign.PEER)
+    try:
+        return foreign.play(interpreter(side, folder), limit)
+    except Unavailable as error:
+        return str(error)
 
 
 def compare(
@@ -154,7 +211,7 @@ def compare(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
-    keys, row_keys = [side.key for side in PEERS], [row.key for row in ROWS]
+    keys, row_keys = [side.key for side in PEERS], [*(row.key for row in ROWS), foreign.ROW]
     parser.add_argument("--peers", nargs="+", choices=keys, default=keys, metavar="PEER", help=", ".join(keys))
     parser.add_argument(
         "--rows", nargs="+", choices=row_keys, default=row_keys, metavar="ROW", help=", ".join(row_keys)
@@ -165,6 +222,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--limit", type=float, default=120.0, help="seconds after which a measurement is given up (120)"
+    )
+    parser.add_argument(
+        "--foreign-limit", type=float, default=1200.0, help="seconds for the foreign environment (1200)"
     )
     parser.add_argument("--cache", type=Path, metavar="FOLDER", help="where the environments are made (a fresh folder)")
     parser.add_argument("--keep", action="store_true", help="keep the environments for the next run with --cache")
@@ -180,8 +240,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = chosen.cache or Path(tempfile.mkdtemp(prefix="mage-peers-"))
     peers = [side for side in PEERS if side.key in chosen.peers]
     rows = [row for row in ROWS if row.key in chosen.rows]
+    asked = foreign.ROW in chosen.rows and foreign.PEER in chosen.peers
     try:
-        figures, failed = compare(peers, rows, folder, chosen.rounds, chosen.seconds, chosen.limit)
+        load = os.getloadavg()[1]
+        figures, failed = compare(peers if rows else (), rows, folder, chosen.rounds, chosen.seconds, chosen.limit)
+        load = max(load, os.getloadavg()[1])
+        outcome = play_foreign(folder, chosen.foreign_limit) if asked else ""
     finally:
         if chosen.keep:
             sys.stderr.write(f"The environments stay in {folder}\n")
@@ -190,11 +254,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 shutil.rmtree(folder / side.key, ignore_errors=True)
             if chosen.cache is None:
                 folder.rmdir()
-    text = table(rows, figures, failed)
-    print(f"{text}\n{NOTE}", end="")
+    text = as_text(rows, figures, failed, outcome, load)
+    print(text, end="")
     if chosen.save is not None:
-        write_atomically(chosen.save / "peers.json", as_json(figures, failed))
-        write_atomically(chosen.save / "peers.md", f"# Beside other projects\n\n{text}\n{NOTE}")
+        write_atomically(chosen.save / "peers.json", as_json(figures, failed, outcome, load))
+        write_atomically(chosen.save / "peers.md", f"# Beside other projects\n\n{text}")
     return 0
 
 

@@ -14,33 +14,16 @@ import pytest
 import torch
 
 from benchmarks import evaluate, game_of, make_agent, summarise, table
+from benchmarks.peers.foreign_run import settings
 from mage_envs.core import Task
 from mage_envs.text.generation import Completion, Prompt
 from tests.trainer.foreign import Guess, make_guess_meta, register
-from trainer import MAGEConfig, MAGETrainer, Trajectory
+from trainer import MAGETrainer, Trajectory
 from trainer.generation import ScriptedGenerator
 from trainer.tiny import general_tiny
 from trainer.tokens import ChatTokenizer
 
 ID = "foreign/Guess-Meta-v0"
-
-
-def settings(folder: Path) -> MAGEConfig:
-    return MAGEConfig(
-        output_dir=str(folder),
-        env_id=ID,
-        groups_per_rollout=1,
-        num_generations=2,
-        max_rollouts=2,
-        updates_per_rollout=1,
-        max_completion_length=32,
-        max_prompt_length=8192,
-        report_to="none",
-        save_strategy="no",
-        disable_tqdm=True,
-        use_cpu=True,
-        learning_rate=1e-2,
-    )
 
 
 @pytest.mark.parametrize("make_env", [make_guess_meta, Guess])
@@ -62,7 +45,9 @@ def test_it_is_trained_on_for_two_updates(make_env: type[Guess], tmp_path: Path)
         played.extend(trajectories)
 
     model = general_tiny(tmp_path / "model")
-    trainer = MAGETrainer(model, settings(tmp_path / "run"), make_env, generator=generator, on_rollout_end=keep)
+    trainer = MAGETrainer(
+        model, settings(ID, tmp_path / "run", members=2), make_env, generator=generator, on_rollout_end=keep
+    )
     before = [p.detach().clone() for p in trainer.model.parameters()]
     trainer.train()
     assert trainer.state.global_step == 2

@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import gymnasium as gym
+from transformers import AutoTokenizer, PreTrainedModel
 
-from benchmarks import GeneratorAgent, SavedModelAgent, evaluate
+from benchmarks import Agent, GeneratorAgent, SavedModelAgent, evaluate
 from benchmarks.peers.foreign import Evaluated, ForeignOutcome
 from mage_envs import Prompt, Task
 from trainer import MAGEConfig, MAGETrainer, Trajectory
@@ -44,7 +46,7 @@ def settings(env_id: str, folder: Path, members: int = 4) -> MAGEConfig:
         groups_per_rollout=1,
         num_generations=members,
         max_rollouts=2,
-        updates_per_rollout=1,
+        updates_per_rollout="1",
         max_completion_length=32,
         max_prompt_length=8192,
         report_to="none",
@@ -59,16 +61,19 @@ def trained(env_id: str, answer: Callable[[Prompt], str], folder: Path, module: 
     """Two updates of a tiny model, on replies of `answer`, into `folder`: updates, whether the weights changed,
     meta-episodes played, and those of them that failed."""
     played: list[Trajectory] = []
+    tiny = general_tiny(folder / "tiny")
+    tokens = ChatTokenizer(AutoTokenizer.from_pretrained(tiny))
     trainer = MAGETrainer(
-        general_tiny(folder / "tiny"),
+        tiny,
         settings(env_id, folder / "run"),
         partial(gym.make, env_id, disable_env_checker=True),
-        generator=lambda made: ScriptedGenerator(answer, ChatTokenizer(made.processing_class)),
+        generator=lambda _: ScriptedGenerator(answer, tokens),
         on_rollout_end=lambda _, trajectories: played.extend(trajectories),
     )
-    before = [weights.detach().clone() for weights in trainer.model.parameters()]
+    model = cast(PreTrainedModel, trainer.model)
+    before = [weights.detach().clone() for weights in model.parameters()]
     trainer.train()
-    changed = any(not old.equal(new) for old, new in zip(before, trainer.model.parameters(), strict=True))
+    changed = any(not old.equal(new) for old, new in zip(before, model.parameters(), strict=True))
     trainer.write_model(folder, PlaySettings(env_id, max_new_tokens=REPLY_TOKENS, imports=(module,)))
     return trainer.state.global_step, changed, len(played), sum(t.failure is not None for t in played)
 
@@ -85,7 +90,7 @@ def outcome(env_id: str, answer: Callable[[Prompt], str], folder: Path, module: 
     """Trains on an id, which `module` registers, and evaluates there the script and the model that was trained."""
     updates, changed, played, failed = trained(env_id, answer, folder, module)
     tasks = [Task(env_id, seed=seed) for seed in range(TASKS)]
-    agents = {
+    agents: dict[str, Agent] = {
         "the script that training took its replies from": GeneratorAgent(ScriptedGenerator(answer), "script"),
         "the tiny model after the updates": SavedModelAgent(folder),
     }

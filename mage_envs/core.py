@@ -121,7 +121,7 @@ class State(ABC):
         return self.canonical(action), after
 
     def told(self, seat: int) -> dict[str, Any]:
-        """What `info` holds of this state for that player, in a dict of its own."""
+        """What `info` holds of this state for that player; the caller copies the dict, and does not change it."""
         info: dict[str, Any] = {
             "legal_actions": self.legal_actions,
             "information_state": self.information_state(seat),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import gymnasium as gym
 
@@ -23,7 +23,19 @@ SEATINGS = ("first", "second", "alternate", "fixed")
 """Seat of hand j: always first, always second, (seat0 + j) mod players, or seat0 throughout."""
 ON_INVALID = ("retry", "forfeit")
 """An illegal action leaves the state and spends a turn, or loses the hand at the game's worst return."""
-_NOTHING: dict[str, Any] = {}
+
+
+class _Chosen(NamedTuple):
+    """What `reset(options=...)` chooses."""
+
+    opponent: str | None = None
+    seat: int | None = None
+    task: str | None = None
+    episode: int = 0
+    deal: int | None = None
+
+
+_NOTHING = _Chosen()
 
 
 class Seated:
@@ -70,7 +82,7 @@ class TextGameEnv(gym.Env[str, str]):
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": FPS}  # noqa: RUF012  (Gymnasium's annotation)
     """The class's; an instance has its game's modes."""
-    reset_options: ClassVar[tuple[str, ...]] = ("opponent", "seat", "task", "episode", "deal")
+    reset_options: ClassVar[tuple[str, ...]] = _Chosen._fields
     """What `reset(options=...)` may hold: a registered name; the seat of the first hand of episode 0; a task's id; the
     episode's index; the index of the episode whose deals are dealt (its own by default)."""
 
@@ -111,18 +123,18 @@ class TextGameEnv(gym.Env[str, str]):
         self.render_mode = render_mode
         self._screen = Screen(game.facts, render_mode)
         self.metadata = self._screen.metadata
-        self._seating = seat
         self._players = game.facts.players
         one = {"first": 0, "second": 1}.get(seat)
         self.seats: tuple[int, ...] = tuple(range(self._players)) if one is None or self._players == 1 else (one,)
         """Where the learner may sit in the first hand of a meta-episode, where nobody says otherwise."""
-        self._alternates = seat == "alternate" and self._players > 1
+        self._rotation = 1 if seat == "alternate" else 0
+        """Seats that the learner moves on after each hand."""
         self._reveals = reveal_opponent
         self._lists_history = game.facts.perfect_information
         self._streams = Streams(0)
         self._seeded = False
-        self._first_seat = self._episode = self._deal_episode = 0
-        self._task: str | None = None
+        self._chosen = _NOTHING
+        self._first_seat = 0
         self._ended: list[HandResult] = []
         """Hands that ended and were not told yet."""
 
@@ -135,16 +147,17 @@ class TextGameEnv(gym.Env[str, str]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Starts an episode; `options` as in `reset_options`. Without a seed, one is drawn from `np_random`."""
-        given = self._checked(options) if options else _NOTHING
-        self._episode = episode = given.get("episode", 0)
-        self._deal_episode = given.get("deal", episode)
-        self._task = given.get("task")
-        self._streams = streams = self._opened(seed, episode)
-        name, seat = given.get("opponent"), given.get("seat")
+        self._chosen = chosen = self._checked(options) if options else _NOTHING
+        name, seat, _, episode, _ = chosen
+        if seed is None and self._seeded:
+            self._streams.advance()
+        else:
+            self._open(seed, episode)
+        streams, seats = self._streams, self.seats
         self.seated = self.opponents.draw(streams) if name is None else self.opponents.named(name)
-        self._first_seat = self._drawn_seat(streams) if seat is None else seat
-        if self._alternates:
-            self._first_seat += episode * self.hands_per_episode
+        if seat is None:
+            seat = seats[0] if len(seats) == 1 else int(streams.first(POOL) * self._players)
+        self._first_seat = seat + self._rotation * episode * self.hands_per_episode
         self.hands, self._ended, self.over = [], [], False
         if episode == 0:
             self.hand.begin_meta_episode(self.seated.around[self._seat_of(0)])
@@ -159,23 +172,23 @@ class TextGameEnv(gym.Env[str, str]):
         """Plays an action's text. A `Reply` that overflowed (there was no answer) ends the episode as a timeout."""
         if not isinstance(action, str):
             raise TypeError(f"step() takes an action as str, not {type(action).__name__}.")
-        reason = None
+        hand, reason = self.hand, None
         if not self.over:
             if isinstance(action, Reply) and action.overflow:
                 reason = OVERFLOW
-                self.hand.time_out()
+                hand.time_out()
             else:
-                reason = self.hand.answer(action)
-            if self.hand.over:
+                reason = hand.answer(action)
+            if hand.over:
                 self._settle()
         elif not self._ended:  # an episode without any decision of the learner ends with the first answer
             raise gym.error.ResetNeeded("The episode is over (or was never started): call reset() before step().")
         if self.render_mode == "human":
             self._screen.show(self.hand.state, self.seat)
-        info = self._info(reason, self.hand.played)
+        info = self._info(reason, hand.played)
         ended = self._ended
         if not ended:
-            return self.hand.observation(self.seat), 0.0, False, False, info
+            return hand.state.observation(self.seat), 0.0, False, False, info
         observation = self._observation()
         reward = ended[0].value if len(ended) == 1 else sum([result.value for result in ended])
         info["hand_results"] = [result.told() for result in ended]
@@ -209,59 +222,48 @@ class TextGameEnv(gym.Env[str, str]):
 
     # -- the course of an episode ---------------------------------------------------------------------------
 
-    def _opened(self, seed: int | None, episode: int) -> Streams:
-        """The streams of a seed; without one, those that follow the last ones, which `np_random` began."""
-        if seed is not None:
-            if not episode or seed != self._np_random_seed:  # further episodes need not pay 20 us for the same again
-                super().reset(seed=seed)
-            self._seeded = True
-            return Streams(seed)
-        if self._seeded:
-            return self._streams.following()
+    def _open(self, seed: int | None, episode: int) -> None:
+        """Begins with the streams of a seed, without one with those of a seed that `np_random` gives."""
+        if seed is None:
+            seed = int(self.np_random.integers(2**SEED_BITS))
+        elif not episode or seed != self._np_random_seed:  # further episodes need not pay 20 us for the same again
+            super().reset(seed=seed)
+        self._streams = Streams(seed)
         self._seeded = True
-        return Streams(int(self.np_random.integers(2**SEED_BITS)))
-
-    def _drawn_seat(self, streams: Streams) -> int:
-        """The seat of the first hand."""
-        if self._seating == "first" or self._players == 1:
-            return 0
-        return 1 if self._seating == "second" else int(streams.first(POOL) * self._players)
 
     def _seat_of(self, number: int) -> int:
-        return (self._first_seat + number) % self._players if self._alternates else self._first_seat
+        return (self._first_seat + self._rotation * number) % self._players
 
     def _deal(self, number: int) -> None:
         """Starts a hand of this episode."""
-        self.seat = seat = self._seat_of(number)
-        streams = self._streams
+        self.seat = seat = (self._first_seat + self._rotation * number) % self._players
+        streams, chosen = self._streams, self._chosen
         self.hand.deal(
             self.seated.around[seat],
             streams,
             streams,
-            episode=self._episode,
+            episode=chosen.episode,
             number=number,
-            deal_episode=self._deal_episode,
-            task=self._task,
+            deal_episode=chosen.deal,
+            task=chosen.task,
         )
 
     def _settle(self) -> None:
         """Files the hand that is over, and deals the next ones until the learner is asked or the episode is over."""
         hand = self.hand
         while hand.over:
-            self._file(hand.result(self.seat))
+            results = [hand.result(self.seat)]
             if hand.ended_by == BY_TIMEOUT:
                 value, text = hand.timeout_value, hand.observation(self.seat)
-                for number in range(len(self.hands), self.hands_per_episode):
+                for number in range(len(self.hands) + 1, self.hands_per_episode):
                     seat = self._seat_of(number)
-                    self._file(HandResult(value=value, seat=seat, ended_by=BY_TIMEOUT, observation=text))
+                    results.append(HandResult(value=value, seat=seat, ended_by=BY_TIMEOUT, observation=text))
+            self.hands += results
+            self._ended += results
             if len(self.hands) >= self.hands_per_episode:
                 self.over = True
                 return
             self._deal(len(self.hands))
-
-    def _file(self, result: HandResult) -> None:
-        self.hands.append(result)
-        self._ended.append(result)
 
     # -- what is told ---------------------------------------------------------------------------------------
 
@@ -277,13 +279,14 @@ class TextGameEnv(gym.Env[str, str]):
         return "\n\n".join([*(result.observation for result in self._ended), self.hand.observation(self.seat)])
 
     def _info(self, reason: str | None, action: str | None) -> dict[str, Any]:
-        seat = self.seat
-        info = self.hand.state.told(seat)
-        info["episode_index"] = self._episode
-        info["hand"] = len(self.hands)
-        info["seat"] = seat
-        info["invalid_reason"] = reason
-        info["action"] = action
+        info = {
+            **self.hand.state.told(self.seat),
+            "episode_index": self._chosen.episode,
+            "hand": len(self.hands),
+            "seat": self.seat,
+            "invalid_reason": reason,
+            "action": action,
+        }
         if self.over:
             info["legal_actions"] = ()
         if self._reveals:
@@ -292,15 +295,16 @@ class TextGameEnv(gym.Env[str, str]):
             info["history"] = self.hand.history
         return info
 
-    def _checked(self, given: dict[str, Any]) -> dict[str, Any]:
+    def _checked(self, given: dict[str, Any]) -> _Chosen:
         """The options, none of which means nothing here."""
-        if unknown := sorted(key for key in given if key not in self.reset_options):
-            raise ValueError(f"reset(options=...) has unknown keys {unknown}; known: {', '.join(self.reset_options)}.")
-        seat, players = given.get("seat"), self.facts.players
-        if seat is not None and seat not in range(players):
-            raise ValueError(f"reset(options={{'seat': {seat!r}}}) must be a seat from 0 to {players - 1}.")
+        if unknown := [key for key in given if key not in self.reset_options]:
+            known = ", ".join(self.reset_options)
+            raise ValueError(f"reset(options=...) has unknown keys {sorted(unknown)}; known: {known}.")
+        chosen, players = _Chosen(**given), self._players
+        if chosen.seat is not None and chosen.seat not in range(players):
+            raise ValueError(f"reset(options={{'seat': {chosen.seat!r}}}) must be a seat from 0 to {players - 1}.")
         for key in ("episode", "deal"):
             value = given.get(key, 0)
             if not isinstance(value, int) or value < 0:
                 raise ValueError(f"reset(options={{{key!r}: {value!r}}}) must be a whole number from 0.")
-        return given
+        return chosen

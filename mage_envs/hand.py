@@ -65,7 +65,7 @@ class Hand:
     def begin_meta_episode(self, seats: Sequence[Seat | None]) -> None:
         """Tells the policies that remember to forget; they sit as in the first hand to be dealt."""
         for place, seat in enumerate(seats):
-            if seat is not None:
+            if seat is not None and seat.remembers:
                 try:
                     seat.begin_meta_episode()
                 except (Exception, SystemExit) as error:
@@ -87,24 +87,24 @@ class Hand:
         The game draws from `chance.at(GAME, deal_episode, number)`, by default of the same episode; the
         policy in seat s from `draws.at(SEATS + s, episode, number)`.
         """
-        self._seats, self.episode = seats, episode
+        self._seats, self._draws, self.episode, self._number = seats, draws, episode, number
         self.over, self.ended_by, self.turns, self.played = False, BY_THE_RULES, 0, None
-        self.state = _NO_STATE  # what an engine holds serves the next hand only once nobody holds the last
-        key = GAME, episode if deal_episode is None else deal_episode, number
-        if task is not None:
-            self.state = self.game.task_state(task, chance.at(*key).generator())
-        elif self._table_game is not None:
-            self.state = self._table_game.first_state(chance, key)
+        dealt = episode if deal_episode is None else deal_episode
+        if task is None and self._table_game is not None:
+            state: State = self._table_game.first_state(chance, GAME, dealt, number)
         else:
-            self.state = self.game.initial_state(chance.at(*key).generator())
-        self.history = self.state.happened if self._keeps_history else ()
-        self._draws, self._number, self._opened, self._watched = draws, number, {}, False
+            self.state = _NO_STATE  # what an engine holds serves the next hand only once nobody holds the last
+            rng = chance.at(GAME, dealt, number).generator()
+            state = self.game.initial_state(rng) if task is None else self.game.task_state(task, rng)
+        self.state = state
+        self.history = state.happened if self._keeps_history else ()
+        self._opened, self._watched = {}, False
         for place, seat in enumerate(seats):
             if seat is not None and seat.is_told:
                 self._watched = self._watched or seat.watcher is not None
                 if seat.is_asked:
                     self._reset(seat, place)
-        if self.state.player is None or seats[self.state.player] is not None:
+        if state.player is None or seats[state.player] is not None:
             self._advance()
 
     def _reset(self, seat: Seat, place: int) -> None:

@@ -91,11 +91,9 @@ class Streams:
         x = (x ^ (x >> 27)) * _SECOND & _MASK
         return ((x ^ (x >> 31)) >> 11) * _UNIT
 
-    def following(self) -> Streams:
-        """The streams of whatever comes after, where nobody names a seed for it."""
-        after = Streams.__new__(Streams)
-        after._base = (self._base + _AFTER) & _MASK
-        return after
+    def advance(self) -> None:
+        """Goes on to the streams of whatever comes after, where nobody names a seed for it."""
+        self._base = (self._base + _AFTER) & _MASK
 
 
 # -- many at once ----------------------------------------------------------------------------------------------

@@ -46,6 +46,8 @@ class Seat:
         self.teller = policy if isinstance(policy, TellsCalls) else None
         """The policy, where it tells what a model answered it."""
         self._remembering = policy if isinstance(policy, RemembersMetaEpisode) else None
+        self.remembers = self._remembering is not None
+        """Whether the policy has to be told to forget."""
         self._table = table if is_state_policy(policy) else None
         self.is_asked = self._table is None
         """Whether the policy itself is asked for each move, so that it must be reset at each hand."""

@@ -31,6 +31,7 @@ MISUSE = (ValueError, TypeError, LookupError)
 """Errors that, before anything was played, say that the run cannot be played at all."""
 Answer = Completion | Raised | Lost
 """What a call of the model gave."""
+_BROKEN = (Raised, Lost)
 
 
 class Run:
@@ -112,7 +113,7 @@ class Run:
 
     def hear(self, outcome: Any) -> None:
         """Takes what the environment gave."""
-        if not isinstance(outcome, Raised | Lost):
+        if not isinstance(outcome, _BROKEN):
             outcome = attempt(self._hear, outcome)  # an environment may give anything
         if isinstance(outcome, Lost):
             self.fail(*outcome)
@@ -167,10 +168,11 @@ class Run:
         over = bool(terminated or truncated)
         self.steps.append(self._step(asked, info, completion, float(reward), over))
         self._shortened = 0
-        if info.get("episode_end", over):
+        ended = info.get("episode_end", over)
+        if ended:
             self._results.append(self._result(info, bool(truncated)))
         self._chat.append(Message("assistant", completion.text))
-        wrong = bad_pay(self.steps[-1:], self._results)
+        wrong = bad_pay(self.steps[-1:], self._results if ended else ())
         if wrong is not None:
             self.fail(REWARD, wrong)
         elif over:

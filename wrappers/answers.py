@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mage_envs.core import HandResult
 from mage_envs.settings import GameSettings
 from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW, Reply
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of one answer."""
 
     invalid_reason: str | None = None
@@ -25,7 +24,7 @@ class Outcome:
     results: tuple[HandResult, ...] = ()
     """The hands that it ended."""
     episode_end: bool = False
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float] = {}
     """The game's metrics after it; no prompt shows them."""
     thought: bool = False
     """It was a thought alone, and spent no turn."""

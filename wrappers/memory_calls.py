@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -61,6 +61,8 @@ class MemoryCalls:
         self._watching = memory if isinstance(memory, WatchesTurns) else None
         self._telling = memory if isinstance(memory, TellsEvents) else None
         self._thinking = memory if isinstance(memory, ShowsThoughts) else None
+        self._answering = memory if isinstance(memory, TakesAnswers) else None
+        self._reflecting = memory if isinstance(memory, TakesReflections) else None
         self.instruction = "" if self._thinking is None else self._thinking.instruction
         """How to come to an answer, where the strategy says it."""
         self.heading = memory.heading if isinstance(memory, HasHeading) else ""
@@ -88,20 +90,19 @@ class MemoryCalls:
         """A play prompt is shown, so that counting starts again."""
         self._made = 0
 
-    def call(self, hook: str, view: MemoryView, last: bool) -> Request | None:
-        """What that hook asks. `last`: whether the episode is the meta-episode's last."""
-        memory = self.memory
+    def call(self, hook: str, view: Callable[[], MemoryView], last: bool) -> Request | None:
+        """What that hook asks. `view` makes what it sees; `last`: whether the episode is the meta-episode's last."""
+        memory, watching = self.memory, self._watching
         asked: Asked = None
         if hook == BEFORE_EPISODE:
-            asked = memory.before_episode(view.episode, view)
+            seen = view()
+            asked = memory.before_episode(seen.episode, seen)
         elif hook == AFTER_EPISODE and self._sees_the_end:
-            asked = memory.after_episode(view, last=last)
+            asked = memory.after_episode(view(), last=last)
         elif hook == AFTER_EPISODE and not last:
-            asked = memory.after_episode(view)
-        elif hook == BEFORE_TURN and self._watching is not None:
-            asked = self._watching.before_turn(view)
-        elif hook == AFTER_TURN and self._watching is not None:
-            asked = self._watching.after_turn(view)
+            asked = memory.after_episode(view())
+        elif watching is not None and hook in (BEFORE_TURN, AFTER_TURN):
+            asked = watching.before_turn(view()) if hook == BEFORE_TURN else watching.after_turn(view())
         return self._ask(asked)
 
     def tag(self, remark_tag: str | None) -> str | None:
@@ -116,11 +117,11 @@ class MemoryCalls:
         if request is None:
             raise RuntimeError("take() without a request: call() asks for one.")
         answer = self._read(request, reply, self.tag(view.style.remark_tag))
-        memory, asked = self.memory, None
-        if isinstance(memory, TakesAnswers):
-            asked = memory.on_answer(request, answer, view)
-        elif isinstance(memory, TakesReflections) and answer.reason is None:
-            memory.on_reflection(answer.text, view)
+        asked: Asked = None
+        if self._answering is not None:
+            asked = self._answering.on_answer(request, answer, view)
+        elif self._reflecting is not None and answer.reason is None:
+            self._reflecting.on_reflection(answer.text, view)
         self._ask(asked)
         return answer
 
@@ -147,7 +148,7 @@ class MemoryCalls:
                     f"Memory {name} asked the model {self._made} times between two turns; at most "
                     f"max_calls={self._max_calls} are allowed."
                 )
-            if not isinstance(self.memory, TakesAnswers | TakesReflections):
+            if self._answering is None and self._reflecting is None:
                 raise TypeError(f"Memory {name} asks the model, but has neither on_answer nor on_reflection.")
         return self.pending
 

@@ -59,7 +59,7 @@ class RunningEpisode:
             reward=self._paid,
             value=float(sum([hand.value for hand in self.hands])),
             success=is_success(self.hands) if told is None else bool(told),
-            timeout=any(hand.ended_by == BY_TIMEOUT for hand in self.hands),
+            timeout=BY_TIMEOUT in [hand.ended_by for hand in self.hands],
             unit=unit,
             hands=tuple(self.hands),
             alone=alone,

@@ -60,7 +60,7 @@ class TableState(State):
             known = super().told(seat)
             if "metrics" not in known:  # a dict, which each caller must have to itself
                 self._told_info[seat] = known
-        return known.copy()
+        return known
 
     def move(self, action: str) -> tuple[str, TableState]:
         found = self._accepted.get(action) or self._accepted.get(_normal(action))
@@ -178,6 +178,8 @@ class TableGame(Game):
         """One uniform number: each first state has its probability's share, in order."""
         return self._firsts[bisect(self._bounds, rng.random())]
 
-    def first_state(self, streams: Streams, key: tuple[int, int, int]) -> TableState:
+    def first_state(self, streams: Streams, role: int, episode: int, hand: int) -> TableState:
         """The same by the first number of a stream, which is taken only where there is a choice."""
-        return self._firsts[bisect(self._bounds, streams.first(*key))] if self._bounds else self._firsts[0]
+        if not self._bounds:
+            return self._firsts[0]
+        return self._firsts[bisect(self._bounds, streams.first(role, episode, hand))]

@@ -35,8 +35,13 @@ class Reply(str):
 
 
 @cache
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(re.escape(text), re.IGNORECASE | re.ASCII)
+def _tags(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """What finds `<tag>` and `</tag>`, in any case."""
+    opening, closing = (re.compile(re.escape(text), re.IGNORECASE | re.ASCII) for text in (f"<{tag}>", f"</{tag}>"))
+    return opening, closing
+
+
+_THINK, _THOUGHT = _tags("think")
 
 
 def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
@@ -48,9 +53,9 @@ def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 def after_reasoning(reply: str) -> str:
     """The text after the last `</think>`; what follows an unclosed `<think>` is reasoning too."""
-    closed = _last(_pattern("</think>"), reply)
+    closed = _last(_THOUGHT, reply)
     text = reply[closed.end() :] if closed else reply
-    opened = _pattern("<think>").search(text)
+    opened = _THINK.search(text)
     return text[: opened.start()] if opened else text
 
 
@@ -71,8 +76,9 @@ def parse_reply(reply: str, tag: str | None) -> Parsed:
     stripped = text.strip()
     if tag is None:
         return Parsed(stripped, "", stripped or None)
-    close = _last(_pattern(f"</{tag}>"), text)
-    opened = _last(_pattern(f"<{tag}>"), text[: close.start()]) if close else None
+    opening, closing = _tags(tag)
+    close = _last(closing, text)
+    opened = _last(opening, text[: close.start()]) if close else None
     if close is None or opened is None:
         return Parsed(stripped, stripped, None)
     return Parsed(stripped, text[: opened.start()].strip(), text[opened.end() : close.start()].strip())

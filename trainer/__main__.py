@@ -6,9 +6,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,12 +25,15 @@ USAGE = """usage: mage-train [--preset NAME] [--config FILE.yaml] [--model NAME_
                   [--dry-run] [--resume] [--FIELD VALUE ...]
 
 Trains a language model on meta-episodes. Fields are those of trainer.MAGEConfig and trl.ModelConfig; the file changes
-the preset, and flags change both. The model 'tiny' is a byte-level model of random weights, for trying a run on a CPU.
+the preset, and flags change both. The model 'tiny' is a byte-level model of random weights, for trying a run on a CPU;
+'words' is a word-level one that learns a game with a fixed set of actions there, and sets what suits it and says so.
 --import loads a module of yours, from the current folder or installed, that registers games and opponents; --env_id
 takes module:id, too.
 
   mage-train --preset mage-kuhn --dry-run                   the resolved settings and one prompt of each kind
   mage-train --preset mage-kuhn --output_dir runs/kuhn      the paper's run, on a GPU
+  mage-train --model words --env_id mage/Ultimatum-Meta-v0  learns within minutes on a CPU (--warm_start N: first
+                                                            N steps of language modelling on random legal play)
   mage-train --preset mage-kuhn --model tiny --max_rollouts 2 --groups_per_rollout 2 --max_completion_length 16
 
 presets:
@@ -99,6 +103,7 @@ def _run(arguments: list[str]) -> int:
 
         dry_run: bool = field(default=False)
         resume: bool = field(default=False)
+        warm_start: int = field(default=0)
 
     class Parser(TrlParser):
         """Reports a bad value in one line."""
@@ -108,21 +113,45 @@ def _run(arguments: list[str]) -> int:
 
     kinds: Any = [ScriptArguments, MAGEConfig, ModelConfig]
     parser = Parser(kinds)
-    _check_names(arguments, kinds)
+    given = _check_names(arguments, kinds)
+    suited = _suited(arguments)
     imports.search_current_folder()
-    parser.set_defaults_with_config(**chosen)
+    parser.set_defaults_with_config(**{**chosen, **suited})
     script, config, model = parser.parse_args_and_config(arguments + flags)
     config.imports = list(dict.fromkeys((*config.imports, *modules)))
     imports.load_modules(config.imports)
     if not model.model_name_or_path:
         raise UsageError("no model is named; add --model NAME_OR_PATH, or --model tiny to try the run on a CPU.")
+    if suited:
+        _say_suited({name: value for name, value in suited.items() if name not in given}, config)
+    if script.warm_start < 0 or (script.warm_start and not suited):
+        raise UsageError(f"warm_start={script.warm_start} is a number of steps, for --model words alone.")
     for broken, message in unread_of_model(model):
         if broken:
             raise UsageError(message)
     if script.dry_run:
         _describe(config, model)
         return 0
-    return _train(config, model, script.resume)
+    return _train(config, model, script)
+
+
+def _suited(arguments: Sequence[str]) -> Mapping[str, Any]:
+    """What `--model words` sets; nothing for another model."""
+    if ("--model_name_or_path", "words") not in pairwise(arguments):
+        return {}
+    from trainer.words import DEFAULTS
+
+    return DEFAULTS
+
+
+def _say_suited(chosen: dict[str, Any], config: Any) -> None:
+    """Tells what `--model words` has set, the advantage too, which hangs on the game and its opponents."""
+    from trainer.words import prefer_exact
+
+    if "advantage" in chosen and prefer_exact(config):
+        chosen |= {name: config.__dict__[name] for name in ("advantage", "statistics", "horizon")}
+    told = " ".join(f"{name}={value}" for name, value in chosen.items())
+    print(f"mage-train: --model words sets {told}", file=sys.stderr)
 
 
 def _own_flags(arguments: list[str]) -> tuple[list[str], list[str], list[str], dict[str, Any]]:
@@ -155,8 +184,8 @@ def _own_flags(arguments: list[str]) -> tuple[list[str], list[str], list[str], d
     return rest, flags, modules, chosen
 
 
-def _check_names(arguments: Sequence[str], kinds: Sequence[Any]) -> None:
-    """One clear line for a misspelt field, in flags and in the file; TrlParser would print its whole usage."""
+def _check_names(arguments: Sequence[str], kinds: Sequence[Any]) -> Mapping[str, str]:
+    """The fields that flags and the file set; one clear line for a misspelt one, TrlParser would print its usage."""
     import difflib
 
     import yaml
@@ -179,6 +208,7 @@ def _check_names(arguments: Sequence[str], kinds: Sequence[Any]) -> None:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             raise UsageError(f"unknown {where}: {name!r}.{hint}")
+    return names
 
 
 def _describe(config: Any, model: Any) -> None:
@@ -230,7 +260,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str | list | dict | None) else str(value)
 
 
-def _train(config: Any, model: Any, resume: bool) -> int:
+def _train(config: Any, model: Any, script: Any) -> int:
     from trl.trainer.utils import get_peft_config, get_quantization_config
 
     from trainer.callbacks import PlayableCheckpoints
@@ -239,12 +269,15 @@ def _train(config: Any, model: Any, resume: bool) -> int:
     from trainer.saved import FILE, PlaySettings
     from trainer.setup import env_maker, make_population, play_settings
     from trainer.tiny import general_tiny
+    from trainer.words import words_model
 
     out = Path(config.output_dir)
-    last = on_first_rank(lambda: _checkpoint(out, resume))
+    last = on_first_rank(lambda: _checkpoint(out, script.resume))
     name = model.model_name_or_path
     if name == "tiny":
         name = on_first_rank(lambda: general_tiny(out / "tiny", config.seed))
+    elif name == "words":
+        name = on_first_rank(lambda: words_model(out / "words", config, script.warm_start))
     if last is not None and (last / FILE).exists():
         config.imports = list(dict.fromkeys((*PlaySettings.load(last).imports, *config.imports)))
     config.model_init_kwargs = config.model_init_kwargs or _init_kwargs(model)

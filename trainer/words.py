@@ -1,0 +1,118 @@
+"""The model `words`: a small transformer over a game's own words, and the settings with which such a model learns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import torch
+from transformers import PreTrainedModel
+
+from mage_envs.core import Game, NotEnumerable
+from mage_envs.randomness import SEED_BITS, Stream, fold
+from mage_envs.text.generation import Message, Prompt
+from mage_envs.text.vocabulary import vocabulary
+from opponents.exact.tree import positions, roots_of
+from trainer.config import MAGEConfig
+from trainer.setup import critic_of, env_maker
+from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
+from trainer.tokens import ChatTokenizer, Ids
+
+NAME = "words"
+"""Of the model and of the prompt style that it reads."""
+DEFAULTS: Mapping[str, Any] = {
+    "use_cpu": True,
+    "prompt_style": NAME,
+    "memory": "history",
+    "context": "conversation",
+    "env_kwargs": '{"on_invalid": "forfeit", "length_penalty": 0.0}',
+    "backend": "cached",
+    "constrained": True,
+    "max_completion_length": 1,
+    "reuse_sampling_logprobs": True,
+    "credit": "reward",
+    "advantage": "member_mean",
+    "advantage_norm": "mean_std",
+    "groups_per_rollout": 32,
+    "max_rollouts": 150,
+    "updates_per_rollout": "4",
+    "max_tokens_per_microbatch": 8192,
+    "learning_rate": 1e-3,
+    "adam_beta2": 0.98,
+    "uniform_legal_coef": 0.06,
+    "uniform_legal_coef_end": 0.006,
+    "entropy_coef": 0.0,
+    "save_strategy": "no",
+    "report_to": "none",
+}
+"""What `--model words` sets where neither a flag nor a file does; it comes before a preset."""
+CRITIC = 2_000
+"""Most positions of a game whose every rollout asks the exact critic; above, it takes longer than the rollout."""
+PLAYED, BATCH = 512, 32
+"""Of the warm start: meta-episodes of random play, and how many a step trains on."""
+
+
+def prefer_exact(config: MAGEConfig) -> bool:
+    """Sets the exact critic in a small game against exact opponents; returns whether it did."""
+    env = env_maker(config)()
+    before = config.advantage, config.statistics, config.horizon
+    try:
+        small = len(positions([node for _, node in roots_of(env.get_wrapper_attr("game"))])) <= CRITIC
+        config.advantage, config.statistics, config.horizon = "exact", "pooled", "meta"
+        if small and critic_of(env, config) is not None:
+            return True
+        config.advantage, config.statistics, config.horizon = before
+    except NotEnumerable:
+        pass
+    except ValueError:  # an opponent without exact probabilities, a reward that is no sum over the hands
+        config.advantage, config.statistics, config.horizon = before
+    return False
+
+
+def words_model(folder: Path, config: MAGEConfig, warm_start: int) -> str:
+    """Saves a model of random weights for the run's game, of some 90,000 parameters; returns the folder.
+
+    `warm_start`: steps of language modelling on transcripts of random legal play, against the run's opponents. Raises
+    ValueError for a run that such a model cannot read.
+    """
+    if config.prompt_style != NAME:
+        raise ValueError(f"The model 'words' reads prompts of prompt_style=words, not {config.prompt_style!r} ones.")
+    env = env_maker(config)()
+    game: Game = env.get_wrapper_attr("game")
+    tokenizer = tiny_tokenizer(vocabulary(game))
+    model = tiny_model(len(tokenizer), max_positions=4096, seed=config.seed)
+    if warm_start:
+        _warm(model, ChatTokenizer(tokenizer), config, warm_start)
+    return save_tiny(folder, model, tokenizer)
+
+
+def _warm(model: PreTrainedModel, tokens: ChatTokenizer, config: MAGEConfig, steps: int) -> None:
+    """Language modelling with AdamW on batches of `BATCH` of `PLAYED` meta-episodes of random legal play, in turn."""
+    rows = [_random_play(env_maker(config)(), tokens, fold(config.seed, number)) for number in range(PLAYED)]
+    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.98))
+    model.train(True)
+    for step in range(steps):
+        batch = [rows[(step * BATCH + row) % PLAYED] for row in range(BATCH)]
+        width = max(map(len, batch))
+        ids = torch.tensor([[*row, *[tokens.pad_id] * (width - len(row))] for row in batch])
+        mask = ids != tokens.pad_id
+        loss = model(input_ids=ids, attention_mask=mask.long(), labels=ids.masked_fill(~mask, -100)).loss
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+    model.train(False)
+
+
+def _random_play(env: gym.Env[str, str], tokens: ChatTokenizer, seed: int) -> Ids:
+    """The ids of the chat of a meta-episode of random legal play."""
+    rng = Stream(fold(seed)).generator()
+    _, info = env.reset(seed=seed % 2**SEED_BITS)
+    while True:
+        legal = info["legal_actions"]
+        answer = legal[int(rng.integers(len(legal)))] if legal else ""
+        chat = tuple(Message(**message) for message in info["messages"])
+        _, _, terminated, truncated, info = env.step(answer)
+        if terminated or truncated:
+            return tokens.encode(Prompt(chat)) + tokens.encode_reply(answer)

@@ -1,4 +1,4 @@
-"""MAGE training: rollouts, returns and advantages (no torch), and the TRL trainer, loaded when asked for."""
+"""MAGE training: rollouts, returns and advantages (no torch), and the TRL trainer. A name is loaded when asked for."""
 
 # ruff: noqa: E402  (Ctrl-C is caught before the imports that take time)
 import mage_commands
@@ -8,16 +8,23 @@ mage_commands.starts(__name__)
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from trainer.advantages import CreditConfig, weigh
-from trainer.returns import differential_rewards, step_returns
-from trainer.rollout import RolloutClock, RolloutSpec, collect
-from trainer.trajectory import EpisodeResult, Step, Trajectory
-
 if TYPE_CHECKING:
+    from trainer.advantages import CreditConfig, weigh
     from trainer.config import MAGEConfig
     from trainer.mage_trainer import MAGETrainer
+    from trainer.returns import differential_rewards, step_returns
+    from trainer.rollout import RolloutClock, RolloutSpec, collect
+    from trainer.trajectory import EpisodeResult, Step, Trajectory
 
-_LAZY = {"MAGEConfig": "trainer.config", "MAGETrainer": "trainer.mage_trainer"}
+_MODULES = {
+    "trainer.advantages": ("CreditConfig", "weigh"),
+    "trainer.config": ("MAGEConfig",),
+    "trainer.mage_trainer": ("MAGETrainer",),
+    "trainer.returns": ("differential_rewards", "step_returns"),
+    "trainer.rollout": ("RolloutClock", "RolloutSpec", "collect"),
+    "trainer.trajectory": ("EpisodeResult", "Step", "Trajectory"),
+}
+"""Module to what it offers here."""
 
 __all__ = [
     "CreditConfig",
@@ -36,6 +43,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return import_module(_LAZY[name]).__dict__[name]
+    for module, names in _MODULES.items():
+        if name in names:
+            return import_module(module).__dict__[name]
     raise AttributeError(f"module 'trainer' has no attribute {name!r}")

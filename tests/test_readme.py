@@ -167,7 +167,7 @@ def check_training(arguments: list[str]) -> str | None:
     from trl.trainer.model_config import ModelConfig
 
     from trainer import MAGEConfig
-    from trainer.__main__ import preset_names
+    from trainer.presets import PRESETS
 
     known = {item.name for kind in (MAGEConfig, ModelConfig) for item in fields(kind)}
     known |= {"preset", "model", "config", "import", "dry_run", "resume", "help"}
@@ -175,7 +175,7 @@ def check_training(arguments: list[str]) -> str | None:
     if unknown:
         return f"mage-train has no {unknown}"
     named = [value for flag, value in pairwise(arguments) if flag == "--preset"]
-    missing = [value for value in named if value not in preset_names() and not value.isupper()]
+    missing = [value for value in named if value not in PRESETS and not value.isupper()]
     return f"there is no preset {missing}" if missing else None
 
 

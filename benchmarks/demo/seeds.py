@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
 import sys
-import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from benchmarks.demo.run import DemoSettings, Log, run
 from benchmarks.demo.table import requirements, table
 from mage_envs.durable import write_atomically
 
 SEEDS = (0, 1, 2)
+FOLDER = Path("runs/demo-seeds")
 REPORT = Path(__file__).parents[1] / "results" / "demo_seeds.md"
+
+
+def _seed(seed: int, folder: Path) -> dict[str, Any] | None:
+    """What a seed's run gave, its text and whether it reached everything; a run that was done is not done again."""
+    kept = folder / "report.json"
+    if kept.exists():
+        found: dict[str, Any] = json.loads(kept.read_text())
+        return found
+    started = time.monotonic()
+    result = run(DemoSettings(seed), folder, Log())
+    if result is None:
+        return None
+    checks = requirements(result)
+    lines = "\n".join(f"- {'reached' if held else 'MISSED'}: {text}" for text, held in checks.items())
+    text = f"## Seed {seed}, {time.monotonic() - started:.0f} s\n\n```\n{table(result)}\n```\n\n{lines}\n"
+    found = {"text": text, "reached": all(checks.values())}
+    write_atomically(kept, json.dumps(found))
+    return found
 
 
 def main() -> int:
@@ -26,26 +46,18 @@ def main() -> int:
         f"({os.cpu_count()} CPU cores, Python {platform.python_version()}).\n"
     ]
     reached = []
-    folder = Path(tempfile.mkdtemp(prefix="demo-seeds-"))
-    try:
-        for seed in SEEDS:
-            started = time.monotonic()
-            result = run(DemoSettings(seed), folder / str(seed), Log())
-            if result is None:
-                return 130
-            seconds = time.monotonic() - started
-            checks = requirements(result)
-            reached.append(all(checks.values()))
-            lines = "\n".join(f"- {'reached' if held else 'MISSED'}: {text}" for text, held in checks.items())
-            parts.append(f"## Seed {seed}, {seconds:.0f} s\n\n```\n{table(result)}\n```\n\n{lines}\n")
-            print(parts[-1], flush=True)
-            if seed == SEEDS[0]:
-                REPORT.parent.mkdir(exist_ok=True)
-                shutil.copy(folder / str(seed) / "adaptation.png", REPORT.with_name("adaptation.png"))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    for seed in SEEDS:
+        found = _seed(seed, FOLDER / str(seed))
+        if found is None:
+            print(f"\nStopped. What is done lies in {FOLDER}; make demo-seeds goes on.")
+            return 130
+        parts.append(found["text"])
+        reached.append(found["reached"])
+        print(found["text"], flush=True)
+    shutil.copy(FOLDER / str(SEEDS[0]) / "adaptation.png", REPORT.with_name("adaptation.png"))
     parts.append(f"All requirements reached in {sum(reached)} of {len(reached)} seeds.\n")
     write_atomically(REPORT, "\n".join(parts))
+    shutil.rmtree(FOLDER)
     print(f"{parts[-1]}Report: {REPORT}", file=sys.stdout)
     return 0 if all(reached) else 1
 

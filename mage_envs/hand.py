@@ -90,21 +90,21 @@ class Hand:
         self._seats, self._draws, self.episode, self._number = seats, draws, episode, number
         self.over, self.ended_by, self.turns, self.played = False, BY_THE_RULES, 0, None
         dealt = episode if deal_episode is None else deal_episode
+        # No name here may hold a state: errors that an engine's parser keeps hold this frame, and so all its names.
         if task is None and self._table_game is not None:
-            state: State = self._table_game.first_state(chance, GAME, dealt, number)
+            self.state = self._table_game.first_state(chance, GAME, dealt, number)
         else:
             self.state = _NO_STATE  # what an engine holds serves the next hand only once nobody holds the last
             rng = chance.at(GAME, dealt, number).generator()
-            state = self.game.initial_state(rng) if task is None else self.game.task_state(task, rng)
-        self.state = state
-        self.history = state.happened if self._keeps_history else ()
+            self.state = self.game.initial_state(rng) if task is None else self.game.task_state(task, rng)
+        self.history = self.state.happened if self._keeps_history else ()
         self._opened, self._watched = {}, False
         for place, seat in enumerate(seats):
             if seat is not None and seat.is_told:
                 self._watched = self._watched or seat.watcher is not None
                 if seat.is_asked:
                     self._reset(seat, place)
-        if state.player is None or seats[state.player] is not None:
+        if self.state.player is None or seats[self.state.player] is not None:
             self._advance()
 
     def _reset(self, seat: Seat, place: int) -> None:

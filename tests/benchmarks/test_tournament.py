@@ -121,7 +121,7 @@ def test_intervals_where_all_deals_paid_the_same():
     assert interval(values[:1], (-1, 1)).low is None
     mixed = interval(np.array([1.0, 0.0, 1.0, 0.0]), (-1, 1))
     assert mixed.mean == 0.5
-    assert mixed.high - mixed.mean == pytest.approx(1.959964 * np.std([1, 0, 1, 0], ddof=1) / 2)
+    assert mixed.high - mixed.mean == pytest.approx(3.182446 * np.std([1, 0, 1, 0], ddof=1) / 2)
 
 
 # -- rankings --------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from mage_envs import make_game
 from opponents import as_pool
-from opponents.exact import BayesSolution, best_nonadaptive, best_response_value, policy_value
+from opponents.exact import bayes_value, best_nonadaptive, best_response_value, policy_value
 
 POOLS = [
     ("PrisonersDilemma", {}, "pd/classic", 3.240, 2.880),
@@ -51,7 +51,7 @@ def test_known_and_blind(name: str, options: Mapping[str, Any], pool: str, known
 def test_three_episodes_at_their_best(
     name: str, options: Mapping[str, Any], pool: str, cumulative: tuple[float, ...]
 ) -> None:
-    value = BayesSolution(make_game(name, **options), f"pool:{pool}", 0, alternate=False).value
+    value = bayes_value(make_game(name, **options), f"pool:{pool}", seat="first")
     assert value.total == pytest.approx(sum(cumulative), abs=2e-3), "how it is spread may differ: there are ties"
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from mage_envs.core import Game, Turn
 from mage_envs.randomness import SEED_BITS, Stream, fold
 from opponents.openspiel import DoesNotSuit, form_of
-from opponents.worlds import Lost, Worlds
+from opponents.worlds import NothingFits, Worlds
 
 UCT = 1.4
 """For returns between -1 and 1; scaled with the returns of the game."""
@@ -54,7 +54,7 @@ class ISMCTS:
             raise ValueError("Opponent 'ismcts' must be reset before it acts.")
         try:
             worlds.see(turn.player, self._form.state_of(turn))
-        except Lost as error:
+        except NothingFits as error:
             raise ValueError(f"Opponent 'ismcts' cannot play {self._name} on: {error}; take another one.") from None
         state = worlds.sample()
         actions = state.legal_actions()

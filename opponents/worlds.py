@@ -25,7 +25,7 @@ MOST_WORLDS = 2_000
 """Positions that are kept from turn to turn; of more, a random selection is."""
 
 
-class Lost(ValueError):
+class NothingFits(ValueError):
     """No position that was followed fits what the player knows."""
 
 
@@ -76,11 +76,11 @@ class Worlds:
         self._cumulated: Any = None
 
     def see(self, player: int, key: str) -> None:
-        """Goes on to the player's turn at which they know `key`. Raises Lost when nothing fits."""
+        """Goes on to the player's turn at which they know `key`. Raises NothingFits when nothing fits."""
         known = first_turns(self._form, player) if self._before is None else None
         found = list(known.get(key, ())) if known is not None else self._follow(player, key)
         if not found:
-            raise Lost(f"none of the positions that were followed fits what player {player} knows")
+            raise NothingFits(f"none of the positions that were followed fits what player {player} knows")
         self.now = [(weight, state) for weight, state, _ in self._thinned([(*one, 0) for one in found], MOST_WORLDS)]
         weights = np.cumsum([weight for weight, _ in self.now])
         self._cumulated = weights / weights[-1]

@@ -143,3 +143,12 @@ def test_a_player_is_they(path):
     """Rules, prompts, docstrings and pages name no player's sex; the stop words of WebShop's search are no prose."""
     if path != "mage_envs/games/webshop/search/nouns.py":
         assert not re.search(r"\b(he|she|his|hers|him|himself|herself)\b", (ROOT / path).read_text(), re.IGNORECASE)
+
+
+def test_no_two_public_classes_share_a_name():
+    found = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}

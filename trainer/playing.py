@@ -29,7 +29,7 @@ class RolloutSpec:
 
 MISUSE = (ValueError, TypeError, LookupError)
 """Errors that, before anything was played, say that the run cannot be played at all."""
-Answer = Completion | Raised | Lost
+ModelReply = Completion | Raised | Lost
 """What a call of the model gave."""
 _BROKEN = (Raised, Lost)
 
@@ -96,7 +96,7 @@ class Run:
             f"episode {self._episode() + 1}, attempt {self.retry + 1}"
         )
 
-    def take(self, answer: Answer) -> None:
+    def take(self, answer: ModelReply) -> None:
         """Takes what the model answered; `call` is what comes of it, unless the call failed."""
         if isinstance(answer, Lost):
             self.fail(GENERATOR, answer.reason, answer.traceback)

@@ -15,7 +15,7 @@ from mage_envs.processes import DEADLINE, SLOW, Late, Lost, Raised, Watch, attem
 from mage_envs.processes.outcomes import HANG, told
 from mage_envs.text.generation import Completion, Generator, Prompt
 from trainer.generation import StreamingGenerator
-from trainer.playing import MISUSE, Answer, RolloutSpec, Run
+from trainer.playing import MISUSE, ModelReply, RolloutSpec, Run
 from trainer.stages import Here, MakeEnv, Stage, WorkerEnvs
 from trainer.trajectory import Failure, Trajectory
 
@@ -41,7 +41,7 @@ class _Model:
         self._deadline = 0.0 if collective else deadline
         self._collective = collective
         self._waiting: list[Prompt] = []
-        self._refused: list[tuple[int, Answer]] = []
+        self._refused: list[tuple[int, ModelReply]] = []
 
     def submit(self, prompt: Prompt) -> None:
         """Asks for an answer to a prompt."""
@@ -50,7 +50,7 @@ class _Model:
         elif isinstance(outcome := attempt(self._streaming.submit, prompt), Raised):
             self._refused.append((prompt.slot, outcome))
 
-    def poll(self, who: Callable[[], str]) -> list[tuple[int, Answer]]:
+    def poll(self, who: Callable[[], str]) -> list[tuple[int, ModelReply]]:
         """The next answers, by slot. Raises RuntimeError where a streaming backend has none in twice the deadline."""
         refused, self._refused = self._refused, []
         if refused:
@@ -62,7 +62,7 @@ class _Model:
         except Late as late:
             raise RuntimeError(f"The streaming backend hangs: {late}; waited for: {who()}.") from late
 
-    def _generate(self, generator: Generator, who: Callable[[], str]) -> list[tuple[int, Answer]]:
+    def _generate(self, generator: Generator, who: Callable[[], str]) -> list[tuple[int, ModelReply]]:
         prompts, self._waiting = self._waiting, []
         try:
             outcome = self._watch.call(attempt, _answers, generator, prompts, deadline=self._deadline, who=who)
@@ -135,7 +135,7 @@ class _Rollout:
                 self._on_finished(index, trajectory)
         return self.start(run.slot)
 
-    def take(self, answers: Sequence[tuple[int, Answer]], strict: bool) -> None:
+    def take(self, answers: Sequence[tuple[int, ModelReply]], strict: bool) -> None:
         """Hands the model's answers to their runs."""
         self.runs = []
         for slot, answer in answers:

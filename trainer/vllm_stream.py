@@ -21,7 +21,7 @@ from mage_envs.text.generation import Completion, Prompt
 from trainer.generation import StreamingGenerator, fits, stream_keys
 from trainer.tokens import ChatTokenizer, Ids, make_completion
 
-Answer = tuple[int, Completion]
+SlotReply = tuple[int, Completion]
 
 
 class VLLMEngine(Protocol):
@@ -94,7 +94,7 @@ class StreamingVLLMGenerator:
         self.tokens = tokens
         self.settings = settings
         self._count = 0
-        self._ready: list[Answer] = []
+        self._ready: list[SlotReply] = []
         self._running: dict[str, _Request] = {}
 
     def submit(self, prompt: Prompt) -> None:
@@ -113,7 +113,7 @@ class StreamingVLLMGenerator:
             return
         self._running[request_id] = _Request(prompt, ids, time.monotonic() + self.settings.timeout)
 
-    def poll(self) -> list[Answer]:
+    def poll(self) -> list[SlotReply]:
         """Steps the engine until at least one reply is there, if any is under way."""
         while self._running and not self._ready:
             for output in self.engine.step():
@@ -168,7 +168,7 @@ class StreamingServerGenerator:
     def submit(self, prompt: Prompt) -> None:
         self._running[self._pool.submit(self._answer, prompt, self.tokens.encode(prompt))] = prompt.slot
 
-    def poll(self) -> list[Answer]:
+    def poll(self) -> list[SlotReply]:
         """Waits until at least one reply is there, if any is under way."""
         done, _ = wait(self._running, return_when=FIRST_COMPLETED)
         return [(self._running.pop(future), future.result()) for future in done]

@@ -29,7 +29,7 @@ MAKING = 20
 
 
 @dataclass(frozen=True)
-class Request:
+class CheckRequest:
     """What a child is to do."""
 
     env_id: str
@@ -57,7 +57,7 @@ def _say(path: Path, **record: Any) -> None:
 
 def run(folder: Path) -> None:
     """Carries out the request of the folder."""
-    request = Request(**json.loads((folder / "request.json").read_text()))
+    request = CheckRequest(**json.loads((folder / "request.json").read_text()))
     say = partial(_say, folder / "records.jsonl")
     with watch(request.deadline * MAKING):
         imports.load_modules(request.modules)
@@ -103,7 +103,7 @@ def _holds(check: Callable[[], None], say: Say) -> bool:
     return False
 
 
-def _make(request: Request) -> Env:
+def _make(request: CheckRequest) -> Env:
     with watch(request.deadline * MAKING):
         env: Env = gym.make(request.env_id, disable_env_checker=True, **request.env_kwargs)
     return Watched(env, request.deadline)

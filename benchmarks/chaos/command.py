@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from benchmarks.chaos.checks import CHECKS
-from benchmarks.chaos.child import TRANSCRIPTS, Request
-from benchmarks.chaos.processes import Found, Row, checked, compared
+from benchmarks.chaos.child import TRANSCRIPTS, CheckRequest
+from benchmarks.chaos.processes import CheckRow, Found, checked, compared
 from mage_envs import imports
 from mage_envs.terminal.json_options import read_object
 
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
     env_kwargs = read_object("--env-kwargs", arguments.env_kwargs, '{"num_episodes": 2}')
     if arguments.opponent is not None:
         env_kwargs["opponent"] = arguments.opponent
-    request = Request(
+    request = CheckRequest(
         env_id=arguments.env,
         env_kwargs=env_kwargs,
         modules=list(imports.imported()),
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise SystemExit(1)
 
 
-def _table(request: Request) -> list[Found]:
+def _table(request: CheckRequest) -> list[Found]:
     """Runs the checks and prints a row for each; returns the findings, each cause once."""
     opponent = request.env_kwargs.get("opponent")
     sys.stdout.write(f"{request.env_id} against {opponent}\n" if opponent else f"{request.env_id}\n")
@@ -78,7 +78,7 @@ def _table(request: Request) -> list[Found]:
     return list(told.values())
 
 
-def _rows(request: Request) -> Iterator[Row]:
+def _rows(request: CheckRequest) -> Iterator[CheckRow]:
     yield from checked(replace(request, checks=[name for name in request.checks if name != TRANSCRIPTS]))
     if TRANSCRIPTS in request.checks:
         yield compared(request)

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from benchmarks.chaos.child import TRANSCRIPTS, Request
+from benchmarks.chaos.child import TRANSCRIPTS, CheckRequest
 from benchmarks.chaos.places import place_of_dump
 from benchmarks.chaos.playing import Finding, require_equal
 
@@ -41,7 +41,7 @@ class Found:
         return re.sub(r":\d+ in ", " in ", self.what)
 
 
-class Row(NamedTuple):
+class CheckRow(NamedTuple):
     """One check that is done."""
 
     check: str
@@ -50,10 +50,10 @@ class Row(NamedTuple):
     found: Found | None
 
 
-class Child:
+class CheckingChild:
     """A process of `benchmarks.chaos.child`, and what it records; it ends with the `with`."""
 
-    def __init__(self, request: Request, hash_seed: str | None = None) -> None:
+    def __init__(self, request: CheckRequest, hash_seed: str | None = None) -> None:
         self._request = request
         self._folder = TemporaryDirectory()
         self._path = Path(self._folder.name)
@@ -67,7 +67,7 @@ class Child:
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
             )
 
-    def __enter__(self) -> Child:
+    def __enter__(self) -> CheckingChild:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -111,7 +111,7 @@ class Child:
         return (what if place is None else f"{what} ({place})"), output
 
 
-def checked(request: Request) -> Iterator[Row]:
+def checked(request: CheckRequest) -> Iterator[CheckRow]:
     """The checks of a request in one process, and the rest of them in another where one ends it."""
     left = request.checks
     while left:
@@ -122,32 +122,32 @@ def checked(request: Request) -> Iterator[Row]:
         left = left[done:]
 
 
-def _until_death(request: Request) -> Iterator[Row]:
+def _until_death(request: CheckRequest) -> Iterator[CheckRow]:
     name, seed, seeds, found, began = "", request.seed, 0, None, time.monotonic()
     ended = 0
-    with Child(request) as child:
+    with CheckingChild(request) as child:
         for record in child.records():
             if "began" in record:
                 name, seed, seeds = record["began"], record["seed"], seeds + 1
             elif "found" in record:
                 found = Found(name, seed, record["found"], record["trace"])
             elif "ended" in record:
-                yield Row(record["ended"], seeds, time.monotonic() - began, found)
+                yield CheckRow(record["ended"], seeds, time.monotonic() - began, found)
                 seeds, found, began, ended = 0, None, time.monotonic(), ended + 1
         if ended < len(request.checks):
             if not name:
                 raise RuntimeError(f"{request.env_id} could not be made: {child.death()[0]}.")
-            yield Row(name, seeds, time.monotonic() - began, Found(name, seed, *child.death()))
+            yield CheckRow(name, seeds, time.monotonic() - began, Found(name, seed, *child.death()))
 
 
-def compared(request: Request) -> Row:
+def compared(request: CheckRequest) -> CheckRow:
     """The transcripts of several processes, each with a seed of its own for Python's hashes, beside each other."""
     began = time.monotonic()
     played: list[dict[int, list[str]]] = []
     found: Found | None = None
     for hash_seed in HASH_SEEDS:
         rows, seed, over = {}, request.seed, False
-        with Child(replace(request, checks=[TRANSCRIPTS]), hash_seed) as child:
+        with CheckingChild(replace(request, checks=[TRANSCRIPTS]), hash_seed) as child:
             for record in child.records():
                 seed, over = record.get("seed", seed), over or "ended" in record
                 if "rows" in record:
@@ -163,4 +163,4 @@ def compared(request: Request) -> Row:
                 require_equal(rows[seed], played[0][seed], "another process gave another episode")
             except Finding as finding:
                 found = found or Found(TRANSCRIPTS, seed, str(finding))
-    return Row(TRANSCRIPTS, len(played[0]), time.monotonic() - began, found)
+    return CheckRow(TRANSCRIPTS, len(played[0]), time.monotonic() - began, found)

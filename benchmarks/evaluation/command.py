@@ -14,7 +14,7 @@ from benchmarks.evaluation import report
 from benchmarks.evaluation.agents import Agent, SavedModelAgent, make_agent
 from benchmarks.evaluation.asking import Limits
 from benchmarks.evaluation.environments import game_of, seats_of
-from benchmarks.evaluation.evaluate import Progress, evaluate, lacked_budget, ledger_in
+from benchmarks.evaluation.evaluate import ProgressLine, evaluate, lacked_budget, ledger_in
 from benchmarks.evaluation.floors import floor_rows
 from benchmarks.evaluation.scores import Summary, label, summarise
 from benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, weights_of
@@ -123,7 +123,7 @@ def _play_floor(arguments: argparse.Namespace, agent: Agent, setting: Setting) -
         workers=arguments.env_workers,
         env_timeout=arguments.env_timeout,
         memory_gb=arguments.env_memory_gb,
-        on_step=Progress(sys.stderr, agent.name),
+        on_step=ProgressLine(sys.stderr, agent.name),
     )
 
 
@@ -138,7 +138,7 @@ def _play(
     """Plays the tasks at these places of the panel; `add` is told of each that was played to its end."""
     if not todo:
         return []
-    told = Progress(sys.stderr, agent.name)
+    told = ProgressLine(sys.stderr, agent.name)
     before = len(setting.tasks) - len(todo)
 
     def keep(place: int, trajectory: Trajectory) -> None:

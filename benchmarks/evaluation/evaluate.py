@@ -102,7 +102,7 @@ def ledger_in(folder: str | None) -> Iterator[Ledger]:
             ledger.path.parent.rmdir()
 
 
-class Progress:
+class ProgressLine:
     """Work done and time left: one line redrawn on a terminal, a line now and then elsewhere."""
 
     def __init__(self, stream: TextIO, label: str, unit: str = "meta-episodes") -> None:

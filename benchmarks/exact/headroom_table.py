@@ -12,7 +12,7 @@ from mage_envs.core import ExactPolicy
 from mage_envs.registry import list_games, load_game, make_game, settings_of
 from opponents import as_pool, list_pools, make_opponent, opponent_info
 from opponents.exact import Headroom, Objective, headroom
-from opponents.exact.beliefs import Progress
+from opponents.exact.beliefs import TellsStates
 from opponents.exact.headroom import CREDITS, SAMPLES
 from opponents.exact.tree import is_enumerable
 
@@ -89,12 +89,12 @@ def _plays(pool: str, name: str) -> bool:
     return all(info.plays(name) for info in infos) and any(info.games is not None for info in infos)
 
 
-def solved_rows(progress: Progress, rows: Iterable[Setup] | None = None) -> list[SolvedRow]:
+def solved_rows(progress: TellsStates, rows: Iterable[Setup] | None = None) -> list[SolvedRow]:
     """These rows (default: all), solved one after another."""
     return [_solved(setup, progress) for setup in (setups() if rows is None else rows)]
 
 
-def _solved(setup: Setup, progress: Progress) -> SolvedRow:
+def _solved(setup: Setup, progress: TellsStates) -> SolvedRow:
     if load_game(setup.game).facts.players == 1:
         return SolvedRow(setup, reason="not enumerable")
     game = make_game(setup.game, **setup.options)

@@ -14,7 +14,7 @@ from benchmarks.evaluation.evaluate import evaluate
 from benchmarks.evaluation.scores import Estimate, estimate
 from mage_envs.core import BY_THE_RULES, Game, HandResult, StatePolicy, Task, Turn
 from mage_envs.text.generation import Completion, Prompt
-from opponents.exact.regret import Choice, DecisionValues, HandRegret, PlayedHand
+from opponents.exact.regret import DecisionValues, HandRegret, OwnChoice, PlayedHand
 from trainer.exploitability import ScoresReplies
 from trainer.trajectory import Step, Trajectory
 
@@ -134,7 +134,7 @@ class RegretReport:
 
 class _Judged(NamedTuple):
     trajectory: Trajectory
-    choices: list[list[Choice]]
+    choices: list[list[OwnChoice]]
     hands: list[HandRegret]
     episode_of: list[int]
 
@@ -194,7 +194,7 @@ def _judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[_Seen]
     hands, choices = [], []
     for number, key in enumerate(starts):
         mine = [
-            Choice(step.information_state, step.action, one.probabilities)
+            OwnChoice(step.information_state, step.action, one.probabilities)
             for step, one in steps[key]
             if step.action is not None
         ]

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.evaluation.agents import SavedModelAgent, make_agent
 from benchmarks.evaluation.environments import game_of
-from benchmarks.evaluation.evaluate import Progress
+from benchmarks.evaluation.evaluate import ProgressLine
 from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
 from benchmarks.evaluation.scores import Estimate
 from benchmarks.evaluation.suites import named_panel, panel, weights_of
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
         env_kwargs,
         scored=not arguments.sampled,
         batch=arguments.batch,
-        on_step=Progress(sys.stderr, agent.name),
+        on_step=ProgressLine(sys.stderr, agent.name),
     )
     sys.stdout.write("\n".join(lines(found, arguments.states)) + "\n")
     if arguments.json is not None:

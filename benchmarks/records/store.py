@@ -38,7 +38,7 @@ class OtherRun(ValueError):
     """A folder that holds a run of something else."""
 
 
-class Problem(NamedTuple):
+class DamagedLine(NamedTuple):
     """A line that is not as it was written."""
 
     file: str
@@ -67,7 +67,7 @@ class Records:
         self.about = read_about(folder)
         self.lines: dict[int, Line] = {}
         """The last good line of each index."""
-        self.problems: list[Problem] = []
+        self.problems: list[DamagedLine] = []
         self.shards = 0
         for path in sorted((folder / EPISODES).glob("*.jsonl.gz")):
             self.shards = max(self.shards, int(path.name.split(".")[0]) + 1)
@@ -79,10 +79,10 @@ class Records:
         good = []
         for number, found in enumerate(_lines(path), start=1):
             if isinstance(found, str):
-                self.problems.append(Problem(f"{EPISODES}/{path.name}", number, found))
+                self.problems.append(DamagedLine(f"{EPISODES}/{path.name}", number, found))
             elif found["index"] not in range(self.planned):
                 reason = f"index {found['index']} is not of this panel of {self.planned}"
-                self.problems.append(Problem(f"{EPISODES}/{path.name}", number, reason))
+                self.problems.append(DamagedLine(f"{EPISODES}/{path.name}", number, reason))
             else:
                 good.append(found)
         return good
@@ -134,7 +134,7 @@ class Writer:
         told: dict[str, Any] = scrubbed(json.loads(json.dumps(about)), self._secrets)
         self._open: list[Encoded] = []
         self.kept: dict[int, Kept]
-        self.problems: tuple[Problem, ...]
+        self.problems: tuple[DamagedLine, ...]
         """Lines of an earlier part that were not as they were written, which are played again."""
         if (folder / RUN).exists():
             if not resume:

@@ -5,7 +5,7 @@ results = score(settings, play_all(settings, workers=2))
 sys.stdout.write(report.text(results))
 """
 
-from benchmarks.tournaments.pairing import Failure, Pairing, play_pairing
+from benchmarks.tournaments.pairing import Pairing, PairingFailure, play_pairing
 from benchmarks.tournaments.results import Cell, Results, Standing, score
 from benchmarks.tournaments.schedule import Finished, play_all
 from benchmarks.tournaments.settings import Settings
@@ -13,9 +13,9 @@ from benchmarks.tournaments.store import Store
 
 __all__ = [
     "Cell",
-    "Failure",
     "Finished",
     "Pairing",
+    "PairingFailure",
     "Results",
     "Settings",
     "Standing",

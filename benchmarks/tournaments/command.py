@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks.evaluation.evaluate import Progress
+from benchmarks.evaluation.evaluate import ProgressLine
 from benchmarks.tournaments import Settings, Store, play_all, report, score
 from mage_envs.processes import DEADLINE
 from mage_envs.terminal.json_options import read_object
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     settings.check()
     store = None if arguments.out is None else Store(arguments.out, settings)
-    progress = Progress(sys.stderr, settings.game, "pairings")
+    progress = ProgressLine(sys.stderr, settings.game, "pairings")
     try:
         outcomes = play_all(
             settings, workers=arguments.workers, deadline=arguments.deadline, store=store, on_finished=progress

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Failure:
+class PairingFailure:
     """Why a pairing has no result."""
 
     policies: tuple[str, ...]
@@ -41,7 +41,7 @@ class PolicyFailure(RuntimeError):
 
     def __init__(self, policy: str, error: Exception | SystemExit) -> None:
         super().__init__(f"{policy!r} failed: {error}")
-        self.failure = Failure((policy,), type(error).__name__, " ".join(str(error).split()))
+        self.failure = PairingFailure((policy,), type(error).__name__, " ".join(str(error).split()))
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Pairing:
         return cls((first, second), np.array(data["returns"], float), exact)
 
 
-def play_pairing(settings: Settings, names: tuple[str, str]) -> Pairing | Failure:
+def play_pairing(settings: Settings, names: tuple[str, str]) -> Pairing | PairingFailure:
     """Plays one pairing to its end, with no deadline; see `PairingRun`."""
     run = PairingRun(settings, names)
     while (outcome := run.go_on()) is None:
@@ -92,7 +92,7 @@ class PairingRun:
         self._exact: np.ndarray | None = None
         self._returns: list[list[list[float]]] = []
 
-    def go_on(self, watch: Watch | None = None, deadline: float = 0.0) -> Pairing | Failure | None:
+    def go_on(self, watch: Watch | None = None, deadline: float = 0.0) -> Pairing | PairingFailure | None:
         """Plays the next part; returns the outcome after the last one. `watch` ends a part after `deadline` seconds."""
         try:
             if watch is None:
@@ -102,7 +102,7 @@ class PairingRun:
         except PolicyFailure as error:
             return error.failure
         except Late as late:
-            return Failure(tuple(self._asked or dict.fromkeys(self.names)), "Hang", str(late))
+            return PairingFailure(tuple(self._asked or dict.fromkeys(self.names)), "Hang", str(late))
         if len(self._returns) < self._settings.deals:
             return None
         return Pairing(self.names, np.array(self._returns, float), self._exact)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from benchmarks.evaluation.scores import Estimate, Z, estimate
-from benchmarks.tournaments.pairing import Failure, Pairing
+from benchmarks.tournaments.pairing import Pairing, PairingFailure
 from benchmarks.tournaments.settings import Settings
 
 RowSeat = Literal["both", "first", "second"]
@@ -83,7 +83,7 @@ class Results:
     """By row, column and seat; pairings that failed are missing."""
     standings: tuple[Standing, ...]
     """The best first."""
-    failures: Mapping[tuple[str, str], Failure]
+    failures: Mapping[tuple[str, str], PairingFailure]
     notes: tuple[str, ...]
     """What could not be computed, and why."""
 
@@ -107,11 +107,11 @@ class Results:
         }
 
 
-def score(settings: Settings, outcomes: Mapping[tuple[str, str], Pairing | Failure]) -> Results:
+def score(settings: Settings, outcomes: Mapping[tuple[str, str], Pairing | PairingFailure]) -> Results:
     """The results of what `play_all` gave."""
     game = settings.make_game()
     limits = (game.facts.min_return, game.facts.max_return)
-    failures = {names: outcome for names, outcome in outcomes.items() if isinstance(outcome, Failure)}
+    failures = {names: outcome for names, outcome in outcomes.items() if isinstance(outcome, PairingFailure)}
     pairings = {names: outcome for names, outcome in outcomes.items() if isinstance(outcome, Pairing)}
     cells = {
         (row, column, seat): _cell(pairings[_key(row, column)], row, column, seat, limits)
@@ -153,7 +153,7 @@ def score(settings: Settings, outcomes: Mapping[tuple[str, str], Pairing | Failu
     )
 
 
-def _without_holes(policies: Sequence[str], failures: Mapping[tuple[str, str], Failure]) -> list[str]:
+def _without_holes(policies: Sequence[str], failures: Mapping[tuple[str, str], PairingFailure]) -> list[str]:
     """The policies that are left if, while a pairing is missing, the one that misses most of them is dropped."""
     left = list(policies)
     while missing := [names for names in failures if set(names) <= set(left)]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import NamedTuple
 
-from benchmarks.tournaments.pairing import Failure, Pairing, PairingRun
+from benchmarks.tournaments.pairing import Pairing, PairingFailure, PairingRun
 from benchmarks.tournaments.settings import Settings
 from benchmarks.tournaments.store import Store
 from mage_envs.processes import DEADLINE, SLOW, Lost, Pool, Raised, Watch
@@ -27,7 +27,7 @@ class Finished(NamedTuple):
     """The outcome of one pairing."""
 
     names: Names
-    outcome: Pairing | Failure
+    outcome: Pairing | PairingFailure
 
 
 def play_all(
@@ -38,7 +38,7 @@ def play_all(
     slow_after: float = SLOW,
     store: Store | None = None,
     on_finished: Callable[[int, int, int], None] | None = None,
-) -> dict[Names, Pairing | Failure]:
+) -> dict[Names, Pairing | PairingFailure]:
     """The outcome of every pairing, in the order of `settings.pairings()`, whatever the number of workers.
 
     `store` keeps each finished pairing and gives back those finished before; failed ones are played again.
@@ -56,7 +56,7 @@ def play_all(
         raise ValueError(f"workers={workers} must be at least 1.")
     settings.check()
     pairings = settings.pairings()
-    outcomes: dict[Names, Pairing | Failure] = {}
+    outcomes: dict[Names, Pairing | PairingFailure] = {}
     for names in pairings:
         if store is not None and (found := store.read(names)) is not None:
             outcomes[names] = found
@@ -129,12 +129,12 @@ def _in_processes(
             yield Finished(names, outcome)
 
 
-def _failure(names: Names, lost: Lost, deadline: float) -> Failure:
+def _failure(names: Names, lost: Lost, deadline: float) -> PairingFailure:
     """Of a pairing that took its process with it: either policy may have done so."""
     policies = tuple(dict.fromkeys(names))
     if lost.kind == HANG:
-        return Failure(policies, "Hang", f"no answer within {deadline:g} s")
-    return Failure(policies, "WorkerDied", lost.reason)
+        return PairingFailure(policies, "Hang", f"no answer within {deadline:g} s")
+    return PairingFailure(policies, "WorkerDied", lost.reason)
 
 
 def _tell_slow(pairing: str, seconds: float) -> None:
@@ -150,7 +150,7 @@ class _Player:
         self._watch = Watch(lambda who, seconds: None)  # the parent tells
         self._watch.__enter__()
 
-    def __call__(self, names: Names) -> Pairing | Failure | None:
+    def __call__(self, names: Names) -> Pairing | PairingFailure | None:
         """Begins the pairing or goes on with it; returns its outcome, or None where it is not over yet."""
         if self._run is None:
             self._run = PairingRun(self._settings, names)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from mage_envs.checks import check_positive
 from mage_envs.core import GameFacts
-from mage_envs.games.rounds import Round, RoundsGame, Stage, together
+from mage_envs.games.rounds import Round, RoundsGame, StageGame, together
 from mage_envs.settings import PAID_BY_RETURN, GameSettings
 
 WORTH: Mapping[str, int] = {"vault": 5, "gallery": 4, "archive": 3, "garage": 2, "garden": 1}
@@ -28,7 +28,7 @@ MOST = max(WORTH.values())
 
 
 @dataclass(frozen=True)
-class Watch(Stage):
+class InspectionRound(StageGame):
     """One round: `first` is the place inspected, `second` the place broken into."""
 
     rounds: int
@@ -87,7 +87,7 @@ class Inspection(RoundsGame):
 
     def __init__(self, rounds: int = 3) -> None:
         check_positive("rounds", rounds)
-        super().__init__(_facts(rounds), Watch(rounds))
+        super().__init__(_facts(rounds), InspectionRound(rounds))
 
 
 SETTINGS = GameSettings(opponent="pool:inspect/habits", seat="first", rewards=PAID_BY_RETURN)

@@ -22,7 +22,7 @@ from mage_envs.checks import check_positive
 from mage_envs.core import GameFacts
 from mage_envs.drawing import Picture
 from mage_envs.drawing import payoffs as drawing
-from mage_envs.games.rounds import Round, RoundsGame, Stage, together
+from mage_envs.games.rounds import Round, RoundsGame, StageGame, together
 from mage_envs.settings import PAID_BY_RETURN, GameSettings
 
 COOPERATE, DEFECT = "cooperate", "defect"
@@ -32,7 +32,7 @@ _WITH_NOISE = 10
 
 
 @dataclass(frozen=True)
-class Dilemma(Stage):
+class Dilemma(StageGame):
     """One round; `payoffs_of` holds what a player gets by both choices, its own first."""
 
     rounds: int

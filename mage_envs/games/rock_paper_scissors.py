@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from mage_envs.checks import check_positive
 from mage_envs.core import GameFacts
-from mage_envs.games.rounds import Round, RoundsGame, Stage
+from mage_envs.games.rounds import Round, RoundsGame, StageGame
 from mage_envs.settings import PAID_BY_RETURN, GameSettings, outcome_reward
 
 CHOICES = ("rock", "paper", "scissors")
@@ -26,7 +26,7 @@ BEATEN_BY: Mapping[str, str] = {"rock": "paper", "paper": "scissors", "scissors"
 
 
 @dataclass(frozen=True)
-class Throw(Stage):
+class Throw(StageGame):
     """One round."""
 
     rounds: int

@@ -29,7 +29,7 @@ class Round(NamedTuple):
         return (self.second, self.first) if seat else (self.first, self.second)
 
 
-class Stage(ABC):
+class StageGame(ABC):
     """The game of one round, and how it is told. A subclass is a frozen dataclass: equal stages share their states."""
 
     rounds: int
@@ -77,7 +77,7 @@ class RoundsState(GrownState):
     """
 
     def __init__(
-        self, stage: Stage, deal: Hashable, played: tuple[Round, ...], chosen: str | None, origin: Origin
+        self, stage: StageGame, deal: Hashable, played: tuple[Round, ...], chosen: str | None, origin: Origin
     ) -> None:
         self.stage, self.deal, self.played, self.chosen = stage, deal, played, chosen
         self.spellings = stage.spellings
@@ -123,7 +123,7 @@ class RoundsState(GrownState):
 
 
 @cache
-def first_state(stage: Stage, deal: Hashable) -> RoundsState:
+def first_state(stage: StageGame, deal: Hashable) -> RoundsState:
     """The shared first state of hands with that deal."""
     return RoundsState(stage, deal, (), None, Origin(first_state, (stage, deal)))
 
@@ -132,7 +132,7 @@ class RoundsGame(TableGame):
     """A game of rounds, with the deals of chance that there are and their probabilities."""
 
     def __init__(
-        self, facts: GameFacts, stage: Stage, deals: Sequence[tuple[float, Hashable]] = ((1.0, None),)
+        self, facts: GameFacts, stage: StageGame, deals: Sequence[tuple[float, Hashable]] = ((1.0, None),)
     ) -> None:
         self.facts = facts
         self.stage = stage

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
@@ -109,13 +110,13 @@ class GrownState(TableState):
         self._told: dict[int, str] = {}
         """Observations by seat, made when they are asked for."""
 
+    @abstractmethod
     def follower(self, action: str) -> TableState:
         """The state after a legal action, made anew."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tell(self, seat: int) -> str:
         """What that player sees."""
-        raise NotImplementedError
 
     def observation(self, seat: int) -> str:
         text = self._told.get(seat)

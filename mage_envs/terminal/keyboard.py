@@ -15,7 +15,7 @@ WIDEST = 100
 ESCAPE, END_OF_INPUT, ERASERS = "\x1b", "\x04", ("\x7f", "\b")
 
 
-class Answer(NamedTuple):
+class TypedLine(NamedTuple):
     """A line, or what an arrow key stands for."""
 
     text: str
@@ -59,10 +59,10 @@ def takes_arrows(legal: Sequence[str]) -> bool:
     return at_terminal and set(ARROWS.values()) <= set(legal)
 
 
-def ask(prompt: str, legal: Sequence[str]) -> Answer:
+def ask(prompt: str, legal: Sequence[str]) -> TypedLine:
     """A line of input, or an arrow key on an empty line. Raises EOFError at the end of the input."""
     if not takes_arrows(legal):
-        return Answer(input(prompt))
+        return TypedLine(input(prompt))
     line = ""
     with _keys_one_by_one():
         print(prompt, end="", flush=True)  # only now: what is typed from here on is read key by key
@@ -71,10 +71,10 @@ def ask(prompt: str, legal: Sequence[str]) -> Answer:
             if key.startswith(ESCAPE):
                 if key[-1] in ARROWS and not line:
                     print()
-                    return Answer(ARROWS[key[-1]], by_key=True)
+                    return TypedLine(ARROWS[key[-1]], by_key=True)
             elif key in "\r\n":
                 print()
-                return Answer(line)
+                return TypedLine(line)
             elif key == END_OF_INPUT and not line:
                 raise EOFError
             elif key in ERASERS:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from mage_envs.core import Game
 from mage_envs.env import SEATINGS
-from opponents.exact.beliefs import CHUNK, STATES, Floats, Progress, Stage, stages_of
+from opponents.exact.beliefs import CHUNK, STATES, BeliefStage, Floats, TellsStates, stages_of
 from opponents.exact.hands import Branch, LivedHand, hand_of
 from opponents.exact.tree import Objective, check_seat, exact_policy, payoff_of, roots_of
 from opponents.pools import PoolSpec, as_pool
@@ -111,7 +111,7 @@ class Meeting:
         objective: Objective = "returns",
         alternate: bool = True,
         limit: int = STATES,
-        progress: Progress | None = None,
+        progress: TellsStates | None = None,
     ) -> None:
         """Seats alternate from hand to hand, or stay at `seat0`.
 
@@ -130,7 +130,7 @@ class Meeting:
         self.hands: list[LivedHand] = [made[seat] for seat in self.seats]
         self.plans = {seat: HandPlan(made[seat]) for seat in made}
         self.episode_of = [j // hands for j in range(episodes * hands)]
-        self.stages: list[Stage] = stages_of(mixture.weights, self.hands, limit, progress)
+        self.stages: list[BeliefStage] = stages_of(mixture.weights, self.hands, limit, progress)
         self.states = sum(stage.beliefs.shape[1] for stage in self.stages)
         self.seconds = time.process_time() - started
 
@@ -248,7 +248,7 @@ def meetings(
     seat: str = "alternate",
     objective: Objective = "returns",
     limit: int = STATES,
-    progress: Progress | None = None,
+    progress: TellsStates | None = None,
 ) -> Iterator[Meeting]:
     """One meeting for each first seat of the seat rule, all equally likely."""
     for seat0 in first_seats(game, seat):

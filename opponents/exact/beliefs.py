@@ -24,7 +24,7 @@ STATES = 15_000_000
 """Most states of a problem that is solved (about 2 GB of memory)."""
 CHUNK = 50_000
 """States that are worked on at a time: a tenth of a second, after which Ctrl-C is heard."""
-Progress = Callable[[int, int, int], None]
+TellsStates = Callable[[int, int, int], None]
 """Called as the work goes on with the number of hands before which all states are known, of these states, and of the
 most that there can be before all hands."""
 _UNIT = 2.0**46
@@ -36,7 +36,7 @@ _DEAD = np.int64(-(2**62))
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-class Stage(NamedTuple):
+class BeliefStage(NamedTuple):
     """The states before one hand, and where the hand leads from each."""
 
     beliefs: Floats
@@ -59,8 +59,8 @@ def most_states(hands: Sequence[LivedHand]) -> int:
 
 
 def stages_of(
-    prior: Sequence[float], hands: Sequence[LivedHand], limit: int = STATES, progress: Progress | None = None
-) -> list[Stage]:
+    prior: Sequence[float], hands: Sequence[LivedHand], limit: int = STATES, progress: TellsStates | None = None
+) -> list[BeliefStage]:
     """The states before each of `hands`, the first of which is the prior alone.
 
     Raises `TooManyStates` above `limit` states.
@@ -82,9 +82,9 @@ def stages_of(
                 "fewer episodes, hands or opponents, or raise the limit."
             )
         after = _places(keys, found)
-        stages.append(Stage(_probabilities(logs), np.where(keys == 0, np.int32(0), after)))
+        stages.append(BeliefStage(_probabilities(logs), np.where(keys == 0, np.int32(0), after)))
         logs = _first_of_each(logs, step, keys, after, len(found))
-    return [*stages, Stage(_probabilities(logs), np.zeros((0, logs.shape[1]), np.int32))]
+    return [*stages, BeliefStage(_probabilities(logs), np.zeros((0, logs.shape[1]), np.int32))]
 
 
 def _logs(probabilities: Floats) -> Integers:

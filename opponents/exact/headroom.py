@@ -27,7 +27,7 @@ from opponents.exact.bayes import (
     mean_value,
     meetings,
 )
-from opponents.exact.beliefs import STATES, Progress
+from opponents.exact.beliefs import STATES, TellsStates
 from opponents.exact.best_response import best_nonadaptive, best_response_value
 from opponents.exact.hands import TooManyStates
 from opponents.exact.sampled import GROUPS, SampledMoves, jackknife_error
@@ -92,7 +92,7 @@ def headroom(
     samples: int = 0,
     seed: int = 0,
     limit: int = STATES,
-    progress: Progress | None = None,
+    progress: TellsStates | None = None,
 ) -> Headroom:
     """Solves the six, and the learner that is best for `weights` of the episodes where these are given.
 

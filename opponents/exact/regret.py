@@ -22,7 +22,7 @@ from opponents.exact.tree import Objective, exact_policy, payoff_of, roots_of
 from opponents.pools import PoolSpec, as_pool
 
 
-class Choice(NamedTuple):
+class OwnChoice(NamedTuple):
     """One decision of a hand."""
 
     information_state: str
@@ -36,7 +36,7 @@ class PlayedHand(NamedTuple):
     """A hand as the player saw it."""
 
     seat: int
-    choices: Sequence[Choice]
+    choices: Sequence[OwnChoice]
     value: float
     """What it brought."""
     ending: str | None = None
@@ -115,7 +115,7 @@ class DecisionValues:
             raise ValueError("No opponent of this pool can have played what was seen; name the pool that was met.")
         return HandRegret(played.value, available, tuple(regrets)), after / after.sum()
 
-    def _options(self, branch: Branch, choice: Choice, seat: int) -> Mapping[str, Branch]:
+    def _options(self, branch: Branch, choice: OwnChoice, seat: int) -> Mapping[str, Branch]:
         try:
             options = branch.decisions[choice.information_state]
             options[choice.action]

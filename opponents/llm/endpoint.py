@@ -30,7 +30,7 @@ KEY_VERSION = 1
 """Part of every cache key; raised when the same request would mean something else."""
 
 
-class Request(NamedTuple):
+class ServerRequest(NamedTuple):
     """One call: the key of its answer, and what is sent."""
 
     key: str
@@ -136,7 +136,7 @@ class EndpointGenerator:
         """Waits for at least one reply to what was submitted; all that are ready, by slot."""
         return [] if self._stream is None else self._stream.poll()
 
-    def begin(self, request: Request) -> Completion | Future[ServerAnswer]:
+    def begin(self, request: ServerRequest) -> Completion | Future[ServerAnswer]:
         """The answer where it is kept or cannot be asked for, else what `finish` takes once it is done."""
         kept = None if self.cache is None else self.cache.get(request.key)
         if kept is not None:
@@ -154,7 +154,7 @@ class EndpointGenerator:
                 self._session.close()
             self._session = None
 
-    def request(self, prompt: Prompt) -> Request:
+    def request(self, prompt: Prompt) -> ServerRequest:
         """What is sent for a prompt, and the key of its answer."""
         messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
         body = {"model": self.model, "messages": messages, **self._parameters}
@@ -162,7 +162,7 @@ class EndpointGenerator:
             body["seed"] = server_seed(prompt.seed)
         seed = prompt.seed if self._sampled else ()
         text = json.dumps([KEY_VERSION, self._namespace, body, [int(part) for part in seed]], sort_keys=True)
-        return Request(sha256(text.encode()).hexdigest(), body)
+        return ServerRequest(sha256(text.encode()).hexdigest(), body)
 
     def finish(self, future: Future[ServerAnswer], key: str) -> Completion:
         """The answer to a request that is done."""

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.tournaments import Failure, Settings, Store, play_all, report, score
+from benchmarks.tournaments import PairingFailure, Settings, Store, play_all, report, score
 from benchmarks.tournaments.store import OtherTournament
 from tests.benchmarks.tournament_policies import (
     GATE,
@@ -121,7 +121,9 @@ def test_a_policy_that_fails_loses_nobody_else_anything(tmp_path):
         results.cells["kuhn/nash", "uniform", "both"]
         == outcome_of(Settings("KuhnPoker", ("kuhn/nash", "uniform"), games=10)).cells["kuhn/nash", "uniform", "both"]
     )
-    assert outcomes["kuhn/nash", f"{HERE}:Broken"] == Failure((f"{HERE}:Broken",), "ArithmeticError", "out of numbers")
+    assert outcomes["kuhn/nash", f"{HERE}:Broken"] == PairingFailure(
+        (f"{HERE}:Broken",), "ArithmeticError", "out of numbers"
+    )
     assert len(results.failures) == 7
     text = report.text(results)
     assert f"ArithmeticError of '{HERE}:Broken': out of numbers (3 pairings)" in text
@@ -136,7 +138,7 @@ def test_a_policy_that_fails_before_the_first_hand_is_named_in_either_place():
     unready = f"{HERE}:Unready"
     failures = outcome_of(Settings("KuhnPoker", ("uniform", unready, "kuhn/nash"), games=4)).failures
     assert sorted(failures) == sorted([("kuhn/nash", unready), (unready, "uniform"), (unready, unready)])
-    assert set(failures.values()) == {Failure((unready,), "RuntimeError", "not yet")}
+    assert set(failures.values()) == {PairingFailure((unready,), "RuntimeError", "not yet")}
 
 
 def test_a_worker_that_dies_fails_its_pairing_alone():
@@ -154,7 +156,7 @@ def test_a_policy_that_hangs_fails_its_pairings_alone(workers, caplog):
     sleeper = f"{HERE}:Sleeper"
     settings = Settings("KuhnPoker", ("uniform", sleeper, "kuhn/nash"), games=2)
     results = outcome_of(settings, workers=workers, deadline=0.5, slow_after=0.2)
-    hang = Failure((sleeper,), "Hang", "no answer within 0.5 s")
+    hang = PairingFailure((sleeper,), "Hang", "no answer within 0.5 s")
     assert results.failures == {names: hang for names in settings.pairings() if sleeper in names}
     assert [s.policy for s in results.standings] == ["kuhn/nash", "uniform"]
     told = [record.getMessage() for record in caplog.records if record.name == "benchmarks.tournaments.schedule"]
@@ -165,9 +167,9 @@ def test_a_policy_that_hangs_fails_its_pairings_alone(workers, caplog):
 def test_a_policy_that_cannot_be_interrupted_is_killed_with_its_worker():
     stopped = f"{HERE}:Stopped"
     outcomes = play_all(Settings("KuhnPoker", ("uniform", stopped), games=2), workers=2, deadline=0.3)
-    assert outcomes[stopped, stopped] == Failure((stopped,), "Hang", "no answer within 0.3 s")
-    assert outcomes[stopped, "uniform"] == Failure((stopped, "uniform"), "Hang", "no answer within 0.3 s")
-    assert not isinstance(outcomes["uniform", "uniform"], Failure)
+    assert outcomes[stopped, stopped] == PairingFailure((stopped,), "Hang", "no answer within 0.3 s")
+    assert outcomes[stopped, "uniform"] == PairingFailure((stopped, "uniform"), "Hang", "no answer within 0.3 s")
+    assert not isinstance(outcomes["uniform", "uniform"], PairingFailure)
 
 
 def test_a_deadline_is_a_number_of_seconds(capfd):

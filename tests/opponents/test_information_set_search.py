@@ -11,7 +11,7 @@ from mage_envs.games.openspiel import ConnectFour, LeducPoker, LiarsDice, Negoti
 from mage_envs.match import play_match
 from opponents import make_opponent
 from opponents.openspiel import DoesNotSuit, form_of
-from opponents.worlds import Lost, Worlds
+from opponents.worlds import NothingFits, Worlds
 from tests.opponents.dealing import dealt
 
 
@@ -66,7 +66,7 @@ def test_worlds_are_weighed_by_chance() -> None:
 
 def test_what_cannot_be_is_said() -> None:
     worlds = Worlds(form_of(LeducPoker(), "test"), np.random.default_rng(0))
-    with pytest.raises(Lost, match="none of the positions that were followed fits what player 0 knows"):
+    with pytest.raises(NothingFits, match="none of the positions that were followed fits what player 0 knows"):
         worlds.see(0, "[Observer: 0][Private: 9]")
     policy = make_opponent("ismcts:5", LeducPoker())
     policy.reset(np.random.default_rng(0))

@@ -12,7 +12,7 @@ from mage_envs.core import ExactPolicy
 from mage_envs.games.kuhn_poker import KuhnPoker
 from opponents import TabularPolicy, as_pool, make_opponent
 from opponents.exact import NotExact, best_nonadaptive
-from opponents.exact.regret import Choice, DecisionValues, PlayedHand
+from opponents.exact.regret import DecisionValues, OwnChoice, PlayedHand
 from opponents.exact.tree import Node, roots_of
 
 POOL = as_pool("pool:kuhn/demo")
@@ -41,14 +41,14 @@ def player(seed: int) -> TabularPolicy:
 def ways(opponent: ExactPolicy, mine: ExactPolicy, seat: int, told: bool) -> Iterator[Way]:
     """All ways for a hand of Kuhn Poker to go; `told`: the player says its probabilities."""
 
-    def follow(node: Node, chance: float, choices: tuple[Choice, ...]) -> Iterator[Way]:
+    def follow(node: Node, chance: float, choices: tuple[OwnChoice, ...]) -> Iterator[Way]:
         if node.player is None:
             yield Way(chance, PlayedHand(seat, choices, node.returns[seat], node.view(seat)))
             return
         turn = node.turn()
         row = (mine if node.player == seat else opponent).distribution(turn)
         for action, share in row.items():
-            made = Choice(turn.information_state, action, row if told else None)
+            made = OwnChoice(turn.information_state, action, row if told else None)
             after = (*choices, made) if node.player == seat else choices
             yield from follow(node.children[action], chance * share, after)
 
@@ -88,7 +88,7 @@ def test_a_hand_that_does_not_end_by_the_rules_counts_as_it_is_paid() -> None:
     (found,) = values.judge([PlayedHand(0, [], -2.0, by_rules=False)])
     assert found.available == pytest.approx(1 / 6)
     assert found.adjusted == pytest.approx(-2.0)
-    late = PlayedHand(0, [Choice("K", "check")], -2.0, by_rules=False)
+    late = PlayedHand(0, [OwnChoice("K", "check")], -2.0, by_rules=False)
     (found,) = values.judge([late])
     assert found.adjusted == pytest.approx(found.available - found.regrets[0] - found.regrets[1])
 
@@ -96,10 +96,10 @@ def test_a_hand_that_does_not_end_by_the_rules_counts_as_it_is_paid() -> None:
 def test_what_cannot_have_happened_is_told() -> None:
     values = DecisionValues(KUHN, {"kuhn/conservative": 1, "kuhn/intermediate": 1})
     with pytest.raises(ValueError, match="'raise' at 'K' is no decision of seat 0 after what was played before"):
-        values.judge([PlayedHand(0, [Choice("K", "raise")], 1.0)])
+        values.judge([PlayedHand(0, [OwnChoice("K", "raise")], 1.0)])
     with pytest.raises(ValueError, match="'Kpb' is no decision of seat 0 after"):
-        values.judge([PlayedHand(0, [Choice("Kpb", "call")], 1.0)])
+        values.judge([PlayedHand(0, [OwnChoice("Kpb", "call")], 1.0)])
     with pytest.raises(ValueError, match="cannot be played against this pool"):
-        values.judge([PlayedHand(0, [Choice("K", "check")], 1.0, "A board.")])
+        values.judge([PlayedHand(0, [OwnChoice("K", "check")], 1.0, "A board.")])
     with pytest.raises(NotExact):
         DecisionValues(KUHN, "ismcts:10")

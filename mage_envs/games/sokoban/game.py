@@ -52,8 +52,6 @@ _EXPECTED = (*MOVES, "or up to three of these, separated by commas")
 class _Position:
     """One position of a room; made when first seen, then kept."""
 
-    __slots__ = ("after", "boxes", "placed", "player", "text")
-
     def __init__(self, boxes: int, player: int, placed: int, text: str) -> None:
         self.boxes = boxes
         self.player = player

@@ -18,8 +18,6 @@ LIMIT = 50_000
 class _Placement:
     """What the search knows of one placement of the boxes."""
 
-    __slots__ = ("pulls", "unseen", "up_down_left_right")
-
     def __init__(self, boxes: int, floor: int, width: int) -> None:
         free = floor ^ boxes
         self.unseen = free

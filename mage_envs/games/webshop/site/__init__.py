@@ -5,6 +5,6 @@ It needs flask and waitress (`pip install "mage-envs[webshop]"`), which are load
 
 from mage_envs.games.webshop.site.application import create_app
 from mage_envs.games.webshop.site.server import Site
-from mage_envs.games.webshop.site.watching import Watch, WatchedEnv
+from mage_envs.games.webshop.site.watching import AgentWatch, WatchedEnv
 
-__all__ = ["Site", "Watch", "WatchedEnv", "create_app"]
+__all__ = ["AgentWatch", "Site", "WatchedEnv", "create_app"]

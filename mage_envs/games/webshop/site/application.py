@@ -11,7 +11,7 @@ import numpy as np
 
 from mage_envs.games.webshop.shop import Shop
 from mage_envs.games.webshop.site.security import LONGEST_BODY, Guard, Tokens, host_names
-from mage_envs.games.webshop.site.views import NOTICES, Answer, Asked, Facts, GoTo, Refusal, Views
+from mage_envs.games.webshop.site.views import NOTICES, Asked, Facts, GoTo, Reaction, Refusal, Views
 from mage_envs.games.webshop.site.visits import Visits
 from mage_envs.games.webshop.site.watching import Watches
 
@@ -76,7 +76,7 @@ def create_app(
     return app
 
 
-def _endpoint(flask: ModuleType, tokens: Tokens, cookie: str, view: Callable[..., Answer]) -> Callable[..., Response]:
+def _endpoint(flask: ModuleType, tokens: Tokens, cookie: str, view: Callable[..., Reaction]) -> Callable[..., Response]:
     """A view as Flask calls it."""
 
     def endpoint(**parts: str) -> Response:
@@ -88,7 +88,7 @@ def _endpoint(flask: ModuleType, tokens: Tokens, cookie: str, view: Callable[...
     return endpoint
 
 
-def _respond(flask: ModuleType, tokens: Tokens, cookie: str, answer: Answer) -> Response:
+def _respond(flask: ModuleType, tokens: Tokens, cookie: str, answer: Reaction) -> Response:
     response: Response
     if isinstance(answer, Facts):
         return flask.jsonify(answer.values)  # type: ignore[no-any-return]

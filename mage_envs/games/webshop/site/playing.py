@@ -9,12 +9,12 @@ import numpy as np
 
 from mage_envs.core import Policy
 from mage_envs.games.webshop.game import WebShop
-from mage_envs.games.webshop.site.watching import Watch, session_of
+from mage_envs.games.webshop.site.watching import AgentWatch, session_of
 from mage_envs.hand import Hand
 from mage_envs.randomness import SEATS, SEED_BITS, Streams
 
 
-def play(game: WebShop, policy: Policy, watch: Watch, rng: np.random.Generator, pace: float, stop: Event) -> None:
+def play(game: WebShop, policy: Policy, watch: AgentWatch, rng: np.random.Generator, pace: float, stop: Event) -> None:
     """Plays episodes until `stop` is set, with `pace` seconds between actions and three times as long at an end."""
     hand, streams = Hand(game), Streams(int(rng.integers(2**SEED_BITS)))
     for number in count():
@@ -34,7 +34,7 @@ def play(game: WebShop, policy: Policy, watch: Watch, rng: np.random.Generator, 
 class Player:
     """`play` in a thread of its own; a context at whose end the thread has stopped."""
 
-    def __init__(self, game: WebShop, policy: Policy, watch: Watch, rng: np.random.Generator, pace: float) -> None:
+    def __init__(self, game: WebShop, policy: Policy, watch: AgentWatch, rng: np.random.Generator, pace: float) -> None:
         self._stop = Event()
         arguments = (game, policy, watch, rng, pace, self._stop)
         self._thread = Thread(target=play, args=arguments, name=f"webshop-{watch.title}", daemon=True)

@@ -14,7 +14,7 @@ from mage_envs.games.webshop.shop import Shop
 from mage_envs.games.webshop.site.application import create_app, needed
 from mage_envs.games.webshop.site.security import host_names, is_loopback
 from mage_envs.games.webshop.site.visits import Visits
-from mage_envs.games.webshop.site.watching import Watch, Watches
+from mage_envs.games.webshop.site.watching import AgentWatch, Watches
 
 
 class Site:
@@ -69,7 +69,7 @@ class Site:
             listening.close()
             raise
 
-    def watch(self, title: str) -> Watch:
+    def watch(self, title: str) -> AgentWatch:
         """A page to look at an agent's sessions on; its `url` is for the browser, its `show` for the agent's side."""
         return self._watches.add(title, self.url, self._images)
 

@@ -73,7 +73,7 @@ class Refusal(Exception):
         self.text = text
 
 
-Answer = Page | GoTo | Facts
+Reaction = Page | GoTo | Facts
 
 
 class Views:
@@ -101,7 +101,7 @@ class Views:
         counts = {split: count for split, count in shop.splits.items() if count}
         self._splits = {split: counts[split] for split in sorted(counts, key=lambda split: (split != "train", split))}
 
-    def routes(self) -> tuple[tuple[str, str, Callable[..., Answer]], ...]:
+    def routes(self) -> tuple[tuple[str, str, Callable[..., Reaction]], ...]:
         """(address, method, view) of every page."""
         pages = ("/search", "/results/<path:place>", "/item/<path:place>", "/done")
         return (
@@ -123,7 +123,7 @@ class Views:
         token = asked.token or self._tokens.new()
         return Page(template, {"form_key": self._tokens.form_key(token), **values}, None if asked.token else token)
 
-    def home(self, asked: Asked) -> Answer:
+    def home(self, asked: Asked) -> Reaction:
         """The first page: start a visit, or go on."""
         visit = self._visits.find(asked.token)
         going = None
@@ -133,7 +133,7 @@ class Views:
         values = {"splits": self._splits, "products": len(self._shop.catalogue), "going": going}
         return self._form_page(asked, "home.html", values)
 
-    def goals(self, asked: Asked, split: str, number: str) -> Answer:
+    def goals(self, asked: Asked, split: str, number: str) -> Reaction:
         """A page of a split's instructions to choose from. Goals go by their place: an id would name the product."""
         page, count = _whole(number), self._splits.get(split, 0)
         if page is None or not 1 <= page <= -(-count // GOALS_PER_PAGE):
@@ -147,7 +147,7 @@ class Views:
     def _goal(self, split: str, place: int) -> Goal:
         return self._shop.goal_at(int(self._shop.numbers(split)[place]))
 
-    def start(self, asked: Asked) -> Answer:
+    def start(self, asked: Asked) -> Reaction:
         """A new visit under a new token: with the goal of the running visit, a chosen one, or a random one."""
         self._check_form(asked)
         old = self._visits.find(asked.token)
@@ -174,7 +174,7 @@ class Views:
             raise Refusal(400, "There is no such goal.")
         return self._goal(split, place)
 
-    def health(self, asked: Asked) -> Answer:
+    def health(self, asked: Asked) -> Reaction:
         """Whether the site works, for programs."""
         return Facts({"status": "ok", "products": len(self._shop.catalogue), "visits": len(self._visits)})
 
@@ -186,7 +186,7 @@ class Views:
             raise Refusal(403, "This form was not made for you, or the site was started again. Open the page anew.")
         return asked.token
 
-    def page(self, asked: Asked, place: str = "") -> Answer:
+    def page(self, asked: Asked, place: str = "") -> Reaction:
         """The page that the visit is on; the address only tells its name."""
         visit = self._visits.find(asked.token)
         if visit is None or asked.token is None:
@@ -199,7 +199,7 @@ class Views:
         values |= {"form_key": self._tokens.form_key(asked.token), "longest_query": LONGEST_QUERY}
         return Page("shop.html", values)
 
-    def search(self, asked: Asked) -> Answer:
+    def search(self, asked: Asked) -> Reaction:
         """Looks something up; possible from every page but the last."""
         visit = self._visits.find(self._check_form(asked))
         query = asked.form.get("search_query", "").strip()
@@ -211,7 +211,7 @@ class Views:
             notice = "" if query else "blank"
             return _played(visit, [f"search[{query}]"] if query else [], notice)
 
-    def click(self, asked: Asked) -> Answer:
+    def click(self, asked: Asked) -> Reaction:
         """Chooses the options of the form, then clicks its button."""
         visit = self._visits.find(self._check_form(asked))
         if visit is None:
@@ -228,15 +228,15 @@ class Views:
 
     # -- watching --------------------------------------------------------------------------------------------------
 
-    def watch(self, asked: Asked, token: str) -> Answer:
+    def watch(self, asked: Asked, token: str) -> Reaction:
         """An agent's session, loaded again each second."""
         return self._watched(token, still=False)
 
-    def watch_still(self, asked: Asked, token: str) -> Answer:
+    def watch_still(self, asked: Asked, token: str) -> Reaction:
         """An agent's session as it is now."""
         return self._watched(token, still=True)
 
-    def _watched(self, token: str, *, still: bool) -> Answer:
+    def _watched(self, token: str, *, still: bool) -> Reaction:
         watch = self._watches.find(token)
         if watch is None:
             raise Refusal(404, "Nothing is shown under this address.")

@@ -30,7 +30,7 @@ class WatchedScene(NamedTuple):
     page: Shown
 
 
-class Watch:
+class AgentWatch:
     """One agent's sessions under one address. `show` is called by the agent's thread, `scene` by the site's."""
 
     def __init__(self, title: str, url: str, images: bool = False) -> None:
@@ -59,19 +59,19 @@ class Watches:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._watches: OrderedDict[str, Watch] = OrderedDict()
+        self._watches: OrderedDict[str, AgentWatch] = OrderedDict()
 
-    def add(self, title: str, root: str, images: bool) -> Watch:
+    def add(self, title: str, root: str, images: bool) -> AgentWatch:
         """A new watch with an address that nobody can guess; `root` is the site's address."""
         token = secrets.token_hex(16)
-        watch = Watch(title, f"{root}/watch/{token}", images)
+        watch = AgentWatch(title, f"{root}/watch/{token}", images)
         with self._lock:
             while len(self._watches) >= MOST_WATCHES:
                 self._watches.popitem(last=False)
             self._watches[token] = watch
         return watch
 
-    def find(self, token: str) -> Watch | None:
+    def find(self, token: str) -> AgentWatch | None:
         with self._lock:
             return self._watches.get(token)
 
@@ -84,7 +84,7 @@ def session_of(hand: Hand) -> Session:
 class WatchedEnv(gym.Wrapper[Any, Any, Any, Any]):
     """A WebShop environment, base or meta, that publishes each page to a watch."""
 
-    def __init__(self, env: gym.Env[Any, Any], watch: Watch) -> None:
+    def __init__(self, env: gym.Env[Any, Any], watch: AgentWatch) -> None:
         super().__init__(env)
         self._hand: Hand = env.get_wrapper_attr("hand")
         if not isinstance(self._hand.game, WebShop):

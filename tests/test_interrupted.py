@@ -92,8 +92,8 @@ def test_a_signal_at_any_time_ends_it_in_one_line(package: str, by_script: bool,
             _, err = process.communicate(timeout=120)
         if process.returncode == 130:
             assert len(err.strip().splitlines()) == 1
-        elif process.returncode == 0:  # it was through already
-            assert err == ""
+        elif process.returncode == 0:  # it was through already, or Python itself swallowed the signal
+            assert str(ROOT) not in err
         else:
             ours = [line for line in err.splitlines() if str(ROOT) in line and "mage_commands.py" not in line]
             assert not ours or ("__init__.py" in ours[0] and len(ours) == 1 and "import mage_commands" in err), err

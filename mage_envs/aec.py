@@ -21,6 +21,7 @@ from mage_envs.drawing.screen import FPS, Screen
 from mage_envs.hand import Hand
 from mage_envs.randomness import SEED_BITS, Streams
 from mage_envs.registry import list_games, make_game
+from mage_envs.seats import open_table
 from mage_envs.spaces import FreeText
 
 ObservationDict = dict[str, Any]
@@ -76,7 +77,7 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
         self.truncations = dict.fromkeys(self.agents, False)
         self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
         streams = Streams(int(self._rng.integers(2**SEED_BITS)))
-        self.hand.deal((None,) * len(self.agents), streams, streams)
+        self.hand.deal(open_table(len(self.agents)), streams, streams)
         self._select()
         self._screen.show(self._state, self._seat())
 

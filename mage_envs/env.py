@@ -12,7 +12,7 @@ from mage_envs.core import BY_TIMEOUT, Game, GameFacts, HandResult, is_success
 from mage_envs.drawing.screen import FPS, Screen
 from mage_envs.hand import Hand, OpponentFailure
 from mage_envs.randomness import POOL, SEED_BITS, Streams
-from mage_envs.seats import Seat
+from mage_envs.seats import Seat, Table
 from mage_envs.settings import GameSettings
 from mage_envs.spaces import FreeText
 from mage_envs.text.parser import OVERFLOW, Reply
@@ -46,14 +46,15 @@ class Seated:
         self.others = tuple(others)
         players = len(self.others) + 1
         self.around = [
-            tuple(None if seat == learner else self.others[(seat - learner - 1) % players] for seat in range(players))
+            Table(None if seat == learner else self.others[(seat - learner - 1) % players] for seat in range(players))
             for learner in range(players)
         ]
-        """By the learner's seat: who sits where, that one open."""
+        """By the learner's seat: the table, that seat open."""
+        self._tellers = [seat.teller for seat in self.others if seat.teller is not None]
 
     def told_calls(self) -> list[Mapping[str, Any]]:
         """What models answered the opponents since the meta-episode began."""
-        return [call for seat in self.others if seat.teller is not None for call in seat.teller.told_calls()]
+        return [call for teller in self._tellers for call in teller.told_calls()]
 
 
 class OpponentSource(Protocol):
@@ -174,7 +175,7 @@ class TextGameEnv(gym.Env[str, str]):
             raise TypeError(f"step() takes an action as str, not {type(action).__name__}.")
         hand, reason = self.hand, None
         if not self.over:
-            if isinstance(action, Reply) and action.overflow:
+            if type(action) is not str and isinstance(action, Reply) and action.overflow:
                 reason = OVERFLOW
                 hand.time_out()
             else:

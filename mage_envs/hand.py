@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import cast
 
 from mage_envs.core import BY_FORFEIT, BY_THE_RULES, BY_TIMEOUT, Game, HandResult, IllegalAction, State, Turn
 from mage_envs.games.table import TableGame
 from mage_envs.randomness import GAME, SEATS, Stream, Streams
-from mage_envs.seats import Seat
+from mage_envs.seats import Seat, Table, open_table
 from mage_envs.text.parser import INVALID
 
 TIMED_OUT = "You ran out of turns: the episode is over and not won."
@@ -29,7 +28,7 @@ class OpponentFailure(RuntimeError):
 class Hand:
     """The hand that is being played; `deal` starts the next one.
 
-    Each seat holds a policy, or is open (None): then whoever drives the hand answers for it.
+    Each seat of the table holds a policy, or is open: then whoever drives the hand answers for it.
     """
 
     state: State
@@ -52,28 +51,27 @@ class Hand:
         self.played: str | None = None
         """The last answer as the game spells it; None where it was illegal."""
         self.episode = 0
-        self._seats: Sequence[Seat | None] = ()
+        self._table = open_table(0)
+        self._seats = self._table.seats
         self._results: dict[tuple[State, int], HandResult] = {}
         """Of final states that are shared."""
-        self._watched = False
         self._draws, self._number = Streams(0), 0
         self._opened: dict[int, Stream] = {}
         """By seat: streams that were drawn from in this hand."""
         self._keeps_history = game.facts.perfect_information
         self._table_game = game if isinstance(game, TableGame) else None
 
-    def begin_meta_episode(self, seats: Sequence[Seat | None]) -> None:
+    def begin_meta_episode(self, table: Table) -> None:
         """Tells the policies that remember to forget; they sit as in the first hand to be dealt."""
-        for place, seat in enumerate(seats):
-            if seat is not None and seat.remembers:
-                try:
-                    seat.begin_meta_episode()
-                except (Exception, SystemExit) as error:
-                    raise self._failure(seat, place, error) from error
+        for place, seat in table.remembering:
+            try:
+                seat.begin_meta_episode()
+            except (Exception, SystemExit) as error:
+                raise self._failure(seat, place, error) from error
 
     def deal(
         self,
-        seats: Sequence[Seat | None],
+        table: Table,
         chance: Streams,
         draws: Streams,
         *,
@@ -87,7 +85,8 @@ class Hand:
         The game draws from `chance.at(GAME, deal_episode, number)`, by default of the same episode; the
         policy in seat s from `draws.at(SEATS + s, episode, number)`.
         """
-        self._seats, self._draws, self.episode, self._number = seats, draws, episode, number
+        self._table, self._seats = table, table.seats
+        self._draws, self.episode, self._number = draws, episode, number
         self.over, self.ended_by, self.turns, self.played = False, BY_THE_RULES, 0, None
         dealt = episode if deal_episode is None else deal_episode
         # No name here may hold a state: errors that an engine's parser keeps hold this frame, and so all its names.
@@ -98,13 +97,10 @@ class Hand:
             rng = chance.at(GAME, dealt, number).generator()
             self.state = self.game.initial_state(rng) if task is None else self.game.task_state(task, rng)
         self.history = self.state.happened if self._keeps_history else ()
-        self._opened, self._watched = {}, False
-        for place, seat in enumerate(seats):
-            if seat is not None and seat.is_told:
-                self._watched = self._watched or seat.watcher is not None
-                if seat.is_asked:
-                    self._reset(seat, place)
-        if self.state.player is None or seats[self.state.player] is not None:
+        self._opened = {}
+        for place, seat in table.asked:
+            self._reset(seat, place)
+        if self.state.player is None or self._seats[self.state.player] is not None:
             self._advance()
 
     def _reset(self, seat: Seat, place: int) -> None:
@@ -211,14 +207,13 @@ class Hand:
 
     def _end(self, by: str) -> None:
         self.over, self.ended_by = True, by
-        if by != BY_THE_RULES or not self._watched:
+        if by != BY_THE_RULES:
             return
-        for place, seat in enumerate(self._seats):
-            if seat is not None and seat.watcher is not None:
-                try:
-                    seat.see_result(self.turn(place)._replace(success=self.state.won(place)))
-                except (Exception, SystemExit) as error:
-                    raise self._failure(seat, place, error) from error
+        for place, seat in self._table.watching:
+            try:
+                seat.see_result(self.turn(place)._replace(success=self.state.won(place)))
+            except (Exception, SystemExit) as error:
+                raise self._failure(seat, place, error) from error
 
     def _failure(self, seat: Seat, place: int, error: Exception | SystemExit) -> OpponentFailure:
         """What is raised in place of `error`, which that seat's policy raised."""

@@ -10,7 +10,7 @@ import numpy as np
 from mage_envs.core import Game, Policy
 from mage_envs.hand import Hand
 from mage_envs.randomness import SEED_BITS, Streams
-from mage_envs.seats import Seat
+from mage_envs.seats import Seat, Table
 
 
 class MatchResult(NamedTuple):
@@ -38,11 +38,11 @@ def play_match(game: Game, policies: Sequence[Policy], rng: np.random.Generator,
     if len(policies) != game.facts.players:
         raise ValueError(f"{game.facts.name} has {game.facts.players} seats, but {len(policies)} policies were given.")
     streams = Streams(int(rng.integers(2**SEED_BITS)))
-    seats = [Seat(policy, type(policy).__name__) for policy in policies]
+    table = Table([Seat(policy, type(policy).__name__) for policy in policies])
     hand = Hand(game)
-    hand.begin_meta_episode(seats)
+    hand.begin_meta_episode(table)
     returns = np.zeros((hands, game.facts.players))
     for number in range(hands):
-        hand.deal(seats, streams, streams, number=number)
+        hand.deal(table, streams, streams, number=number)
         returns[number] = hand.state.returns
     return MatchResult(returns)

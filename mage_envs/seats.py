@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -45,19 +46,16 @@ class Seat:
         """The policy, where it is told how hands end."""
         self.teller = policy if isinstance(policy, TellsCalls) else None
         """The policy, where it tells what a model answered it."""
-        self._remembering = policy if isinstance(policy, RemembersMetaEpisode) else None
-        self.remembers = self._remembering is not None
-        """Whether the policy has to be told to forget."""
+        self.remembering = policy if isinstance(policy, RemembersMetaEpisode) else None
+        """The policy, where it is told to forget."""
         self._table = table if is_state_policy(policy) else None
         self.is_asked = self._table is None
         """Whether the policy itself is asked for each move, so that it must be reset at each hand."""
-        self.is_told = self.is_asked or self.watcher is not None
-        """Whether the policy has to hear of hands at all."""
 
     def begin_meta_episode(self) -> None:
         """Tells a policy that remembers to forget."""
-        if self._remembering is not None:
-            self._remembering.begin_meta_episode()
+        if self.remembering is not None:
+            self.remembering.begin_meta_episode()
 
     def reset(self, rng: np.random.Generator) -> None:
         """Starts a hand for the policy."""
@@ -90,3 +88,22 @@ class Seat:
     def __getstate__(self) -> dict[str, Any]:
         """All but the replies, which are learnt again."""
         return {**self.__dict__, "_table": None if self._table is None else {}}
+
+
+class Table:
+    """Who sits where in a hand: by seat a policy, or None where whoever drives the hand answers."""
+
+    def __init__(self, seats: Iterable[Seat | None]) -> None:
+        self.seats = tuple(seats)
+        taken = [(place, seat) for place, seat in enumerate(self.seats) if seat is not None]
+        self.asked = [(place, seat) for place, seat in taken if seat.is_asked]
+        """Who is reset at each hand, with their places; so below."""
+        self.remembering = [(place, seat) for place, seat in taken if seat.remembering is not None]
+        """Who is told that a meta-episode begins."""
+        self.watching = [(place, seat) for place, seat in taken if seat.watcher is not None]
+        """Who is told how a hand ended."""
+
+
+def open_table(players: int) -> Table:
+    """A table at which every seat is open."""
+    return Table((None,) * players)

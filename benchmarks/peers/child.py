@@ -115,15 +115,15 @@ def our_search() -> Chunk:
     """Moves of the opponent `mcts:100` against itself on Tic-Tac-Toe, its resets included."""
     game = importlib.import_module("mage_envs").make_game("TicTacToe")
     make_opponent = importlib.import_module("opponents").make_opponent
-    seat_of = importlib.import_module("mage_envs.seats").Seat
+    seats = importlib.import_module("mage_envs.seats")
     streams = importlib.import_module("mage_envs.randomness").Streams(0)
     hand = importlib.import_module("mage_envs.hand").Hand(game)
-    seats = [seat_of(make_opponent("mcts:100", game), "mcts:100") for _ in range(2)]
+    table = seats.Table([seats.Seat(make_opponent("mcts:100", game), "mcts:100") for _ in range(2)])
     numbers = count()
 
     def work() -> float:
         number = next(numbers)
-        hand.deal(seats, streams, streams, number=number)
+        hand.deal(table, streams, streams, number=number)
         return len(hand.history)
 
     return timed(work)

@@ -31,7 +31,7 @@ from mage_envs.durable import write_atomically
 from mage_envs.hand import Hand
 from mage_envs.randomness import Streams
 from mage_envs.registry import make_game
-from mage_envs.seats import Seat
+from mage_envs.seats import Seat, Table
 from mage_envs.text.generation import Prompt
 from opponents import make_opponent
 from opponents.mcts import MEMORY_MB, ROLLOUTS, UCT
@@ -189,13 +189,13 @@ def base_figures(effort: Effort) -> list[Figure]:
 def our_search(simulations: int, games: int) -> Work:
     """Moves of the opponent `mcts:N` against itself, its resets included."""
     name, game = f"mcts:{simulations}", make_game("TicTacToe")
-    seats = [Seat(make_opponent(name, game), name) for _ in range(2)]
+    table = Table([Seat(make_opponent(name, game), name) for _ in range(2)])
     hand, streams = Hand(game), Streams(0)
 
     def work() -> int:
         moves = 0
         for number in range(games):
-            hand.deal(seats, streams, streams, number=number)
+            hand.deal(table, streams, streams, number=number)
             moves += len(hand.history)
         return moves
 

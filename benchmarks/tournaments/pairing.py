@@ -16,7 +16,7 @@ from mage_envs.games.table import TableGame
 from mage_envs.hand import Hand, OpponentFailure
 from mage_envs.processes import Late, Watch
 from mage_envs.randomness import Streams
-from mage_envs.seats import Asking, Reply, Seat
+from mage_envs.seats import Asking, Reply, Seat, Table
 from opponents import make_opponent
 from opponents.exact import policy_value
 from opponents.exact.tree import is_enumerable
@@ -144,25 +144,25 @@ class _Match:
         self._chance = Streams(settings.seed)
         self._key = int.from_bytes(sha256("\0".join(names).encode()).digest()[:8])
         self._hand = Hand(game)
-        self._seats = []
+        seats = []
         for name, policy in zip(names, policies, strict=True):
             table: dict[State, Reply] | None = {} if isinstance(game, TableGame) else None
-            self._seats.append(_NamedSeat(policy, name, table, asked))
+            seats.append(_NamedSeat(policy, name, table, asked))
+        self._tables = [Table(seats), Table(reversed(seats))]
 
     def play(self, deal: int, seating: int) -> list[float]:
         """The mean return per hand of each policy; the one at `seating` has the first seat."""
-        order = (seating, 1 - seating)
-        seats = [self._seats[index] for index in order]
+        order, table = (seating, 1 - seating), self._tables[seating]
         draws = Streams(self._seed, self._key, deal, seating)
         totals = [0.0, 0.0]
         try:
-            self._hand.begin_meta_episode(seats)
+            self._hand.begin_meta_episode(table)
             for episode in range(self._episodes):
-                self._hand.deal(seats, self._chance, draws, episode=episode, number=deal)
+                self._hand.deal(table, self._chance, draws, episode=episode, number=deal)
                 for index, value in zip(order, self._hand.state.returns, strict=True):
                     totals[index] += value
         except OpponentFailure as failure:
-            name, cause = seats[failure.seat].name, failure.__cause__
+            name, cause = self._names[order[failure.seat]], failure.__cause__
             raise PolicyFailure(name, cause if isinstance(cause, Exception | SystemExit) else failure) from cause
         return [total / self._episodes for total in totals]
 

@@ -9,18 +9,42 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 
 from mage_envs.core import BY_THE_RULES, BY_TIMEOUT, GameFacts
 from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, ReflectView, TurnRecord
-from mage_envs.text.spelling import as_word
+from mage_envs.text.spelling import WordsOfState, as_word
 
 EPISODE, REFLECT, REMARK, ILLEGAL, TIMEOUT, UNREADABLE = "episode", "reflect", "remark", "illegal", "timeout", "?"
+KEPT = 50_000
+"""Information states whose words are kept: small games have fewer, and groups meet the same ones over and over."""
 SEATS = ("first", "second", "third", "fourth")
 
 
 def seat_word(seat: int) -> str:
     """Which player one is."""
     return SEATS[seat] if seat < len(SEATS) else f"player-{seat + 1}"
+
+
+@lru_cache(maxsize=KEPT)
+def _first_words(words_of: WordsOfState, state: str, seat: int) -> tuple[str, ...]:
+    """What a player knows when first asked in a hand."""
+    return seat_word(seat), *words_of(state, seat)
+
+
+@lru_cache(maxsize=KEPT)
+def _new_words(words_of: WordsOfState, before: str, answer: str | None, state: str, seat: int) -> tuple[str, ...]:
+    """What that player knows in `state` and did not know at the answer, the (legal) answer itself left out."""
+    known = Counter(words_of(before, seat))
+    if answer is not None:
+        known[as_word(answer)] += 1
+    words = []
+    for word in words_of(state, seat):
+        if known[word] > 0:
+            known[word] -= 1
+        else:
+            words.append(word)
+    return tuple(words)
 
 
 def paid_word(value: float) -> str:
@@ -80,28 +104,18 @@ class Words:
             before = record
         return words
 
-    def _now(self, view: PlayView | ContinueView) -> list[str]:
+    def _now(self, view: PlayView | ContinueView) -> tuple[str, ...]:
         last, turn = view.last, view.turn
         if last is None or last.ended is not None:
             return self._start(turn.information_state, turn.player)
         return self._since(last, turn.information_state)
 
-    def _start(self, state: str, seat: int) -> list[str]:
-        return [seat_word(seat), *self._words_of(state, seat)]
+    def _start(self, state: str, seat: int) -> tuple[str, ...]:
+        return _first_words(self._words_of, state, seat)
 
-    def _since(self, record: TurnRecord, state: str) -> list[str]:
-        """What that player knows in `state` and did not know at the answer, the answer itself left out."""
-        seat = record.turn.player
-        known = Counter(self._words_of(record.turn.information_state, seat))
-        if record.legal and record.action is not None:
-            known[as_word(record.action)] += 1
-        words = []
-        for word in self._words_of(state, seat):
-            if known[word] > 0:
-                known[word] -= 1
-            else:
-                words.append(word)
-        return words
+    def _since(self, record: TurnRecord, state: str) -> tuple[str, ...]:
+        answer = record.action if record.legal else None
+        return _new_words(self._words_of, record.turn.information_state, answer, state, record.turn.player)
 
     def _answered(self, record: TurnRecord) -> list[str]:
         """What came of an answer: that it was illegal, and how the hand ended that it ended."""

@@ -11,13 +11,14 @@ import numpy as np
 from mage_envs.core import Game, Policy, SeesResults, Turn
 from mage_envs.hand import Hand
 from mage_envs.randomness import Streams
+from mage_envs.seats import open_table
 from opponents.exact.tree import positions, roots_of
 
 
 def dealt(game: Game, seed: int = 0, *actions: str) -> Hand:
     """A hand with all seats open, after these actions."""
     hand, streams = Hand(game), Streams(seed)
-    hand.deal((None,) * game.facts.players, streams, streams)
+    hand.deal(open_table(game.facts.players), streams, streams)
     for action in actions:
         hand.play(action)
     return hand

@@ -15,6 +15,7 @@ from mage_envs.games.alfworld.maker import SPLITS
 from mage_envs.games.alfworld.scenes import TASK_TYPES, wording
 from mage_envs.hand import Hand
 from mage_envs.randomness import Streams
+from mage_envs.seats import open_table
 from opponents import make_opponent
 from opponents.alfworld import ALFWorldExpert, read_task
 
@@ -25,7 +26,7 @@ OFFICIAL = os.environ.get("ALFWORLD_DATA", "")
 def commands(game, expert, task, episode=0, most=200):
     """How many the expert needs for that task."""
     hand = Hand(game)
-    hand.deal([None], Streams(0), Streams(0), episode=episode, task=task)
+    hand.deal(open_table(1), Streams(0), Streams(0), episode=episode, task=task)
     expert.reset(np.random.default_rng(0))
     count = 0
     while not hand.over:

@@ -13,6 +13,7 @@ from mage_envs.games.alfworld.maker import SPLITS
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 from mage_envs.hand import Hand
 from mage_envs.randomness import Streams
+from mage_envs.seats import open_table
 from opponents import make_opponent
 
 
@@ -20,7 +21,7 @@ def won(game: ALFWorld, task: str) -> bool:
     """Whether the oracle wins the game within its plan."""
     oracle = make_opponent("alfworld/oracle", make_game("ALFWorld", split=game.split))
     hand = Hand(game)
-    hand.deal([None], Streams(0), Streams(0), task=task)
+    hand.deal(open_table(1), Streams(0), Streams(0), task=task)
     oracle.reset(np.random.default_rng(0))
     plan = game.plan(task)
     assert plan

@@ -10,6 +10,7 @@ from mage_envs.core import Task
 from mage_envs.games.webshop import WebShop
 from mage_envs.hand import Hand
 from mage_envs.randomness import Streams
+from mage_envs.seats import open_table
 from opponents import make_opponent
 from opponents.webshop import WebShopFirst, WebShopNext, WebShopOracle, WebShopRule, instruction_in
 
@@ -26,7 +27,7 @@ def shopping(game, agent, goals):
 def play(hand, agent, task):
     """Plays a hand; returns the actions, which are all legal."""
     streams, actions = Streams(0), []
-    hand.deal((None,), streams, streams, task=task)
+    hand.deal(open_table(1), streams, streams, task=task)
     agent.reset(np.random.default_rng(0))
     while not hand.over:
         actions.append(agent.act(hand.turn(0)))
@@ -118,7 +119,7 @@ def test_next_tries_in_the_order_of_the_results_and_keeps_to_a_success():
     hand, streams = Hand(game), Streams(0)
 
     def bought(task, success, told=True):
-        hand.deal((None,), streams, streams, task=task)
+        hand.deal(open_table(1), streams, streams, task=task)
         agent.reset(np.random.default_rng(0))
         opened = ""
         while not hand.over:

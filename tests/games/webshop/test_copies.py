@@ -14,6 +14,7 @@ import pytest
 from mage_envs.games.webshop import Shop, WebShop, open_shop
 from mage_envs.hand import Hand
 from mage_envs.randomness import Streams
+from mage_envs.seats import open_table
 from opponents import make_opponent
 from tests.games.webshop.test_goal_tables import OWN
 
@@ -130,7 +131,7 @@ def test_a_folder_by_another_name_is_the_same_shop(shop, monkeypatch):
 def test_agents(data, name):
     game = WebShop(data=data)
     hand, agent, streams = Hand(game), make_opponent(f"webshop/{name}", game), Streams(3)
-    hand.deal((None,), streams, streams)
+    hand.deal(open_table(1), streams, streams)
     agent.reset(np.random.default_rng(0))
     for _ in range(2):
         hand.answer(agent.act(hand.turn(0)))

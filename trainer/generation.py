@@ -31,6 +31,9 @@ class StreamingGenerator(Protocol):
         """Waits for at least one reply; all (slot, completion) pairs that are ready. None under way: an empty list."""
         ...
 
+    def cancel(self) -> None:
+        """Gives up all that is under way: no later `poll` tells of it."""
+
 
 def stream_keys(seeds: Sequence[tuple[int, ...]], base: int = 0) -> UInt64s:
     """One stream key (n,) per sampling seed; seeds may differ in length and be any integers."""

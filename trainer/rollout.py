@@ -15,6 +15,7 @@ from mage_envs.processes import DEADLINE, SLOW, Late, Lost, Raised, Watch, attem
 from mage_envs.processes.outcomes import HANG, told
 from mage_envs.text.generation import Completion, Generator, Prompt
 from trainer.generation import StreamingGenerator
+from trainer.metrics import RunStopped
 from trainer.playing import MISUSE, ModelReply, RolloutSpec, Run
 from trainer.stages import Here, MakeEnv, Stage, WorkerEnvs
 from trainer.trajectory import Failure, Trajectory
@@ -28,7 +29,8 @@ class _Model:
     """A generator of either kind, asked within a deadline; what a call raises becomes the answer to its prompts.
 
     All prompts of a lock-step generator are one call. In a call that is collective over ranks nothing is caught and
-    nothing interrupted, as the other ranks could not know.
+    nothing interrupted, as the other ranks could not know. All prompts that a streaming one has under way fail together
+    when it hangs or breaks; when it does so again before it has answered anything, it is dead.
     """
 
     def __init__(
@@ -42,6 +44,10 @@ class _Model:
         self._collective = collective
         self._waiting: list[Prompt] = []
         self._refused: list[tuple[int, ModelReply]] = []
+        self._streamed: set[int] = set()
+        """Slots whose prompts a streaming backend has under way."""
+        self._silent = False
+        """Whether a streaming backend broke, and has answered nothing since."""
 
     def submit(self, prompt: Prompt) -> None:
         """Asks for an answer to a prompt."""
@@ -49,25 +55,56 @@ class _Model:
             self._waiting.append(prompt)
         elif isinstance(outcome := attempt(self._streaming.submit, prompt), Raised):
             self._refused.append((prompt.slot, outcome))
+        else:
+            self._streamed.add(prompt.slot)
 
-    def poll(self, who: Callable[[], str]) -> list[tuple[int, ModelReply]]:
-        """The next answers, by slot. Raises RuntimeError where a streaming backend has none in twice the deadline."""
+    def poll(self, who: Callable[[], str], strict: bool) -> list[tuple[int, ModelReply]]:
+        """The next answers, by slot.
+
+        Raises RunStopped where a streaming backend is dead; with `strict` what it raises."""
         refused, self._refused = self._refused, []
         if refused:
             return refused
         if self._streaming is None:
             return self._generate(self._lock_step, who)
-        try:  # the backend has a deadline of its own for each prompt
-            return list(self._watch.call(self._streaming.poll, deadline=2 * self._deadline, who=who))
+        outcome = self._within(2 * self._deadline, who, self._streaming.poll)  # each prompt has a deadline there, too
+        if isinstance(outcome, Raised | Lost):
+            return self._give_up(outcome, who, strict)
+        self._silent = False
+        self._streamed -= {slot for slot, _ in outcome}
+        return list(outcome)
+
+    def _give_up(self, broken: Raised | Lost, who: Callable[[], str], strict: bool) -> list[tuple[int, ModelReply]]:
+        """What a streaming backend has under way fails, unless it is dead."""
+        error = broken.error if isinstance(broken, Raised) else None
+        if strict and error is not None:
+            raise error
+        reason = broken.reason if isinstance(broken, Lost) else f"{type(error).__name__}: {error}"
+        if self._silent:
+            raise RunStopped(
+                f"The streaming backend is dead: {reason}, twice without an answer in between; waited for: {who()}. "
+                "Start it anew, and go on from the newest checkpoint."
+            ) from error
+        slots, self._silent = sorted(self._streamed), True
+        self.cancel(who)
+        return [(slot, broken) for slot in slots]
+
+    def cancel(self, who: Callable[[], str]) -> None:
+        """Gives up what a streaming backend has under way; one that cannot even do that is found out when asked."""
+        if self._streaming is not None and self._streamed:
+            self._streamed.clear()
+            self._within(self._deadline, who, self._streaming.cancel)
+
+    def _within(self, deadline: float, who: Callable[[], str], function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a function gives, raises, or does not give in time."""
+        try:
+            return self._watch.call(attempt, function, *arguments, deadline=deadline, who=who)
         except Late as late:
-            raise RuntimeError(f"The streaming backend hangs: {late}; waited for: {who()}.") from late
+            return Lost(HANG, str(late), told(late))
 
     def _generate(self, generator: Generator, who: Callable[[], str]) -> list[tuple[int, ModelReply]]:
         prompts, self._waiting = self._waiting, []
-        try:
-            outcome = self._watch.call(attempt, _answers, generator, prompts, deadline=self._deadline, who=who)
-        except Late as late:
-            outcome = Lost(HANG, str(late), told(late))
+        outcome = self._within(self._deadline, who, _answers, generator, prompts)
         if isinstance(outcome, Raised) and self._collective:
             raise outcome.error
         if isinstance(outcome, Raised | Lost):
@@ -219,19 +256,22 @@ def collect(
     strict = not begun
     with Watch(_tell_slow, slow_after) as watch:
         model = _Model(generator, watch, model_timeout, collective=any_rank_live is not bool)
-        while True:
-            for run in rollout.play(stage, watch, env_timeout, strict):
-                model.submit(run.prompt)
-            if on_step is not None and clock.calls:
-                on_step(sum(t is not None for t in rollout.done), len(specs))
-            if not any_rank_live(bool(rollout.live)):
-                break
-            asked = time.perf_counter()
-            answers = model.poll(rollout.who)
-            clock.generate += time.perf_counter() - asked
-            clock.calls += len(answers)
-            rollout.take(answers, strict)
-            strict = False
+        try:
+            while True:
+                for run in rollout.play(stage, watch, env_timeout, strict):
+                    model.submit(run.prompt)
+                if on_step is not None and clock.calls:
+                    on_step(sum(t is not None for t in rollout.done), len(specs))
+                if not any_rank_live(bool(rollout.live)):
+                    break
+                asked = time.perf_counter()
+                answers = model.poll(rollout.who, strict)
+                clock.generate += time.perf_counter() - asked
+                clock.calls += len(answers)
+                rollout.take(answers, strict)
+                strict = False
+        finally:  # nothing goes on behind the caller's back after Ctrl-C, a preemption or an error
+            model.cancel(rollout.who)
     clock.total += time.perf_counter() - started
     finished = [trajectory for trajectory in rollout.done if trajectory is not None]
     if len(finished) != len(specs):

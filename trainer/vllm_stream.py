@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
+import socket
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 from mage_envs.text.generation import Completion, Prompt
 from trainer.generation import StreamingGenerator, fits, stream_keys
@@ -124,6 +126,13 @@ class StreamingVLLMGenerator:
         ready, self._ready = self._ready, []
         return ready
 
+    def cancel(self) -> None:
+        """Aborts all requests; the engine may be asked anew."""
+        running = list(self._running)
+        self._running.clear()
+        self._ready.clear()
+        self.engine.abort_request(running)
+
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """Lock-step use; nothing may be under way."""
         return _run(self, prompts)
@@ -147,8 +156,29 @@ class StreamingVLLMGenerator:
             self._ready.append((slot, Completion("", error=f"vllm timeout after {self.settings.timeout:g} s")))
 
 
+class _Call:
+    """One request to a server, which another thread may end."""
+
+    def __init__(self, slot: int) -> None:
+        self.slot = slot
+        self.ends = math.inf
+        """When it is late; known once it was sent."""
+        self.connection: http.client.HTTPConnection | None = None
+
+    def stop(self) -> None:
+        """Ends it wherever it is: its thread's next word with the server is an OSError."""
+        self.ends = -math.inf
+        if self.connection is not None and self.connection.sock is not None:
+            with suppress(OSError):  # it has ended by itself
+                self.connection.sock.shutdown(socket.SHUT_RDWR)
+
+
 class StreamingServerGenerator:
-    """A `vllm serve` asked over HTTP by up to `concurrency` threads. A failed request answers with `error`."""
+    """A `vllm serve` asked over HTTP by up to `concurrency` threads.
+
+    A request that fails or takes too long, however slowly its answer arrives, answers with `error`. Redirects are not
+    followed.
+    """
 
     def __init__(
         self,
@@ -158,30 +188,53 @@ class StreamingServerGenerator:
         settings: RequestSettings,
         concurrency: int = 256,
     ) -> None:
-        self.endpoint = url.rstrip("/") + "/v1/completions"
+        parts = urlsplit(url.rstrip("/") + "/v1/completions")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"The url of a vLLM server starts with http:// or https:// and a host, got {url!r}.")
+        self._kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._address, self._path = parts.netloc, parts.path
         self.model = model
         self.tokens = tokens
         self.settings = settings
         self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="mage-vllm")
-        self._running: dict[Future[Completion], int] = {}
+        self._running: dict[Future[Completion], _Call] = {}
 
     def submit(self, prompt: Prompt) -> None:
-        self._running[self._pool.submit(self._answer, prompt, self.tokens.encode(prompt))] = prompt.slot
+        call = _Call(prompt.slot)
+        self._running[self._pool.submit(self._answer, call, prompt, self.tokens.encode(prompt))] = call
 
     def poll(self) -> list[SlotReply]:
-        """Waits until at least one reply is there, if any is under way."""
-        done, _ = wait(self._running, return_when=FIRST_COMPLETED)
-        return [(self._running.pop(future), future.result()) for future in done]
+        """Waits until at least one reply is there, if any is under way, or late."""
+        ready: list[SlotReply] = []
+        while self._running and not ready:
+            now, limit = time.monotonic(), self.settings.timeout
+            ends = min(now + limit, *(call.ends for call in self._running.values()))  # one sent meanwhile ends later
+            done = wait(self._running, max(ends - now, 0.0), FIRST_COMPLETED).done
+            ready = [(self._running.pop(future).slot, future.result()) for future in done]
+            now = time.monotonic()
+            for future in [future for future, call in self._running.items() if call.ends <= now]:
+                call = self._running.pop(future)
+                call.stop()
+                ready.append((call.slot, Completion("", error=f"vllm timeout after {limit:g} s")))
+        return ready
+
+    def cancel(self) -> None:
+        """Ends all requests; the server may be asked anew."""
+        running, self._running = self._running, {}
+        for future, call in running.items():
+            future.cancel()
+            call.stop()
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """Lock-step use; nothing may be under way."""
         return _run(self, prompts)
 
     def close(self) -> None:
-        """Ends the threads; requests under way are waited for."""
+        """Ends the requests and the threads."""
+        self.cancel()
         self._pool.shutdown(cancel_futures=True)
 
-    def _answer(self, prompt: Prompt, ids: Ids) -> Completion:
+    def _answer(self, call: _Call, prompt: Prompt, ids: Ids) -> Completion:
         if not fits(ids, self.settings.max_prompt_length):
             return Completion("", overflow=True)
         body = {
@@ -191,23 +244,28 @@ class StreamingServerGenerator:
             "return_token_ids": True,
         }
         try:
-            choice = self._post(body)["choices"][0]
+            status, data = self._post(call, json.dumps(body).encode())
+            if status != http.client.OK:
+                return Completion("", error=f"vllm HTTP {status} {http.client.responses.get(status, '')}")
+            choice = json.loads(data)["choices"][0]
             if choice["finish_reason"] not in ("stop", "length"):
                 return Completion("", error=f"vllm finished with {choice['finish_reason']!r}")
             reply = tuple(int(i) for i in choice["token_ids"])
             logprobs = tuple(float(value) for value in choice["logprobs"]["token_logprobs"])
-        except urllib.error.HTTPError as error:
-            error.close()
-            return Completion("", error=f"vllm HTTP {error.code} {error.reason}")
         except (OSError, http.client.HTTPException) as error:
             return Completion("", error=f"vllm connection: {error}")
         except (KeyError, IndexError, TypeError, ValueError) as error:
             return Completion("", error=f"vllm reply without token ids or log-probabilities: {error!r}")
         return make_completion(prompt, self.tokens, ids, reply, logprobs, self.settings.max_new_tokens)
 
-    def _post(self, body: Mapping[str, Any]) -> Any:
-        request = urllib.request.Request(
-            self.endpoint, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST"
-        )
-        with urllib.request.urlopen(request, timeout=self.settings.timeout) as response:
-            return json.load(response)
+    def _post(self, call: _Call, body: bytes) -> tuple[int, bytes]:
+        connection = self._kind(self._address, timeout=self.settings.timeout)
+        with closing(connection):
+            connection.connect()
+            call.connection = connection
+            if call.ends < 0:
+                raise OSError("given up")
+            call.ends = time.monotonic() + self.settings.timeout
+            connection.request("POST", self._path, body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            return response.status, response.read()

@@ -119,6 +119,10 @@ class _Stream:
             self._held = []
         return ready
 
+    def cancel(self) -> None:
+        self._held, self._ready, self._running, self._first = [], [], set(), None
+        self._generator.cancel()
+
     def _waited(self) -> list[tuple[int, Completion]]:
         answers = self._generator.poll()
         self._running -= {slot for slot, _ in answers}

@@ -136,6 +136,11 @@ class EndpointGenerator:
         """Waits for at least one reply to what was submitted; all that are ready, by slot."""
         return [] if self._stream is None else self._stream.poll()
 
+    def cancel(self) -> None:
+        """Gives up all that was submitted."""
+        if self._stream is not None:
+            self._stream.cancel()
+
     def begin(self, request: ServerRequest) -> Completion | Future[ServerAnswer]:
         """The answer where it is kept or cannot be asked for, else what `finish` takes once it is done."""
         kept = None if self.cache is None else self.cache.get(request.key)
@@ -221,26 +226,31 @@ class AnswerStream:
             self._running[begun] = endpoint, request.key, prompt.slot
 
     def poll(self) -> list[tuple[int, Completion]]:
-        try:
-            done = () if self._ready else wait(self._running, return_when=FIRST_COMPLETED).done
-        except BaseException:  # Ctrl-C: nothing goes on behind the caller's back
-            for future in reversed(self._running):
-                future.cancel()
-            self._running.clear()
-            raise
+        done = () if self._ready else wait(self._running, return_when=FIRST_COMPLETED).done
         ready, self._ready = self._ready, []
         for future in done:
             endpoint, key, slot = self._running.pop(future)
             ready.append((slot, endpoint.finish(future, key)))
         return ready
 
+    def cancel(self) -> None:
+        """Gives up all that was submitted."""
+        self._ready.clear()
+        for future in reversed(self._running):  # those that still wait first, or they would take the places
+            future.cancel()
+        self._running.clear()
+
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """Answers a batch; nothing may be under way."""
         answers: dict[int, Completion] = {}
         for row, prompt in enumerate(prompts):
             self.submit(prompt._replace(slot=row))
-        while len(answers) < len(prompts):
-            answers.update(self.poll())
+        try:
+            while len(answers) < len(prompts):
+                answers.update(self.poll())
+        except BaseException:  # Ctrl-C too: nothing goes on behind the caller's back
+            self.cancel()
+            raise
         return [answers[row] for row in range(len(prompts))]
 
 

@@ -71,6 +71,9 @@ class OneAtATime:
         prompt = self.waiting.pop()
         return [(prompt.slot, Completion(answer(prompt)))]
 
+    def cancel(self) -> None:
+        self.waiting.clear()
+
 
 class Flaky:
     """An opponent that raises at its first `failures` moves, then checks and folds."""

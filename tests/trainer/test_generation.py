@@ -4,10 +4,12 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+import contextlib
 import http.server
 import json
 import sys
 import threading
+import time
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -337,10 +339,18 @@ def test_vllm_missing_is_one_line(tokens: ChatTokenizer, monkeypatch: pytest.Mon
 
 
 class FakeServer(http.server.BaseHTTPRequestHandler):
-    """`vllm serve`: /v1/completions with token ids; a prompt of two ids fails, one of three forgets the ids."""
+    """`vllm serve`: /v1/completions with token ids; a prompt of two ids fails, one of three forgets the ids, the answer
+    to one of 10 never ends."""
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if len(body["prompt"]) == 10:
+            with contextlib.suppress(OSError):
+                self.wfile.write(b"HTTP/1.0 200 OK\r\n")
+                while True:
+                    self.wfile.write(b"X-More: yes\r\n")
+                    time.sleep(0.05)
+            return
         choice = {"text": "", "finish_reason": "length", "logprobs": {"token_logprobs": [-0.5] * body["max_tokens"]}}
         if body["return_token_ids"] and len(body["prompt"]) != 3:
             choice["token_ids"] = [body["prompt"][-1]] * body["max_tokens"]
@@ -380,3 +390,22 @@ def test_vllm_server_answers_and_failures_are_data(tokens: ChatTokenizer, server
     gone = StreamingServerGenerator("http://127.0.0.1:9", "m", tokens, RequestSettings(max_new_tokens=2), concurrency=1)
     assert "vllm connection" in str(gone.generate([ask("w1")])[0].error)
     gone.close()
+    with pytest.raises(ValueError, match="starts with http:// or https:// and a host, got 'host:8000'"):
+        StreamingServerGenerator("host:8000", "m", tokens, RequestSettings(max_new_tokens=2))
+
+
+def test_an_answer_that_trickles_is_late_and_its_thread_ends(tokens: ChatTokenizer, server: str) -> None:
+    settings = RequestSettings(max_new_tokens=2, timeout=0.4)
+    backend = StreamingServerGenerator(server, "m", tokens, settings, concurrency=1)
+    slow, queued = ask("w1 w2 w3 w4 w5 w6 w7 w8 w9", 0), ask("w1 w2 w3", 1)
+    backend.submit(slow)
+    backend.submit(queued)  # waits for the one thread, and has its own time from then on
+    assert backend.poll() == [(0, Completion("", error="vllm timeout after 0.4 s"))]
+    [(slot, answer)] = backend.poll()
+    assert (slot, answer.text) == (1, "w3 w3")
+    backend.submit(slow)
+    backend.submit(queued)
+    backend.cancel()
+    assert backend.poll() == []
+    assert [reply.text for reply in backend.generate([queued])] == ["w3 w3"]
+    backend.close()

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from mage_envs.text.generation import Completion, Prompt
-from tests.trainer.rollouts import ID, Asked, Flaky, Hanging, answer, broken, frozen, make, specs
+from tests.trainer.rollouts import ID, Asked, Flaky, Hanging, OneAtATime, answer, broken, frozen, make, specs
 from trainer.generation import ScriptedGenerator
+from trainer.metrics import RunStopped
 from trainer.rollout import collect
 from wrappers import MetaEpisode
 
@@ -113,6 +114,66 @@ def test_a_hung_model_fails_its_prompts_and_is_asked_again(caplog: pytest.LogCap
     assert caplog.records[0].message.startswith(
         "Waiting for 0 s already for the model, for 2 meta-episodes; the first: "
     )
+
+
+class Breaking(OneAtATime):
+    """A streaming backend whose polls hang or raise, those of the numbers in `broken`."""
+
+    def __init__(self, *broken: int, raises: bool = False) -> None:
+        super().__init__()
+        self.broken, self.raises = broken, raises
+        self.polls = 0
+        self.given_up: list[int] = []
+
+    def poll(self) -> list[tuple[int, Completion]]:
+        self.polls += 1
+        if self.polls in self.broken:
+            if self.raises:
+                raise OSError("the engine's socket is gone")
+            time.sleep(60)
+        return super().poll()
+
+    def cancel(self) -> None:
+        self.given_up.append(len(self.waiting))
+        super().cancel()
+
+
+@pytest.mark.parametrize(
+    ("raises", "reason"),
+    [(False, "generator: no answer within 0.4 s"), (True, "generator: OSError: the engine's socket is gone")],
+)
+def test_a_streaming_backend_that_hangs_or_raises_costs_what_it_had_under_way(raises: bool, reason: str) -> None:
+    sound = frozen(collect([make() for _ in range(3)], OneAtATime(), specs(6)))
+    backend = Breaking(7, raises=raises)
+    done = collect([make() for _ in range(3)], backend, specs(6), model_timeout=0.2)
+    assert backend.given_up == [3]
+    assert [str(f) for t in done for f in t.failures] == [reason] * 3
+    assert all("in poll" in f.traceback for t in done for f in t.failures)
+    assert sorted((t.failure, t.retries) for t in done) == [(None, 0)] * 3 + [(None, 1)] * 3
+    assert all(now == before for t, now, before in zip(done, frozen(done), sound, strict=True) if not t.failures)
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_streaming_backend_that_stays_dead_ends_the_run_in_one_line(raises: bool) -> None:
+    backend = Breaking(4, 5, 6, raises=raises)
+    reason = "OSError: the engine's socket is gone" if raises else "no answer within 0.4 s"
+    line = f"The streaming backend is dead: {reason}, twice without an answer in between; waited for: the model, for 3 "
+    with pytest.raises(RunStopped, match=line):
+        collect([make() for _ in range(3)], backend, specs(6), model_timeout=0.2)
+    assert (backend.polls, backend.waiting) == (5, [])
+
+
+def test_a_streaming_backend_is_told_when_nobody_waits_any_more() -> None:
+    backend = OneAtATime()
+
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        collect([make() for _ in range(3)], backend, specs(6), on_step=stop)
+    assert backend.waiting == []
+    with pytest.raises(OSError, match="socket"):  # in the very first call, what is raised says more
+        collect([make()], Breaking(1, raises=True), specs(1))
 
 
 def test_a_model_that_raises_fails_its_prompts_unless_nothing_was_played() -> None:

@@ -111,6 +111,9 @@ class LongTailed:
         self.now, slot, completion = heapq.heappop(self._running)
         return [(slot, completion)]
 
+    def cancel(self) -> None:
+        self._running.clear()
+
 
 def test_32_slots_take_little_longer_than_the_slowest_meta_episode() -> None:
     setting = setting_for("kuhn-paper-128", num_episodes=10)

@@ -17,6 +17,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "execute a run again from its recorded replies, and compare every prompt, reward and outcome",
     ),
     "validate": ("benchmarks.records.validate", "check the files of runs: schema, digests, root, fingerprint, scores"),
+    "compare": (
+        "benchmarks.evaluation.comparison",
+        "compare runs of the same tasks: paired differences, intervals, p-values, what the panel could show",
+    ),
     "export": ("benchmarks.records.export", "write the calls of a run as CSV or Parquet, or its transcripts as ATIF"),
     "leaderboard": ("benchmarks.records.leaderboard", "compare validated runs of one setting in a table"),
     "fill": (

@@ -18,6 +18,11 @@ _AGENT, _CEILING, _UNINFORMED = "#1f5fa8", "#b3472c", "#6b6b6b"
 _CONTROLS = ("#8a5fb0", "#3f8f5f", "#c08a1e")
 
 
+def shown_episodes(count: int) -> tuple[int, ...]:
+    """The episodes, from 1, that a table of 80 columns has room for: of more than five 1, 2, 3, 5 and the last."""
+    return tuple(range(1, count + 1)) if count <= 5 else (1, 2, 3, 5, count)
+
+
 def table(summary: Summary, controls: Sequence[ScoreRow] = ()) -> str:
     """The headline measure per opponent and episode, its interval and exact values, then the other rates.
 

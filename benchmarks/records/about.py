@@ -24,6 +24,8 @@ from mage_envs.imports import imported, load_modules
 _PACKAGES = ("gymnasium", "numpy", "open_spiel", "textworld", "alfworld", "torch", "transformers", "trl")
 _END = 2**16
 """Bytes of a weight file's end that its identity covers."""
+COMPARED = ("memory",)
+"""Options in which runs may differ that are compared."""
 
 
 def about_run(agent: Agent, setting: Setting) -> dict[str, Any]:
@@ -59,6 +61,13 @@ def setting_of(about: Mapping[str, Any]) -> Setting:
         told["opponents"] = dict(told["opponents"])
     panel = named_panel(name) if has_ids else Panel(**told)
     return Setting(panel, name, about["env_kwargs"])
+
+
+def told_apart(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What two runs must share to be compared: tasks, weights, and every option that is not of `COMPARED`."""
+    setting = about["setting"]
+    options = {key: value for key, value in setting["options"].items() if key not in COMPARED}
+    return {"options": options, "weights": setting["weights"], "tasks": setting["tasks"]}
 
 
 def _content(agent: Agent) -> str | None:

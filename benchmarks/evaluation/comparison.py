@@ -1,0 +1,228 @@
+"""`mage-bench compare`: runs of the same tasks, paired by task. Agents and memories are what may differ."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluation.command import summary_of
+from benchmarks.evaluation.environments import game_of
+from benchmarks.evaluation.losses import FEW, as_losses
+from benchmarks.evaluation.paired import POWER, PairedDifference, Pairs
+from benchmarks.evaluation.report import NOT_KNOWN, aligned, shown_episodes
+from benchmarks.evaluation.scores import Summary, cluster_of, label, per_hand
+from benchmarks.evaluation.suites.settings import Setting
+from benchmarks.records.about import COMPARED, setting_of, told_apart
+from benchmarks.records.store import Records, differences
+from trainer.trajectory import EpisodeResult, Trajectory
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """The first run less another one."""
+
+    first: str
+    """Agent and memory."""
+    second: str
+    panel: str
+    unit: str
+    """Of what `rows` compare in episodes: the game's per hand, or `success rate`."""
+    pairs: int
+    """Tasks that both played to their end."""
+    clusters: int
+    failed: int
+    """Tasks that are left out, as one of the two failed there."""
+    rows: tuple[PairedDifference, ...]
+    """Episodes, gain and Pass@k; after early stop Pass@k alone."""
+    with_losses: tuple[PairedDifference, ...]
+    """The same with failures counted as losses; empty unless they exceed 1%."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Played:
+    """A run, its meta-episodes by the task's place in the panel."""
+
+    folder: Path
+    about: dict[str, Any]
+    setting: Setting
+    summary: Summary
+    trajectories: dict[int, Trajectory]
+
+    @property
+    def title(self) -> str:
+        return f"{self.about['agent']['name']}+{self.about['setting']['options']['memory']}"
+
+
+def compare(folders: Sequence[Path], wide: bool = False) -> list[RunComparison]:
+    """The first run less each other one; `wide`: all episodes, where there are more than five.
+
+    Raises NoRun, or ValueError for runs of other tasks, of no common task, or that are damaged.
+    """
+    first, *others = [_read(folder) for folder in folders]
+    for other in others:
+        _check(first, other)
+    return [_compare(first, other, wide) for other in others]
+
+
+def _read(folder: Path) -> _Played:
+    records = Records(folder)
+    if records.problems:
+        raise ValueError(f"{folder} is damaged: {records.problems[0]}; mage-bench eval … --resume mends it.")
+    setting = setting_of(records.about)
+    played = dict(zip(sorted(records.lines), records.trajectories(), strict=True))
+    if not any(t.failure is None for t in played.values()):
+        raise ValueError(f"{folder} holds no meta-episode that was played to its end; go on with it (--resume).")
+    summary = summary_of(records.about["agent"]["name"], setting, list(played.values()))
+    return _Played(folder, records.about, setting, summary, played)
+
+
+def _check(first: _Played, other: _Played) -> None:
+    """Raises ValueError unless both played the same tasks under the same options."""
+    one, two = told_apart(first.about), told_apart(other.about)
+    if one != two:
+        place, there, here = next(differences(one, two))
+        raise ValueError(
+            f"{first.folder} and {other.folder} measure different things and are not compared: {place} is "
+            f"{json.dumps(there)} and {json.dumps(here)}. Only agents and {' and '.join(COMPARED)} may differ."
+        )
+
+
+def _compare(first: _Played, second: _Played, wide: bool) -> RunComparison:
+    common = sorted(first.trajectories.keys() & second.trajectories.keys())
+    both = [[run.trajectories[index] for index in common] for run in (first, second)]
+    whole = [place for place, (a, b) in enumerate(zip(*both)) if a.failure is None and b.failure is None]
+    if not whole:
+        raise ValueError(f"{first.folder} and {second.folder} have no task in common that both played to its end.")
+    failed = len(common) - len(whole)
+    rows, clusters = _rows(first, [[run[place] for place in whole] for run in both], wide)
+    losses: Sequence[PairedDifference] = ()
+    if failed > FEW * len(common):
+        game = game_of(first.setting.panel.env_id, first.setting.options)
+        losses, _ = _rows(first, [as_losses(run, game) for run in both], wide)
+    return RunComparison(
+        first=first.title,
+        second=second.title,
+        panel=first.setting.name,
+        unit="success rate" if first.summary.objective == "success" else f"{first.summary.unit} per hand",
+        pairs=len(whole),
+        clusters=clusters,
+        failed=failed,
+        rows=tuple(rows),
+        with_losses=tuple(losses),
+    )
+
+
+def _rows(played: _Played, both: Sequence[Sequence[Trajectory]], wide: bool) -> tuple[list[PairedDifference], int]:
+    """The differences and the number of clusters; `both` runs have the same tasks in the same order."""
+    setting = played.setting
+    game = game_of(setting.panel.env_id, setting.options)
+    strata = [label(t) for t in both[0]]
+    weights = setting.panel.weights() or {name: float(strata.count(name)) for name in set(strata)}
+    pairs = Pairs([cluster_of(t, game) for t in both[0]], strata, weights)
+    wins = played.summary.objective == "success"
+    planned = both[0][0].num_episodes
+    shown = range(planned) if wide else [k - 1 for k in shown_episodes(planned)]
+
+    def add(name: str, of: Callable[[Trajectory], float], proportion: bool = False) -> None:
+        pairs.add(name, [of(t) for t in both[0]], [of(t) for t in both[1]], proportion)
+
+    def score(episode: EpisodeResult) -> float:
+        return float(episode.success) if wins else per_hand(episode)
+
+    if all(len(t.episodes) == planned for run in both for t in run):
+        for k in shown:
+            add(f"episode {k + 1}", lambda t, k=k: score(t.episodes[k]))  # type: ignore[misc]
+        if planned > 1:
+            add("gain", lambda t: score(t.episodes[-1]) - score(t.episodes[0]))
+    for k in shown:
+        add(f"pass@{k + 1}", lambda t, k=k: float(any(e.success for e in t.episodes[: k + 1])), True)  # type: ignore[misc]
+    return pairs.differences(), pairs.clusters
+
+
+# -- tables ----------------------------------------------------------------------------------------------------
+
+COLUMNS = (
+    *("first", "second", "failures", "measure", "difference", "low", "high", "p", "holm", "detectable", "n"),
+    *("only_first", "only_second", "mcnemar"),
+)
+
+
+def table(comparison: RunComparison) -> str:
+    """Text of at most 80 columns, unless the names of agents are longer."""
+    one = comparison
+    lines = [
+        f"{one.first}  less  {one.second}",
+        f"{one.panel}: {one.pairs} pairs of meta-episodes in {one.clusters} clusters",
+    ]
+    lines += ["", *_block(one.rows, f"{one.unit}, 95%")]
+    if one.failed:
+        lines += ["", f"{one.failed} tasks are left out: one of the two failed there."]
+    if one.with_losses:
+        lines += ["", "With failures counted as losses", *_block(one.with_losses, f"{one.unit}, 95%")]
+    if solved := [row for row in one.rows if row.only is not None and row.mcnemar is not None]:
+        cells = [[row.measure, *map(str, row.only or ()), _chance(row.mcnemar)] for row in solved]
+        lines += ["", "Tasks solved by one of the two alone, and McNemar's exact test of these counts"]
+        lines += aligned(["", "by the first", "by the second", "p"], cells)
+    lines += [
+        "",
+        f"p: permutation test; Holm: adjusted for these {len(one.rows)} rows; detectable: the",
+        f"smallest difference that such a panel shows in {POWER:.0%} of all cases. Tasks of",
+        "one cluster count together, but in McNemar's test, which takes each by itself.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _block(rows: Sequence[PairedDifference], head: str) -> list[str]:
+    cells = []
+    for row in rows:
+        ends = "" if row.low is None or row.high is None else f" [{row.low:+.3f}, {row.high:+.3f}]"
+        least = NOT_KNOWN if row.detectable is None else f"{row.detectable:.3f}"
+        cells.append([row.measure, f"{row.mean:+.3f}{ends}", _chance(row.p), _chance(row.adjusted), least])
+    return aligned(["", head, "p", "Holm", "detectable"], cells)
+
+
+def _chance(p: float | None) -> str:
+    return NOT_KNOWN if p is None else "< .0002" if p < 0.0002 else f"{p:.4f}"
+
+
+def tsv(comparisons: Sequence[RunComparison]) -> str:
+    """One line per row, fields apart by tabs, numbers in full."""
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter="\t", lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for one in comparisons:
+        for failures, rows in (("left out", one.rows), ("losses", one.with_losses)):
+            for row in rows:
+                cells = (row.mean, row.low, row.high, row.p, row.adjusted, row.detectable, row.n)
+                counts = (*(row.only or (None, None)), row.mcnemar)
+                writer.writerow([one.first, one.second, failures, row.measure, *cells, *counts])
+    return text.getvalue()
+
+
+# -- mage-bench compare ----------------------------------------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `mage-bench compare`."""
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of runs; the first less each of the others")
+    parser.add_argument("--wide", action="store_true", help="every episode (of more than 5: 1, 2, 3, 5 and the last)")
+    parser.add_argument("--tsv", action="store_true", help="unaligned, with tabs between the fields")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Writes a table per pair of runs to stdout."""
+    if len(arguments.runs) < 2:
+        raise ValueError("mage-bench compare takes two runs or more: mage-bench compare runs/a runs/b.")
+    found = compare([Path(name) for name in arguments.runs], arguments.wide)
+    sys.stdout.write(tsv(found) if arguments.tsv else "\n".join(map(table, found)))

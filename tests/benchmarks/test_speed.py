@@ -11,7 +11,7 @@ import torch
 from benchmarks.gpu import measure as gpu
 from benchmarks.gpu import vllm as vllm_check
 from benchmarks.speed import measure as speed
-from benchmarks.speed import tokens
+from benchmarks.speed import tokens, updates
 from benchmarks.speed.measure import Effort, Figure
 from benchmarks.speed.tokens import Call, TokenCounts
 from tests.trainer.tiny_runs import step, trajectory
@@ -28,7 +28,8 @@ def rollout():
 
 
 def test_the_measuring_scripts_load_no_torch():
-    names = "benchmarks.speed.measure, benchmarks.speed.tokens, benchmarks.gpu.measure, benchmarks.gpu.vllm"
+    names = "benchmarks.speed.measure, benchmarks.speed.tokens, benchmarks.speed.updates, benchmarks.gpu.measure"
+    names += ", benchmarks.gpu.vllm"
     script = f"import sys, {names}; print({{'torch', 'trl', 'transformers'}} & set(sys.modules))"
     assert (
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "set()\n"
@@ -142,6 +143,24 @@ def test_the_whole_script_runs(monkeypatch, tmp_path, capsys):
     assert all(figure["name"] in printed for figure in written["figures"])
 
 
+# -- updates ---------------------------------------------------------------------------------------------------
+
+
+def test_an_update_has_the_gradient_of_trls_loss(tmp_path):
+    """Five calls of different lengths in micro-batches of both kinds; another row has another gradient."""
+    trainer = updates.make_trainer(tmp_path)
+    rows = updates.rows_of(updates.scaled_calls(5, scale=64), trainer.model.config.vocab_size)
+    assert len({row.length for row in rows}) > 2
+    ours, theirs, difference = updates.compare(rows, 256, trainer, rounds=1)
+    assert min(ours, theirs) > 0
+    assert difference < updates.MOST_DIFFERENCE
+    rows[0].advantages = -rows[0].advantages
+    changed = updates.timed(trainer, lambda: updates.ours(trainer, rows, 256)).gradient
+    rows[0].advantages = -rows[0].advantages
+    same = updates.timed(trainer, lambda: updates.trls(trainer, rows, 256)).gradient
+    assert float((changed - same).abs().max() / same.abs().max()) > 0.01
+
+
 # -- gpu -------------------------------------------------------------------------------------------------------
 
 
@@ -220,12 +239,13 @@ def test_the_vllm_run_without_vllm(tmp_path):
     ("change", "expected"),
     [
         ({}, None),
-        ({"sampling/correction": 1.2}, "mean ratio to vLLM's probabilities 1.200 in update 1"),
+        ({"sampling/log_abs": 0.2}, "mean |log p - log q| to vLLM is 0.200 in update 1, not below 0.05"),
+        ({"sampling/log_abs": float("nan")}, "is nan in update 1"),
         ({"failures": 2.0}, "2 meta-episodes failed in rollout 1"),
     ],
 )
 def test_verdicts(change, expected):
-    good = {"failures": 0.0, "retries": 0.0, "sampling/correction": 1.01}
+    good = {"failures": 0.0, "retries": 0.0, "sampling/log_abs": 0.01}
     found = vllm_check.verdict([good | change, good])
     assert found is None if expected is None else expected in found
     assert vllm_check.verdict([good]) == "1 updates instead of 2"

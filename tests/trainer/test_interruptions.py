@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from peft import LoraConfig
 from mage_envs.durable import drafts_of
 from opponents import League
 from tests.interruptions import KILLED, distinct, forked, killed, points, started
-from tests.trainer.tiny_runs import POOL, make_trainer, save_model
+from tests.trainer.sharding import shard_on_cpu
+from tests.trainer.tiny_runs import POOL, make_trainer, save_model, scripted
 from trainer.run_folder import checkpoints, newest_checkpoint
 from trainer.saved import PlaySettings
 from trainer.setup import play_settings
@@ -26,8 +27,8 @@ from trainer.setup import play_settings
 CHANGES = ("write", "fsync", "rename", "replace")
 EVERYTHING = (*CHANGES, "mkdir", "unlink", "rmdir")
 RENAMES = ("rename", "replace")
-FULL, LORA, LEAGUE = "full", "lora", "league"
-"""What a run trains, or whom it plays: past selves that are frozen after each rollout, too."""
+FULL, LORA, LEAGUE, SHARDED = "full", "lora", "league", "sharded"
+"""What a run trains, or whom it plays: past selves that are frozen after each rollout, too; or FSDP2 in processes."""
 RUN: dict[str, Any] = {
     "save_strategy": "steps",
     "save_steps": 1,
@@ -55,6 +56,9 @@ def train(model: str, folder: Path, kind: str = FULL, rollouts: int = 3, ranks: 
     """Begins a run, or goes on with it, to its end; what a supervisor would start again and again."""
     as_rank(ranks)
     changes = RUN | {"max_rollouts": rollouts}
+    if kind == SHARDED:
+        shard_on_cpu()
+        changes["generator"] = scripted
     if kind == LORA:
         changes["peft_config"] = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
     if kind == LEAGUE:
@@ -188,39 +192,37 @@ def run_ranks(act: Any, killing: int | None = None, at: int | None = None, told:
 
 def test_two_processes_killed_anywhere_end_with_the_same_weights(model_path: str, tmp_path: Path) -> None:
     """At some renames of the first rank, and while the second writes, which its random state is all of."""
-    sweep_ranks(model_path, tmp_path, some=True)
+    sweep_ranks(model_path, tmp_path, {0: (0, 1, 2, -1), 1: (0,)})
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_two_processes_killed_at_every_rename_and_write(model_path: str, tmp_path: Path) -> None:
-    sweep_ranks(model_path, tmp_path, some=False)
+    sweep_ranks(model_path, tmp_path, {0: None, 1: None})
 
 
-def sweep_ranks(model_path: str, tmp_path: Path, some: bool) -> None:
-    """Kills the first rank at its renames, the second at its writes: at `some` of them or at all."""
+def sweep_ranks(model_path: str, tmp_path: Path, places: Mapping[int, Sequence[int] | None], kind: str = FULL) -> None:
+    """Kills the first rank at its renames, the second at its writes: at all (None), or at those in these places."""
     before = tmp_path / "before"
-    assert run_ranks(partial(train, model_path, before, rollouts=2)) == [0, 0]
+    assert run_ranks(partial(train, model_path, before, kind, 2)) == [0, 0]
     wanted = None
     for rank, kinds in ((0, RENAMES), (1, ("write",))):
         whole = tmp_path / f"whole-{rank}"
         shutil.copytree(before, whole)
-        assert run_ranks(partial(train, model_path, whole), rank, told=tmp_path / f"told-{rank}") == [0, 0]
+        assert run_ranks(partial(train, model_path, whole, kind), rank, told=tmp_path / f"told-{rank}") == [0, 0]
         found = (tmp_path / f"told-{rank}").read_text().splitlines()
         wanted = wanted or weights_of(whole)
         assert weights_of(whole) == wanted
         chosen = distinct(found, kinds)
-        if some:
-            chosen = [*chosen[:3], chosen[-1]] if rank == 0 else chosen[:1]
-        for number in chosen:
+        for number in chosen if places[rank] is None else [chosen[place] for place in places[rank] or ()]:
             where = f"rank {rank} killed at point {number}, {found[number - 1]}"
             folder = tmp_path / "killed"
             shutil.copytree(before, folder)
-            assert run_ranks(partial(train, model_path, folder), rank, number)[rank] == KILLED, where
+            assert run_ranks(partial(train, model_path, folder, kind), rank, number)[rank] == KILLED, where
             newest, passed = newest_checkpoint(folder)
             assert newest is not None, where
             assert passed == [], where
-            assert run_ranks(partial(train, model_path, folder)) == [0, 0], where
+            assert run_ranks(partial(train, model_path, folder, kind)) == [0, 0], where
             assert weights_of(folder) == wanted, where
             assert drafts_of(folder) == [], where
             shutil.rmtree(folder)

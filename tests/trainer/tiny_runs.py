@@ -15,6 +15,7 @@ from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.text.vocabulary import vocabulary
 from trainer import MAGEConfig, MAGETrainer, Step, Trajectory
 from trainer.cached import CachedGenerator
+from trainer.generation import ScriptedGenerator
 from trainer.local_model import Sampling
 from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
 from trainer.tokens import ChatTokenizer
@@ -81,6 +82,12 @@ def make_config(folder: Path, **changes: Any) -> MAGEConfig:
 def cached(trainer: MAGETrainer, constrained: bool = False) -> CachedGenerator:
     tokens = ChatTokenizer(trainer.processing_class)  # type: ignore[arg-type]
     return CachedGenerator(trainer.model, tokens, Sampling(1, constrained=constrained))  # type: ignore[arg-type]
+
+
+def scripted(trainer: MAGETrainer) -> ScriptedGenerator:
+    """Plays by the prompt's sampling key alone: the same rows in any number of processes, whatever the weights."""
+    tokens = ChatTokenizer(trainer.processing_class)  # type: ignore[arg-type]
+    return ScriptedGenerator(lambda prompt: prompt.legal_actions[sum(prompt.seed) % len(prompt.legal_actions)], tokens)
 
 
 def make_trainer(model: Any, folder: Path, generator: Any = cached, **changes: Any) -> MAGETrainer:

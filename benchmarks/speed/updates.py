@@ -1,0 +1,194 @@
+"""One update beside TRL's own: the same rows, the same gradient, useful tokens per CPU second.
+
+`python -m benchmarks.speed.updates`. Both train the same model calls with the same old and reference log-probabilities:
+ours by `MAGETrainer`, in micro-batches by tokens; TRL's by `GRPOTrainer._compute_loss`, on calls that are padded as
+`GRPOTrainer._generate_and_score_completions` pads them. Both have the same tokens per forward pass. They take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import gymnasium as gym
+import numpy as np
+
+from benchmarks.speed.tokens import PAPER_BUDGET, PAPER_UPDATE, Call, paper_calls
+
+if TYPE_CHECKING:
+    import torch
+
+    from trainer.batch import Row
+    from trainer.mage_trainer import MAGETrainer
+
+LEAST_RATIO, MOST_DIFFERENCE = 1.5, 1e-5
+"""Of useful tokens per CPU second, ours over TRL's; of gradients, as a share of the largest entry."""
+SCALE = 8
+"""The paper's lengths are divided by this, prompts, replies and tokens per forward pass alike, to fit a small CPU."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one of both took for an update, and the gradient that it left."""
+
+    seconds: float
+    gradient: torch.Tensor
+
+
+def scaled_calls(count: int, scale: int = SCALE) -> list[Call]:
+    """A mini-batch of the paper's spread."""
+    return [Call(max(call.prompt // scale, 1), max(call.reply // scale, 1)) for call in paper_calls(count)]
+
+
+def rows_of(calls: Sequence[Call], vocabulary: int) -> list[Row]:
+    """Random tokens of these lengths: one row per call, as fresh prompts make them."""
+    from trainer.batch import Row
+
+    rng = np.random.default_rng(0)
+    rows = []
+    for call in calls:
+        old = -5.5 + rng.normal(0.0, 0.3, call.reply).astype(np.float32)
+        rows.append(
+            Row(
+                ids=rng.integers(4, vocabulary, call.length),
+                targets=np.arange(call.prompt, call.length),
+                advantages=np.full(call.reply, rng.normal(), np.float32),
+                sampling=None,
+                legal=(),
+                lengths=(call.reply,),
+                old=old,
+                reference=old + rng.normal(0.0, 0.1, call.reply).astype(np.float32),
+            )
+        )
+    return rows
+
+
+def make_trainer(folder: Path) -> MAGETrainer:
+    """A trainer of a small model; its environment is never played."""
+    import mage_envs  # noqa: F401  (registers the ids)
+    from trainer import MAGEConfig, MAGETrainer
+    from trainer.tiny import byte_tokenizer, save_tiny, tiny_model
+
+    tokenizer = byte_tokenizer()
+    model = tiny_model(len(tokenizer), hidden=128, heads=2, max_positions=16_384)
+    config = MAGEConfig(
+        output_dir=str(folder / "run"),
+        groups_per_rollout=1,
+        num_generations=2,
+        beta=0.1,
+        entropy_coef=0.0,  # TRL's is a mean over each forward pass, which no split of the rows leaves alone
+        max_rollouts=1,
+        report_to="none",
+        save_strategy="no",
+        use_cpu=True,
+        disable_tqdm=True,
+    )
+    make_env = partial(gym.make, "mage/KuhnPoker-Meta-v0")
+    return MAGETrainer(save_tiny(folder / "model", model, tokenizer), config, make_env)
+
+
+def padded(rows: Sequence[Row], pad: int, prompt: int, reply: int, tokens: int) -> dict[str, torch.Tensor]:
+    """Rows as TRL holds them: prompts padded on the left, replies on the right, to the longest of the whole batch."""
+    import torch
+
+    def full(width: int, value: float, dtype: torch.dtype) -> torch.Tensor:
+        return torch.full((len(rows), width), value, dtype=dtype)
+
+    inputs = {
+        "prompt_ids": full(prompt, pad, torch.long),
+        "prompt_mask": full(prompt, 0, torch.long),
+        "completion_ids": full(reply, pad, torch.long),
+        "completion_mask": full(reply, 0, torch.long),
+        "old_per_token_logps": full(reply, 0, torch.float32),
+        "ref_per_token_logps": full(reply, 0, torch.float32),
+    }
+    for place, row in enumerate(rows):
+        count = len(row.targets)
+        start = row.length - count
+        inputs["prompt_ids"][place, prompt - start :] = torch.from_numpy(row.ids[:start])
+        inputs["prompt_mask"][place, prompt - start :] = 1
+        inputs["completion_ids"][place, :count] = torch.from_numpy(row.ids[start:])
+        inputs["completion_mask"][place, :count] = 1
+        inputs["old_per_token_logps"][place, :count] = torch.as_tensor(row.old)
+        inputs["ref_per_token_logps"][place, :count] = torch.as_tensor(row.reference)
+    inputs["advantages"] = torch.tensor([row.advantages[0] for row in rows])
+    inputs["num_items_in_batch"] = torch.tensor(tokens)
+    return inputs
+
+
+def ours(trainer: MAGETrainer, rows: Sequence[Row], budget: int) -> None:
+    """Leaves the update's gradient in the model."""
+    from trainer.batch import share_of
+
+    trainer._backward(trainer.model, share_of(rows, 0, 1, budget, trainer._pad_id))
+
+
+def trls(trainer: MAGETrainer, rows: Sequence[Row], budget: int) -> None:
+    """The same by TRL's loss."""
+    prompt = max(row.length - len(row.targets) for row in rows)
+    reply = max(len(row.targets) for row in rows)
+    tokens = sum(len(row.targets) for row in rows)
+    trainer.current_gradient_accumulation_steps = 1
+    at_once = max(budget // (prompt + reply), 1)
+    for first in range(0, len(rows), at_once):
+        inputs = padded(rows[first : first + at_once], trainer._pad_id, prompt, reply, tokens)
+        trainer._compute_loss(trainer.model, inputs).backward()
+
+
+def timed(trainer: MAGETrainer, update: Callable[[], None]) -> Side:
+    """Runs an update from a gradient of zero."""
+    import torch
+
+    trainer.model.zero_grad()
+    started = time.process_time()
+    update()
+    seconds = time.process_time() - started
+    found = [weight.grad.flatten() for weight in trainer.model.parameters() if weight.grad is not None]
+    return Side(seconds, torch.cat(found))
+
+
+def compare(rows: Sequence[Row], budget: int, trainer: MAGETrainer, rounds: int) -> tuple[float, float, float]:
+    """Useful tokens per CPU second, ours and TRL's (medians), and the largest difference of the gradients."""
+    trainer.model.train()
+    sides: tuple[list[Side], list[Side]] = ([], [])
+    for _ in range(rounds + 1):  # the first only warms up
+        for side, update in zip(sides, (ours, trls), strict=True):
+            side.append(timed(trainer, partial(update, trainer, rows, budget)))
+    useful = sum(row.length for row in rows)
+    first, second = (useful / statistics.median(one.seconds for one in side[1:]) for side in sides)
+    mine, theirs = (side[-1].gradient for side in sides)
+    return first, second, float((mine - theirs).abs().max() / theirs.abs().max())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints one line; 1 where a bound is missed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.updates", description=__doc__.partition("\n")[0])
+    parser.add_argument("--calls", type=int, default=PAPER_UPDATE, metavar="N", help="model calls of the update")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N")
+    chosen = parser.parse_args(arguments)
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = make_trainer(Path(folder))
+        rows = rows_of(scaled_calls(chosen.calls), trainer.model.config.vocab_size)
+        mine, theirs, difference = compare(rows, PAPER_BUDGET // SCALE, trainer, chosen.rounds)
+    print(
+        f"useful tokens per CPU second: ours {mine:,.0f}, TRL {theirs:,.0f}, ratio {mine / theirs:.2f}; "
+        f"gradients differ by {difference:.1e} of the largest entry"
+    )
+    missed = mine / theirs < LEAST_RATIO or difference > MOST_DIFFERENCE
+    if missed:
+        print(f"not reached: ratio {LEAST_RATIO:g}, difference {MOST_DIFFERENCE:g}", file=sys.stderr)
+    return int(missed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,46 @@
+"""One real vLLM on the CPU for all tests of this folder: `make vllm`. Where vLLM is missing, they are skipped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
+os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+
+if find_spec("vllm") is None:
+    collect_ignore_glob = ["test_*.py"]
+
+
+@pytest.fixture(scope="session")
+def one_engine() -> Iterator[None]:
+    """TRL makes one engine per trainer, which takes half a minute; here the first one serves all of them.
+
+    What the tests try is left alone: every trainer pushes its own weights into it.
+    """
+    import torch
+    from trl.generation import vllm_generation
+    from vllm.model_executor.layers import utils
+
+    made: list[Any] = []
+    engine: Any = vllm_generation.LLM
+
+    def once(**options: Any) -> Any:
+        if not made:
+            made.append(engine(**options))
+        return made[0]
+
+    def unpacked(layer: Any, remove_weight: bool) -> None:
+        """vLLM's own packs the weights of a layer and drops them, after which none can be pushed."""
+        layer.cpu_linear = torch.nn.functional.linear
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vllm_generation, "LLM", once)
+        if not torch.cuda.is_available():
+            patch.setattr(utils, "dispatch_cpu_unquantized_gemm", unpacked)
+        yield

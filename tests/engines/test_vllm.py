@@ -1,0 +1,130 @@
+"""The real vLLM: what is sampled there has the probabilities that the trainer computes, after every push of weights.
+
+Mean |log p - log q| is what tells: the mean ratio is 1 in expectation whatever weights the engine has.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl.generation.vllm_generation import VLLMGeneration
+
+from benchmarks.gpu.vllm import MAX_LENGTH, TOLERANCE, make_config, start_model, train, verdict
+from trainer.batch import build_rows, collate
+from trainer.rollout import collect
+from trainer.setup import env_maker, pool_weights
+from trainer.specs import rollout_specs
+from trainer.tokens import ChatTokenizer
+from trainer.vllm_stream import RequestSettings, StreamingServerGenerator
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
+
+
+@pytest.mark.usefixtures("one_engine")
+@pytest.mark.parametrize("adapted", [False, True], ids=["full", "lora"])
+@pytest.mark.parametrize("context", ["conversation", "rebuilt"])
+@pytest.mark.parametrize("backend", ["trl", "vllm_stream"])
+def test_weights_reach_the_engine(backend: str, context: str, adapted: bool, tmp_path: Path) -> None:
+    adapter = LoraConfig(r=8, target_modules="all-linear", task_type="CAUSAL_LM") if adapted else None
+    logs = train(make_config(backend, tmp_path, context=context), tmp_path, adapter)
+    print([log["sampling/log_abs"] for log in logs])
+    assert verdict(logs) is None
+
+
+@pytest.mark.usefixtures("one_engine")
+@pytest.mark.parametrize("adapted", [False, True], ids=["full", "lora"])
+def test_an_engine_with_stale_weights_is_found(adapted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    push, pushes = VLLMGeneration.sync_weights, []
+
+    def first_alone(engine: VLLMGeneration) -> None:
+        pushes.append(engine)
+        if len(pushes) == 1:
+            push(engine)
+
+    monkeypatch.setattr(VLLMGeneration, "sync_weights", first_alone)
+    adapter = LoraConfig(r=8, target_modules="all-linear", task_type="CAUSAL_LM") if adapted else None
+    logs = train(make_config("vllm_stream", tmp_path), tmp_path, adapter)
+    print([log["sampling/log_abs"] for log in logs])
+    assert len(pushes) == len(logs)
+    assert logs[0]["sampling/log_abs"] < TOLERANCE < logs[-1]["sampling/log_abs"]
+    assert "in update" in str(verdict(logs))
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """A `vllm serve` of the tiny model: its address, and the model's folder."""
+    model = start_model(tmp_path_factory.mktemp("served"))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    command = [str(Path(sys.executable).with_name("vllm")), "serve", model, "--port", str(port)]
+    limits = ["--max-model-len", str(MAX_LENGTH), "--logprobs-mode", "processed_logprobs"]
+    log = tmp_path_factory.mktemp("log") / "server.log"
+    with log.open("w") as written:
+        server = subprocess.Popen([*command, *limits], stdout=written, stderr=written, start_new_session=True)
+    try:
+        wait_until_healthy(url, server, log)
+        yield url, model
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)  # the engine is a process of its own
+        try:
+            server.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+
+
+def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    while server.poll() is None:
+        try:
+            with urllib.request.urlopen(url + "/health", timeout=5):
+                return
+        except OSError:
+            time.sleep(1)
+    raise AssertionError(log.read_text()[-3000:])
+
+
+@pytest.mark.parametrize("context", ["conversation", "rebuilt"])
+def test_vllm_serve_samples_from_the_model(served: tuple[str, str], context: str, tmp_path: Path) -> None:
+    url, folder = served
+    config = make_config("trl", tmp_path, use_vllm=False, context=context)
+    tokens = ChatTokenizer(AutoTokenizer.from_pretrained(folder))
+    settings = RequestSettings(max_new_tokens=16, max_prompt_length=MAX_LENGTH - 16, timeout=300.0)
+    generator = StreamingServerGenerator(url, folder, tokens, settings)
+    specs = rollout_specs(config.env_id, 0, 0, 1, 4, pool_weights(config))
+    played = collect([env_maker(config)() for _ in specs], generator, specs)
+    generator.close()
+    assert [trajectory.failures for trajectory in played] == [()] * 4
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    rows = build_rows(played, [[1.0] * len(trajectory.steps) for trajectory in played])
+    assert mismatch(model, rows) < TOLERANCE
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.02 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
+    assert mismatch(model, rows) > TOLERANCE  # another model's probabilities are not the server's
+
+
+@torch.no_grad()
+def mismatch(model: Any, rows: Any) -> float:
+    """Mean |log p - log q| over the sampled tokens, p the model's and q the server's."""
+    gaps = []
+    for row in rows:
+        batch = collate([row], 0)
+        logps = model(batch.ids, position_ids=batch.positions).logits[0].log_softmax(-1)
+        scored = logps[batch.columns - 1, batch.ids[0, batch.columns]].numpy()
+        gaps.append(np.abs(scored - row.sampling))
+    return float(np.concatenate(gaps).mean())

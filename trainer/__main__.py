@@ -263,11 +263,9 @@ def _plain(value: Any) -> Any:
 def _train(config: Any, model: Any, script: Any) -> int:
     from trl.trainer.utils import get_peft_config, get_quantization_config
 
-    from trainer.callbacks import PlayableCheckpoints
     from trainer.mage_trainer import MAGETrainer
     from trainer.persistence import on_first_rank
     from trainer.saved import FILE, PlaySettings
-    from trainer.setup import env_maker, make_population, play_settings
     from trainer.tiny import general_tiny
     from trainer.words import words_model
 
@@ -281,13 +279,10 @@ def _train(config: Any, model: Any, script: Any) -> int:
     if last is not None and (last / FILE).exists():
         config.imports = list(dict.fromkeys((*PlaySettings.load(last).imports, *config.imports)))
     config.model_init_kwargs = config.model_init_kwargs or _init_kwargs(model)
-    population = make_population(config)
     try:
         trainer = MAGETrainer(
             name,
             config,
-            env_maker(config),
-            population,
             peft_config=get_peft_config(model),
             quantization_config=get_quantization_config(model),
         )
@@ -296,10 +291,9 @@ def _train(config: Any, model: Any, script: Any) -> int:
         raise UsageError(
             f"model {name!r} could not be loaded; give a saved model's folder, or a name that the hub has. ({reason})"
         ) from error
-    trainer.add_callback(PlayableCheckpoints(play_settings(config)))
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        return _finish(trainer, play_settings(config), None if last is None else str(last))
+        return _finish(trainer, None if last is None else str(last))
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -322,7 +316,7 @@ def _checkpoint(out: Path, resume: bool) -> Path | None:
     return last
 
 
-def _finish(trainer: Any, settings: Any, start: str | None) -> int:
+def _finish(trainer: Any, start: str | None) -> int:
     """Trains to the end, or as far as signals let it, and writes the model; returns the exit status.
 
     SIGTERM ends the run with a checkpoint at the end of the rollout under way (143); Ctrl-C at once, with the model as
@@ -346,7 +340,7 @@ def _finish(trainer: Any, settings: Any, start: str | None) -> int:
             print(f"Interrupted after {steps} updates; a model in shards is written at checkpoints alone.")
         return 130
     if first or not interrupted:
-        trainer.write_model(out, settings, together=not interrupted)
+        trainer.write_model(out, together=not interrupted)
     if first:
         print(f"{said} after {steps} updates; the model is in {out}.")
     if first and (failures := trainer.ledger.told()):

@@ -38,7 +38,7 @@ class CreditConfig:
     """Under `exact`: `hand` counts one's own hand alone; `meta` adds the sampled rest of the meta-episode."""
     anchor: str = "global"
     """`global`: equal observations of all episodes form a cluster; `local`: of the same episode only."""
-    norm: str = "mean"
+    advantage_norm: str = "mean"
     """`mean`, or `mean_std`, which also divides by the sample standard deviation (n - 1)."""
     step_weight: float = 1.0
     """w of A = A_E + w * A_S."""
@@ -94,7 +94,7 @@ def _statistics(held: list[float]) -> tuple[float, float, int]:
 
 def _scale(value: float, deviation: float, config: CreditConfig) -> float:
     """Values without deviation are not divided: what is left of them (a penalty) is no noise to be blown up."""
-    return value / (deviation + EPSILON) if config.norm == "mean_std" and deviation else value
+    return value / (deviation + EPSILON) if config.advantage_norm == "mean_std" and deviation else value
 
 
 def _anchor_key(step: Step, trajectory: Trajectory, index: tuple[int, int], config: CreditConfig) -> Hashable:
@@ -282,7 +282,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "advantage": (*ADVANTAGES, "exact"),
     "horizon": ("hand", "meta"),
     "anchor": ("global", "local"),
-    "norm": ("mean", "mean_std"),
+    "advantage_norm": ("mean", "mean_std"),
     "statistics": ("agent", "pooled"),
     "episode_baseline": ("episode", "group"),
     "reflection_anchor": REFLECTION_ANCHORS,
@@ -336,7 +336,7 @@ def weigh(
         compute = ADVANTAGES[config.advantage]
         for held in groups.values() if config.statistics == "agent" else [kept] if kept else []:
             fill(held, compute([trajectories[index] for index in held], config))
-    if config.advantage in ("member_mean", "exact") and config.norm == "mean_std":
+    if config.advantage in ("member_mean", "exact") and config.advantage_norm == "mean_std":
         fill(kept, _divide_by_opponent([trajectories[i] for i in kept], [weights[i] for i in kept], config))
     same = [len({tuple(e.reward for e in trajectories[i].episodes) for i in held}) == 1 for held in groups.values()]
     bad = [index for index in kept if not all(map(isfinite, weights[index]))]

@@ -7,9 +7,8 @@ from typing import Any
 from transformers import ProgressCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import ExportableState
 
-from trainer.config import FOREVER
 from trainer.ledger import Ledger
-from trainer.saved import PlaySettings
+from trainer.settings import FOREVER
 
 
 class RolloutProgress(TrainerCallback, ExportableState):
@@ -78,13 +77,6 @@ class RolloutProgressBar(ProgressCallback):
         bar: Any = self.training_bar
         if bar is not None:
             bar.total = None if state.max_steps >= FOREVER else state.max_steps
-
-
-class PlayableCheckpoints(TrainerCallback):
-    """Puts `mage.json` into each checkpoint, so that it can be evaluated, seated, and resumed with its imports."""
-
-    def __init__(self, settings: PlaySettings) -> None:
-        self.settings = settings
 
 
 class Preemption(TrainerCallback):

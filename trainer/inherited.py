@@ -63,6 +63,43 @@ def unread(config: GRPOConfig) -> list[tuple[bool, str]]:
     ]
 
 
+def refused(c: GRPOConfig) -> list[tuple[bool, str]]:
+    """(whether it is set so, what to say) for options of TRL that are offered otherwise, or not at all."""
+    neutral = c.top_p == 1.0 and not c.top_k and not c.min_p and c.repetition_penalty == 1.0
+    return [
+        (
+            c.gradient_accumulation_steps != 1,
+            f"gradient_accumulation_steps={c.gradient_accumulation_steps}: memory is bounded by "
+            "max_tokens_per_microbatch instead; leave it at 1.",
+        ),
+        ((c.eval_steps or 1) < 1, "eval_steps is a share of a length that may be unknown; use a whole number."),
+        (c.num_iterations != 1, f"num_iterations={c.num_iterations}: a rollout is passed once; set it to 1."),
+        (
+            (c.steps_per_generation or 1) != 1 or c.generation_batch_size is not None,
+            "steps_per_generation and generation_batch_size are TRL's; use groups_per_rollout and updates_per_rollout.",
+        ),
+        (
+            not neutral,
+            "top_p, top_k, min_p and repetition_penalty must be neutral in training (1, 0, None, 1): "
+            "log-probabilities are corrected for temperature only.",
+        ),
+        (c.importance_sampling_level != "token", "importance_sampling_level: a row may hold many steps; use token."),
+        (
+            c.use_vllm
+            and c.vllm_importance_sampling_correction
+            and c.vllm_importance_sampling_mode != "token_truncate",
+            f"vllm_importance_sampling_mode={c.vllm_importance_sampling_mode!r} is not offered; use token_truncate.",
+        ),
+        (c.mask_truncated_completions, "mask_truncated_completions is TRL's; use mask_truncated."),
+        (
+            c.off_policy_mask_threshold is not None or c.top_entropy_quantile < 1 or c.use_adaptive_entropy,
+            "off_policy_mask_threshold, top_entropy_quantile and use_adaptive_entropy are not offered; leave them off.",
+        ),
+        (c.use_transformers_continuous_batching, "use_transformers_continuous_batching hangs on CPU; use use_vllm."),
+        (c.log_completions, "log_completions is not offered; pass on_rollout_end to MAGETrainer."),
+    ]
+
+
 def unread_of_model(model: ModelConfig) -> list[tuple[bool, str]]:
     """The same for `ModelConfig`: what belongs to an adapter or to quantised weights, without these."""
     quantised = model.load_in_4bit or model.load_in_8bit

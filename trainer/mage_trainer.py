@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler, SequentialSampler
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProgressCallback, TrainerCallback
 
 from mage_envs.core import Task
-from opponents import FixedPool, Population
+from opponents import FixedPool, League, Population
 from trainer import trl_compat
 from trainer.advantages import screened, weigh
 from trainer.backends import BACKENDS, AnyGenerator
@@ -32,7 +32,7 @@ from trainer.batch import (
     split_updates,
 )
 from trainer.callbacks import LedgerOfRun, Preemption, RolloutProgress, RolloutProgressBar
-from trainer.config import FOREVER, MAGEConfig
+from trainer.config import MAGEConfig
 from trainer.exploitability import exploitability
 from trainer.garbage import rare_collections
 from trainer.generation import LockStepGenerator, StreamingGenerator
@@ -42,7 +42,8 @@ from trainer.metrics import LARGEST_RATIO, UPDATE_METRICS, RunStopped, failure_m
 from trainer.persistence import PersistentTrainer
 from trainer.population import LEAGUE, restore_population, update_population
 from trainer.rollout import RolloutClock, RolloutSpec, collect
-from trainer.setup import credit_of, critic_of, play_settings
+from trainer.settings import FOREVER
+from trainer.setup import contradicted, credit_of, critic_of, env_maker, make_population, play_settings
 from trainer.skipping import SkippedUpdates, is_broken
 from trainer.specs import SHUFFLE, rollout_specs, stream
 from trainer.stages import MakeEnv, RunEnvs
@@ -52,9 +53,10 @@ from trainer.trajectory import Trajectory
 class MAGETrainer(PersistentTrainer):
     """Trains a language model on meta-episodes.
 
-    `make_env` makes one environment with text observations and actions: a `MetaEpisode`, wrapped or not, or any other,
-    which is played as one episode. `opponents` are names with weights, drawn per
-    group, or a `Population` that changes them with the results; None leaves the draw to the environment. `generator`
+    `args` say what is played, and against whom. Or `make_env` does, which makes one environment with text observations
+    and actions: a `MetaEpisode`, wrapped or not, or any other, which is played as one episode. Then `opponents` are
+    names with weights, drawn per group, or a `Population` that changes them with the results; None leaves the draw to
+    the environment. `generator`
     makes the rollout backend from this trainer, instead of `args.backend`. `eval_tasks` are played at every
     evaluation, once each.
     `on_rollout_end(trainer, trajectories)` runs on every rank after each rollout; it may replace `population`.
@@ -64,7 +66,7 @@ class MAGETrainer(PersistentTrainer):
         self,
         model: str | PreTrainedModel,
         args: MAGEConfig,
-        make_env: MakeEnv,
+        make_env: MakeEnv | None = None,
         opponents: Mapping[str, float] | Population | None = None,
         *,
         processing_class: PreTrainedTokenizerBase | None = None,
@@ -78,6 +80,10 @@ class MAGETrainer(PersistentTrainer):
     ) -> None:
         trl_compat.check_trl()
         trl_compat.check_reference(model, args.beta, adapted=peft_config is not None)
+        by_args = make_env is None
+        if make_env is None:
+            make_env = env_maker(args)
+            opponents = make_population(args) if opponents is None else opponents
         if args.grouping == "non_stationary" and opponents is None:
             raise ValueError('grouping="non_stationary" mixes the opponents of a pool; give opponents with weights.')
         self.population = FixedPool(opponents) if isinstance(opponents, Mapping) else opponents
@@ -91,7 +97,12 @@ class MAGETrainer(PersistentTrainer):
         self._updates: deque[Update] = deque()
         self._evaluated: list[Trajectory] = []
         self.credit = credit_of(self._envs.here[0], args)
-        self.critic = critic_of(self._envs.here[0], args)
+        self.critic = critic_of(self._envs.here[0], args, self.population.weights() if self.population else ())
+        self.play = play_settings(self._envs.here[0], args)
+        if not by_args and (named := contradicted(self._envs.here[0], args)) is not None:
+            raise ValueError(f"make_env does not play what MAGEConfig says by {named}; leave that out of the config.")
+        if self.play is None and isinstance(self.population, League):
+            raise ValueError("A league seats saved models, which keep how they are asked; make_env must use gym.make.")
         super().__init__(
             model,
             trl_compat.no_reward,
@@ -225,7 +236,7 @@ class MAGETrainer(PersistentTrainer):
             trajectories,
             self.state.global_step,
             Path(self.args.output_dir or ".") / LEAGUE,
-            lambda folder: self.write_model(folder, play_settings(self.args)),
+            self.write_model,
         )
         if self._on_rollout_end is not None:
             self._on_rollout_end(self, trajectories)
@@ -253,7 +264,7 @@ class MAGETrainer(PersistentTrainer):
         members = cast(int, args.num_generations)
         groups = share * self.accelerator.num_processes // members
         specs = rollout_specs(
-            args.env_id,
+            self.play.env_id if self.play else "",
             args.seed,
             index,
             groups,

@@ -17,7 +17,7 @@ from transformers.trainer_callback import TrainerState
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from mage_envs.durable import draft_beside, remove_drafts
-from trainer.callbacks import PlayableCheckpoints, RolloutProgress
+from trainer.callbacks import RolloutProgress
 from trainer.config import MAGEConfig
 from trainer.metrics import RunStopped
 from trainer.run_folder import finish_checkpoint, newest_checkpoint, place_model, rotate
@@ -46,6 +46,8 @@ class PersistentTrainer(GRPOTrainer):
     """
 
     args: MAGEConfig
+    play: PlaySettings | None = None
+    """How the model must be asked; None where the environment was not made by `gym.make`."""
     _draft: Path | None = None
 
     @property
@@ -80,8 +82,8 @@ class PersistentTrainer(GRPOTrainer):
         finally:
             self.args.max_steps = planned
 
-    def write_model(self, folder: str | Path, settings: PlaySettings, together: bool = True) -> None:
-        """The model as it is now, into `folder`, playable by `settings`; what else lies there stays.
+    def write_model(self, folder: str | Path, together: bool = True) -> None:
+        """The model as it is now, into `folder`, with how it must be asked; what else lies there stays.
 
         Without `together` this rank writes it alone, which sharded models do not allow.
         """
@@ -89,7 +91,7 @@ class PersistentTrainer(GRPOTrainer):
         with self._writing(target / "model", str(target), together) as draft:
             self.save_model(str(draft))
             if self.accelerator.is_main_process:
-                settings.save(draft)
+                self._save_play(draft)
                 place_model(draft, target)
                 remove_drafts(target, "model")
 
@@ -108,12 +110,14 @@ class PersistentTrainer(GRPOTrainer):
                 if best is not None:
                     self.state.best_model_checkpoint = str(best)
                     self.state.save_to_json(str(written / TRAINER_STATE_NAME))
-                for callback in self.callback_handler.callbacks:
-                    if isinstance(callback, PlayableCheckpoints):
-                        callback.settings.save(written)
+                self._save_play(written)
                 finish_checkpoint(written, place)
                 rotate(run, self.args.save_total_limit, best)
         self._draft = None
+
+    def _save_play(self, folder: Path) -> None:
+        if self.play is not None:
+            self.play.save(folder)
 
     def _get_output_dir(self, trial: Any) -> str:
         return str(self._draft) if self._draft is not None else str(super()._get_output_dir(trial))

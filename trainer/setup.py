@@ -1,8 +1,8 @@
-"""From a `MAGEConfig` to what a run is made of: environments, opponents, the settings that a saved model carries."""
+"""From a run's settings to what a run is made of: environments, opponents, the settings that a saved model carries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -12,35 +12,39 @@ import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.imports import load_modules
 from opponents import FixedPool, League, Population, PrioritisedPool, as_pool
 from trainer.advantages import CreditConfig
-from trainer.config import MAGEConfig
 from trainer.critic import ExactCritic
 from trainer.saved import PlaySettings
+from trainer.settings import RunSettings
 from wrappers.protocol import ADAPTIVE
 
+ENVIRONMENT: Mapping[str, str] = {
+    "num_episodes": "num_episodes",
+    "protocol": "protocol",
+    "memory": "memory",
+    "context": "context",
+    "prompt_style": "style",
+    "seat": "seat",
+    "opponents": "opponent",
+}
+"""Fields to keyword arguments of the Meta id."""
+_KEPT = ("num_episodes", "protocol", "memory", "context", "style")
+"""Arguments of `MetaEpisode` that a saved model keeps, set or not."""
 
-def env_kwargs(config: MAGEConfig) -> dict[str, Any]:
-    """Keyword arguments of the Meta id, opponents left out."""
-    chosen = {
-        "num_episodes": config.num_episodes,
-        "protocol": config.protocol,
-        "memory": config.memory,
-        "context": config.context,
-        "style": config.prompt_style,
-        **cast("dict[str, Any]", config.env_kwargs or {}),
-    }
-    return chosen if config.seat is None else {**chosen, "seat": config.seat}
+
+def env_kwargs(config: RunSettings) -> dict[str, Any]:
+    """Keyword arguments of the Meta id, those that were set; the id has the defaults of the others."""
+    chosen = {argument: vars(config)[name] for name, argument in ENVIRONMENT.items() if vars(config)[name] is not None}
+    return chosen | cast("dict[str, Any]", config.env_kwargs or {})
 
 
-def env_maker(config: MAGEConfig) -> Callable[[], gym.Env[Any, Any]]:
+def env_maker(config: RunSettings) -> Callable[[], gym.Env[Any, Any]]:
     """A function that makes one environment of the run; what `config.imports` names is imported now."""
     load_modules(config.imports, "imports")
     kwargs = env_kwargs(config)
-    if config.opponents is not None:
-        kwargs["opponent"] = config.opponents
     return partial(gym.make, config.env_id, disable_env_checker=True, **kwargs)  # which worker processes can be sent
 
 
-def pool_weights(config: MAGEConfig) -> Mapping[str, float] | None:
+def pool_weights(config: RunSettings) -> Mapping[str, float] | None:
     """Names and weights of the training opponents; None for tasks without opponents."""
     env = env_maker(config)()
     players = env.get_wrapper_attr("facts").players if env.has_wrapper_attr("facts") else 1
@@ -51,7 +55,7 @@ def pool_weights(config: MAGEConfig) -> Mapping[str, float] | None:
     return {str(entry): weight for entry, weight in zip(pool.entries, pool.weights, strict=True)}
 
 
-def make_population(config: MAGEConfig) -> Population | None:
+def make_population(config: RunSettings) -> Population | None:
     """The training opponents as `config.population` treats them; None for tasks without opponents."""
     pool = pool_weights(config)
     if pool is None:
@@ -63,28 +67,43 @@ def make_population(config: MAGEConfig) -> Population | None:
     return FixedPool(pool)
 
 
-def credit_of(env: gym.Env[Any, Any], config: MAGEConfig) -> CreditConfig:
+def credit_of(env: gym.Env[Any, Any], config: RunSettings) -> CreditConfig:
     """How the rewards of an environment become advantages: by its protocol, or as `adaptive` where it has none."""
     protocol = env.get_wrapper_attr("protocol") if env.has_wrapper_attr("protocol") else ADAPTIVE
     hands = env.get_wrapper_attr("hands_per_episode") if env.has_wrapper_attr("hands_per_episode") else 1
     return config.credit_config(protocol, hands)
 
 
-def critic_of(env: gym.Env[Any, Any], config: MAGEConfig) -> ExactCritic | None:
+def critic_of(env: gym.Env[Any, Any], config: RunSettings, opponents: Iterable[str]) -> ExactCritic | None:
     """The exact critic where `config.advantage` asks for it; raises for a game or an opponent that it cannot judge."""
     if config.advantage != "exact":
         return None
     critic = ExactCritic.of(env)
-    for opponent in pool_weights(config) or ():
+    for opponent in opponents:
         critic.hand(opponent, 0)
     return critic
 
 
-def play_settings(config: MAGEConfig) -> PlaySettings:
-    """How the trained model must be asked."""
+def contradicted(env: gym.Env[Any, Any], config: RunSettings) -> str | None:
+    """The first field that says something else than `env`, which was made without them; None where there is none."""
+    played = play_settings(env, config)
+    told = {} if played is None else {"env_id": played.env_id, **played.env_kwargs}
+    said = {"env_id": config.env_id} if config.env_id != RunSettings.env_id else {}
+    for argument, value in {**said, **env_kwargs(config)}.items():
+        if told.get(argument) != value:
+            return next((name for name, known in ENVIRONMENT.items() if known == argument), argument)
+    return None
+
+
+def play_settings(env: gym.Env[Any, Any], config: RunSettings) -> PlaySettings | None:
+    """How a model that was trained in `env` must be asked; None for an environment that `gym.make` did not make."""
+    if env.spec is None:
+        return None
+    meta = next((w.kwargs for w in env.spec.additional_wrappers if w.name == "MetaEpisode"), None) or {}
+    kwargs = {name: meta[name] for name in _KEPT if name in meta} | env.spec.kwargs
     return PlaySettings(
-        env_id=config.env_id,
-        env_kwargs=env_kwargs(config),
+        env_id=env.spec.id,
+        env_kwargs={name: value for name, value in kwargs.items() if name not in ("opponent", "game_name")},
         max_new_tokens=int(config.max_completion_length or 1),
         temperature=config.temperature,
         constrained=config.constrained,
@@ -92,7 +111,7 @@ def play_settings(config: MAGEConfig) -> PlaySettings:
     )
 
 
-def prompt_settings(config: MAGEConfig) -> dict[str, Any]:
+def prompt_settings(config: RunSettings) -> dict[str, Any]:
     """What the game's settings, the protocol and the options make of limits, penalties and windows."""
     env = env_maker(config)()
     if not env.has_wrapper_attr("described"):
@@ -102,7 +121,7 @@ def prompt_settings(config: MAGEConfig) -> dict[str, Any]:
     return {"max_turns": described.max_turns} | {name: vars(described.settings)[name] for name in names}
 
 
-def sample_prompts(config: MAGEConfig) -> dict[str, str]:
+def sample_prompts(config: RunSettings) -> dict[str, str]:
     """One full prompt of each kind, as the run's model will see them (seed 0, a scripted learner)."""
     env = env_maker(config)()
     observation, info = env.reset(seed=0)

@@ -15,8 +15,8 @@ from mage_envs.randomness import SEED_BITS, Stream, fold
 from mage_envs.text.generation import Message, Prompt
 from mage_envs.text.vocabulary import vocabulary
 from opponents.exact.tree import positions, roots_of
-from trainer.config import MAGEConfig
-from trainer.setup import critic_of, env_maker
+from trainer.settings import RunSettings
+from trainer.setup import critic_of, env_maker, pool_weights
 from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
 from trainer.tokens import ChatTokenizer, Ids
 
@@ -54,14 +54,14 @@ PLAYED, BATCH = 512, 32
 """Of the warm start: meta-episodes of random play, and how many a step trains on."""
 
 
-def prefer_exact(config: MAGEConfig) -> bool:
+def prefer_exact(config: RunSettings) -> bool:
     """Sets the exact critic in a small game against exact opponents; returns whether it did."""
     env = env_maker(config)()
     before = config.advantage, config.statistics, config.horizon
     try:
         small = len(positions([node for _, node in roots_of(env.get_wrapper_attr("game"))])) <= CRITIC
         config.advantage, config.statistics, config.horizon = "exact", "pooled", "meta"
-        if small and critic_of(env, config) is not None:
+        if small and critic_of(env, config, pool_weights(config) or ()) is not None:
             return True
         config.advantage, config.statistics, config.horizon = before
     except NotEnumerable:
@@ -71,7 +71,7 @@ def prefer_exact(config: MAGEConfig) -> bool:
     return False
 
 
-def words_model(folder: Path, config: MAGEConfig, warm_start: int) -> str:
+def words_model(folder: Path, config: RunSettings, warm_start: int) -> str:
     """Saves a model of random weights for the run's game, of some 90,000 parameters; returns the folder.
 
     `warm_start`: steps of language modelling on transcripts of random legal play, against the run's opponents. Raises
@@ -88,7 +88,7 @@ def words_model(folder: Path, config: MAGEConfig, warm_start: int) -> str:
     return save_tiny(folder, model, tokenizer)
 
 
-def _warm(model: PreTrainedModel, tokens: ChatTokenizer, config: MAGEConfig, steps: int) -> None:
+def _warm(model: PreTrainedModel, tokens: ChatTokenizer, config: RunSettings, steps: int) -> None:
     """Language modelling with AdamW on batches of `BATCH` of `PLAYED` meta-episodes of random legal play, in turn."""
     rows = [_random_play(env_maker(config)(), tokens, fold(config.seed, number)) for number in range(PLAYED)]
     optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.98))

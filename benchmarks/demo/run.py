@@ -83,11 +83,6 @@ def make_trainer(settings: DemoSettings, folder: Path, on_rollout: Callable[...,
     config = MAGEConfig(
         output_dir=str(folder),
         seed=settings.seed,
-        env_id=ENV_ID,
-        opponents=TRAINING_POOL,
-        prompt_style="words",
-        memory=play.env_kwargs["memory"],
-        context="conversation",
         groups_per_rollout=settings.groups,
         num_generations=8,
         max_rollouts=settings.rollouts,
@@ -199,7 +194,7 @@ def train(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
     except KeyboardInterrupt:
         stopped = True
-    trainer.write_model(out, settings.play)
+    trainer.write_model(out)
     return None if stopped else curve.points
 
 

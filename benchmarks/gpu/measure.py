@@ -232,7 +232,6 @@ def make_trainer(
 ) -> MAGETrainer:
     """The trainer of a run: prose prompts, reflections, fresh prompts, TRL's own generation; one update a rollout."""
     from trainer import MAGEConfig, MAGETrainer
-    from trainer.setup import env_maker, pool_weights
     from trainer.tiny import byte_tokenizer
 
     tokenizer = byte_tokenizer()
@@ -263,8 +262,6 @@ def make_trainer(
     return MAGETrainer(
         model,
         config,
-        env_maker(config),
-        pool_weights(config),
         processing_class=tokenizer,
         on_rollout_end=on_rollout_end,
         callbacks=[callback],

@@ -75,10 +75,9 @@ def start_model(folder: Path) -> str:
 def train(config: MAGEConfig, folder: Path, adapter: LoraConfig | None = None) -> list[dict[str, float]]:
     """Trains the tiny model, or an adapter of it; returns a log line per update."""
     from trainer import MAGETrainer
-    from trainer.setup import env_maker, pool_weights
 
     start = start_model(folder / "start")
-    trainer = MAGETrainer(start, config, env_maker(config), pool_weights(config), peft_config=adapter)
+    trainer = MAGETrainer(start, config, peft_config=adapter)
     trainer.train()
     return [log for log in trainer.state.log_history if "time/update" in log and "grad_norm" in log]
 

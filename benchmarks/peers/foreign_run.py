@@ -22,12 +22,11 @@ from benchmarks.peers.foreign import Evaluated, ForeignOutcome
 from mage_envs import Prompt, Task
 from trainer import MAGEConfig, MAGETrainer, Trajectory
 from trainer.generation import ScriptedGenerator
-from trainer.saved import PlaySettings
 from trainer.tiny import general_tiny
 from trainer.tokens import ChatTokenizer
 
 TASKS = 8
-REPLY_TOKENS = 16
+REPLY_TOKENS = 32
 
 
 def guess(prompt: Prompt, numbers: int = 20) -> str:
@@ -38,16 +37,16 @@ def guess(prompt: Prompt, numbers: int = 20) -> str:
     return f"<action>[{(7 * turn + seed + 3 * member) % numbers + 1}]</action>"
 
 
-def settings(env_id: str, folder: Path, members: int = 4) -> MAGEConfig:
+def settings(folder: Path, members: int = 4, imports: Sequence[str] = ()) -> MAGEConfig:
     """Two rollouts of one group with an update each, into `folder`."""
     return MAGEConfig(
         output_dir=str(folder),
-        env_id=env_id,
         groups_per_rollout=1,
         num_generations=members,
         max_rollouts=2,
         updates_per_rollout="1",
-        max_completion_length=32,
+        max_completion_length=REPLY_TOKENS,
+        imports=[*imports],
         max_prompt_length=8192,
         report_to="none",
         save_strategy="no",
@@ -65,7 +64,7 @@ def trained(env_id: str, answer: Callable[[Prompt], str], folder: Path, module: 
     tokens = ChatTokenizer(AutoTokenizer.from_pretrained(tiny))
     trainer = MAGETrainer(
         tiny,
-        settings(env_id, folder / "run"),
+        settings(folder / "run", imports=[module]),
         partial(gym.make, env_id, disable_env_checker=True),
         generator=lambda _: ScriptedGenerator(answer, tokens),
         on_rollout_end=lambda _, trajectories: played.extend(trajectories),
@@ -74,7 +73,7 @@ def trained(env_id: str, answer: Callable[[Prompt], str], folder: Path, module: 
     before = [weights.detach().clone() for weights in model.parameters()]
     trainer.train()
     changed = any(not old.equal(new) for old, new in zip(before, model.parameters(), strict=True))
-    trainer.write_model(folder, PlaySettings(env_id, max_new_tokens=REPLY_TOKENS, imports=(module,)))
+    trainer.write_model(folder)
     return trainer.state.global_step, changed, len(played), sum(t.failure is not None for t in played)
 
 

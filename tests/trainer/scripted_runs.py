@@ -84,7 +84,6 @@ def train(
 
     config = MAGEConfig(
         output_dir=str(folder / "run"),
-        env_id=f"mage/{game}-Meta-v0",
         groups_per_rollout=1,
         num_generations=2,
         max_rollouts=rollouts,

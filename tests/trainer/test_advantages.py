@@ -23,7 +23,7 @@ def config(protocol=ADAPTIVE, **kwargs):
 @pytest.mark.parametrize("returns", ["differential", "cumulative", "single_episode", "final"])
 @pytest.mark.parametrize("norm", ["mean", "mean_std"])
 def test_identical_members_get_exactly_zero_under_adaptive(anchor, returns, norm):
-    weights, metrics = weigh(group(*[LLL] * 8), config(anchor=anchor, returns=returns, norm=norm))
+    weights, metrics = weigh(group(*[LLL] * 8), config(anchor=anchor, returns=returns, advantage_norm=norm))
     assert all(value == 0.0 for member in weights for value in member)
     assert metrics == {"groups/count": 1.0, "groups/zero_variance": 1.0}
 
@@ -109,7 +109,7 @@ def test_the_anchor_of_reflections(anchor, norm, expected):
     and sqrt(200)."""
     members = group([LOSS, WIN, WIN], [LOSS, LOSS, WIN], turns=1)
     protocol = replace(PAPER, reflection_anchor=anchor)
-    weights, _ = weigh(members, config(protocol, norm=norm, gamma_step=1.0, gamma_episode=1.0))
+    weights, _ = weigh(members, config(protocol, advantage_norm=norm, gamma_step=1.0, gamma_episode=1.0))
     assert reflections(weights, members) == pytest.approx(expected, abs=2e-6)
 
 
@@ -118,7 +118,7 @@ def test_the_documents_worked_example():
     chosen = {"gamma_step": 1.0, "gamma_episode": 1.0}
     weights, _ = weigh(members, config(PAPER, **chosen))
     assert weights == [[-5.0, 10.0, 35.0], [-25.0, -10.0, -5.0]]
-    weights, _ = weigh(members, config(PAPER, norm="mean_std", **chosen))
+    weights, _ = weigh(members, config(PAPER, advantage_norm="mean_std", **chosen))
     score, step = 120**0.5, (500 / 3) ** 0.5
     assert weights[0] == pytest.approx([-10 / score + 5 / step, 0.5**0.5, 20 / score + 15 / step], abs=1e-6)
     assert weights[1] == pytest.approx([-10 / score - 15 / step, -(0.5**0.5), -5 / step], abs=1e-6)
@@ -135,7 +135,7 @@ def test_protocols_say_how_reflections_are_compared():
 def test_a_penalty_is_not_divided_by_a_deviation_of_nothing():
     """Equal rewards and one equal penalty each: S - mean dR is -0.5 for all, and their deviation is 0."""
     members = [trajectory([LOSS], turns=1, member=m, penalties={(0, "play", 0): 0.5}) for m in (0, 1)]
-    weights, _ = weigh(members, config(norm="mean_std"))
+    weights, _ = weigh(members, config(advantage_norm="mean_std"))
     assert weights == [[-0.5], [-0.5]]
 
 
@@ -152,7 +152,7 @@ def test_grpo_and_rloo():
     members = group([WIN], [LOSS], [LOSS], [LOSS], turns=2)
     weights, _ = weigh(members, config(advantage="grpo"))
     assert weights[0] == pytest.approx([15, 15])
-    weights, _ = weigh(members, config(advantage="grpo", norm="mean_std"))
+    weights, _ = weigh(members, config(advantage="grpo", advantage_norm="mean_std"))
     assert weights[0][0] == pytest.approx(15 / 10, rel=1e-5)  # sample deviation: sqrt((15^2 + 3 * 5^2) / 3)
     weights, _ = weigh(members, config(advantage="rloo"))
     assert weights[0][0] == pytest.approx(10 - (-10))
@@ -172,7 +172,7 @@ def test_member_mean_divides_by_the_opponents_deviation():
         for g, scale in ((0, 1.0), (1, 10.0))
         for m, sign in enumerate((1, -1))
     ]
-    chosen = {"advantage": "member_mean", "credit": "reward", "norm": "mean_std"}
+    chosen = {"advantage": "member_mean", "credit": "reward", "advantage_norm": "mean_std"}
     weights, _ = weigh(members, config(**chosen))
     assert [abs(member[0]) for member in weights] == pytest.approx([0.5**0.5] * 4, rel=1e-4)
     pooled, _ = weigh(members, config(statistics="pooled", **chosen))

@@ -9,7 +9,8 @@ from trl import TrlParser
 from tests.trainer.tiny_runs import make_config
 from trainer import MAGEConfig
 from trainer.backends import BACKENDS
-from trainer.config import BACKEND_NAMES, FOREVER
+from trainer.rules import BACKEND_NAMES
+from trainer.settings import FOREVER
 from wrappers import ADAPTIVE, PAPER
 
 

@@ -38,7 +38,7 @@ def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("norm", ["mean", "mean_std"])
 @pytest.mark.parametrize("bad", [nan, inf, -inf, 1e200])
 def test_a_reward_that_is_not_finite_counts_nowhere(advantage: str, norm: str, bad: float) -> None:
-    config = CreditConfig(advantage=advantage, norm=norm)
+    config = CreditConfig(advantage=advantage, advantage_norm=norm)
     sound = [trajectory([WIN, LOSS], member=0), trajectory([LOSS, LOSS], member=1)]
     with_bad = [*sound, trajectory([bad, LOSS], member=2)]
     weights, metrics = weigh(with_bad, config)

@@ -46,7 +46,7 @@ def test_it_is_trained_on_for_two_updates(make_env: type[Guess], tmp_path: Path)
 
     model = general_tiny(tmp_path / "model")
     trainer = MAGETrainer(
-        model, settings(ID, tmp_path / "run", members=2), make_env, generator=generator, on_rollout_end=keep
+        model, settings(tmp_path / "run", members=2), make_env, generator=generator, on_rollout_end=keep
     )
     before = [p.detach().clone() for p in trainer.model.parameters()]
     trainer.train()

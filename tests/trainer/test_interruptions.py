@@ -22,7 +22,6 @@ from tests.trainer.sharding import shard_on_cpu
 from tests.trainer.tiny_runs import POOL, make_trainer, save_model, scripted
 from trainer.run_folder import checkpoints, newest_checkpoint
 from trainer.saved import PlaySettings
-from trainer.setup import play_settings
 
 CHANGES = ("write", "fsync", "rename", "replace")
 EVERYTHING = (*CHANGES, "mkdir", "unlink", "rmdir")
@@ -68,7 +67,7 @@ def train(model: str, folder: Path, kind: str = FULL, rollouts: int = 3, ranks: 
         changes |= {"opponents": League(POOL, 1), "env_kwargs": {"style": "words"}, "groups_per_rollout": 4}
     trainer = make_trainer(model, folder, **changes)
     trainer.train(resume_from_checkpoint=bool(checkpoints(folder)) or None)
-    trainer.write_model(folder, play_settings(trainer.args))
+    trainer.write_model(folder)
 
 
 def weights_of(folder: Path, kind: str = FULL) -> bytes:

@@ -21,7 +21,6 @@ from tests.trainer.tiny_runs import make_trainer, save_model
 from trainer import run_folder
 from trainer.metrics import RunStopped
 from trainer.run_folder import checkpoints, fault, finish_checkpoint, newest_checkpoint, place_model, rotate
-from trainer.setup import play_settings
 
 
 @pytest.fixture(scope="module")
@@ -297,7 +296,7 @@ def test_weights_that_are_not_finite_are_not_written(model_path: str, tmp_path: 
     with torch.no_grad():
         next(iter(trainer.model.parameters()))[0, 0] = float("inf")
     with pytest.raises(RunStopped, match=r"The weights are not finite after update 0, so .*kept is not written; go on"):
-        trainer.write_model(tmp_path / "kept", play_settings(trainer.args))
+        trainer.write_model(tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
     with pytest.raises(RunStopped, match="checkpoint-0 is not written"):
         trainer._save_checkpoint(trainer.model, None)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+
 from mage_envs.core import Task
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.text.vocabulary import vocabulary
@@ -20,8 +22,6 @@ from trainer.local_model import Sampling
 from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
 from trainer.tokens import ChatTokenizer
 from trainer.trajectory import EpisodeResult
-from wrappers import MetaEpisode
-from wrappers.make import make_meta_env
 
 POOL = {"kuhn/soft-conservative": 1.0, "kuhn/soft-aggressive": 1.0}
 
@@ -49,9 +49,10 @@ def save_model(folder: Path, seed: int = 0) -> str:
     return save_tiny(folder, model, tokenizer)
 
 
-def make_env() -> MetaEpisode:
-    return make_meta_env(
-        "KuhnPoker",
+def make_env() -> gym.Env[str, str]:
+    return gym.make(
+        "mage/KuhnPoker-Meta-v0",
+        disable_env_checker=True,
         memory="history",
         context="conversation",
         style="words",

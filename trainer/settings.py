@@ -1,0 +1,93 @@
+"""`RunSettings`: a run's fields, read, checked and sized. No torch here: a dry run needs no more."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from mage_envs.terminal.json_options import EXAMPLE, read_object
+from trainer.advantages import CreditConfig
+from trainer.fields import RunFields
+from trainer.rules import first_broken, rules_of
+from wrappers import Protocol
+
+FOREVER = 2**31
+"""`max_steps` where the number of optimiser steps is not known before the run."""
+CREDIT = tuple(item.name for item in fields(CreditConfig) if item.name in RunFields.__dataclass_fields__)
+"""Fields of `CreditConfig` that a run sets; its protocol decides the others."""
+
+
+@dataclass
+class RunSettings(RunFields):
+    """`RunFields` that hold together; raises ValueError, with the remedy, where they do not."""
+
+    def __post_init__(self) -> None:
+        self.settle()
+
+    def settle(self) -> None:
+        """Reads what is text, checks the rules across fields, and sizes rollout and run."""
+        module, _, env_id = self.env_id.rpartition(":")
+        if module:
+            self.env_id, self.imports = env_id, [*self.imports, module]
+        self.opponents = _from_json("opponents", self.opponents, names=True)
+        self.env_kwargs = _from_json("env_kwargs", self.env_kwargs) or {}
+        self.updates_per_rollout = str(self.updates_per_rollout)
+        if self.updates_per_rollout != "auto":
+            _to_int("updates_per_rollout", self.updates_per_rollout)
+        self._credit(self.advantage == "exact")
+        if (message := first_broken(rules_of(self))) is not None:
+            raise ValueError(message)
+        self._size_rollout()
+        self._size_run()
+
+    def credit_config(self, protocol: Protocol, hands_per_episode: int) -> CreditConfig:
+        """How rewards become advantages; without `credit`, several hands are paid as they end, except under GiGPO."""
+        by_hand = self.advantage == "exact" or (hands_per_episode > 1 and self.advantage != "gigpo")
+        return self._credit(by_hand, protocol)
+
+    def _credit(self, by_hand: bool, protocol: Protocol | None = None) -> CreditConfig:
+        chosen = {name: vars(self)[name] for name in CREDIT}
+        chosen["credit"] = self.credit or ("reward" if by_hand else "episode")
+        return CreditConfig(**chosen) if protocol is None else CreditConfig.from_protocol(protocol, **chosen)
+
+    def _size_rollout(self) -> None:
+        """Meta-episodes per process from groups per rollout."""
+        if self.groups_per_rollout is None:
+            return
+        processes = int(os.environ.get("WORLD_SIZE", "1"))
+        episodes = self.groups_per_rollout * (self.num_generations or 0)
+        if episodes % processes:
+            raise ValueError(
+                f"groups_per_rollout={self.groups_per_rollout} x num_generations={self.num_generations} meta-episodes "
+                f"do not divide among {processes} processes; choose a multiple of {processes}."
+            )
+        self.per_device_train_batch_size = episodes // processes
+
+    def _size_run(self) -> None:
+        """`max_steps` from `max_rollouts`; the trainer lowers it as it learns how many updates a rollout makes."""
+        if self.max_rollouts is None and self.max_steps <= 0:
+            self.max_rollouts = 150
+        if self.max_rollouts is None:
+            return
+        planned = FOREVER
+        if self.updates_per_rollout != "auto":
+            planned = self.max_rollouts * int(self.updates_per_rollout)
+        self.max_steps = planned if self.max_steps <= 0 else min(self.max_steps, planned)
+
+
+def _to_int(name: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError as error:
+        raise ValueError(f"{name}={value!r} is neither auto nor a whole number.") from error
+
+
+def _from_json(name: str, value: Any, names: bool = False) -> Any:
+    """A mapping from JSON text; with `names`, text that is no JSON object is a name and stays."""
+    if value is None or isinstance(value, Mapping):
+        return value
+    if names and not value.lstrip().startswith("{"):
+        return value
+    return read_object(name, value, '{"kuhn/aggressive": 0.5, "kuhn/nash": 0.5}' if name == "opponents" else EXAMPLE)

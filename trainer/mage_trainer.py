@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import torch
 from accelerate.utils import gather_object
-from torch.utils.data import DataLoader, Dataset, Sampler, SequentialSampler
+from torch.utils.data import DataLoader, Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProgressCallback, TrainerCallback
 
 from mage_envs.core import Task
@@ -33,13 +33,13 @@ from trainer.batch import (
 )
 from trainer.callbacks import LedgerOfRun, Preemption, RolloutProgress, RolloutProgressBar
 from trainer.config import MAGEConfig
+from trainer.evaluating import EvaluatingTrainer
 from trainer.exploitability import exploitability
 from trainer.garbage import rare_collections
 from trainer.generation import LockStepGenerator, StreamingGenerator
 from trainer.ledger import Ledger
 from trainer.loss import LossTerms, Scores, policy_loss, score_logits
 from trainer.metrics import LARGEST_RATIO, UPDATE_METRICS, RunStopped, failure_message, rollout_metrics, update_metrics
-from trainer.persistence import PersistentTrainer
 from trainer.population import LEAGUE, restore_population, update_population
 from trainer.rollout import RolloutClock, RolloutSpec, collect
 from trainer.settings import FOREVER
@@ -50,7 +50,7 @@ from trainer.stages import MakeEnv, RunEnvs
 from trainer.trajectory import Trajectory
 
 
-class MAGETrainer(PersistentTrainer):
+class MAGETrainer(EvaluatingTrainer):
     """Trains a language model on meta-episodes.
 
     `args` say what is played, and against whom. Or `make_env` does, which makes one environment with text observations
@@ -95,7 +95,6 @@ class MAGETrainer(PersistentTrainer):
         """Whether this process played before."""
         self.ledger = Ledger(args.output_dir or ".")
         self._updates: deque[Update] = deque()
-        self._evaluated: list[Trajectory] = []
         self.credit = credit_of(self._envs.here[0], args)
         self.critic = critic_of(self._envs.here[0], args, self.population.weights() if self.population else ())
         self.play = play_settings(self._envs.here[0], args)
@@ -150,9 +149,6 @@ class MAGETrainer(PersistentTrainer):
         """One item per optimiser step; the rows come from rollouts."""
         return DataLoader(cast("Dataset[Any]", range(self.args.max_steps)), batch_size=1, collate_fn=list)
 
-    def _get_eval_sampler(self, eval_dataset: Any) -> Sampler[Any]:
-        return SequentialSampler(eval_dataset)
-
     def training_step(self, model: torch.nn.Module, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
         """Accumulates the gradient of the next mini-batch; plays a rollout when none is left."""
         model.train()
@@ -162,23 +158,6 @@ class MAGETrainer(PersistentTrainer):
         update = self._updates.popleft()
         self.progress.updates_left = len(self._updates)
         return self._backward(model, update)
-
-    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Plays `eval_tasks`; the metrics are those of `rollout_metrics`, with the prefix `eval_`."""
-        self._evaluated = []
-        metrics: dict[str, float] = super().evaluate(*args, **kwargs)
-        return metrics
-
-    def prediction_step(
-        self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None
-    ) -> tuple[None, None, None]:
-        """Plays this batch of evaluation tasks."""
-        specs = [RolloutSpec(self.eval_tasks[item["index"]], group=item["index"]) for item in inputs]
-        trajectories, _ = self._play(specs, "eval")
-        self._evaluated += trajectories
-        once = {trajectory.group: trajectory for trajectory in self._evaluated}  # ranks pad with repetitions
-        trl_compat.record(self, "eval", rollout_metrics(list(once.values())), replace=True)
-        return None, None, None
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """As TRL's, without figures that count data-loader items; under `auto` the epoch is the share of rollouts."""

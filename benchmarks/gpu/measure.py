@@ -250,7 +250,6 @@ def make_trainer(
         learning_rate=1e-6,
         beta=0.0,
         entropy_coef=0.001,
-        report_to="none",
         save_strategy="no",
         disable_tqdm=True,
         use_cpu=device.type == "cpu",

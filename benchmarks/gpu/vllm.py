@@ -56,7 +56,6 @@ def make_config(
         max_prompt_length=MAX_LENGTH - 16,
         learning_rate=1e-2,
         beta=0.0,
-        report_to="none",
         save_strategy="no",
         disable_tqdm=True,
         use_cpu=not torch.cuda.is_available(),

@@ -48,7 +48,6 @@ def settings(folder: Path, members: int = 4, imports: Sequence[str] = ()) -> MAG
         max_completion_length=REPLY_TOKENS,
         imports=[*imports],
         max_prompt_length=8192,
-        report_to="none",
         save_strategy="no",
         disable_tqdm=True,
         use_cpu=True,

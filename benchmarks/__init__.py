@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from benchmarks.evaluation.agents import Agent, GeneratorAgent, PolicyAgent, SavedModelAgent, make_agent
     from benchmarks.evaluation.environments import game_of, make_envs
+    from benchmarks.evaluation.estimates import Estimate, estimate
     from benchmarks.evaluation.evaluate import evaluate
     from benchmarks.evaluation.report import adaptation_figure, save, table
-    from benchmarks.evaluation.scores import EpisodeScore, Estimate, ScoreRow, Summary, estimate, summarise
+    from benchmarks.evaluation.scores import EpisodeScore, ScoreRow, Summary, summarise
     from benchmarks.evaluation.suites import SUITES, Panel, Setting, Suite, named_panel, panel
 
 _MODULES = {
@@ -27,7 +28,8 @@ _MODULES = {
     "benchmarks.evaluation.environments": ("game_of", "make_envs"),
     "benchmarks.evaluation.evaluate": ("evaluate",),
     "benchmarks.evaluation.report": ("adaptation_figure", "save", "table"),
-    "benchmarks.evaluation.scores": ("EpisodeScore", "Estimate", "ScoreRow", "Summary", "estimate", "summarise"),
+    "benchmarks.evaluation.estimates": ("Estimate", "estimate"),
+    "benchmarks.evaluation.scores": ("EpisodeScore", "ScoreRow", "Summary", "summarise"),
     "benchmarks.evaluation.suites": ("SUITES", "Panel", "Setting", "Suite", "named_panel", "panel"),
 }
 """Module to what it offers here."""

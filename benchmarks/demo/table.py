@@ -9,8 +9,9 @@ from typing import Any
 
 from benchmarks.evaluation.agents import SavedModelAgent
 from benchmarks.evaluation.environments import game_of
+from benchmarks.evaluation.estimates import Estimate
 from benchmarks.evaluation.evaluate import evaluate
-from benchmarks.evaluation.scores import Estimate, ScoreRow, Summary, summarise
+from benchmarks.evaluation.scores import ScoreRow, Summary, summarise
 from benchmarks.evaluation.suites import panel, weights_of
 from benchmarks.exact.regret import regret
 from opponents.exact import bayes_value

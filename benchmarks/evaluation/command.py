@@ -10,13 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation import report
+from benchmarks.evaluation import report, tables
 from benchmarks.evaluation.agents import Agent, SavedModelAgent, make_agent
 from benchmarks.evaluation.asking import Limits
 from benchmarks.evaluation.environments import game_of, seats_of
 from benchmarks.evaluation.evaluate import ProgressLine, evaluate, lacked_budget, ledger_in
 from benchmarks.evaluation.floors import floor_rows
-from benchmarks.evaluation.scores import Summary, label, summarise
+from benchmarks.evaluation.references import optimal_learner
+from benchmarks.evaluation.scores import Summary, headline, label, summarise
 from benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, weights_of
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.records.about import about_run
@@ -70,6 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="leave out the floors of tasks that repeat (Sokoban, ALFWorld, WebShop)",
     )
+    parser.add_argument("--wide", action="store_true", help="one wide table with whole intervals and every episode")
+    parser.add_argument("--tsv", action="store_true", help="all scores unaligned, with tabs between the fields")
     parser.add_argument("--out", metavar="RUN", help="keep the records, the scores and the figure in this folder")
     parser.add_argument("--resume", action="store_true", help="play what is missing or failed in --out")
 
@@ -107,10 +110,17 @@ def run(arguments: argparse.Namespace) -> None:
     if not trajectories:
         raise RuntimeError("Nothing was played; the limits leave no room for a single meta-episode.")
     summary = replace(summary_of(agent.name, setting, trajectories), floors=floors)
-    sys.stdout.write(report.table(summary))
+    sys.stdout.write(shown(arguments, summary))
     if arguments.out is not None:
         sys.stderr.write("".join(f"wrote {path}\n" for path in report.save(Path(arguments.out), summary)))
     _end(setting, summary, trajectories, limits)
+
+
+def shown(arguments: argparse.Namespace, summary: Summary) -> str:
+    """The table in the form that was asked for."""
+    if arguments.tsv:
+        return tables.tsv(summary)
+    return report.table(summary) if arguments.wide else tables.narrow(summary)
 
 
 def _play_floor(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> list[Trajectory]:
@@ -187,7 +197,13 @@ def summary_of(agent: str, setting: Setting, trajectories: Sequence[Trajectory])
     weights = setting.panel.weights()
     met = {trajectory.opponent for trajectory in trajectories}
     scored = weights if weights and set(weights) <= met else None
-    return summarise(trajectories, game, weights=scored, agent=agent, panel=hashed)
+    optimal: tuple[float, ...] = ()
+    whole = [t for t in trajectories if t.failure is None]
+    if scored and whole and headline(game) == "returns" and setting.resolved["deal"] == "fresh":
+        planned = max(t.num_episodes for t in whole)
+        if all(len(t.episodes) == planned for t in whole):
+            optimal = optimal_learner(game, scored, whole)
+    return summarise(trajectories, game, weights=scored, optimal=optimal, agent=agent, panel=hashed)
 
 
 def setting_from(arguments: argparse.Namespace, agent: Agent) -> Setting:

@@ -12,15 +12,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.command import summary_of
 from benchmarks.evaluation.environments import game_of
 from benchmarks.evaluation.losses import FEW, as_losses
 from benchmarks.evaluation.paired import POWER, PairedDifference, Pairs
 from benchmarks.evaluation.report import NOT_KNOWN, aligned, shown_episodes
-from benchmarks.evaluation.scores import Summary, cluster_of, label, per_hand
+from benchmarks.evaluation.scores import cluster_of, headline, label, per_hand
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.records.about import COMPARED, setting_of, told_apart
 from benchmarks.records.store import Records, differences
+from mage_envs.core import Game
 from trainer.trajectory import EpisodeResult, Trajectory
 
 
@@ -56,7 +56,7 @@ class _Played:
     folder: Path
     about: dict[str, Any]
     setting: Setting
-    summary: Summary
+    game: Game
     trajectories: dict[int, Trajectory]
 
     @property
@@ -83,8 +83,7 @@ def _read(folder: Path) -> _Played:
     played = dict(zip(sorted(records.lines), records.trajectories(), strict=True))
     if not any(t.failure is None for t in played.values()):
         raise ValueError(f"{folder} holds no meta-episode that was played to its end; go on with it (--resume).")
-    summary = summary_of(records.about["agent"]["name"], setting, list(played.values()))
-    return _Played(folder, records.about, setting, summary, played)
+    return _Played(folder, records.about, setting, game_of(setting.panel.env_id, setting.options), played)
 
 
 def _check(first: _Played, other: _Played) -> None:
@@ -108,13 +107,12 @@ def _compare(first: _Played, second: _Played, wide: bool) -> RunComparison:
     rows, clusters = _rows(first, [[run[place] for place in whole] for run in both], wide)
     losses: Sequence[PairedDifference] = ()
     if failed > FEW * len(common):
-        game = game_of(first.setting.panel.env_id, first.setting.options)
-        losses, _ = _rows(first, [as_losses(run, game) for run in both], wide)
+        losses, _ = _rows(first, [as_losses(run, first.game) for run in both], wide)
     return RunComparison(
         first=first.title,
         second=second.title,
         panel=first.setting.name,
-        unit="success rate" if first.summary.objective == "success" else f"{first.summary.unit} per hand",
+        unit="success rate" if headline(first.game) == "success" else f"{first.game.facts.unit} per hand",
         pairs=len(whole),
         clusters=clusters,
         failed=failed,
@@ -125,12 +123,10 @@ def _compare(first: _Played, second: _Played, wide: bool) -> RunComparison:
 
 def _rows(played: _Played, both: Sequence[Sequence[Trajectory]], wide: bool) -> tuple[list[PairedDifference], int]:
     """The differences and the number of clusters; `both` runs have the same tasks in the same order."""
-    setting = played.setting
-    game = game_of(setting.panel.env_id, setting.options)
     strata = [label(t) for t in both[0]]
-    weights = setting.panel.weights() or {name: float(strata.count(name)) for name in set(strata)}
-    pairs = Pairs([cluster_of(t, game) for t in both[0]], strata, weights)
-    wins = played.summary.objective == "success"
+    weights = played.setting.panel.weights() or {name: float(strata.count(name)) for name in set(strata)}
+    pairs = Pairs([cluster_of(t, played.game) for t in both[0]], strata, weights)
+    wins = headline(played.game) == "success"
     planned = both[0][0].num_episodes
     shown = range(planned) if wide else [k - 1 for k in shown_episodes(planned)]
 

@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.evaluation.scores import quantile
+from benchmarks.evaluation.estimates import quantile
 
 DRAWS = 10_000
 """Of the bootstrap and of the permutation test."""

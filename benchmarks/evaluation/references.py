@@ -8,8 +8,13 @@ import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, Turn, is_state_policy
 from opponents import TabularPolicy, UnknownOpponent, make_opponent
-from opponents.exact import NotExact, Objective, best_nonadaptive, ceiling, policy_value
+from opponents.exact import NotExact, Objective, bayes_value, best_nonadaptive, ceiling, policy_value
+from opponents.exact.hands import TooManyStates
 from opponents.exact.tree import is_enumerable
+from trainer.trajectory import Trajectory
+
+STATES = 100_000
+"""Of belief; where there are more, no optimal learner is told of (`mage-bench headroom` goes further)."""
 
 
 class AtEpisode:
@@ -90,3 +95,21 @@ class ExactValues:
             else:
                 self._responses[seat, objective] = best.policy if isinstance(best.policy, TabularPolicy) else best.value
         return self._responses[seat, objective]
+
+
+def optimal_learner(game: Game, pool: Mapping[str, float], played: Sequence[Trajectory]) -> tuple[float, ...]:
+    """What the learner earns per hand in each episode that knows the pool and maximises their sum, seated as in what
+    was `played`, which is whole and of fresh deals; empty where that is not known exactly."""
+    seats = [[seat for episode in t.episodes for seat in episode.seats] for t in played]
+    firsts = {one[0] for one in seats}
+    rule = "alternate" if any(len(set(one)) > 1 for one in seats) else "fixed"
+    if len(firsts) < game.facts.players:
+        rule = {0: "first", 1: "second"}.get(min(firsts), "") if rule == "fixed" and len(firsts) == 1 else ""
+    if not rule or game.facts.players != 2 or not is_enumerable(game):
+        return ()
+    hands = played[0].episodes[0].hands
+    try:
+        known = bayes_value(game, pool, episodes=len(played[0].episodes), hands=hands, seat=rule, limit=STATES)
+    except (NotExact, TooManyStates, UnknownOpponent, TypeError):
+        return ()
+    return tuple(value / hands for value in known.per_episode)

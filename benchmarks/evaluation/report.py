@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.scores import Estimate, Measure, ScoreRow, Summary
+from benchmarks.evaluation.estimates import Estimate
+from benchmarks.evaluation.scores import Measure, ScoreRow, Summary
 from mage_envs.durable import write_atomically
 
 NOT_KNOWN = "n/a"
@@ -30,6 +31,7 @@ def table(summary: Summary, controls: Sequence[ScoreRow] = ()) -> str:
     come last.
     """
     rows = [*summary.rows, *([summary.overall] if len(summary.rows) > 1 else []), *controls, *summary.floors]
+    rows += [] if summary.with_losses is None else [summary.with_losses]
     wins = summary.objective == "success"
     measure = "success rate" if wins else f"{summary.unit} per hand"
     head = f"{summary.agent} in {summary.env_id}" + (f" ({summary.panel})" if summary.panel else "")
@@ -174,7 +176,8 @@ def csv_text(summary: Summary) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["opponent", "episode", "measure", "mean", "low", "high", "n", "uninformed", "ceiling", "share"])
-    for row in (*summary.rows, summary.overall, *summary.floors):
+    lost = () if summary.with_losses is None else (summary.with_losses,)
+    for row in (*summary.rows, summary.overall, *lost, *summary.floors):
         for number, episode in enumerate(row.episodes, start=1):
             for name, measure in ((f"{summary.unit} per hand", episode.returns), ("success", episode.success)):
                 e = measure.estimate

@@ -10,96 +10,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import cache
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.evaluation.calls import (
+    CallShares,
+    Costs,
+    costs_of,
+    failure_kinds,
+    first_success,
+    read_calls,
+    shares_by_kind,
+)
+from benchmarks.evaluation.estimates import Estimate, estimate
+from benchmarks.evaluation.losses import FEW, as_losses
 from benchmarks.evaluation.references import ExactValues
 from mage_envs.core import Game
 from mage_envs.registry import list_games, settings_of
 from mage_envs.settings import outcome_reward
 from opponents.exact import Objective
 from trainer.trajectory import EpisodeResult, Trajectory
-
-Z = 1.959963984540054
-"""The normal quantile of a two-sided 95% interval."""
-_FEW = (12.706205, 4.302653, 3.182446, 2.776445, 2.570582)
-"""Student's for 1 to 5 degrees of freedom."""
-
-
-@cache
-def quantile(freedom: int) -> float:
-    """Student's t, two-sided 95%, to .0001: from the tables up to 5 degrees of freedom, else by the Cornish-Fisher
-    expansion (Abramowitz and Stegun, 26.7.5)."""
-    if freedom <= len(_FEW):
-        return _FEW[freedom - 1]
-    z = Z
-    terms = (
-        z,
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return float(sum(term / freedom**power for power, term in enumerate(terms)))
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean and its 95% interval; no interval from fewer than two clusters."""
-
-    mean: float
-    low: float | None
-    high: float | None
-    n: int
-    """Meta-episodes that went in."""
-
-
-def estimate(
-    values: Sequence[float],
-    clusters: Sequence[Hashable],
-    strata: Sequence[str] | None = None,
-    weights: Mapping[str, float] | None = None,
-    proportion: bool = False,
-) -> Estimate:
-    """The mean of `values` over strata weighed by `weights` (default: equally), one value per meta-episode.
-
-    The interval is the linearised one: value i adds w_s (x_i - mean_s) / n_s to its cluster's sum, and the variance is
-    G / (G - 1) times the sum of squares of the G sums, with G - 1 degrees of freedom. Strata without values drop out.
-    `proportion`: Wilson's interval with the sample size that the clustered variance amounts to, so that it stays inside
-    [0, 1] and open at its ends.
-    """
-    if not len(values) == len(clusters) == len(strata or values) or not len(values):
-        raise ValueError(f"estimate() needs values with a cluster each, got {len(values)} and {len(clusters)}.")
-    x = np.asarray(values, float)
-    names, stratum = np.unique(np.array(list(strata) if strata else [""] * len(x)), return_inverse=True)
-    counts = np.bincount(stratum)
-    share = np.array([1.0 if weights is None else weights[str(name)] for name in names])
-    share = share / share.sum()
-    means = np.bincount(stratum, x) / counts
-    mean = float(share @ means)
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(clusters))}
-    cluster = [numbers[name] for name in clusters]
-    sums = np.bincount(cluster, (share / counts)[stratum] * (x - means[stratum]))
-    groups = len(sums)
-    if groups < 2:
-        return Estimate(mean, None, None, len(x))
-    variance = float(groups / (groups - 1) * (sums**2).sum())
-    t = quantile(groups - 1)
-    low, high = (
-        _wilson(mean, variance, groups, t) if proportion else (mean - t * variance**0.5, mean + t * variance**0.5)
-    )
-    return Estimate(mean, low, high, len(x))
-
-
-def _wilson(p: float, variance: float, groups: int, t: float) -> tuple[float, float]:
-    """E. B. Wilson, 1927, with the effective sample size p (1 - p) / variance (the clusters where that is 0 / 0)."""
-    n = p * (1 - p) / variance if variance > 1e-15 else float(groups)
-    centre = (p + t**2 / (2 * n)) / (1 + t**2 / n)
-    half = t / (1 + t**2 / n) * (p * (1 - p) / n + t**2 / (4 * n**2)) ** 0.5
-    return max(centre - half, 0.0), min(centre + half, 1.0)
 
 
 @dataclass(frozen=True)
@@ -111,6 +43,11 @@ class Measure:
     """Value of the best response."""
     uninformed: float | None
     """Value of the best policy that does not know which opponent of the pool it faces, and learns nothing."""
+
+    @property
+    def regret(self) -> float | None:
+        """What the mean falls short of the best response by."""
+        return None if self.ceiling is None else self.ceiling - self.estimate.mean
 
     @property
     def share(self) -> float | None:
@@ -155,6 +92,23 @@ class ScoreRow:
     success_gain: Estimate | None
     pass_at: tuple[Estimate, ...]
     """Share of meta-episodes with a success within the first k episodes, k from 1."""
+    first_success: float | None = None
+    """Mean number of the first episode with a success, from 1, among the meta-episodes that had one."""
+    calls: Mapping[str, CallShares] = field(default_factory=dict)
+    """By kind of call."""
+    costs: Costs | None = None
+    failed_by: Mapping[str, int] = field(default_factory=dict)
+    """Failures by what broke."""
+    optimal: tuple[float, ...] = ()
+    """What the learner earns in each episode that knows the pool and is optimal for their sum; empty where unknown."""
+
+    def efficiency(self, k: int, objective: Objective) -> float | None:
+        """The way in episode k (from 0) from the best policy without information (0) to `optimal` (1)."""
+        measure = self.episodes[k].measure(objective) if k < len(self.episodes) else None
+        if measure is None or measure.uninformed is None or k >= len(self.optimal):
+            return None
+        room = self.optimal[k] - measure.uninformed
+        return (measure.estimate.mean - measure.uninformed) / room if room > 1e-9 else None
 
 
 @dataclass(frozen=True)
@@ -177,6 +131,8 @@ class Summary:
     that Pass@k is the headline, episodes are compared with nothing, and there is no gain."""
     floors: tuple[ScoreRow, ...] = ()
     """In tasks that repeat: what policies that learn nothing, or read nothing, score on the same panel."""
+    with_losses: ScoreRow | None = None
+    """`overall` with failures counted as losses, where they exceed 1%."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -186,7 +142,9 @@ class Summary:
     def from_json(cls, data: Mapping[str, Any]) -> Summary:
         """What `to_json` gave."""
         rows, floors = (tuple(read_row(row) for row in data.get(part, ())) for part in ("rows", "floors"))
-        return cls(**{**data, "rows": rows, "overall": read_row(data["overall"]), "floors": floors})
+        lost = data.get("with_losses")
+        overall = {"overall": read_row(data["overall"]), "with_losses": None if lost is None else read_row(lost)}
+        return cls(**{**data, "rows": rows, "floors": floors, **overall})
 
 
 def read_row(data: Mapping[str, Any]) -> ScoreRow:
@@ -209,6 +167,8 @@ def read_row(data: Mapping[str, Any]) -> ScoreRow:
             "gain": read(data["gain"]),
             "success_gain": read(data["success_gain"]),
             "pass_at": tuple(Estimate(**part) for part in data["pass_at"]),
+            "optimal": tuple(data.get("optimal", ())),
+            **read_calls(data),
         }
     )
 
@@ -228,6 +188,7 @@ def summarise(
     *,
     weights: Mapping[str, float] | None = None,
     pool: Mapping[str, float] | None = None,
+    optimal: Sequence[float] = (),
     agent: str = "",
     panel: str = "",
 ) -> Summary:
@@ -235,6 +196,7 @@ def summarise(
     of task and over all tasks.
 
     `pool`: the opponents among which the policy without information expects to be (default: those met, by weight).
+    `optimal`: what the learner that is optimal against them all earns in each episode.
     `game` must not be one that is played. Raises ValueError without trajectories or with a weight missing.
     """
     names = list(dict.fromkeys(label(t) for t in trajectories))
@@ -254,7 +216,10 @@ def summarise(
         rows.append(_row(name, shares[name], mine, scoring._replace(weights={name: 1.0})))
     title = "all, weighted" if weights and len(set(weights.values())) > 1 else "all"
     kept = [t for t in trajectories if t.failure is None]
-    overall = _row(title, 1.0, trajectories, scoring)
+    overall = replace(_row(title, 1.0, trajectories, scoring), optimal=tuple(optimal))
+    lost = None
+    if kept and len(trajectories) - len(kept) > FEW * len(trajectories):
+        lost = _row("failures as losses", 1.0, as_losses(trajectories, game), scoring)
     return Summary(
         agent=agent,
         env_id=trajectories[0].task.env_id,
@@ -265,6 +230,7 @@ def summarise(
         overall=overall,
         rows_are="tasks" if alone else "opponent",
         early_stop=any(len(t.episodes) < t.num_episodes for t in kept),
+        with_losses=lost,
     )
 
 
@@ -307,6 +273,10 @@ def _row(name: str, weight: float, trajectories: Sequence[Trajectory], scoring: 
         gain=gain(per_hand),
         success_gain=gain(lambda e: float(e.success)),
         pass_at=tuple(scoring.mean(kept, values, proportion=True) for values in passed) if kept else (),
+        first_success=first_success(kept),
+        calls=shares_by_kind(kept),
+        costs=costs_of(kept),
+        failed_by=failure_kinds(trajectories),
     )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from benchmarks.evaluation.agents import Agent, GeneratorAgent, PolicyAgent
 from benchmarks.evaluation.environments import game_of
+from benchmarks.evaluation.estimates import Estimate, estimate
 from benchmarks.evaluation.evaluate import evaluate
-from benchmarks.evaluation.scores import Estimate, estimate
 from mage_envs.core import BY_THE_RULES, Game, HandResult, StatePolicy, Task, Turn
 from mage_envs.text.generation import Completion, Prompt
 from opponents.exact.regret import DecisionValues, HandRegret, OwnChoice, PlayedHand

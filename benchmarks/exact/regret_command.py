@@ -11,9 +11,9 @@ from typing import Any
 
 from benchmarks.evaluation.agents import SavedModelAgent, make_agent
 from benchmarks.evaluation.environments import game_of
+from benchmarks.evaluation.estimates import Estimate
 from benchmarks.evaluation.evaluate import ProgressLine
 from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
-from benchmarks.evaluation.scores import Estimate
 from benchmarks.evaluation.suites import named_panel, panel, weights_of
 from benchmarks.exact.regret import EpisodeRegret, RegretReport, StateRegret, regret
 from mage_envs.core import Task

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluation.command import summary_of
+from benchmarks.evaluation.estimates import Estimate
 from benchmarks.evaluation.report import NOT_KNOWN
-from benchmarks.evaluation.scores import Estimate
 from benchmarks.records.about import setting_of
 from benchmarks.records.replay import replay
 from benchmarks.records.store import Records

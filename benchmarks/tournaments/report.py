@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.evaluation.estimates import Estimate
 from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
-from benchmarks.evaluation.scores import Estimate
 from benchmarks.tournaments.results import Cell, Results, RowSeat, Standing
 from mage_envs.durable import write_atomically
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchmarks.evaluation.scores import Estimate, Z, estimate
+from benchmarks.evaluation.estimates import Estimate, Z, estimate
 from benchmarks.tournaments.pairing import Pairing, PairingFailure
 from benchmarks.tournaments.settings import Settings
 

@@ -60,7 +60,7 @@ def test_eval_of_a_saved_model_knows_its_environment(tmp_path, capfd):
 def test_default_opponents_and_pools_are_weighed(capfd):
     assert main(["eval", "scripted:last", *KUHN, "--rows", "2"]) == 0
     assert "all, weighted" in capfd.readouterr().out
-    assert main(["eval", "scripted:last", *KUHN, "--rows", "2", "--opponents", "pool:kuhn/demo"]) == 0
+    assert main(["eval", "scripted:last", *KUHN, "--rows", "2", "--opponents", "pool:kuhn/demo", "--wide"]) == 0
     out = capfd.readouterr().out
     assert "0.121    0.273" in out
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks import Summary, estimate, summarise
-from benchmarks.evaluation.scores import cluster_of, quantile
+from benchmarks.evaluation.estimates import quantile
+from benchmarks.evaluation.scores import cluster_of
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.games.webshop import WebShop

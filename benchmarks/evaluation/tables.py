@@ -1,0 +1,151 @@
+"""A summary as text: tables of at most 80 columns, and lines with tabs between the fields."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from benchmarks.evaluation.estimates import Estimate
+from benchmarks.evaluation.report import NOT_KNOWN, aligned, csv_text, number, shown_episodes
+from benchmarks.evaluation.scores import ScoreRow, Summary
+
+WIDTH = 80
+_LEAST = 8
+"""Characters of a row's name at least."""
+
+
+def narrow(summary: Summary) -> str:
+    """The scores in blocks, each of at most 80 columns: of more than five episodes 1, 2, 3, 5 and the last."""
+    rows = [*summary.rows, *([summary.overall] if len(summary.rows) > 1 else []), *summary.floors]
+    rows += [] if summary.with_losses is None else [summary.with_losses]
+    planned = max(len(row.pass_at) for row in rows)
+    shown = shown_episodes(planned)
+    wins = summary.objective == "success"
+    measure = "success rate" if wins else f"{summary.unit} per hand"
+    lines = [f"{summary.agent} in {summary.env_id}", *([summary.panel] if summary.panel else [])]
+
+    def block(title: str, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+        room = WIDTH - sum(
+            2 + max(map(len, (column, *(line[place] for line in cells)))) for place, column in enumerate(columns)
+        )
+        names = [_fitted(row.opponent or "all", max(room, _LEAST)) for row in rows]
+        lines.extend(["", title])
+        lines.extend(
+            aligned([summary.rows_are, *columns], [[name, *one] for name, one in zip(names, cells, strict=True)])
+        )
+
+    episodes = [f"ep. {k}" for k in shown]
+    spread = "95% intervals, in percent" if wins else "with half of the 95% interval"
+    means = [[_spread(e, wins) for e in _means(row, summary, shown)] for row in rows]
+    solved = [[_spread(e, True) for e in _at(row.pass_at, shown)] for row in rows]
+    if summary.early_stop:
+        block("Solved by episode k, 95% intervals, in percent", [f"pass@{k}" for k in shown], solved)
+        block(f"{_capital(measure)} of those who had not succeeded before, {spread}", episodes, means)
+    else:
+        block(f"{_capital(measure)}, {spread}", episodes, means)
+        known = ["blind", "optimal", "ceiling", "share", "efficiency", "regret"]
+        columns = [*([f"gain 1-{planned}"] if planned > 1 else []), *known]
+        title = f"Gain, and episode {planned} beside what is known exactly"
+        block(title if planned > 1 else "Beside what is known exactly", columns, [_exact(r, summary) for r in rows])
+        passed = [[*cells, _plain(row.first_success)] for cells, row in zip(solved, rows, strict=True)]
+        block(
+            "Success within the first k episodes, 95% intervals, in percent; mean first one",
+            [*(f"pass@{k}" for k in shown), "first"],
+            passed,
+        )
+        if not wins:
+            each = [_at([one.success.estimate for one in row.episodes], shown) for row in rows]
+            block("Success in each episode, in percent", episodes, [[_spread(e, True) for e in row] for row in each])
+    block(
+        "Shares of episodes and of answers; means per meta-episode",
+        ["n", "failed", "draws", "timeouts", "invalid", "calls", "tokens", "seconds"],
+        [_rates(row) for row in rows],
+    )
+    return "\n".join([*lines, *_kinds(summary)]) + "\n"
+
+
+def _means(row: ScoreRow, summary: Summary, shown: Sequence[int]) -> list[Estimate | None]:
+    return _at([episode.measure(summary.objective).estimate for episode in row.episodes], shown)
+
+
+def _at(estimates: Sequence[Estimate], shown: Sequence[int]) -> list[Estimate | None]:
+    return [estimates[k - 1] if k <= len(estimates) else None for k in shown]
+
+
+def _exact(row: ScoreRow, summary: Summary) -> list[str]:
+    planned, wins = len(row.pass_at), summary.objective == "success"
+    last = row.episodes[-1].measure(summary.objective) if len(row.episodes) == planned > 0 else None
+    optimal = row.optimal[planned - 1] if 0 < len(row.optimal) == planned else None
+    cells = [None if last is None else last.uninformed, optimal, None if last is None else last.ceiling]
+    shares = [None if last is None else last.share, row.efficiency(planned - 1, summary.objective)]
+    gain = row.success_gain if wins else row.gain
+    gains = [_spread(gain, False)] if planned > 1 else []
+    return [*gains, *map(number, cells), *map(_share, shares), number(None if last is None else last.regret)]
+
+
+def _rates(row: ScoreRow) -> list[str]:
+    count = max(len(row.episodes), 1)
+    draws = sum(episode.draws for episode in row.episodes) / count
+    timeouts = sum(episode.timeouts for episode in row.episodes) / count
+    costs = row.costs
+    if costs is None:
+        spent = [NOT_KNOWN] * 3
+    else:
+        known = costs.tokens_in is not None and costs.tokens_out is not None
+        tokens = f"{costs.tokens_in or 0:.0f}+{costs.tokens_out or 0:.0f}" if known else NOT_KNOWN
+        spent = [f"{costs.calls:.1f}", tokens, f"{costs.seconds:.2f}"]
+    shares = [f"{share:.1%}" for share in (draws, timeouts, row.invalid)]
+    return [str(row.meta_episodes), str(row.failures), *shares, *spent]
+
+
+def _kinds(summary: Summary) -> list[str]:
+    """The calls by their kind, and what broke."""
+    row = summary.overall
+    cells = [
+        [kind, str(one.calls), *(f"{share:.1%}" for share in (one.invalid, one.cut, one.overflow))]
+        for kind, one in row.calls.items()
+    ]
+    lines = ["", "Answers by kind of call", *aligned(["kind", "calls", "invalid", "cut", "overflow"], cells)]
+    if row.failed_by:
+        told = ", ".join(f"{kind} {count}" for kind, count in row.failed_by.items())
+        lines += ["", f"Meta-episodes that failed, by what broke: {told}"]
+    return lines
+
+
+def _fitted(name: str, room: int) -> str:
+    """A name in so many characters; one that is longer loses its middle."""
+    if len(name) <= room:
+        return name
+    head = (room - 1) // 2
+    return f"{name[:head]}…{name[len(name) - (room - 1 - head) :]}"
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _spread(estimate: Estimate | None, proportion: bool) -> str:
+    """`48 [43,54]` in percent, as such intervals are not symmetric; else `0.123±.05`."""
+    if estimate is None:
+        return NOT_KNOWN
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.mean:.0%}".rstrip("%") if proportion else f"{round(estimate.mean, 3) + 0.0:.3f}"
+    if proportion:
+        return f"{100 * estimate.mean:.0f} [{100 * estimate.low:.0f},{100 * estimate.high:.0f}]"
+    return f"{round(estimate.mean, 3) + 0.0:.3f}±" + f"{(estimate.high - estimate.low) / 2:.2f}".removeprefix("0")
+
+
+def _plain(value: float | None) -> str:
+    return NOT_KNOWN if value is None else f"{value:.2f}"
+
+
+def _share(value: float | None) -> str:
+    return NOT_KNOWN if value is None else f"{value:.0%}" if value >= 0 else "< 0%"
+
+
+def tsv(summary: Summary) -> str:
+    """What scores.csv holds, with tabs between the fields."""
+    text = io.StringIO()
+    csv.writer(text, delimiter="\t", lineterminator="\n").writerows(csv.reader(csv_text(summary).splitlines()))
+    return text.getvalue()

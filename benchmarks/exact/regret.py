@@ -12,8 +12,11 @@ from benchmarks.evaluation.agents import Agent, GeneratorAgent, PolicyAgent
 from benchmarks.evaluation.environments import game_of
 from benchmarks.evaluation.estimates import Estimate, estimate
 from benchmarks.evaluation.evaluate import evaluate
-from mage_envs.core import BY_THE_RULES, Game, HandResult, StatePolicy, Task, Turn
-from mage_envs.text.generation import Completion, Prompt
+from benchmarks.records.about import setting_of
+from benchmarks.records.replay import executed
+from benchmarks.records.store import Records
+from mage_envs.core import BY_THE_RULES, Game, HandResult, Policy, StatePolicy, Task, Turn
+from mage_envs.text.generation import Completion, Generator, Prompt
 from opponents.exact.regret import DecisionValues, HandRegret, OwnChoice, PlayedHand
 from trainer.exploitability import ScoresReplies
 from trainer.trajectory import Step, Trajectory
@@ -30,13 +33,20 @@ class _Seen(NamedTuple):
 class _Watched:
     """A generator, and what it was asked: by slot and retry, one entry a call."""
 
-    def __init__(self, agent: Agent, game: Game, scored: bool) -> None:
-        self._generator = generator = agent.generator(game)
+    def __init__(self, generator: Generator, scored: bool = False, policy: Policy | None = None) -> None:
+        """`scored`: asks a generator that can tell for the probabilities of the legal answers; `policy` is one that
+        answers, whose own they are."""
+        self._generator = generator
         self._scores = generator if scored and isinstance(generator, ScoresReplies) else None
-        policy = agent.policy(game) if scored and isinstance(agent, PolicyAgent) else None
         self._policy = policy if isinstance(policy, StatePolicy) and policy.follows_information_state else None
         self.knows_probabilities = self._scores is not None or self._policy is not None
         self.seen: dict[tuple[int, int], list[_Seen]] = {}
+
+    @classmethod
+    def of(cls, agent: Agent, game: Game, scored: bool) -> _Watched:
+        """The agent's."""
+        policy = agent.policy(game) if scored and isinstance(agent, PolicyAgent) else None
+        return cls(agent.generator(game), scored, policy)
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         answers = self._generator.generate(prompts)
@@ -156,7 +166,7 @@ def regret(
     """
     game = game_of(tasks[0].env_id, env_kwargs)
     values = DecisionValues(game, dict(weights))
-    watched = _Watched(agent, game, scored)
+    watched = _Watched.of(agent, game, scored)
     judged: list[_Judged] = []
     for at in range(0, len(tasks), batch):
         part = tasks[at : at + batch]
@@ -166,16 +176,61 @@ def regret(
                 judged.append(_judge(values, trajectory, watched.seen[slot, 0]))
         if on_step is not None:
             on_step(at + len(part), len(tasks))
+    return _report(agent.name, game, judged, len(tasks), watched.knows_probabilities, weights)
+
+
+def regret_of_run(
+    records: Records,
+    weights: Mapping[str, float] | None = None,
+    *,
+    batch: int = 256,
+    on_step: Callable[[int, int], None] | None = None,
+) -> RegretReport:
+    """Judges the decisions of a kept run against `weights`, the pool of its panel by default.
+
+    What was seen is made again by executing the recorded replies (`mage-bench replay`); no agent is asked. Raises
+    ValueError for a run that has no opponents, was played against others, or comes out otherwise, and as `regret`.
+    """
+    setting = setting_of(records.about)
+    where, game = records.folder, game_of(setting.panel.env_id, setting.options)
+    pool = setting.panel.weights() if weights is None else weights
+    if not pool or game.facts.players == 1:
+        raise ValueError(f"{where} is a run of {game.facts.name} without opponents: it has no exact regret.")
+    lines = [line for _, line in sorted(records.lines.items()) if line["failure"] is None]
+    strangers = sorted({line["opponent"] for line in lines} - pool.keys())
+    if strangers:
+        raise ValueError(f"{where} was played against {strangers[0]!r}, which is not of this pool; name the run's own.")
+    values = DecisionValues(game, dict(pool))
+    judged: list[_Judged] = []
+    for at in range(0, len(lines), batch):
+        part, watched = lines[at : at + batch], list[_Watched]()
+
+        def watch(recorded: Generator, kept: list[_Watched] = watched) -> Generator:
+            kept.append(_Watched(recorded))
+            return kept[0]
+
+        played, different = executed(part, setting, len(part), watch)
+        if different:
+            told = f"mage-bench replay {where} shows what"
+            raise ValueError(f"{where} comes out otherwise with this version, so that it cannot be judged; {told}.")
+        judged += [_judge(values, one, watched[0].seen[slot, 0]) for slot, one in enumerate(played)]
+        if on_step is not None:
+            on_step(at + len(part), len(lines))
+    return _report(records.about["agent"]["name"], game, judged, records.planned, False, pool)
+
+
+def _report(
+    agent: str, game: Game, judged: Sequence[_Judged], planned: int, probabilities: bool, weights: Mapping[str, float]
+) -> RegretReport:
     if not judged:
         raise RuntimeError("No meta-episode could be judged: all of them broke, or were played again.")
-    planned = judged[0].trajectory.num_episodes
     return RegretReport(
-        agent=agent.name,
+        agent=agent,
         unit=game.facts.unit,
         meta_episodes=len(judged),
-        left_out=len(tasks) - len(judged),
-        probabilities=watched.knows_probabilities,
-        episodes=tuple(_episode(judged, k, weights) for k in range(planned)),
+        left_out=planned - len(judged),
+        probabilities=probabilities,
+        episodes=tuple(_episode(judged, k, weights) for k in range(judged[0].trajectory.num_episodes)),
         states=_states(judged, weights),
     )
 

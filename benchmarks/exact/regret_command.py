@@ -1,4 +1,7 @@
-"""`mage-bench regret`: what an agent's decisions cost, exactly, and its score without the luck of the cards."""
+"""`mage-bench regret`: what an agent's decisions cost, exactly, and its score without the luck of the cards.
+
+The agent plays a panel, or its play lies in the folder of a run that `mage-bench eval --out` kept.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,22 @@ from benchmarks.evaluation.estimates import Estimate
 from benchmarks.evaluation.evaluate import ProgressLine
 from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
 from benchmarks.evaluation.suites import named_panel, panel, weights_of
-from benchmarks.exact.regret import EpisodeRegret, RegretReport, StateRegret, regret
+from benchmarks.evaluation.suites.panels import full_name
+from benchmarks.exact.regret import EpisodeRegret, RegretReport, StateRegret, regret, regret_of_run
+from benchmarks.records.about import setting_of
+from benchmarks.records.store import RUN, Records
 from mage_envs.core import Task
 from mage_envs.durable import write_atomically
 from mage_envs.registry import settings_of
 from mage_envs.terminal.json_options import read_object
 from opponents.exact.tree import is_enumerable
+from trainer.saved import FILE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench regret`."""
-    parser.add_argument("agent", metavar="AGENT", help="policy:NAME, scripted:first, model:FOLDER, llm:MODEL@URL")
+    forms = "policy:NAME, scripted:first, model:FOLDER, llm:MODEL@URL, or the folder of a kept run"
+    parser.add_argument("agent", metavar="AGENT", help=forms)
     parser.add_argument("--env", metavar="ID", help="a -Meta-v0 id; a saved model's own by default")
     parser.add_argument("--env-kwargs", metavar="JSON", help="options of the id; they change a saved model's own")
     which = parser.add_mutually_exclusive_group()
@@ -43,6 +51,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Plays, judges, and writes the tables to stdout."""
     if arguments.rows < 1 or arguments.batch < 1:
         raise ValueError("--rows and --batch must be at least 1.")
+    if (Path(arguments.agent) / RUN).exists() and not (Path(arguments.agent) / FILE).exists():
+        _finish(arguments, _of_run(arguments))
+        return
     agent = make_agent(arguments.agent)
     own = agent.settings if isinstance(agent, SavedModelAgent) else None
     fixed = {} if arguments.panel is None else dict(named_panel(arguments.panel).env_kwargs)
@@ -58,9 +69,31 @@ def run(arguments: argparse.Namespace) -> None:
         batch=arguments.batch,
         on_step=ProgressLine(sys.stderr, agent.name),
     )
+    _finish(arguments, found)
+
+
+def _finish(arguments: argparse.Namespace, found: RegretReport) -> None:
+    """Writes what was found."""
     sys.stdout.write("\n".join(lines(found, arguments.states)) + "\n")
     if arguments.json is not None:
         write_atomically(arguments.json, json.dumps(found.to_json(), indent=2) + "\n")
+
+
+def _of_run(arguments: argparse.Namespace) -> RegretReport:
+    """Judges a kept run; what else was asked for must be what it was played on."""
+    records = Records(Path(arguments.agent))
+    played = setting_of(records.about)
+    env_id = played.panel.env_id
+    if arguments.panel is not None and full_name(arguments.panel) != played.name:
+        named_panel(arguments.panel)
+        raise ValueError(f"{arguments.agent} was played on {played.name}, not on {arguments.panel}; leave --panel out.")
+    if arguments.env not in (None, env_id):
+        raise ValueError(f"{arguments.agent} was played in {env_id}, not in {arguments.env}; leave --env out.")
+    if arguments.env_kwargs is not None:
+        raise ValueError(f"{arguments.agent} was played under options of its own; leave --env-kwargs out.")
+    pool = None if arguments.pool is None else weights_of(f"pool:{arguments.pool.removeprefix('pool:')}")
+    progress = ProgressLine(sys.stderr, arguments.agent)
+    return regret_of_run(records, pool, batch=arguments.batch, on_step=progress)
 
 
 def _chosen(

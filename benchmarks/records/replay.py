@@ -9,7 +9,7 @@ import argparse
 import difflib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,10 @@ from benchmarks.records.lines import Line, chats, encoded
 from benchmarks.records.secrets import scrubbed, secrets_of
 from benchmarks.records.store import Records, differences
 from mage_envs.core import Task
-from mage_envs.text.generation import Completion, Message, Prompt
+from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from opponents.language_model import NOT_RECORDED, answered_by
 from trainer.rollout import RolloutSpec, collect
+from trainer.trajectory import Trajectory
 
 ENDED = "the record ends here"
 """What a meta-episode that had failed is ended with."""
@@ -98,14 +99,24 @@ class _Recorded:
 
 def replay(lines: Sequence[Line], setting: Setting, batch: int = 256) -> list[Difference]:
     """Executes the meta-episodes again; the first difference of each that has one, by index."""
+    return executed(lines, setting, batch)[1]
+
+
+def executed(
+    lines: Sequence[Line], setting: Setting, batch: int = 256, watch: Callable[[Generator], Generator] | None = None
+) -> tuple[list[Trajectory], list[Difference]]:
+    """The meta-episodes, executed again, and what `replay` gives.
+
+    `watch` may wrap the generator of the recorded replies, to see what it is asked.
+    """
     if not lines:
-        return []
+        return [], []
     secrets = secrets_of()
     recorded = _Recorded(lines, secrets)
     envs = make_envs(setting.panel.env_id, setting.options, min(batch, len(lines)))
     specs = [RolloutSpec(Task(**line["task"]), member=place) for place, line in enumerate(lines)]
     with answered_by(call for line in lines for call in line.get("opponent_calls", ())):
-        played = collect(envs, recorded, specs, retries=0)
+        played = collect(envs, recorded if watch is None else watch(recorded), specs, retries=0)
     for place, (line, trajectory) in enumerate(zip(lines, played, strict=True)):
         if place in recorded.differences:
             continue
@@ -127,7 +138,7 @@ def replay(lines: Sequence[Line], setting: Setting, batch: int = 256) -> list[Di
         if kept != now:
             where, one, other = next(differences(kept, now))
             recorded.differences[place] = Difference(line["index"], where, one, other)
-    return sorted(recorded.differences.values(), key=lambda one: one.index)
+    return played, sorted(recorded.differences.values(), key=lambda one: one.index)
 
 
 # -- mage-bench replay -----------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.evaluation.agents import GeneratorAgent, make_agent
 from benchmarks.evaluation.suites import panel, weights_of
-from benchmarks.exact.regret import regret
+from benchmarks.exact.regret import regret, regret_of_run
+from benchmarks.records.store import Records
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.text.generation import Completion, Prompt
 from opponents.exact import bayes_value
@@ -80,6 +81,61 @@ def test_a_saved_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> No
     data = json.loads(out.read_text())
     assert len(data["episodes"]) == 3
     assert all(state["regret"]["mean"] >= -1e-12 for state in data["states"])
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run on a named panel."""
+    folder = tmp_path_factory.mktemp("kept") / "run"
+    assert main(["eval", "scripted:random", "--panel", "kuhn-train-128", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_a_kept_run_is_judged_as_what_plays_it(kept: Path) -> None:
+    """Its replies are executed again, which gives the same figures as judging the play itself."""
+    from benchmarks.evaluation.suites import named_panel
+
+    records = Records(kept)
+    seen: list[int] = []
+    found = regret_of_run(records, batch=50, on_step=lambda done, _: seen.append(done))
+    chosen = named_panel("kuhn-train-128")
+    fresh = regret(make_agent("scripted:random"), chosen.tasks(), chosen.weights(), chosen.env_kwargs, scored=False)
+    assert found == fresh
+    assert seen[-1] == records.planned == found.meta_episodes
+
+
+def test_a_kept_run_that_comes_out_otherwise_is_not_judged(kept: Path) -> None:
+    records = Records(kept)
+    call = records.lines[3]["calls"][0]
+    call["messages"][-1]["content"] = "Another prompt."
+    with pytest.raises(ValueError, match=r"run comes out otherwise with this version, .*mage-bench replay"):
+        regret_of_run(records)
+
+
+def test_another_game_panel_or_pool_than_that_of_a_kept_run_is_one_line(
+    kept: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    alone = tmp_path / "sokoban"
+    common = ["--env", "mage/Sokoban-Meta-v0", "--env-kwargs", '{"num_episodes": 1}', "--rows", "1", "--no-floors"]
+    assert main(["eval", "scripted:first", *common, "--out", str(alone)]) == 0
+    capsys.readouterr()
+    for arguments, message in (
+        ([str(kept), "--panel", "kuhn-paper"], "was played on kuhn-train-128, not on kuhn-paper; leave --panel out."),
+        ([str(kept), "--panel", "kuhn-trian"], "Did you mean 'kuhn-train'?"),
+        ([str(kept), "--env", "mage/TicTacToe-Meta-v0"], "was played in mage/KuhnPoker-Meta-v0, not in mage/TicTacToe"),
+        ([str(kept), "--env-kwargs", "{}"], "was played under options of its own; leave --env-kwargs out."),
+        ([str(kept), "--pool", "kuhn/paper"], "which is not of this pool; name the run's own."),
+        ([str(alone)], "is a run of Sokoban without opponents"),
+    ):
+        assert main(["regret", *arguments]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
+
+
+def test_the_command_judges_a_kept_run(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["regret", str(kept), "--panel", "kuhn-train-128", "--states", "1"]) == 0
+    assert "scripted:random: chips per hand, 128 meta-episodes, judged by what it played" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ from benchmarks.__main__ import main
 from benchmarks.evaluation.agents import make_agent
 from benchmarks.evaluation.evaluate import evaluate
 from benchmarks.evaluation.scores import summarise
-from benchmarks.evaluation.suites import panel
+from benchmarks.evaluation.suites import panel, weights_of
 from mage_envs import make_game
 from mage_envs.core import ExactPolicy, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.table import TableState
+from mage_envs.registry import settings_of
 from opponents import OpponentPool, as_pool, make_opponent
 from opponents.bayes import BayesPolicy
 from opponents.exact import (
@@ -24,6 +25,7 @@ from opponents.exact import (
     bayes_value,
     best_nonadaptive,
     best_response_value,
+    headroom,
     nash_conv,
 )
 from tests.opponents.dealing import dealt
@@ -166,6 +168,25 @@ def test_played_it_earns_what_it_should(pool: str, hands: int, kwargs: dict[str,
         assert abs(estimate.mean - value / hands) < 2 * half, "beyond four standard errors"
         assert episode.returns.ceiling is not None
         assert value / hands < episode.returns.ceiling + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("env_id", "pool", "rows"),
+    [("mage/KuhnPoker-Meta-v0", "kuhn/demo", 25), ("mage/Ultimatum-Meta-v0", "ultimatum/soft-reserves", 25)],
+)
+@pytest.mark.parametrize("learner", ["myopic", "blind"])
+def test_the_learners_of_headroom_earn_what_it_says(env_id: str, pool: str, rows: int, learner: str) -> None:
+    name = env_id.removeprefix("mage/").removesuffix("-Meta-v0")
+    weights = weights_of(f"pool:{pool}")
+    agent = f"policy:blind:{pool}" if learner == "blind" else f"policy:myopic:{pool},3,1"
+    played = evaluate(make_agent(agent), panel(env_id, tuple(weights), rows, 14))
+    exact = headroom(make_game(name), f"pool:{pool}", seat=settings_of(name).seat or "alternate")
+    values = (exact.blind,) * 3 if learner == "blind" else exact.per_episode["myopic"]
+    summary = summarise(played, make_game(name), weights=weights)
+    for episode, value in zip(summary.overall.episodes, values, strict=True):
+        estimate = episode.returns.estimate
+        assert estimate.low is not None
+        assert abs(estimate.mean - value) < 2 * (estimate.mean - estimate.low), "beyond four standard errors"
 
 
 def test_evidence_from_outside_of_the_pool_makes_it_start_anew() -> None:

@@ -119,8 +119,8 @@ def coward(folder: Path) -> Path:
         "mage-envs play mage/KuhnPoker-v0 --opponent kuhn/coward --import my_opponents --hands 1",
         "mage-bench eval scripted:first --env mage/KuhnPoker-Meta-v0 --opponents my_opponents:Coward --rows 2",
         "mage-bench eval policy:kuhn/coward --import my_opponents --env mage/KuhnPoker-Meta-v0 --rows 2",
-        "mage-bench tournament KuhnPoker --import my_opponents --policies kuhn/coward,uniform --games 2 --workers 2",
-        "mage-bench tournament KuhnPoker --policies my_opponents:Coward,uniform --games 2 --workers 1 --out runs/cup",
+        "mage-bench tournament KuhnPoker --import my_opponents --games 2 --policies kuhn/coward,uniform",
+        "mage-bench tournament KuhnPoker --policies my_opponents:Coward,cfr --games 2 --executor local --out cup",
     ],
 )
 def test_opponents_of_the_current_folder_are_found(command: str, coward: Path) -> None:

@@ -14,12 +14,14 @@ from benchmarks.evaluation import report, tables
 from benchmarks.evaluation.agents import Agent, SavedModelAgent, make_agent
 from benchmarks.evaluation.asking import Limits
 from benchmarks.evaluation.environments import game_of, seats_of
-from benchmarks.evaluation.evaluate import ProgressLine, evaluate, lacked_budget, ledger_in
+from benchmarks.evaluation.evaluate import ProgressLine, account, evaluate, lacked_budget, ledger_in
 from benchmarks.evaluation.floors import floor_rows
 from benchmarks.evaluation.references import optimal_learner
 from benchmarks.evaluation.scores import Summary, headline, label, summarise
+from benchmarks.evaluation.spread import play_spread
 from benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, weights_of
 from benchmarks.evaluation.suites.settings import Setting
+from benchmarks.executors import Executor, Local, add_option, make_executor
 from benchmarks.records.about import about_run
 from benchmarks.records.store import Records, Writer
 from mage_envs.core import Game
@@ -63,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds for a move of theirs (600; 0: for ever)",
     )
+    add_option(parser)
     parser.add_argument("--max-calls", type=int, metavar="N", help="stop after so many model calls, all being kept")
     parser.add_argument("--max-tokens", type=int, metavar="N", help="stop after so many tokens of prompts and replies")
     parser.add_argument("--max-minutes", type=float, metavar="M", help="stop after so many minutes")
@@ -84,19 +87,24 @@ def run(arguments: argparse.Namespace) -> None:
     """
     if arguments.resume and arguments.out is None:
         raise ValueError("--resume goes on with the run in a folder: name it by --out.")
+    executor = _executor(arguments)
     agent = make_agent(arguments.agent)
     setting = setting_from(arguments, agent)
     limits = Limits(arguments.max_calls, arguments.max_tokens, arguments.max_minutes)
     about = about_run(agent, setting)
     floors = () if arguments.no_floors else floor_rows(setting, partial(_play_floor, arguments))
     writer = None if arguments.out is None else Writer(Path(arguments.out), about, arguments.resume)
+    if isinstance(executor, Local):
+        play = partial(_play, arguments, agent, setting, limits)
+    else:
+        play = partial(_play_spread, arguments, executor, about)
     if writer is None:
-        trajectories = _play(arguments, agent, setting, limits, range(len(setting.tasks)), None)
+        trajectories = play(range(len(setting.tasks)), None)
     else:
         for problem in writer.problems:
             sys.stderr.write(f"{arguments.out}: {problem}; it is played again\n")
         try:
-            _play(arguments, agent, setting, limits, writer.todo, writer.add)
+            play(writer.todo, writer.add)
         except KeyboardInterrupt:
             writer.close()
             kept = f"{len(writer.kept)} of {writer.planned} meta-episodes are kept"
@@ -108,7 +116,7 @@ def run(arguments: argparse.Namespace) -> None:
         writer.close()
         trajectories = Records(writer.folder).trajectories()
     if not trajectories:
-        raise RuntimeError("Nothing was played; the limits leave no room for a single meta-episode.")
+        raise RuntimeError(f"Nothing was played: {limits.spent() or 'no worker came back with a single meta-episode'}.")
     summary = replace(summary_of(agent.name, setting, trajectories), floors=floors)
     sys.stdout.write(shown(arguments, summary))
     if arguments.out is not None:
@@ -172,6 +180,47 @@ def _play(
     return [trajectory for trajectory in played if not lacked_budget(trajectory)]
 
 
+def _executor(arguments: argparse.Namespace) -> Executor:
+    """Who plays; ValueError for options that belong to a single process."""
+    executor = make_executor(arguments.executor)
+    for name in ("max_calls", "max_tokens", "max_minutes", "env_workers", "env_memory_gb"):
+        if vars(arguments)[name] and not isinstance(executor, Local):
+            raise ValueError(
+                f"--{name.replace('_', '-')} belongs to a single process, and --executor {arguments.executor} plays in "
+                "several; leave one of them out."
+            )
+    return executor
+
+
+def _play_spread(
+    arguments: argparse.Namespace,
+    executor: Executor,
+    about: Mapping[str, Any],
+    todo: Sequence[int],
+    add: Callable[[int, Trajectory], None] | None,
+) -> list[Trajectory]:
+    """`_play` with an executor of several processes; what a lost worker had counts as not played."""
+    if not todo:
+        return []
+    told = ProgressLine(sys.stderr, about["agent"]["name"])
+    planned = about["setting"]["meta_episodes"]
+    before = planned - len(todo)
+    played: list[Trajectory] = []
+
+    def keep(place: int, trajectory: Trajectory) -> None:
+        played.append(trajectory)
+        if add is not None:
+            add(place, trajectory)
+        told(len(played) + before, planned, before)
+
+    with ledger_in(arguments.out) as ledger:
+        lost = play_spread(executor, about, todo, keep, batch=arguments.batch, env_timeout=arguments.env_timeout)
+        if played:
+            account(played, about["agent"]["name"], ledger)
+    sys.stderr.write("".join(f"mage-bench: {one}\n" for one in lost))
+    return played
+
+
 def _end(setting: Setting, summary: Summary, trajectories: Sequence[Trajectory], limits: Limits) -> None:
     """Tells of what was not played or failed, and ends with its status."""
     if unscored := [row.opponent or "all" for row in summary.rows if not row.meta_episodes]:
@@ -180,7 +229,7 @@ def _end(setting: Setting, summary: Summary, trajectories: Sequence[Trajectory],
         raise SystemExit(1)
     missing = len(setting.tasks) - len(trajectories)
     if missing:
-        reason = limits.spent() or "the budget is spent"
+        reason = limits.spent() or "the budget is spent, or their workers were lost"
         sys.stderr.write(f"mage-bench: {missing} meta-episodes were not played: {reason}; --resume plays them\n")
     failed = [t.failure for t in trajectories if t.failure is not None]
     if failed:

@@ -47,6 +47,38 @@ def evaluate(
     tells the first reason. `ledger` keeps tracebacks, also that of an error that ends it. Replies do not depend on
     `batch` or `workers`.
     """
+    trajectories = play(
+        agent,
+        panel,
+        env_kwargs,
+        batch=batch,
+        workers=workers,
+        env_timeout=env_timeout,
+        memory_gb=memory_gb,
+        on_step=on_step,
+        on_finished=on_finished,
+        limits=limits,
+        ledger=ledger,
+    )
+    account(trajectories, agent.name, ledger)
+    return trajectories
+
+
+def play(
+    agent: Agent,
+    panel: Sequence[Task],
+    env_kwargs: Mapping[str, Any] | None,
+    *,
+    batch: int,
+    env_timeout: float,
+    workers: int = 0,
+    memory_gb: float = 0.0,
+    on_step: Callable[[int, int], None] | None = None,
+    on_finished: Callable[[int, Trajectory], None] | None = None,
+    limits: Limits | None = None,
+    ledger: Ledger | None = None,
+) -> list[Trajectory]:
+    """What `evaluate` plays, before anybody accounts for what broke."""
     if not panel:
         raise ValueError("The panel holds no task.")
     if len({task.env_id for task in panel}) > 1:
@@ -59,7 +91,7 @@ def evaluate(
     check_opponents(panel, game)
     kept = nullcontext() if ledger is None else ledger.kept("eval", 0)
     with environments(env_id, env_kwargs, min(batch, len(panel)), workers, memory_gb) as envs, kept:
-        trajectories = collect(
+        return collect(
             envs,
             generator,
             [RolloutSpec(task) for task in panel],
@@ -68,15 +100,18 @@ def evaluate(
             on_step=on_step,
             on_finished=on_finished,
         )
+
+
+def account(trajectories: Sequence[Trajectory], agent: str, ledger: Ledger | None) -> None:
+    """Writes down what broke; raises RuntimeError with the first reason where everything did."""
     if ledger is not None:
         ledger.record([t for t in trajectories if not lacked_budget(t)], "eval", 0)
     failures = [t.failure for t in trajectories if t.failure is not None]
     if len(failures) == len(trajectories) and not any(lacked_budget(t) for t in trajectories):
-        error = RuntimeError(f"All {len(failures)} meta-episodes of {agent.name} broke; the first: {failures[0]}")
+        error = RuntimeError(f"All {len(failures)} meta-episodes of {agent} broke; the first: {failures[0]}")
         if ledger is not None:
             error.add_note(f"{TRACEBACK} {ledger.path}")
         raise error
-    return trajectories
 
 
 def lacked_budget(trajectory: Trajectory) -> bool:

@@ -10,7 +10,6 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,9 @@ from benchmarks.evaluation.agents import Agent, SavedModelAgent
 from benchmarks.evaluation.suites.panels import Panel, named_panel
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.records.lines import VERSION
-from mage_envs import __version__
+from benchmarks.versions import package_versions
 from mage_envs.imports import imported, load_modules
 
-_PACKAGES = ("gymnasium", "numpy", "open_spiel", "textworld", "alfworld", "torch", "transformers", "trl")
 _END = 2**16
 """Bytes of a weight file's end that its identity covers."""
 COMPARED = ("memory",)
@@ -41,7 +39,7 @@ def about_run(agent: Agent, setting: Setting) -> dict[str, Any]:
         "panel": panel | {"name": setting.name, "has_ids": setting.panel.ids is not None},
         "env_kwargs": dict(setting.env_kwargs),
         "imports": list(imported()),
-        "versions": {"mage-envs": __version__, "python": platform.python_version(), **_versions()},
+        "versions": {"python": platform.python_version(), **package_versions()},
         "platform": platform.platform(),
         "commit": _commit(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -81,17 +79,6 @@ def _content(agent: Agent) -> str | None:
             file.seek(max(size - _END, 0))
             told.update(f"{path.name} {size} ".encode() + file.read())
     return told.hexdigest()[:16]
-
-
-@cache
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 @cache

@@ -1,19 +1,18 @@
 """Tournaments of policies in a two-player game: every policy against every policy, in both seats.
 
 settings = Settings("KuhnPoker", ("kuhn/nash", "kuhn/aggressive", "uniform"), games=1000)
-results = score(settings, play_all(settings, workers=2))
+results = score(settings, play_all(settings, executor=Processes(2)))
 sys.stdout.write(report.text(results))
 """
 
 from benchmarks.tournaments.pairing import Pairing, PairingFailure, play_pairing
 from benchmarks.tournaments.results import Cell, Results, Standing, score
-from benchmarks.tournaments.schedule import Finished, play_all
+from benchmarks.tournaments.schedule import play_all
 from benchmarks.tournaments.settings import Settings
 from benchmarks.tournaments.store import Store
 
 __all__ = [
     "Cell",
-    "Finished",
     "Pairing",
     "PairingFailure",
     "Results",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
 from benchmarks.evaluation.evaluate import ProgressLine
+from benchmarks.executors import add_option, make_executor
+from benchmarks.executors.naming import all_cores
 from benchmarks.tournaments import Settings, Store, play_all, report, score
 from mage_envs.processes import DEADLINE
 from mage_envs.terminal.json_options import read_object
@@ -26,8 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--game-kwargs", metavar="JSON", help="""options of the game, as in '{"reveal": "always"}'""")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of all draws (0)")
     parser.add_argument("--no-exact", action="store_true", help="leave the exact values out, for large trees")
-    cores = os.cpu_count() or 1
-    parser.add_argument("--workers", type=int, default=cores, metavar="N", help=f"processes (here {cores})")
+    add_option(parser, all_cores())
     parser.add_argument(
         "--deadline",
         type=float,
@@ -44,6 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Plays, and writes the tables to stdout; raises RuntimeError after that where a pairing failed."""
     text = arguments.policies
     names = tuple(name.strip() for name in text.split(";" if ";" in text else ",") if name.strip())
+    executor = make_executor(arguments.executor)
     settings = Settings(
         game=arguments.game,
         policies=names,
@@ -57,9 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
     store = None if arguments.out is None else Store(arguments.out, settings)
     progress = ProgressLine(sys.stderr, settings.game, "pairings")
     try:
-        outcomes = play_all(
-            settings, workers=arguments.workers, deadline=arguments.deadline, store=store, on_finished=progress
-        )
+        outcomes = play_all(settings, executor=executor, deadline=arguments.deadline, store=store, on_finished=progress)
     except KeyboardInterrupt:
         kept = "; the same command goes on from there" if store else ", and lost without --out"
         sys.stderr.write(f"\nInterrupted: {progress.done} of {progress.total} pairings are played{kept}.\n")

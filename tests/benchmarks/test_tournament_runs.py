@@ -1,4 +1,4 @@
-"""Tournaments as runs: the same with any number of workers, resumed after a stop, and where policies fail."""
+"""Tournaments as runs: the same with any executor, resumed after a stop, and where policies fail."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import time
 import pytest
 
 from benchmarks.__main__ import main
+from benchmarks.executors import Local, Processes
 from benchmarks.tournaments import PairingFailure, Settings, Store, play_all, report, score
 from benchmarks.tournaments.store import OtherTournament
 from tests.benchmarks.tournament_policies import (
@@ -23,10 +24,10 @@ from tests.benchmarks.tournament_policies import (
 # -- the same whoever plays it, and however often it stopped -----------------------------------------------------
 
 
-def test_workers_and_the_order_of_names_change_nothing():
+def test_executors_and_the_order_of_names_change_nothing():
     settings = Settings("TicTacToe", ("uniform", "mcts:10", "minimax"), games=20, seed=7)
     alone = outcome_of(settings).to_json()
-    assert outcome_of(settings, workers=2).to_json() == alone
+    assert outcome_of(settings, executor=Processes(2)).to_json() == alone
     other = outcome_of(Settings("TicTacToe", ("minimax", "mcts:10", "uniform"), games=20, seed=7))
     assert (
         other.cells["mcts:10", "uniform", "both"].played
@@ -45,7 +46,7 @@ def uninterrupted(tmp_path_factory):
     (folder / "gate").touch()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(GATE, str(folder / "gate"))
-        assert main([*GATED, str(folder / "whole"), "--workers", "1"]) == 0
+        assert main([*GATED, str(folder / "whole"), "--executor", "local"]) == 0
     return folder / "whole"
 
 
@@ -53,7 +54,7 @@ def uninterrupted(tmp_path_factory):
 def test_a_rerun_goes_on_where_it_stopped(tmp_path, uninterrupted, kill, monkeypatch, capfd):
     gate, folder = tmp_path / "gate", tmp_path / "stopped"
     monkeypatch.setenv(GATE, str(gate))
-    command = [sys.executable, "-m", "benchmarks", *GATED, str(folder), "--workers", "2"]
+    command = [sys.executable, "-m", "benchmarks", *GATED, str(folder), "--executor", "processes:2"]
     stopped = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 100
@@ -72,7 +73,7 @@ def test_a_rerun_goes_on_where_it_stopped(tmp_path, uninterrupted, kill, monkeyp
     if kill == signal.SIGINT:
         assert "Interrupted: 6 of 10 pairings are played; the same command goes on from there." in error
     assert not (folder / "tournament.json").exists()
-    assert main([*GATED, str(folder), "--workers", "1"]) == 0
+    assert main([*GATED, str(folder), "--executor", "local"]) == 0
     assert "6 of them from before" in capfd.readouterr().err
     files = sorted(path.relative_to(uninterrupted) for path in uninterrupted.rglob("*.*"))
     assert len(files) == 5 + 10
@@ -143,7 +144,7 @@ def test_a_policy_that_fails_before_the_first_hand_is_named_in_either_place():
 
 def test_a_worker_that_dies_fails_its_pairing_alone():
     deadly = f"{HERE}:Deadly"
-    results = outcome_of(Settings("KuhnPoker", ("uniform", deadly, "kuhn/nash"), games=10), workers=2)
+    results = outcome_of(Settings("KuhnPoker", ("uniform", deadly, "kuhn/nash"), games=10), executor=Processes(2))
     assert sorted(results.failures) == sorted([("kuhn/nash", deadly), (deadly, "uniform"), (deadly, deadly)])
     failure = results.failures[deadly, deadly]
     assert failure.error == "WorkerDied"
@@ -151,11 +152,11 @@ def test_a_worker_that_dies_fails_its_pairing_alone():
     assert [s.policy for s in results.standings] == ["kuhn/nash", "uniform"]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_policy_that_hangs_fails_its_pairings_alone(workers, caplog):
+@pytest.mark.parametrize("executor", [Local(), Processes(2)])
+def test_a_policy_that_hangs_fails_its_pairings_alone(executor, caplog):
     sleeper = f"{HERE}:Sleeper"
     settings = Settings("KuhnPoker", ("uniform", sleeper, "kuhn/nash"), games=2)
-    results = outcome_of(settings, workers=workers, deadline=0.5, slow_after=0.2)
+    results = outcome_of(settings, executor=executor, deadline=0.5, slow_after=0.2)
     hang = PairingFailure((sleeper,), "Hang", "no answer within 0.5 s")
     assert results.failures == {names: hang for names in settings.pairings() if sleeper in names}
     assert [s.policy for s in results.standings] == ["kuhn/nash", "uniform"]
@@ -166,7 +167,7 @@ def test_a_policy_that_hangs_fails_its_pairings_alone(workers, caplog):
 
 def test_a_policy_that_cannot_be_interrupted_is_killed_with_its_worker():
     stopped = f"{HERE}:Stopped"
-    outcomes = play_all(Settings("KuhnPoker", ("uniform", stopped), games=2), workers=2, deadline=0.3)
+    outcomes = play_all(Settings("KuhnPoker", ("uniform", stopped), games=2), executor=Processes(2), deadline=0.3)
     assert outcomes[stopped, stopped] == PairingFailure((stopped,), "Hang", "no answer within 0.3 s")
     assert outcomes[stopped, "uniform"] == PairingFailure((stopped, "uniform"), "Hang", "no answer within 0.3 s")
     assert not isinstance(outcomes["uniform", "uniform"], PairingFailure)
@@ -178,7 +179,7 @@ def test_a_deadline_is_a_number_of_seconds(capfd):
 
 
 def test_the_command_tells_of_failures_after_everything_else(tmp_path, capfd):
-    arguments = ["--policies", f"uniform,kuhn/nash,{HERE}:Illegal", "--games", "4", "--workers", "1"]
+    arguments = ["--policies", f"uniform,kuhn/nash,{HERE}:Illegal", "--games", "4", "--executor", "local"]
     assert main(["tournament", "KuhnPoker", *arguments, "--out", str(tmp_path)]) == 2
     out, err = capfd.readouterr()
     assert "1 kuhn/nash" in out

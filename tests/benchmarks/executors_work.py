@@ -1,0 +1,51 @@
+"""Work and policies that executors' tests send to other processes."""
+
+import os
+import time
+from pathlib import Path
+
+HERE = "tests.benchmarks.executors_work"
+FUSE = "MAGE_TESTS_FUSE"
+"""Names a file; whoever finds it removes it and kills its own process."""
+
+
+def burn():
+    """Kills this process if nobody was killed before."""
+    try:
+        Path(os.environ[FUSE]).unlink()
+    except FileNotFoundError:
+        return
+    os.kill(os.getpid(), 9)
+
+
+class Work:
+    """Does what its job says."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, job):
+        self.calls += 1
+        if job == "raise":
+            raise ArithmeticError("out of numbers")
+        if job == "die":
+            os.kill(os.getpid(), 9)
+        if job == "die once":
+            burn()
+        if job == "sleep":
+            time.sleep(100)
+        if job == "go on" and self.calls < 3:
+            return None
+        return job, self.calls if job == "go on" else 0
+
+
+class DiesOnce:
+    """A policy that takes the first legal action, and once kills the process that asks it."""
+
+    def reset(self, rng):
+        self.rng = rng
+
+    def act(self, turn):
+        if turn.episode == 1:
+            burn()
+        return turn.legal_actions[int(self.rng.integers(len(turn.legal_actions)))]

@@ -1,0 +1,157 @@
+"""Executors: every result once, lost workers replaced, and the same records wherever they were played."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from benchmarks import make_agent
+from benchmarks.__main__ import main
+from benchmarks.evaluation import command
+from benchmarks.evaluation.spread import Playing
+from benchmarks.evaluation.suites.paper import setting_for
+from benchmarks.executors import Conditions, Local, Processes, given, make_executor
+from benchmarks.executors.remote import sent
+from benchmarks.records.about import about_run
+from benchmarks.records.store import Records, Writer
+from mage_envs.processes import Lost, Raised, WorkerFailure
+from mage_envs.processes.outcomes import CRASH, HANG
+from tests.benchmarks.executors_work import FUSE, HERE, Work
+
+EVAL = ["eval", f"policy:{HERE}:DiesOnce", "--env", "mage/KuhnPoker-Meta-v0", "--opponents", "uniform,kuhn/aggressive"]
+EVAL += ["--rows", "4", "--out"]
+"""16 meta-episodes."""
+
+
+def results(executor, jobs, **conditions):
+    """What came, by the place of the job; nothing may come twice."""
+    found = {}
+    for place, outcome in executor.run(Work, jobs, Conditions(**conditions)):
+        assert place not in found
+        found[place] = outcome
+    return [found[place] for place in range(len(jobs))]
+
+
+def test_each_result_comes_once_in_this_process_and_in_others(tmp_path, monkeypatch):
+    fuse = tmp_path / "fuse"
+    monkeypatch.setenv(FUSE, str(fuse))
+    alone = results(Local(), [1, "raise", 2, "die once"])
+    assert alone[0::2] == [(1, 0), (2, 0)]
+    assert isinstance(alone[1], Raised)
+    assert results(Local(), ["go on"]) == [("go on", 3)]
+    fuse.touch()
+    told = []
+    jobs = [1, "raise", "die", "die once", "sleep", *range(6)]
+    spread = results(Processes(2), jobs, deadline=1.0, slow_after=0.2, tell=lambda *slow: told.append(slow))
+    assert isinstance(spread[1], Raised)
+    assert (spread[1].error.args, spread[1].traceback.count("raise ArithmeticError")) == (("out of numbers",), 1)
+    assert (spread[2].kind, spread[4].kind) == (CRASH, HANG)
+    assert spread[3] == ("die once", 0)
+    assert not fuse.exists()
+    assert [spread[0], *spread[5:]] == [(1, 0), *((number, 0) for number in range(6))]
+    assert 4 in {place for place, seconds in told}  # a process that starts late is told of, too
+    with pytest.raises(ArithmeticError, match="out of numbers"):
+        given(spread[1], "job 1")
+    with pytest.raises(WorkerFailure, match=r"job 2: its process died: exit code -9 .SIGKILL."):
+        given(spread[2], "job 2")
+
+
+def test_nothing_to_do_starts_nothing():
+    assert results(Processes(2), []) == []
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The run that others are compared with."""
+    folder = tmp_path_factory.mktemp("alone") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FUSE, str(folder / "no fuse"))
+        assert main([*EVAL, str(folder)]) == 0
+    return Records(folder)
+
+
+def test_a_killed_worker_changes_nothing_and_a_run_goes_on_under_any_executor(alone, tmp_path, monkeypatch, capsys):
+    fuse, folder = tmp_path / "fuse", tmp_path / "run"
+    monkeypatch.setenv(FUSE, str(fuse))
+    fuse.touch()
+    writer = Writer(folder, alone.about, resume=False)
+    for place, trajectory in enumerate(alone.trajectories()[:5]):
+        writer.add(place, trajectory)
+    writer.close()
+    assert main([*EVAL, str(folder), "--resume", "--executor", "processes:2"]) == 0
+    assert not fuse.exists()
+    found = Records(folder)
+    assert found.root() == alone.root()
+    assert found.root()["count"] == 16
+    assert found.lines[3] == alone.lines[3]
+    assert (folder / "scores.csv").read_bytes() == (alone.folder / "scores.csv").read_bytes()
+    assert "16/16 meta-episodes, 5 of them from before" in capsys.readouterr().err
+
+
+class LosesTheSecond:
+    """Does the work here, but for the second job."""
+
+    pieces = 4
+
+    def run(self, make, jobs, conditions):
+        work = make()
+        for place, job in enumerate(jobs):
+            yield place, (Lost(CRASH, "its process died: exit code 3") if place == 1 else work(job))
+
+
+def test_what_a_lost_worker_had_is_told_and_played_by_resume(alone, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv(FUSE, str(tmp_path / "no fuse"))
+    monkeypatch.setattr(command, "make_executor", lambda spec: Local() if spec == "local" else LosesTheSecond())
+    folder = tmp_path / "run"
+    with pytest.raises(SystemExit) as ended:
+        main([*EVAL, str(folder), "--executor", "processes:4"])
+    assert ended.value.code == 3
+    told = capsys.readouterr().err
+    assert "mage-bench: meta-episodes 4 to 7: its process died: exit code 3\n" in told
+    assert "4 meta-episodes were not played" in told
+    assert Records(folder).missing == [4, 5, 6, 7]
+    assert main([*EVAL, str(folder), "--resume"]) == 0
+    assert Records(folder).root() == alone.root()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--executor", "proceses:2"], "Unknown executor 'proceses:2'. Did you mean processes:N?"),
+        (["--executor", "processes:none"], "Unknown executor 'processes:none'. Did you mean processes:N?"),
+        (["--executor", "kubernetes"], "Unknown executor 'kubernetes'. The forms are local, processes:N, ray"),
+        (["--executor", "processes:2", "--max-calls", "9"], "--max-calls belongs to a single process, and --executor"),
+        (["--executor", "processes:2", "--max-tokens", "9"], "--max-tokens belongs to a single process"),
+        (["--executor", "processes:2", "--env-workers", "2"], "--env-workers belongs to a single process"),
+    ],
+)
+def test_what_cannot_be_is_told_in_one_line(tmp_path, capsys, arguments, says):
+    assert main([*EVAL, str(tmp_path / "run"), *arguments]) == 2
+    told = capsys.readouterr().err
+    assert says in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_executors_that_are_not_installed_name_their_extra(monkeypatch):
+    monkeypatch.setattr("benchmarks.executors.naming.find_spec", lambda package: None)
+    for spec, extra in [("ray", "ray"), ("ray:auto", "ray"), ("slurm:cpu", "slurm")]:
+        with pytest.raises(ImportError, match=rf'Executor {spec!r} needs .* pip install "mage-envs\[{extra}\]"'):
+            make_executor(spec)
+
+
+def test_a_worker_refuses_other_versions_and_other_data():
+    work = sent(Work)
+    assert work(7) == (7, 0)
+    old = replace(work, versions={**work.versions, "mage-envs": "0.0.1"}, make=work.make + b"\0")
+    refused = old(7)
+    assert isinstance(refused, Raised)
+    assert "other versions than the command that sent it work (mage-envs 0.0.1 there, " in str(refused.error)
+    setting = setting_for("kuhn-paper-128")
+    about = json.loads(json.dumps(about_run(make_agent("scripted:first"), setting)))
+    playing = Playing(about=about, agent="scripted:first", batch=4, env_timeout=60.0)
+    assert [one.task for one in playing()([3, 1])] == [setting.tasks[3], setting.tasks[1]]
+    with pytest.raises(RuntimeError, match="Where a worker plays, kuhn-paper-128 is another setting .fingerprint"):
+        replace(playing, about={**about, "fingerprint": "0" * 64})()

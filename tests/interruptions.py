@@ -9,10 +9,13 @@ from __future__ import annotations
 import builtins
 import io
 import os
+import signal
+import socket
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +159,30 @@ def distinct(found: Sequence[str], kinds: Sequence[str]) -> list[int]:
         if kind in kinds and not again:
             chosen.append(number)
     return chosen
+
+
+def run_ranks(act: Any, killing: int | None = None, at: int | None = None, told: Path | None = None) -> list[int]:
+    """Runs `act` as two ranks; when one ends by itself, the launcher's part is played: the other is killed."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = str(listening.getsockname()[1])
+    ranks = [
+        started(
+            partial(act, ranks=(str(rank), str(rank), "2", "2", port)),
+            at if rank == killing else None,
+            told if rank == killing and at is None else None,
+        )
+        for rank in (0, 1)
+    ]
+    ended: dict[int, int] = {}
+    try:
+        while len(ended) < 2:
+            child, code = os.wait()
+            ended[child] = os.waitstatus_to_exitcode(code)
+            if ended[child]:
+                break
+    finally:  # the test's own deadline, too
+        for other in set(ranks) - set(ended):
+            os.kill(other, signal.SIGKILL)
+            ended[other] = status(other)
+    return [ended[child] for child in ranks]

@@ -319,8 +319,8 @@ def _checkpoint(out: Path, resume: bool) -> Path | None:
 def _finish(trainer: Any, start: str | None) -> int:
     """Trains to the end, or as far as signals let it, and writes the model; returns the exit status.
 
-    SIGTERM ends the run with a checkpoint at the end of the rollout under way (143); Ctrl-C at once, with the model as
-    it then is (130); a second Ctrl-C without it.
+    SIGTERM ends the run with a checkpoint (143), the rollout that is being played thrown away; Ctrl-C at once, with the
+    model as it then is (130); a second Ctrl-C without it.
     """
     signal.signal(signal.SIGTERM, trainer.preemption.ask)
     out, interrupted = trainer.args.output_dir, False

@@ -77,26 +77,3 @@ class RolloutProgressBar(ProgressCallback):
         bar: Any = self.training_bar
         if bar is not None:
             bar.total = None if state.max_steps >= FOREVER else state.max_steps
-
-
-class Preemption(TrainerCallback):
-    """Ends training with a checkpoint at the next point where one loses nothing, once `ask` was called on any rank.
-
-    That point is the end of the rollout under way: what is left of it to train is not part of a checkpoint.
-    """
-
-    def __init__(self) -> None:
-        self.asked = False
-        """On this rank."""
-        self.due = False
-        """Asked on some rank, with the rollout's last update under way; equal on all ranks."""
-        self.stopped = False
-        """Whether training ended here."""
-
-    def ask(self, *signal: object) -> None:
-        """Fit to be a signal's handler."""
-        self.asked = True
-
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if self.due:
-            self.stopped = control.should_save = control.should_training_stop = True

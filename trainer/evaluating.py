@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from torch.utils.data import Sampler, SequentialSampler
@@ -10,19 +9,15 @@ from torch.utils.data import Sampler, SequentialSampler
 from mage_envs.core import Task
 from trainer import trl_compat
 from trainer.metrics import rollout_metrics
-from trainer.persistence import PersistentTrainer
-from trainer.rollout import RolloutClock, RolloutSpec
+from trainer.rollout import RolloutSpec
+from trainer.rollout_trainer import RolloutTrainer
 from trainer.trajectory import Trajectory
 
 
-class EvaluatingTrainer(PersistentTrainer):
+class EvaluatingTrainer(RolloutTrainer):
     """Plays `eval_tasks` at every evaluation."""
 
     eval_tasks: tuple[Task, ...] = ()
-
-    def _play(self, specs: Sequence[RolloutSpec], phase: str) -> tuple[list[Trajectory], RolloutClock]:
-        """Plays this rank's specs; returns all ranks' trajectories."""
-        raise NotImplementedError
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Plays `eval_tasks`; the metrics are those of `rollout_metrics`, with the prefix `eval_`."""

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from accelerate.utils import gather_object
 from torch.utils.data import DataLoader, Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProgressCallback, TrainerCallback
 
 from mage_envs.core import Task
 from opponents import FixedPool, League, Population
 from trainer import trl_compat
-from trainer.advantages import screened, weigh
+from trainer.advantages import weigh
 from trainer.backends import BACKENDS, AnyGenerator
 from trainer.batch import (
     MicroBatch,
@@ -31,21 +30,20 @@ from trainer.batch import (
     split_rows,
     split_updates,
 )
-from trainer.callbacks import LedgerOfRun, Preemption, RolloutProgress, RolloutProgressBar
+from trainer.callbacks import LedgerOfRun, RolloutProgress, RolloutProgressBar
 from trainer.config import MAGEConfig
 from trainer.evaluating import EvaluatingTrainer
-from trainer.exploitability import exploitability
 from trainer.garbage import rare_collections
-from trainer.generation import LockStepGenerator, StreamingGenerator
+from trainer.generation import LockStepGenerator
 from trainer.ledger import Ledger
 from trainer.loss import LossTerms, Scores, policy_loss, score_logits
 from trainer.metrics import LARGEST_RATIO, UPDATE_METRICS, RunStopped, failure_message, rollout_metrics, update_metrics
 from trainer.population import LEAGUE, restore_population, update_population
-from trainer.rollout import RolloutClock, RolloutSpec, collect
+from trainer.preemption import Preempted, Preemption
 from trainer.settings import FOREVER
 from trainer.setup import contradicted, credit_of, critic_of, env_maker, make_population, play_settings
 from trainer.skipping import SkippedUpdates, is_broken
-from trainer.specs import SHUFFLE, rollout_specs, stream
+from trainer.specs import SHUFFLE, stream
 from trainer.stages import MakeEnv, RunEnvs
 from trainer.trajectory import Trajectory
 
@@ -142,6 +140,10 @@ class MAGETrainer(EvaluatingTrainer):
         try:
             with rare_collections(), self.length_known(start):
                 return super().train(start, *args, **kwargs)
+        except Preempted:
+            self.preemption.rewind()
+            self.preemption.stopped = True
+            return self.end_here()
         finally:
             self._envs.close()
 
@@ -177,6 +179,8 @@ class MAGETrainer(EvaluatingTrainer):
         """Plays the next rollout and queues its mini-batches."""
         gc.collect(1)  # least is alive now, so this costs least; see `rare_collections`
         index = self.progress.rollouts
+        if self.state.global_step:
+            self.preemption.mark()
         restore_population(self.population, self.progress.population)
         trajectories, clock = self._play(self._my_specs(index))
         trajectories.sort(key=lambda trajectory: (trajectory.group, trajectory.member))
@@ -219,70 +223,6 @@ class MAGETrainer(EvaluatingTrainer):
         )
         if self._on_rollout_end is not None:
             self._on_rollout_end(self, trajectories)
-
-    def _exploitability(self, index: int) -> dict[str, float]:
-        """The model's NashConv as it is now, in the game that it trains on."""
-        env = self._envs.here[0]
-        with trl_compat.generation_session(self):
-            found = exploitability(
-                self.generator,
-                env.get_wrapper_attr("game"),
-                env.get_wrapper_attr("style"),
-                samples=self.args.exploitability_samples,
-                num_episodes=env.get_wrapper_attr("num_episodes"),
-                seed=self.args.seed + index,
-                resamples=50,
-            )
-        return found.metrics()
-
-    def _my_specs(self, index: int) -> list[RolloutSpec]:
-        """This rank's share of the rollout's meta-episodes; a group may span ranks."""
-        args, share = self.args, self.args.per_device_train_batch_size
-        if args.max_rollouts is not None and index >= args.max_rollouts:
-            raise RuntimeError(f"All {args.max_rollouts} rollouts of this run are done; raise max_rollouts to go on.")
-        members = cast(int, args.num_generations)
-        groups = share * self.accelerator.num_processes // members
-        specs = rollout_specs(
-            self.play.env_id if self.play else "",
-            args.seed,
-            index,
-            groups,
-            members,
-            None if self.population is None else self.population.weights(),
-            args.grouping == "stationary",
-        )
-        first = self.accelerator.process_index * share
-        return specs[first : first + share]
-
-    def _play(self, specs: Sequence[RolloutSpec], phase: str = "train") -> tuple[list[Trajectory], RolloutClock]:
-        """Plays this rank's specs; returns all ranks' trajectories, their failures being in the ledger."""
-        clock = RolloutClock()
-        together = trl_compat.is_collective(self) and not isinstance(self.generator, StreamingGenerator)
-        limit = cast(int, self.args.max_completion_length)  # a one-token answer is whole, not cut: no length penalty
-        with self.ledger.kept(phase, self.state.global_step), trl_compat.generation_session(self):
-            played = collect(
-                self._envs.stage(len(specs)),
-                self.generator,
-                specs,
-                reply_limit=0 if limit == 1 else limit,
-                env_timeout=self.args.env_timeout,
-                model_timeout=self.args.model_timeout,
-                make_env=self._make_env,
-                begun=self._begun,
-                any_rank_live=self._any_rank_live if together else bool,
-                clock=clock,
-            )
-        self._begun = True
-        if any(trajectory.failures for trajectory in played):
-            self._envs.renew()
-        gathered = screened(gather_object(played), self.credit)
-        if self.accelerator.is_main_process:
-            self.ledger.record(gathered, phase, self.state.global_step)
-        return gathered, clock
-
-    def _any_rank_live(self, mine: bool) -> bool:
-        live = torch.tensor(float(mine), device=self.accelerator.device)
-        return bool(self.accelerator.reduce(live, reduction="sum") > 0)
 
     def _updates_for(self, rows: Sequence[Row]) -> int:
         updates = self.args.updates_per_rollout

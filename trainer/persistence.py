@@ -7,20 +7,21 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from torch.distributed.tensor import DTensor
 from transformers.trainer_callback import TrainerState
+from transformers.trainer_utils import TrainOutput
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from mage_envs.durable import draft_beside, remove_drafts
 from trainer.callbacks import RolloutProgress
 from trainer.config import MAGEConfig
 from trainer.metrics import RunStopped
-from trainer.run_folder import finish_checkpoint, newest_checkpoint, place_model, rotate
+from trainer.run_folder import fault, finish_checkpoint, newest_checkpoint, place_model, rotate
 from trainer.saved import PlaySettings
 
 TRAINER_STATE_NAME = "trainer_state.json"
@@ -94,6 +95,15 @@ class PersistentTrainer(GRPOTrainer):
                 self._save_play(draft)
                 place_model(draft, target)
                 remove_drafts(target, "model")
+
+    def end_here(self) -> TrainOutput:
+        """Ends training between two steps, with a checkpoint, which may have been written already."""
+        place = Path(str(self.args.output_dir)) / f"checkpoint-{self.state.global_step}"
+        if on_first_rank(lambda: not place.exists() or fault(place) is not None):
+            self._save_checkpoint(cast(torch.nn.Module, self.model), None)
+        for event in (self.callback_handler.on_save, self.callback_handler.on_train_end):
+            self.control = event(self.args, self.state, self.control)
+        return TrainOutput(self.state.global_step, float("nan"), {})
 
     def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
         run = Path(str(self.args.output_dir))

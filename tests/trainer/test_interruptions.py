@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-import socket
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,7 +15,7 @@ from peft import LoraConfig
 
 from mage_envs.durable import drafts_of
 from opponents import League
-from tests.interruptions import KILLED, distinct, forked, killed, points, started
+from tests.interruptions import KILLED, distinct, forked, killed, points, run_ranks
 from tests.trainer.sharding import shard_on_cpu
 from tests.trainer.tiny_runs import POOL, make_trainer, save_model, scripted
 from trainer.run_folder import checkpoints, newest_checkpoint
@@ -164,29 +162,6 @@ def test_an_adapter_killed_anywhere_ends_with_the_same_weights(model_path: str, 
 
 def test_a_league_killed_anywhere_ends_with_the_same_weights_and_selves(model_path: str, tmp_path: Path) -> None:
     sweep(model_path, tmp_path, RENAMES, LEAGUE)
-
-
-def run_ranks(act: Any, killing: int | None = None, at: int | None = None, told: Path | None = None) -> list[int]:
-    """Runs `act` as two ranks; when one ends by itself, the launcher's part is played: the other is killed."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = str(listening.getsockname()[1])
-    ranks = [
-        started(
-            partial(act, ranks=(str(rank), str(rank), "2", "2", port)),
-            at if rank == killing else None,
-            told if rank == killing and at is None else None,
-        )
-        for rank in (0, 1)
-    ]
-    ended = {}
-    while len(ended) < 2:
-        child, code = os.wait()
-        ended[child] = os.waitstatus_to_exitcode(code)
-        if ended[child]:
-            for other in set(ranks) - set(ended):
-                os.kill(other, signal.SIGKILL)
-    return [ended[child] for child in ranks]
 
 
 def test_two_processes_killed_anywhere_end_with_the_same_weights(model_path: str, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ weights may depend on the episode in which the decision is made, so that one pro
 * `mage`: differential credit at a given gt, which is the weights of `differential_weights`.
 * `last`: the last episode alone.
 * `myopic`: each episode maximises itself given all that was seen: single-episode credit.
-* any weights.
+* any weights, one for each episode, or a row of them for the decisions of each episode.
 
 Among equally good actions it takes the one that earns most in the present episode, then in all that are left.
 
@@ -32,8 +32,9 @@ from opponents.exact.tree import Objective, check_seat, exact_policy, payoff_of,
 from opponents.pools import PoolSpec, as_pool
 
 CreditName = Literal["myopic", "sum", "mage", "last"]
-Credit = CreditName | Sequence[float]
-"""What the learner is paid: a name, or a weight for each episode's return."""
+Credit = CreditName | Sequence[float] | Sequence[Sequence[float]]
+"""What the learner is paid: a name, or a weight for each episode's return; as (K, K), for the decisions of each episode
+a row of weights, which need not agree (each decision then counts on those to come as they will be taken)."""
 GT = 0.6
 """The discount across episodes of the credit `mage` where none is given."""
 _TIE = 1e-10
@@ -59,10 +60,11 @@ def credit_weights(credit: Credit, episodes: int, gt: float = GT) -> Floats:
     now, later = np.eye(episodes), np.triu(np.ones((episodes, episodes)))
     if not isinstance(credit, str):
         weights = np.array(credit, float)
-        if weights.shape != (episodes,) or not np.isfinite(weights).all():
+        if weights.shape not in ((episodes,), (episodes, episodes)) or not np.isfinite(weights).all():
             raise ValueError(f"The weights must be {episodes} numbers, one for each episode, got {tuple(credit)}.")
-        if abs(weights.sum() - 1) > 1e-6:
-            raise ValueError(f"The weights must sum to 1, got {tuple(credit)}, which sum to {weights.sum():g}.")
+        sums = np.round(weights.sum(axis=-1), 6)
+        if (sums != 1).any():
+            raise ValueError(f"The weights must sum to 1, got {tuple(credit)}, which sum to {sums}.")
     elif credit == "myopic":
         return np.stack([now, now, later])
     elif credit == "sum":
@@ -73,7 +75,7 @@ def credit_weights(credit: Credit, episodes: int, gt: float = GT) -> Floats:
         weights = np.eye(episodes)[-1]
     else:
         raise ValueError(f"credit={credit!r} is unknown; choose {', '.join(get_args(CreditName))}, or give weights.")
-    return np.stack([np.tile(weights, (episodes, 1)), now, later])
+    return np.stack([np.broadcast_to(weights, (episodes, episodes)), now, later])
 
 
 def check_lengths(episodes: int, hands: int) -> None:

@@ -1,0 +1,77 @@
+"""One training run of the tiny model, with the suite's own trainer, and what the model earns then, exactly."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback
+
+from benchmarks.demo.run import quieten
+from benchmarks.objectives.exact_play import ExactPlay
+from benchmarks.objectives.study import EPISODES, MEMBERS, TRAINING, StudyRun
+from trainer import MAGEConfig, MAGETrainer
+from trainer.setup import env_maker, make_population
+from trainer.tokens import ChatTokenizer
+from trainer.trajectory import Trajectory
+from trainer.words import DEFAULTS, words_model
+
+
+def config_of(run: StudyRun, folder: Path) -> MAGEConfig:
+    """The settings of a run that leaves its files in `folder`."""
+    game = run.game
+    settings: dict[str, Any] = {**DEFAULTS, **TRAINING, **game.training, **run.learner.settings}
+    rollouts = settings["max_rollouts"] if run.rollouts is None else run.rollouts
+    updates = rollouts * int(settings["updates_per_rollout"])
+    return MAGEConfig(
+        **{
+            **settings,
+            "output_dir": str(folder),
+            "seed": run.seed,
+            "env_id": game.env_id,
+            "env_kwargs": {"on_invalid": "forfeit", "length_penalty": 0.0, **game.options},
+            "num_episodes": EPISODES,
+            "num_generations": MEMBERS,
+            "max_rollouts": rollouts,
+            "lr_scheduler_kwargs": {"num_decay_steps": updates // 2, "min_lr_ratio": 0.05, "decay_type": "linear"},
+            "disable_tqdm": True,
+            "logging_strategy": "no",
+        }
+    )
+
+
+class Learning:
+    """Does runs, one after the other; what is played for the exact evaluation is played once for each game."""
+
+    def __init__(self) -> None:
+        quieten()
+        torch.set_num_threads(1)  # two runs share two cores; and the sums do not depend on the number of cores
+        self._plays: dict[str, ExactPlay] = {}
+
+    def __call__(self, run: StudyRun) -> dict[str, Any]:
+        """Trains and evaluates; plain JSON: `episodes`, `curve` (means of each rollout's play), `seconds` (of CPU)."""
+        curve: list[list[float]] = []
+
+        def note(trainer: MAGETrainer, played: Sequence[Trajectory]) -> None:
+            earned = [[one.value / one.hands for one in each.episodes] for each in played if each.failure is None]
+            curve.append([round(float(value), 4) for value in np.mean(earned, axis=0)])
+
+        with tempfile.TemporaryDirectory(prefix="mage-objectives-") as name:
+            folder, began = Path(name), time.process_time()
+            config = config_of(run, folder)
+            start = words_model(folder / "start", config, 0)
+            trainer = MAGETrainer(start, config, env_maker(config), make_population(config), on_rollout_end=note)
+            trainer.remove_callback(PrinterCallback)
+            trainer.train()
+            seconds = time.process_time() - began
+            if run.game.name not in self._plays:
+                tokens = ChatTokenizer(cast("PreTrainedTokenizerBase", trainer.processing_class))
+                decisions = run.game.decisions * EPISODES
+                self._plays[run.game.name] = ExactPlay(config, tokens, decisions, run.game.answers)
+            values = self._plays[run.game.name].values(cast(PreTrainedModel, trainer.model))
+        return {"episodes": [round(float(value), 6) for value in values], "curve": curve, "seconds": round(seconds, 1)}

@@ -1,0 +1,102 @@
+"""The table of the study, as text and as JSON."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from benchmarks.evaluation.report import aligned
+from benchmarks.objectives.study import EPISODES, Learner, StudyGame
+
+NOTE = """\
+Every figure is exact for the model that was trained: the mean over all ways in which a meta-episode can go; +- is the
+standard deviation over the seeds. 'optimum' is what the policy earns in each episode that is optimal for what the
+learner is paid, by the dynamic program behind `mage-bench headroom`. 'short' is how much less of its pay (the sum of
+the episodes, with the weights of the pay) the learner gets than that policy. Where several policies are equally good
+their episodes may differ, 'short' does not. 'to last' is what is missing in the last episode alone. Single-episode
+credit maximises no one sum: there 'short' weighs the episodes evenly. GRPO pays a whole meta-episode with the sum of
+its differential rewards, which is the return of the last episode. GiGPO's optimum is that of A = A_E + A_S, which
+counts the present episode once more than the differential return does (docs/adaptation.md).
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnedRow:
+    """One learner in one game, over the seeds that are done."""
+
+    game: str
+    learner: str
+    seeds: tuple[int, ...]
+    mean: tuple[float, ...]
+    """What it earns in each episode, in the game's unit per hand."""
+    deviation: tuple[float, ...]
+    """Over the seeds, n - 1; 0 of one seed."""
+    optimum: tuple[float, ...]
+    short: float
+    short_last: float
+    reached: bool
+    """Whether `short` is within what the game asks."""
+    seconds: float
+    """Of CPU, the mean over the seeds."""
+    curve: tuple[tuple[float, ...], ...]
+    """What was earned in training, rollout by rollout, in each episode; the mean over the seeds."""
+
+
+def learned_row(game: StudyGame, learner: Learner, found: Mapping[int, Mapping[str, Any]]) -> LearnedRow:
+    """`found`: what `learn` gave, by seed."""
+    each = [one["episodes"] for one in found.values()]
+    mean = tuple(statistics.fmean(values) for values in zip(*each, strict=True))
+    spread = tuple(statistics.stdev(values) if len(each) > 1 else 0.0 for values in zip(*each, strict=True))
+    optimum = game.optimum(learner.credit)
+    missing = [best - value for best, value in zip(optimum, mean, strict=True)]
+    short = sum(weight * value for weight, value in zip(learner.weights, missing, strict=True))
+    curves = zip(*(one["curve"] for one in found.values()), strict=True)
+    return LearnedRow(
+        game=game.name,
+        learner=learner.name,
+        seeds=tuple(found),
+        mean=mean,
+        deviation=spread,
+        optimum=optimum,
+        short=short,
+        short_last=missing[-1],
+        reached=short <= game.within,
+        seconds=statistics.fmean(one["seconds"] for one in found.values()),
+        curve=tuple(
+            tuple(round(statistics.fmean(values), 4) for values in zip(*point, strict=True)) for point in curves
+        ),
+    )
+
+
+def table(rows: Sequence[LearnedRow], games: Sequence[StudyGame]) -> str:
+    """A part for each game, then what the figures are."""
+    lines: list[str] = []
+    for game in games:
+        mine = [row for row in rows if row.game == game.name]
+        if not mine:
+            continue
+        columns = ["paid for", *(f"episode {k}" for k in range(1, EPISODES + 1)), "optimum", "short", "to last"]
+        columns += ["seeds", "CPU s"]
+        cells = [_cells(row, game) for row in mine]
+        lines += [f"{game.name} ({game.env_id}, {game.unit} per hand)", "", *aligned(columns, cells), ""]
+    return "\n".join([*lines, NOTE])
+
+
+def _cells(row: LearnedRow, game: StudyGame) -> list[str]:
+    mark = "" if row.reached else f" (asked: {game.within:.2f})"
+    return [
+        row.learner,
+        *(f"{mean:.3f} +-{spread:.3f}" for mean, spread in zip(row.mean, row.deviation, strict=True)),
+        " ".join(f"{value:.3f}" for value in row.optimum),
+        f"{row.short:+.3f}{mark}",
+        f"{row.short_last:+.3f}",
+        str(len(row.seeds)),
+        f"{row.seconds:.0f}",
+    ]
+
+
+def as_json(rows: Sequence[LearnedRow], machine: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain JSON values."""
+    return {**machine, "rows": [asdict(row) for row in rows]}

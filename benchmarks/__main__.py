@@ -12,6 +12,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "benchmarks.evaluation.command",
         "evaluate a saved model, a policy or a scripted agent on a panel, and keep what was played",
     ),
+    "suite": (
+        "benchmarks.evaluation.suite_command",
+        "evaluate several agents and memories at all settings of a suite, beside what the paper reported",
+    ),
     "replay": (
         "benchmarks.records.replay",
         "execute a run again from its recorded replies, and compare every prompt, reward and outcome",

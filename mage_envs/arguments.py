@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 
 
@@ -17,6 +17,12 @@ _CONVERTERS: dict[object, tuple[Callable[[str], object], str]] = {
     "bool": (_truth, "true or false"),
 }
 """Annotation to converter and its name in messages."""
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """The hint that an error message goes on with: the nearest known name as a question, or nothing."""
+    near = get_close_matches(name, list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def convert(spec: str, builder: Callable[..., object], texts: Sequence[str], skip: int) -> list[object]:
@@ -54,8 +60,7 @@ def options(label: str, builder: Callable[..., object], texts: Sequence[str]) ->
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = nearest_name(name, known)
             raise ValueError(f"{label}: there is no option {name!r}.{hint} Options: {', '.join(known) or 'none'}.")
         if not equals or name in found:
             fault = "is given twice" if equals else f"needs a value, as in '{name}={known[name].default}'"

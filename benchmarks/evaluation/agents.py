@@ -47,8 +47,10 @@ class Agent(Protocol):
 class GeneratorAgent:
     """A generator as it is: a model in memory, a backend of the user's own."""
 
-    def __init__(self, generator: Generator, name: str) -> None:
+    def __init__(self, generator: Generator, name: str, sampling: Mapping[str, float] | None = None) -> None:
+        """`sampling`: how its replies are sampled, as the records are to tell it."""
         self.name = name
+        self.sampling = sampling
         self._generator = generator
 
     def generator(self, game: Game) -> Generator:
@@ -58,8 +60,10 @@ class GeneratorAgent:
 class SavedModelAgent:
     """A model in a folder, asked as it was trained. Its `settings` name the environment it was trained in."""
 
-    def __init__(self, folder: str | Path) -> None:
-        """Reads the settings; the model is loaded when it is seated. Raises FileNotFoundError or ValueError."""
+    def __init__(self, folder: str | Path, sampling: Mapping[str, float] | None = None) -> None:
+        """Reads the settings; the model is loaded when it is seated. `sampling` replaces fields of the trainer's
+        `Sampling`. Raises FileNotFoundError or ValueError."""
+        self.sampling = sampling
         self.name = f"model:{folder}"
         self.folder = Path(folder)
         if not self.folder.is_dir():
@@ -69,7 +73,7 @@ class SavedModelAgent:
     def generator(self, game: Game) -> Generator:
         converses = self.settings.env_kwargs.get("context") == "conversation"
         try:
-            generator, _ = load_generator(self.folder, cached=converses)
+            generator, _ = load_generator(self.folder, cached=converses, **(self.sampling or {}))
         except ModuleNotFoundError as error:
             raise ImportError(
                 f'Agent {self.name!r} needs {error.name}. Install it with: pip install "mage-envs[train]"'
@@ -201,17 +205,32 @@ def _endpoints(endpoint: str, *options: str) -> EndpointGenerator | AnswerStream
     return AnswerStream([shared_endpoint(f"{model}@{url}", *options) for url in dict.fromkeys(urls)])
 
 
-def make_agent(spec: str) -> Agent:
-    """The agent that `spec` names, in one of `FORMS`. Raises ValueError or FileNotFoundError with the remedy."""
+def make_agent(spec: str, sampling: Mapping[str, float] | None = None) -> Agent:
+    """The agent that `spec` names, in one of `FORMS`; `sampling` (`benchmarks.evaluation.sampling`) is for models.
+
+    Raises ValueError or FileNotFoundError with the remedy.
+    """
     kind, _, rest = spec.partition(":")
+    models = (kind == "model" and rest) or (kind not in ("policy", "scripted", "llm") and Path(spec).is_dir() and spec)
+    if models:
+        return SavedModelAgent(models, sampling)
+    if kind == "llm" and rest:
+        endpoint, *options = rest.split(",")
+        given = [f"{name}={value:g}" for name, value in (sampling or {}).items()]
+        return GeneratorAgent(_endpoints(endpoint, *options, *given), spec, sampling)
+    if sampling:
+        raise ValueError(f"Agent {spec!r} is no model, so that nothing is sampled; leave the sampling out.")
     if kind == "policy" and rest:
         return PolicyAgent(lambda game: make_opponent(rest, game), spec)
     if kind == "scripted" and rest in _SCRIPTS:
         return PolicyAgent(_SCRIPTS[rest], spec)
-    if kind == "model" and rest:
-        return SavedModelAgent(rest)
-    if kind == "llm" and rest:
-        return GeneratorAgent(_endpoints(*rest.split(",")), spec)
-    if Path(spec).is_dir():
-        return SavedModelAgent(spec)
     raise ValueError(f"Unknown agent {spec!r}: no folder, and none of the forms {', '.join(FORMS)}.")
+
+
+def split_memory(spec: str) -> tuple[str, str | None]:
+    """`AGENT+MEMORY` apart; None where no memory is named. A `+` in a path or a model's name stands."""
+    agent, plus, memory = spec.rpartition("+")
+    named = memory.partition(":")[0]
+    if not plus or not agent or not named or "@" in named or Path(spec).exists():
+        return spec, None
+    return agent, memory

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.evaluation import report, tables
-from benchmarks.evaluation.agents import Agent, SavedModelAgent, make_agent
+from benchmarks.evaluation.agents import Agent, SavedModelAgent, make_agent, split_memory
 from benchmarks.evaluation.asking import Limits
 from benchmarks.evaluation.environments import game_of, seats_of
 from benchmarks.evaluation.evaluate import ProgressLine, account, evaluate, lacked_budget, ledger_in
 from benchmarks.evaluation.floors import floor_rows
 from benchmarks.evaluation.references import optimal_learner
+from benchmarks.evaluation.sampling import FORM, read_sampling
 from benchmarks.evaluation.scores import Summary, headline, label, summarise
 from benchmarks.evaluation.spread import play_spread
 from benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, weights_of
@@ -36,7 +38,12 @@ _OPTIONS = {"protocol": str, "num_episodes": int, "memory": str, "context": str,
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench eval`."""
-    parser.add_argument("agent", metavar="AGENT", help="policy:NAME, scripted:first, model:FOLDER or a folder, llm:…")
+    parser.add_argument(
+        "agents",
+        metavar="AGENT",
+        nargs="+",
+        help="policy:NAME, scripted:first, model:FOLDER or a folder, llm:…; AGENT+MEMORY has a memory of its own",
+    )
     parser.add_argument("--env", metavar="ID", help="a -Meta-v0 id; a saved model's own by default")
     parser.add_argument("--env-kwargs", metavar="JSON", help="options of the id; they change a saved model's own")
     for name, kind in _OPTIONS.items():
@@ -51,6 +58,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--panel", metavar="NAME", help="a named panel; mage-bench list shows them")
     parser.add_argument("--rows", type=int, metavar="N", help="meta-episodes per opponent and first seat (default 64)")
     parser.add_argument("--seed", type=int, metavar="S", help="seed of the panel (default 0)")
+    parser.add_argument("--sampling", metavar="S", help=f"of a model's replies: {FORM}")
+    parser.add_argument("--wide", action="store_true", help="one wide table with whole intervals and every episode")
+    parser.add_argument("--tsv", action="store_true", help="all scores unaligned, with tabs between the fields")
+    parser.add_argument("--out", metavar="RUN", help="keep records, scores and figure here; of several agents below it")
+    parser.add_argument("--resume", action="store_true", help="play what is missing or failed in --out")
+    add_play_arguments(parser)
+
+
+def add_play_arguments(parser: argparse.ArgumentParser) -> None:
+    """How meta-episodes are played, whatever they are."""
     parser.add_argument("--batch", type=int, default=256, metavar="N", help="meta-episodes played together (256)")
     parser.add_argument(
         "--env-workers", type=int, default=0, metavar="N", help="processes for environments and opponents (0: none)"
@@ -74,22 +91,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="leave out the floors of tasks that repeat (Sokoban, ALFWorld, WebShop)",
     )
-    parser.add_argument("--wide", action="store_true", help="one wide table with whole intervals and every episode")
-    parser.add_argument("--tsv", action="store_true", help="all scores unaligned, with tabs between the fields")
-    parser.add_argument("--out", metavar="RUN", help="keep the records, the scores and the figure in this folder")
-    parser.add_argument("--resume", action="store_true", help="play what is missing or failed in --out")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Evaluates, and writes the table to stdout.
+    """Evaluates each agent, and writes its table to stdout.
 
     Ends with status 1 where no meta-episode of an opponent was scored, 3 where some failed or were not played.
     """
     if arguments.resume and arguments.out is None:
         raise ValueError("--resume goes on with the run in a folder: name it by --out.")
+    if len(set(arguments.agents)) < len(arguments.agents):
+        raise ValueError(f"An agent is named twice: {' '.join(arguments.agents)}; give different ones.")
+    cells = [_cell(arguments, spec) for spec in arguments.agents]  # all are made before any plays
+    statuses = []
+    for number, (agent, setting, own) in enumerate(cells):
+        measured = measure(own, agent, setting)
+        sys.stdout.write(("\n" if number else "") + shown(arguments, measured.summary))
+        if own.out is not None:
+            sys.stderr.write("".join(f"wrote {path}\n" for path in report.save(Path(own.out), measured.summary)))
+        statuses.append(ending(setting, measured))
+    if any(statuses):
+        raise SystemExit(min(status for status in statuses if status))
+
+
+def _cell(arguments: argparse.Namespace, spec: str) -> tuple[Agent, Setting, argparse.Namespace]:
+    """An agent, what it is measured at, and the arguments as they are for it alone."""
+    own = argparse.Namespace(**vars(arguments))
+    name, memory = split_memory(spec)
+    if memory is not None and arguments.memory is not None:
+        raise ValueError(f"{spec} has a memory of its own; leave --memory out, or the part after the plus sign.")
+    own.memory = memory or arguments.memory
+    if arguments.out is not None and len(arguments.agents) > 1:
+        own.out = str(Path(arguments.out) / re.sub(r"[^\w.+-]+", "-", spec).strip("-"))
+    agent = make_agent(name, None if arguments.sampling is None else read_sampling(arguments.sampling))
+    return agent, setting_from(own, agent), own
+
+
+class Measured(NamedTuple):
+    """What came of an agent at a setting."""
+
+    summary: Summary
+    trajectories: Sequence[Trajectory]
+    limits: Limits
+
+
+def measure(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> Measured:
+    """Plays the setting, or what of it is not in `arguments.out` yet, and scores it."""
     executor = _executor(arguments)
-    agent = make_agent(arguments.agent)
-    setting = setting_from(arguments, agent)
     limits = Limits(arguments.max_calls, arguments.max_tokens, arguments.max_minutes)
     about = about_run(agent, setting)
     floors = () if arguments.no_floors else floor_rows(setting, partial(_play_floor, arguments))
@@ -117,11 +165,7 @@ def run(arguments: argparse.Namespace) -> None:
         trajectories = Records(writer.folder).trajectories()
     if not trajectories:
         raise RuntimeError(f"Nothing was played: {limits.spent() or 'no worker came back with a single meta-episode'}.")
-    summary = replace(summary_of(agent.name, setting, trajectories), floors=floors)
-    sys.stdout.write(shown(arguments, summary))
-    if arguments.out is not None:
-        sys.stderr.write("".join(f"wrote {path}\n" for path in report.save(Path(arguments.out), summary)))
-    _end(setting, summary, trajectories, limits)
+    return Measured(replace(summary_of(agent.name, setting, trajectories), floors=floors), trajectories, limits)
 
 
 def shown(arguments: argparse.Namespace, summary: Summary) -> str:
@@ -221,12 +265,13 @@ def _play_spread(
     return played
 
 
-def _end(setting: Setting, summary: Summary, trajectories: Sequence[Trajectory], limits: Limits) -> None:
-    """Tells of what was not played or failed, and ends with its status."""
+def ending(setting: Setting, measured: Measured) -> int:
+    """Tells of what was not played or failed; the status: 1 where an opponent has no scores, 3 after any failure."""
+    summary, trajectories, limits = measured
     if unscored := [row.opponent or "all" for row in summary.rows if not row.meta_episodes]:
         first = next(t.failure for t in trajectories if (label(t) or "all") == unscored[0])
         sys.stderr.write(f"mage-bench: no meta-episode of {', '.join(unscored)} could be played; the first: {first}\n")
-        raise SystemExit(1)
+        return 1
     missing = len(setting.tasks) - len(trajectories)
     if missing:
         reason = limits.spent() or "the budget is spent, or their workers were lost"
@@ -234,8 +279,7 @@ def _end(setting: Setting, summary: Summary, trajectories: Sequence[Trajectory],
     failed = [t.failure for t in trajectories if t.failure is not None]
     if failed:
         sys.stderr.write(f"mage-bench: {len(failed)} meta-episodes failed; the first: {failed[0]}\n")
-    if missing or failed:
-        raise SystemExit(3)
+    return 3 if missing or failed else 0
 
 
 def summary_of(agent: str, setting: Setting, trajectories: Sequence[Trajectory]) -> Summary:

@@ -155,12 +155,14 @@ def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 # -- files -----------------------------------------------------------------------------------------------------
 
 
-def save(folder: Path, summary: Summary) -> list[Path]:
-    """Writes summary.json, scores.csv and, where matplotlib is installed, adaptation.png; returns their paths."""
+def save(folder: Path, summary: Summary, figure: bool = True) -> list[Path]:
+    """Writes summary.json, scores.csv and, where matplotlib is installed and a `figure` wanted, adaptation.png.
+
+    Returns their paths."""
     written = [folder / "summary.json", folder / "scores.csv"]
     write_atomically(written[0], json.dumps(summary.to_json(), indent=2) + "\n")
     write_atomically(written[1], csv_text(summary))
-    if importlib.util.find_spec("matplotlib") is not None:
+    if figure and importlib.util.find_spec("matplotlib") is not None:
         written.append(folder / "adaptation.png")
         adaptation_figure(written[-1], summary, controls=summary.floors)
     return written

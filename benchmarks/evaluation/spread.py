@@ -29,6 +29,7 @@ class Playing:
 
     about: Mapping[str, Any]
     agent: str
+    sampling: Mapping[str, float] | None
     batch: int
     env_timeout: float
 
@@ -48,7 +49,7 @@ class PiecePlayer:
                 f"Where a worker plays, {self._setting.name} is another setting (fingerprint "
                 f"{self._setting.fingerprint[:12]}, not {playing.about['fingerprint'][:12]}): its data differ."
             )
-        agent = make_agent(playing.agent)
+        agent = make_agent(playing.agent, playing.sampling)
         game = game_of(self._setting.panel.env_id, self._setting.options)
         self._agent: Agent = GeneratorAgent(agent.generator(game), agent.name)
 
@@ -75,7 +76,11 @@ def play_spread(
     size = min(SHARD, -(-len(todo) // executor.pieces))
     jobs = [tuple(todo[start : start + size]) for start in range(0, len(todo), size)]
     playing = Playing(
-        about={name: about[name] for name in _SENT}, agent=about["agent"]["name"], batch=batch, env_timeout=env_timeout
+        about={name: about[name] for name in _SENT},
+        agent=about["agent"]["name"],
+        sampling=about["agent"].get("sampling"),
+        batch=batch,
+        env_timeout=env_timeout,
     )
     lost = []
     conditions = Conditions(tell=partial(_tell_slow, jobs))

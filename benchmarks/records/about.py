@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.agents import Agent, SavedModelAgent
+from benchmarks.evaluation.agents import Agent, GeneratorAgent, SavedModelAgent
 from benchmarks.evaluation.suites.panels import Panel, named_panel
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.records.lines import VERSION
@@ -33,7 +33,7 @@ def about_run(agent: Agent, setting: Setting) -> dict[str, Any]:
         panel["opponents"] = list(setting.panel.opponents.items())  # pairs keep their order, which is the tasks'
     return {
         "schema": VERSION,
-        "agent": {"name": agent.name, "content": _content(agent)},
+        "agent": {"name": agent.name, "content": _content(agent), **_sampled(agent)},
         "setting": setting.to_json(),
         "fingerprint": setting.fingerprint,
         "panel": panel | {"name": setting.name, "has_ids": setting.panel.ids is not None},
@@ -79,6 +79,12 @@ def _content(agent: Agent) -> str | None:
             file.seek(max(size - _END, 0))
             told.update(f"{path.name} {size} ".encode() + file.read())
     return told.hexdigest()[:16]
+
+
+def _sampled(agent: Agent) -> dict[str, Any]:
+    """How a model's replies are sampled, where that was said."""
+    given = agent.sampling if isinstance(agent, SavedModelAgent | GeneratorAgent) else None
+    return {"sampling": dict(given)} if given else {}
 
 
 @cache

@@ -19,7 +19,7 @@ from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.records.about import setting_of
 from benchmarks.records.lines import Line, chats, encoded
 from benchmarks.records.secrets import scrubbed, secrets_of
-from benchmarks.records.store import Records, differences
+from benchmarks.records.store import Records, differences, run_folders
 from mage_envs.core import Task
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from opponents.language_model import NOT_RECORDED, answered_by
@@ -146,7 +146,7 @@ def executed(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench replay`."""
-    parser.add_argument("run", metavar="RUN", help="the folder of a run, from mage-bench eval --out")
+    parser.add_argument("run", metavar="RUN", help="the folder of a run or of a suite, from --out")
     parser.add_argument("--verify", action="store_true", help="exit with 1 where anything comes out otherwise")
     parser.add_argument("--sample", type=int, metavar="N", help="only N meta-episodes, evenly spread")
     parser.add_argument("--batch", type=int, default=256, metavar="N", help="meta-episodes played together (256)")
@@ -154,22 +154,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes what was executed again and the first difference to stdout; status 1 after one under `--verify`."""
-    records = Records(Path(arguments.run))
+    if arguments.sample is not None and arguments.sample < 1:
+        raise ValueError(f"--sample must be at least 1, got {arguments.sample}.")
+    same = [_replayed(folder, arguments) for folder in run_folders(Path(arguments.run))]
+    if arguments.verify and not all(same):
+        raise SystemExit(1)
+
+
+def _replayed(folder: Path, arguments: argparse.Namespace) -> bool:
+    """Whether a run came out as recorded, which is told on stdout."""
+    records = Records(folder)
     lines = [line for _, line in sorted(records.lines.items())]
     if not lines:
-        raise ValueError(f"{arguments.run} has no readable record to execute again.")
+        raise ValueError(f"{folder} has no readable record to execute again.")
     if arguments.sample is not None:
-        if arguments.sample < 1:
-            raise ValueError(f"--sample must be at least 1, got {arguments.sample}.")
         count = min(arguments.sample, len(lines))
         lines = [lines[place * len(lines) // count] for place in range(count)]
     found = replay(lines, setting_of(records.about), arguments.batch)
     calls = sum(len(line["calls"]) for line in lines)
-    sys.stdout.write(f"{arguments.run}: {len(lines)} meta-episodes, {calls} calls executed again, ")
+    sys.stdout.write(f"{folder}: {len(lines)} meta-episodes, {calls} calls executed again, ")
     sys.stdout.write(f"{len(found)} came out otherwise\n" if found else "all as recorded\n")
     if records.problems:
-        sys.stdout.write(f"{len(records.problems)} lines are damaged: mage-bench validate {arguments.run}\n")
+        sys.stdout.write(f"{len(records.problems)} lines are damaged: mage-bench validate {folder}\n")
     if found:
         sys.stdout.write("\n".join(found[0].lines()) + "\n")
-    if arguments.verify and (found or records.problems):
-        raise SystemExit(1)
+    return not found and not records.problems

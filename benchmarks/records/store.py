@@ -22,6 +22,8 @@ from mage_envs.durable import write_atomically
 from trainer.trajectory import Trajectory
 
 RUN, ROOT, EPISODES = "run.json", "root.json", "episodes"
+SUITE = "suite.json"
+"""Of a folder with the runs of a suite below it."""
 SHARD = 64
 """Lines."""
 LEVEL = 6
@@ -121,6 +123,14 @@ class Records:
         return [trajectory_of(line) for _, line in sorted(self.lines.items())]
 
 
+def run_folders(folder: Path) -> list[Path]:
+    """The folder itself, where it holds a run; else the runs below it, as those of a suite. Raises NoRun."""
+    found = [folder] if (folder / RUN).exists() else sorted(path.parent for path in folder.rglob(RUN))
+    if not found:
+        read_about(folder)  # raises NoRun
+    return found
+
+
 class Writer:
     """Writes meta-episodes as they end; a shard appears when it is full, or when the run ends."""
 
@@ -211,7 +221,7 @@ def read_about(folder: Path) -> dict[str, Any]:
 def compare(there: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
     """Raises OtherRun, naming each difference, unless both measure the same."""
     differing = [
-        f"{place} {_short(one)} there, {_short(other)} now"
+        f"{place} {short(one)} there, {short(other)} now"
         for key in IDENTITY
         for place, one, other in differences(there.get(key), now.get(key), key)
     ]
@@ -231,7 +241,8 @@ def differences(one: Any, other: Any, place: str = "") -> Iterator[tuple[str, An
         yield place, one, other
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """JSON for a message of one line."""
     text = json.dumps(value)
     return text if len(text) <= 80 else text[:77] + "..."
 

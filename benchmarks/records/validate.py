@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.evaluation.command import summary_of
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.records.about import setting_of
-from benchmarks.records.canonical import plain
-from benchmarks.records.store import ROOT, RUN, Records, differences
+from benchmarks.records.canonical import digest_of, plain
+from benchmarks.records.store import ROOT, RUN, SUITE, Records, differences, run_folders, short
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -99,9 +99,10 @@ def _summary_problems(records: Records, setting: Setting) -> Iterator[str]:
         return
     summary = summary_of(records.about["agent"]["name"], setting, records.trajectories())
     made = json.loads(json.dumps(plain(summary.to_json())))
+    made["floors"] = told.get("floors", [])  # of other policies, which have no records here
     for place, there, now in differences(told, _known(made, told)):
         if not (isinstance(there, float) and isinstance(now, float) and abs(there - now) < 1e-9):
-            yield f"summary.json: {place} is {json.dumps(there)}, and the records give {json.dumps(now)}"
+            yield f"summary.json: {place} is {short(there)}, and the records give {short(now)}"
 
 
 def _known(made: Any, told: Any) -> Any:
@@ -113,18 +114,38 @@ def _known(made: Any, told: Any) -> Any:
     return made
 
 
+def suite_problems(folder: Path) -> Iterator[str]:
+    """What is wrong between the suite in a folder and its runs; nothing where there is none."""
+    path = folder / SUITE
+    if not path.exists():
+        return
+    try:
+        plan = json.loads(path.read_text("utf-8"))
+        for one in plan["runs"]:
+            if not (folder / one["folder"] / RUN).exists():
+                yield f"{SUITE}: there is no run {one['folder']}"
+            elif "root" in one and one["root"] != (root := Records(folder / one["folder"]).root()["root"]):
+                yield f"{SUITE}: the root of {one['folder']} is {one['root'][:12]}, and the records give {root[:12]}"
+        if "root" not in plan:
+            yield f"{SUITE}: not all of it was played; mage-bench suite … --resume goes on"
+        elif plan["root"] != digest_of([one["root"] for one in plan["runs"]]):
+            yield f"{SUITE}: its root is not that of its runs"
+    except (ValueError, LookupError, TypeError) as error:
+        yield f"{SUITE}: cannot be read ({error})"
+
+
 # -- mage-bench validate ---------------------------------------------------------------------------------------
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench validate`."""
-    parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of runs, from mage-bench eval --out")
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of runs or of a suite, from --out")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes a line per problem to stdout, or that there is none; status 1 after any."""
     wrong = False
-    for name in arguments.runs:
+    for name in (str(folder) for given in arguments.runs for folder in run_folders(Path(given))):
         found = list(problems(Path(name)))
         wrong = wrong or bool(found)
         records = Records(Path(name))
@@ -134,5 +155,9 @@ def run(arguments: argparse.Namespace) -> None:
             sys.stdout.write(
                 f"{name}: {len(records.lines)} of {records.planned} meta-episodes, root {root[:12]}: valid\n"
             )
+    for folder in map(Path, arguments.runs):
+        for problem in suite_problems(folder):
+            wrong = True
+            sys.stdout.write(f"{folder}: {problem}\n")
     if wrong:
         raise SystemExit(1)

@@ -40,6 +40,7 @@ TEXT = (str, "a text")
 OPTIONS: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "temperature": NUMBER,
     "top_p": NUMBER,
+    "top_k": WHOLE,
     "max_tokens": WHOLE,
     "max_completion_tokens": WHOLE,
     "reasoning_effort": TEXT,
@@ -55,7 +56,7 @@ OPTIONS: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "key_variable": TEXT,
 }
 """Name of an option to its reader and what to call that in messages."""
-_SENT = ("top_p", "max_completion_tokens", "reasoning_effort")
+_SENT = ("top_p", "top_k", "max_completion_tokens", "reasoning_effort")
 """Options that go to the server as they are."""
 _OWN = ("temperature", "max_tokens", "deadline", "attempts", "concurrency", "namespace", "key_variable")
 """Options of EndpointGenerator of the same name."""

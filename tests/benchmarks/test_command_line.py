@@ -37,7 +37,7 @@ def test_eval_of_a_policy(tmp_path):
     options = ["--opponents", names, "--rows", "8", "--seed", "3", "--out", str(tmp_path)]
     run = bench("eval", "policy:kuhn/nash", *KUHN, *options, "--env-kwargs", '{"num_episodes": 2}')
     assert run.returncode == 0, run.stderr
-    assert run.stdout.startswith("policy:kuhn/nash in mage/KuhnPoker-Meta-v0 (seed 3, 32 meta-episodes, sha256 ")
+    assert run.stdout.startswith("policy:kuhn/nash in mage/KuhnPoker-Meta-v0\nseed 3, 32 meta-episodes, sha256 ")
     assert "32/32 meta-episodes" in run.stderr
     summary = load(tmp_path / "summary.json")
     assert [row.opponent for row in summary.rows] == names.split(",")
@@ -68,7 +68,7 @@ def test_default_opponents_and_pools_are_weighed(capfd):
 def test_named_panel_and_list():
     run = bench("eval", "scripted:first", "--panel", "kuhn-paper-unseen")
     assert run.returncode == 0, run.stderr
-    assert "(kuhn-paper-unseen-512, 512 meta-episodes, sha256 " in run.stdout
+    assert "\nkuhn-paper-unseen-512, 512 meta-episodes, sha256 " in run.stdout
     assert "policy:NAME" in bench("list").stdout
 
 

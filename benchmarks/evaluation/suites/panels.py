@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 
 from benchmarks.evaluation.environments import seats_of
+from mage_envs.arguments import nearest_name
 from mage_envs.core import Task
 from mage_envs.randomness import seed_of
 from opponents import as_pool
@@ -21,6 +21,8 @@ EVALUATION = 1000
 """Role of a panel's seeds; the roles of training are smaller, so that no training deal comes back."""
 SIZES = (512, 128)
 """Meta-episodes at least, the default first."""
+QUICK = 16
+"""Of a trial run: what the size of 128 begins with. Its scores are no results."""
 
 
 def panel(
@@ -86,7 +88,7 @@ class Panel:
         rows = self.rows_per_cell or -(-self.size // (len(opponents) * len(seats)))
         if self.ids is None:
             return panel(self.env_id, opponents, rows, self.seed, seats)
-        ids = self.ids({**self.env_kwargs, **(env_kwargs or {})}, self.size)
+        ids = self.ids({**self.env_kwargs, **(env_kwargs or {})}, max(self.size, min(SIZES)))[: self.size]
         drawn = panel(self.env_id, opponents, len(ids), self.seed, seats)
         return tuple(replace(row, task_id=one) for row, one in zip(drawn, ids, strict=True))
 
@@ -252,10 +254,9 @@ def named_panel(name: str) -> Panel:
     base, _, size = name.rpartition("-")
     if name in BASES:
         return BASES[name]
-    if base in BASES and size in map(str, SIZES):
+    if base in BASES and size in map(str, (*SIZES, QUICK)):
         return replace(BASES[base], size=int(size))
-    near = get_close_matches(name, [*BASES, *panel_names()], n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    hint = nearest_name(name, [*BASES, *panel_names()])
     raise ValueError(f"Unknown panel {name!r}.{hint} mage-bench list names them all: {', '.join(BASES)}.")
 
 

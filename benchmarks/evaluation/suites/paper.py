@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib.resources import files
 from typing import Any
 
 from benchmarks.evaluation.suites.panels import full_name, named_panel
 from benchmarks.evaluation.suites.settings import Setting
+from mage_envs.arguments import nearest_name
 
 EPISODES = (3, 10)
 PROTOCOLS = ("adaptive", "paper")
@@ -71,9 +71,7 @@ SUITES: Mapping[str, Suite] = {
 def named_suite(name: str) -> Suite:
     """A suite of `SUITES`; raises ValueError that suggests the nearest."""
     if name not in SUITES:
-        near = get_close_matches(name, SUITES, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"Unknown suite {name!r}.{hint} There are {', '.join(SUITES)}.")
+        raise ValueError(f"Unknown suite {name!r}.{nearest_name(name, SUITES)} There are {', '.join(SUITES)}.")
     return SUITES[name]
 
 

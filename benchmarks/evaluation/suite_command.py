@@ -1,0 +1,201 @@
+"""`mage-bench suite`: every column at every setting of a suite, each a run of its own below one folder.
+
+F/suite.json                 suite, size, columns, and the roots of all runs once they were played
+F/PANEL/COLUMN/              a run, as `mage-bench eval --out` keeps it, at K = 3 and protocol adaptive
+F/PANEL-k10-paper/COLUMN/    the same at other settings
+F/table.txt, F/table.tsv     made from the runs
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluation import report
+from benchmarks.evaluation.agents import Agent, SavedModelAgent, make_agent
+from benchmarks.evaluation.command import add_play_arguments, ending, measure
+from benchmarks.evaluation.scores import Summary
+from benchmarks.evaluation.suites.columns import Column, read_columns
+from benchmarks.evaluation.suites.panels import QUICK, SIZES, named_panel
+from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, Suite, named_suite
+from benchmarks.evaluation.suites.settings import Setting
+from benchmarks.evaluation.suites.table import Cell, text_table
+from benchmarks.records.canonical import digest_of
+from benchmarks.records.store import ROOT, SUITE, OtherRun
+from mage_envs.durable import write_atomically
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A run that is to be played."""
+
+    panel: str
+    """Short name."""
+    protocol: str
+    episodes: int
+    column: Column
+    agent: Agent
+    setting: Setting
+
+    @property
+    def block(self) -> str:
+        """The folder above it, without what is as by default."""
+        more = "" if self.episodes == EPISODES[0] else f"-k{self.episodes}"
+        return f"{self.panel}{more}" + ("" if self.protocol == PROTOCOLS[0] else f"-{self.protocol}")
+
+    @property
+    def folder(self) -> str:
+        return f"{self.block}/{self.column.name}"
+
+
+def short_names(suite: Suite) -> dict[str, str]:
+    """Panel to the shortest beginning of its name, by whole words, that no other panel of the suite has."""
+    found = {}
+    for panel in suite.panels:
+        words = panel.split("-")
+        heads = ("-".join(words[:count]) for count in range(1, len(words) + 1))
+        others = [other for other in suite.panels if other != panel]
+        found[panel] = next(h for h in heads if not any(o == h or o.startswith(f"{h}-") for o in others))
+    return found
+
+
+def planned(suite: Suite, columns: Sequence[Column], quick: bool, size: int) -> list[_Planned]:
+    """All runs of a suite, setting by setting. Raises what makes one of them impossible."""
+    found: list[_Planned] = []
+    for protocol in PROTOCOLS[:1] if quick else PROTOCOLS:
+        for episodes in EPISODES[:1] if quick else EPISODES:
+            for panel, short in short_names(suite).items():
+                for column in columns:
+                    found += _planned(f"{panel}-{size}", short, column, protocol, episodes)
+    return found
+
+
+def _planned(panel: str, short: str, column: Column, protocol: str, episodes: int) -> Iterator[_Planned]:
+    """The run, or nothing where the column is not measured."""
+    spec = column.agent_at(short)
+    if spec is None:
+        return
+    agent, named = make_agent(spec, column.sampling), named_panel(panel)
+    own: dict[str, Any] = {}
+    if isinstance(agent, SavedModelAgent):
+        if agent.settings.env_id != named.env_id:
+            return
+        own = {key: value for key, value in agent.settings.env_kwargs.items() if key not in named.env_kwargs}
+    options = {**own, **column.env_kwargs, "protocol": protocol, "num_episodes": episodes}
+    if column.memory is not None:
+        options["memory"] = column.memory
+    setting = Setting(named, panel, options)
+    _ = setting.fingerprint  # raises for options that do not go together, before anything is played
+    yield _Planned(short, protocol, episodes, column, agent, setting)
+
+
+# -- mage-bench suite ------------------------------------------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `mage-bench suite`."""
+    parser.add_argument("suite", metavar="NAME", help="paper-table1, paper-ood, paper-ablations or heldout")
+    parser.add_argument("--columns", metavar="FILE", required=True, help="YAML: name, agent, memory, and so on")
+    parser.add_argument("--out", metavar="FOLDER", required=True, help="where the runs are kept")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"a trial: {QUICK} tasks a panel, K = 3, adaptive; no results",
+    )
+    parser.add_argument("--size", type=int, choices=SIZES, default=SIZES[0], help="meta-episodes a panel (512)")
+    parser.add_argument("--resume", action="store_true", help="play what is missing or failed in --out")
+    parser.add_argument("--tsv", action="store_true", help="unaligned, with tabs between the fields")
+    add_play_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Plays the suite, and writes its table to stdout; ends as `mage-bench eval` does, with its gravest status."""
+    suite = named_suite(arguments.suite)
+    columns = read_columns(Path(arguments.columns), tuple(short_names(suite).values()))
+    cells = planned(suite, columns, arguments.quick, QUICK if arguments.quick else arguments.size)
+    if not cells:
+        raise ValueError(f"{arguments.columns}: no column plays any panel of {arguments.suite}.")
+    out = Path(arguments.out)
+    plan = _plan(arguments, columns, cells)
+    _begin(out, plan, arguments.resume)
+    done: list[Cell] = []
+    statuses = []
+    for number, cell in enumerate(cells, start=1):
+        sys.stderr.write(f"[{number}/{len(cells)}] {cell.folder}\n")
+        folder = out / cell.folder
+        own = argparse.Namespace(**{**vars(arguments), "out": str(folder)})
+        measured = measure(own, cell.agent, cell.setting)
+        report.save(folder, measured.summary, figure=False)
+        statuses.append(ending(cell.setting, measured))
+        done.append(Cell(cell.panel, cell.protocol, cell.episodes, cell.column.name, measured.summary))
+    _finish(out, plan, cells)
+    text = text_table(arguments.suite, done, [c.name for c in columns], list(short_names(suite).items()))
+    write_atomically(out / "table.txt", text)
+    write_atomically(out / "table.tsv", _tsv(done))
+    sys.stdout.write(_tsv(done) if arguments.tsv else text)
+    if any(statuses):
+        raise SystemExit(min(status for status in statuses if status))
+
+
+def _plan(arguments: argparse.Namespace, columns: Sequence[Column], cells: Sequence[_Planned]) -> dict[str, Any]:
+    """What suite.json tells before anything was played."""
+    return {
+        "schema": 1,
+        "suite": arguments.suite,
+        "quick": arguments.quick,
+        "columns": [asdict(column) for column in columns],
+        "runs": [{"folder": cell.folder, "fingerprint": cell.setting.fingerprint} for cell in cells],
+    }
+
+
+def _begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
+    """Writes the plan, or compares it with the one that is there. Raises OtherRun."""
+    path = out / SUITE
+    if path.exists():
+        if not resume:
+            raise OtherRun(f"{out} holds a suite; go on with it (--resume), or take another folder.")
+        there = json.loads(path.read_text("utf-8"))
+        told = [key for key, value in json.loads(json.dumps(plan)).items() if _unplayed(there).get(key) != value]
+        if told:
+            raise OtherRun(f"{out} holds another suite: {', '.join(told)} differ; take another folder.")
+    elif out.exists() and any(out.iterdir()):
+        raise OtherRun(f"{out} is not empty, and holds no suite; take another folder.")
+    else:
+        write_atomically(path, json.dumps(plan, indent=2) + "\n")
+
+
+def _unplayed(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """The plan as it was before its runs had roots."""
+    runs = [{key: one[key] for key in ("folder", "fingerprint")} for one in plan["runs"]]
+    return {key: value for key, value in plan.items() if key != "root"} | {"runs": runs}
+
+
+def _finish(out: Path, plan: Mapping[str, Any], cells: Sequence[_Planned]) -> None:
+    """Adds the roots of the runs to the plan, and the digest of all of them."""
+    roots = [json.loads((out / cell.folder / ROOT).read_text("utf-8"))["root"] for cell in cells]
+    runs = [{**one, "root": root} for one, root in zip(plan["runs"], roots, strict=True)]
+    write_atomically(out / SUITE, json.dumps({**plan, "runs": runs, "root": digest_of(roots)}, indent=2) + "\n")
+
+
+def _tsv(cells: Sequence[Cell]) -> str:
+    """One line per run, numbers in full."""
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter="\t", lineterminator="\n")
+    head = "panel protocol episodes column agent pass_at_k low high measure first last n"
+    writer.writerow(head.split())
+    for cell in cells:
+        summary: Summary = replace(cell.summary, floors=())
+        passed = summary.overall.pass_at[-1] if summary.overall.pass_at else None
+        ends = (None, None, None) if passed is None else (passed.mean, passed.low, passed.high)
+        means = [episode.measure(summary.objective).estimate.mean for episode in summary.overall.episodes]
+        first, last = (means[0], means[-1]) if means and not summary.early_stop else (None, None)
+        where = (cell.panel, cell.protocol, cell.episodes, cell.column, summary.agent)
+        writer.writerow([*where, *ends, summary.objective, first, last, summary.overall.meta_episodes])
+    return text.getvalue()

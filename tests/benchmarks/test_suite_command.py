@@ -1,0 +1,157 @@
+"""`mage-bench suite`: columns from a file, runs below one folder, and the table beside the paper's figures."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.evaluation.suite_command import planned, short_names
+from benchmarks.evaluation.suites.columns import Column, read_columns
+from benchmarks.evaluation.suites.paper import SUITES, reported
+from benchmarks.records.store import Records
+
+COLUMNS = Path(__file__).parents[1] / "data" / "columns.yaml"
+SMALL = """
+- {name: react, agent: {kuhn: "scripted:random"}, memory: react}
+- {name: nash, agent: {kuhn: "policy:kuhn/nash"}, memory: reflexion, env_kwargs: {reveal: always}}
+"""
+
+
+def suite(folder, *more):
+    return main(
+        ["suite", "paper-table1", "--columns", str(folder / "c.yaml"), "--quick", "--out", str(folder / "s"), *more]
+    )
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("suite")
+    (folder / "c.yaml").write_text(SMALL)
+    assert suite(folder) == 0
+    return folder
+
+
+def test_each_column_is_a_run_and_the_papers_figures_stand_apart(played, capsys):
+    out = (played / "s" / "table.txt").read_text()
+    assert max(map(len, out.splitlines())) <= 80
+    ours, theirs = out.split("As reported in arXiv 2603.03680, not measured here")
+    assert "MAGE" not in ours
+    assert "nash" not in theirs
+    assert next(line for line in theirs.splitlines() if line.startswith("ReAct")).split()[1:3] == ["65", "(4)"]
+    assert ours.count("n/a") == 2 * 2 * 4  # two columns, two blocks, four panels that they do not play
+    runs = {path.parent.name: Records(path.parent) for path in (played / "s").rglob("run.json")}
+    assert {name: len(run.lines) for name, run in runs.items()} == {"react": 18, "nash": 18}
+    rows = list(csv.DictReader((played / "s" / "table.tsv").read_text().splitlines(), delimiter="\t"))
+    assert [(row["panel"], row["column"], row["n"]) for row in rows] == [
+        ("kuhn", "react", "18"),
+        ("kuhn", "nash", "18"),
+    ]
+    assert main(["validate", str(played / "s")]) == 0
+    assert main(["replay", str(played / "s"), "--verify", "--sample", "2"]) == 0
+    assert capsys.readouterr().out.count("all as recorded") == 2
+    assert main(["compare", str(played / "s/kuhn/nash"), str(played / "s/kuhn/react")]) == 2
+    assert "options.game.reveal is" in capsys.readouterr().err
+
+
+def test_what_is_missing_is_played_and_the_root_is_the_same(played, tmp_path, capsys):
+    shutil.copytree(played, tmp_path, dirs_exist_ok=True)
+    whole = json.loads((tmp_path / "s" / "suite.json").read_text())
+    plan = {key: value for key, value in whole.items() if key != "root"}
+    plan["runs"] = [{key: run[key] for key in ("folder", "fingerprint")} for run in whole["runs"]]
+    (tmp_path / "s" / "suite.json").write_text(json.dumps(plan))
+    shutil.rmtree(tmp_path / "s/kuhn/nash")
+    (tmp_path / "s/kuhn/react/episodes/00000.jsonl.gz").unlink()
+    with pytest.raises(SystemExit, match="1"):
+        main(["validate", str(tmp_path / "s")])
+    assert "suite.json: there is no run kuhn/nash" in capsys.readouterr().out
+    assert suite(tmp_path) == 2
+    assert "holds a suite; go on with it (--resume)" in capsys.readouterr().err
+    assert suite(tmp_path, "--resume") == 0
+    assert json.loads((tmp_path / "s" / "suite.json").read_text()) == whole
+    whole["runs"][0]["root"] = "0" * 64
+    (tmp_path / "s" / "suite.json").write_text(json.dumps(whole))
+    with pytest.raises(SystemExit, match="1"):
+        main(["validate", str(tmp_path / "s")])
+    assert "suite.json: the root of kuhn/react is 000000000000" in capsys.readouterr().out
+    (tmp_path / "c.yaml").write_text(SMALL.replace("reflexion", "none"))
+    assert suite(tmp_path, "--resume") == 2
+    assert "holds another suite: columns, runs differ" in capsys.readouterr().err
+
+
+def test_a_suite_has_its_panels_at_two_lengths_under_two_protocols():
+    columns = [Column("random", "scripted:random", "none")]
+    cells = planned(SUITES["heldout"], columns, quick=False, size=128)
+    assert len(cells) == 4 * 2 * 2
+    folders = [cell.folder for cell in cells]
+    assert folders[0] == "kuhn/random"
+    assert {"kuhn-k10/random", "kuhn-paper/random", "leduc-k10-paper/random"} <= set(folders)
+    assert len(set(folders)) == len(folders)
+    assert {cell.setting.resolved["num_episodes"] for cell in cells} == {3, 10}
+    for suite_of in SUITES.values():
+        assert len(set(short_names(suite_of).values())) == len(suite_of.panels)
+    assert list(short_names(SUITES["paper-ood"]).values())[:3] == ["tictactoe", "kuhn", "sokoban-eval-1box"]
+
+
+def test_the_papers_figures_are_of_whole_meta_episodes():
+    told = reported()
+    for one in told["tables"]:
+        assert set(one["columns"]) <= set(SUITES[one["suite"]].panels)
+        for shares in one["rows"].values():
+            assert all(abs(share * 128 - round(share * 128)) < 0.07 for share in shares)
+
+
+def test_the_file_of_the_docs_is_read():
+    columns = read_columns(COLUMNS, ("kuhn",))
+    assert [column.memory for column in columns] == ["react", "reflexion:window=2", "amem", "memento"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- {name: a, agnt: x}", "column 1: unknown key 'agnt'. Did you mean 'agent'?"),
+        ("- {name: a, agent: x}\n- {name: a, agent: y}", "has two columns named 'a'"),
+        ("- {name: a/b, agent: x}", "column 1: name must be of letters"),
+        ("- {agent: x}", "name must be of letters"),
+        ("- {name: a}", "agent must name an agent"),
+        ("- {name: a, agent: {kun: x}}", "unknown panel 'kun'. Did you mean 'kuhn'?"),
+        ("- {name: a, agent: x, env_kwargs: {protocol: paper}}", "env_kwargs may not set protocol"),
+        ("- {name: a, agent: x, env_kwargs: 3}", "env_kwargs must be a mapping"),
+        ("- {name: a, agent: x, memory: [b]}", "memory must be a name"),
+        ("- {name: a, agent: x, sampling: {top_g: 1}}", "Unknown setting of sampling 'top_g'. Did you mean 'top_"),
+        ("- {name: a, agent: x, sampling: {top_p: 2}}", "top_p=2 is not possible"),
+        ("- {name: a, agent: 'scripted:random', sampling: paper}", "is no model, so that nothing is sampled"),
+        ("- {name: a, agent: 'scripted:rndom'}", "Unknown agent 'scripted:rndom'"),
+        ("- {name: a, agent: 'scripted:random', memory: amm}", "memory='amm' is unknown; Did you mean 'amem'?"),
+        ("- {name: a, agent: 'scripted:random', memory: 'amem:encoder=hsh'}", "Did you mean 'hash'?"),
+        ("name: a", "must be a list of columns"),
+        ("- [", "is no YAML"),
+    ],
+)
+def test_bad_columns_are_one_line_and_nothing_is_written(tmp_path, capsys, text, message):
+    (tmp_path / "c.yaml").write_text(text)
+    assert suite(tmp_path) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("mage-bench: ")
+    assert error.count("\n") == 1
+    assert message in error
+    assert not (tmp_path / "s").exists()
+
+
+def test_an_unknown_suite_suggests_the_nearest(tmp_path, capsys):
+    (tmp_path / "c.yaml").write_text(SMALL)
+    words = ["suite", "paper-tabel1", "--columns", str(tmp_path / "c.yaml"), "--out", str(tmp_path / "s")]
+    assert main(words) == 2
+    assert "Did you mean 'paper-table1'?" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_quick_suite_of_the_papers_table(tmp_path, capsys):
+    words = ["suite", "paper-table1", "--columns", str(COLUMNS), "--quick", "--out", str(tmp_path / "t1")]
+    assert main(words) == 0
+    assert "n/a" not in capsys.readouterr().out
+    assert main(["validate", str(tmp_path / "t1")]) == 0

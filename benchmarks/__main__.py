@@ -26,6 +26,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "compare runs of the same tasks: paired differences, intervals, p-values, what the panel could show",
     ),
     "export": ("benchmarks.records.export", "write the calls of a run as CSV or Parquet, or its transcripts as ATIF"),
+    "report": ("benchmarks.report.command", "make one HTML file of runs: scores, adaptation curves, every transcript"),
+    "quote": ("benchmarks.report.quote", "print a transcript of a run as Markdown"),
     "leaderboard": ("benchmarks.records.leaderboard", "compare validated runs of one setting in a table"),
     "fill": (
         "benchmarks.evaluation.fill",

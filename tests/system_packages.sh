@@ -34,8 +34,8 @@ case " ${1:-} " in
   *" browser "*) ;;
   *)
     command -v chromedriver >/dev/null 2>&1 || {
-      install chromium "tests of WebShop's site" browser
-      install chromium-driver "tests of WebShop's site" browser
+      install chromium "tests of pages in a browser" browser
+      install chromium-driver "tests of pages in a browser" browser
     }
     ;;
 esac

@@ -15,6 +15,7 @@ import pytest
 
 import benchmarks
 import mage_envs
+from benchmarks.report.document import SCRIPTS
 from tests.test_readme import ROOT, blocks, marked
 
 PAGE = ROOT / "docs" / "extending.md"
@@ -126,8 +127,12 @@ def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Pa
         "evaluation",
         "exact",
         "records",
+        "report",
         "tournaments",
     }
+    page = {path.name for path in (ROOT / "benchmarks" / "report" / "page").iterdir()}
+    assert {"page.html", "page.css", *SCRIPTS} == page
+    assert {f"benchmarks/report/page/{name}" for name in page} <= set(files)
     assert {"mage_envs/testing.py", "mage_envs/py.typed", "trainer/presets.py"} <= set(files)
 
 

@@ -3,52 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
-from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver import ActionChains
 from selenium.webdriver.support.ui import WebDriverWait
 
 from mage_envs.games.webshop import WebShop
 from mage_envs.games.webshop.site import Site
+from tests.browser import needs_browser, opened_chromium
 from tests.games.webshop.site.shops import ATTACKS
 
-pytestmark = pytest.mark.skipif("browser" in os.environ.get("LEAVE_OUT", ""), reason="LEAVE_OUT names browser")
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--window-size=1200,900",
-    "--host-resolver-rules=MAP evil.example 127.0.0.1",
-    "--disable-features=BackForwardCache",
-)
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")
 def chromium():
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or shutil.which("google-chrome")
-    path = shutil.which("chromedriver")
-    assert path, "chromedriver is missing: tests/system_packages.sh installs it; LEAVE_OUT=browser leaves these out"
-    for flag in FLAGS:
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(path))
-    driver.set_page_load_timeout(30)
-    yield driver
-    driver.quit()
+    with opened_chromium() as driver:
+        yield driver
 
 
 class Person:

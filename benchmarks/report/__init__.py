@@ -1,0 +1,1 @@
+"""`mage-bench report`: runs as one HTML file that opens without a network; `mage-bench quote`: a transcript as text."""

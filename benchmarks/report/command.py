@@ -1,0 +1,49 @@
+"""`mage-bench report`: runs as one HTML file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks.report.bubbles import draw
+from benchmarks.report.document import document
+from benchmarks.report.runs import read_runs
+from mage_envs.durable import write_atomically
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `mage-bench report`."""
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of runs, or folders with runs below them")
+    parser.add_argument("--out", metavar="FILE", default="report.html", help="where the report goes (report.html)")
+    parser.add_argument(
+        "--max-mb",
+        type=float,
+        default=20.0,
+        metavar="N",
+        help="largest size of the file (20); transcripts beyond that are left out, evenly spread",
+    )
+    parser.add_argument(
+        "--sample", type=int, default=0, metavar="N", help="execute N meta-episodes of each run again, and tell (0)"
+    )
+    parser.add_argument("--bubbles", metavar="PNG", help="also draw the states and actions as a picture (matplotlib)")
+    parser.epilog = "Example: mage-bench report runs/a runs/b --out report.html"
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Writes the file, and what is in it to stderr."""
+    if not arguments.max_mb > 0:
+        raise ValueError(f"--max-mb must be above 0, got {arguments.max_mb:g}.")
+    if arguments.sample < 0:
+        raise ValueError(f"--sample must be at least 0, got {arguments.sample}.")
+    runs = read_runs([Path(name) for name in arguments.runs], arguments.sample)
+    text, blocks = document(runs, arguments.max_mb)
+    path = Path(arguments.out)
+    write_atomically(path, text)
+    kept = sum(map(len, blocks.places))
+    sys.stderr.write(f"wrote {path}: {len(runs)} runs, {kept:,} transcripts, {path.stat().st_size / 1e6:.1f} MB\n")
+    if blocks.left_out:
+        sys.stderr.write(f"{blocks.left_out:,} transcripts are left out for --max-mb {arguments.max_mb:g}\n")
+    if arguments.bubbles is not None:
+        draw(Path(arguments.bubbles), runs)
+        sys.stderr.write(f"wrote {arguments.bubbles}\n")

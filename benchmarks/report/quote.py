@@ -1,0 +1,104 @@
+"""`mage-bench quote`: a transcript as Markdown, as in the paper's Appendix D."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.records.lines import Line
+from benchmarks.records.store import Records
+from benchmarks.report.escaping import visible
+from benchmarks.report.transcripts import numbered, outcomes, parts
+
+_WORDS = {"W": "success", "L": "no success", "D": "draw", "T": "out of turns"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `mage-bench quote`."""
+    parser.add_argument("run", metavar="RUN", help="the folder of a run, from mage-bench eval --out")
+    parser.add_argument("--index", type=int, required=True, metavar="I", help="the meta-episode, from 0")
+    parser.add_argument("--episode", type=int, metavar="K", help="only this episode, from 1")
+    parser.add_argument("--prompts", action="store_true", help="also what is new in each prompt's chat")
+    parser.epilog = "Example: mage-bench quote runs/a --index 0 --episode 2"
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Writes the transcript to stdout."""
+    records = Records(Path(arguments.run))
+    line = records.lines.get(arguments.index)
+    if line is None:
+        told = f"0 to {records.planned - 1}, {len(records.lines)} of them played"
+        raise ValueError(f"{arguments.run} has no record of meta-episode {arguments.index}; there are {told}.")
+    played = max([len(line["episodes"]), *(call["episode"] + 1 for call in line["calls"])])
+    if arguments.episode is not None and arguments.episode not in range(1, played + 1):
+        raise ValueError(f"Meta-episode {arguments.index} has episodes 1 to {played}, and no {arguments.episode}.")
+    episodes = range(played) if arguments.episode is None else [arguments.episode - 1]
+    sys.stdout.write("\n\n".join([*_head(records.about, line), *_body(line, episodes, arguments.prompts)]) + "\n")
+
+
+def _head(about: dict[str, Any], line: Line) -> Iterator[str]:
+    options = about["setting"]["options"]
+    yield f"# Meta-episode {line['index']} of {_inline(about['setting']['name'])}"
+    facts = {
+        "agent": about["agent"]["name"],
+        "memory": options["memory"],
+        "environment": options["env_id"],
+        "opponent": line["opponent"] or None,
+        "task": line["played"],
+        "outcomes": ", ".join(_WORDS[letter] for letter in outcomes(line)),
+        "failure": line["failure"],
+        "fingerprint": about["fingerprint"][:12],
+    }
+    yield "\n".join(f"- {name}: {_inline(str(value))}" for name, value in facts.items() if value is not None)
+
+
+def _body(line: Line, episodes: range | list[int], prompts: bool) -> Iterator[str]:
+    last = -1
+    for name, call in numbered(line):
+        if call["episode"] not in episodes:
+            continue
+        if call["episode"] != last:
+            last = call["episode"]
+            yield _title(line, last)
+        yield f"### {name}, {_inline(call['kind'])}"
+        if prompts:
+            for message in call["messages"]:
+                yield f"Prompt ({message['role']}):\n\n{_fenced(message['content'])}"
+        elif call["phase"] == "play":
+            yield f"Observation:\n\n{_fenced(call['observation'])}"
+        reply = parts(call["reply"])
+        for title, text in (("Thinking", reply.thinking), ("Reply", reply.answer), ("Thinking", reply.rest)):
+            if text.strip():
+                yield f"{title}:\n\n{_fenced(text)}"
+        ends = [f"action {_inline(call['action'])}"] if call["action"] is not None else []
+        ends += [call["invalid_reason"]] if call["invalid_reason"] is not None else []
+        ends += [f"reward {call['reward']}"] if call["reward"] else []
+        ends += [f"penalty {call['penalty']}"] if call["penalty"] else []
+        if ends:
+            yield f"→ {', '.join(ends)}"
+
+
+def _title(line: Line, k: int) -> str:
+    if k >= len(line["episodes"]):
+        return f"## Episode {k + 1}: not finished"
+    episode = line["episodes"][k]
+    return f"## Episode {k + 1}: {_WORDS[outcomes(line)[k]]}, value {episode['value']}, R {episode['reward']}"
+
+
+def _inline(text: str) -> str:
+    """Code on one line, whatever the text is."""
+    told = visible(text).replace("\n", " ")
+    ticks = "`" * (1 + max(map(len, re.findall("`+", told)), default=0))
+    pad = " " if told.startswith("`") or told.endswith("`") else ""
+    return f"{ticks}{pad}{told}{pad}{ticks}"
+
+
+def _fenced(text: str) -> str:
+    """A block that the text cannot end."""
+    told = visible(text).strip("\n")
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", told)), default=0))
+    return f"{fence}text\n{told}\n{fence}"

@@ -1,0 +1,246 @@
+"""What a report tells of each run, read from its records alone, one run after the other."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.evaluation.environments import game_of
+from benchmarks.evaluation.report import load
+from benchmarks.evaluation.scores import ScoreRow, Summary, cluster_of, label, per_hand, summarise
+from benchmarks.records.about import setting_of
+from benchmarks.records.canonical import digest_of
+from benchmarks.records.lines import Line
+from benchmarks.records.replay import replay
+from benchmarks.records.store import ROOT, RUN, NoRun, Records
+from benchmarks.report.transcripts import outcomes, packed
+from mage_envs.core import Game
+from mage_envs.imports import load_modules
+from opponents.exact import NotExact, TooManyStates, bayes_value
+from opponents.exact.tree import is_enumerable
+from trainer.trajectory import EpisodeResult, Trajectory
+
+_BAYES_STATES = 300_000
+"""Beliefs up to which the Bayes-optimal learner is solved for a report (a second at most)."""
+INVALID = "(no usable action)"
+
+
+class Played(NamedTuple):
+    """One meta-episode without its texts."""
+
+    place: int
+    """In the panel."""
+    label: str
+    """What it is counted under: its opponent, or its category."""
+    cluster: Hashable
+    seat: int | None
+    episodes: tuple[EpisodeResult, ...]
+    outcomes: str
+    failure: str | None
+    calls: int
+    invalid: int
+    whole: bool
+    """All its episodes were played."""
+
+    @property
+    def gain(self) -> float | None:
+        """Last episode minus first, in the game's unit per hand."""
+        if not self.whole or self.failure is not None or len(self.episodes) < 2:
+            return None
+        return per_hand(self.episodes[-1]) - per_hand(self.episodes[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportedRun:
+    """One run, ready to be shown."""
+
+    key: str
+    """In links: `run`, `run2` and so on."""
+    folder: Path
+    about: Mapping[str, Any]
+    group: str
+    """Equal for runs of the same tasks under the same options, the memory and the words of prompts apart."""
+    summary: Summary
+    floors: tuple[ScoreRow, ...]
+    bayes: tuple[float, ...] | None
+    """What the learner that is optimal for the sum of all episodes earns in each, per hand, on the mean over seats."""
+    played: tuple[Played, ...]
+    pages: Mapping[int, bytes]
+    """The transcripts, by index."""
+    choices: tuple[Counter[tuple[str, str]], ...]
+    """Per episode, how often each action was taken in each state."""
+    tokens: tuple[int, int] | None
+    seconds: float
+    verified: str
+    planned: int
+
+    @property
+    def method(self) -> str:
+        """The agent, and its memory where it has one."""
+        memory = self.about["setting"]["options"]["memory"]
+        name: str = self.about["agent"]["name"]
+        return name if memory == "none" else f"{name} + {memory}"
+
+    @property
+    def setting(self) -> str:
+        """The name of the setting, without the memory."""
+        options = self.about["setting"]["options"]
+        protocol = self.about["env_kwargs"].get("protocol", "adaptive")
+        named = protocol if isinstance(protocol, str) else "own protocol"
+        return f"{self.about['setting']['name']}, K = {options['num_episodes']}, {named}"
+
+    @property
+    def failed(self) -> int:
+        return sum(one.failure is not None for one in self.played)
+
+    @property
+    def calls(self) -> int:
+        return sum(one.calls for one in self.played)
+
+
+def folders_of(path: Path) -> list[Path]:
+    """The run at a path, or all runs below it. Raises NoRun where there is none."""
+    if (path / RUN).exists():
+        return [path]
+    below = sorted(found.parent for found in path.rglob(RUN)) if path.is_dir() else []
+    if not below:
+        raise NoRun(f"{path} holds no run: there is no {RUN}; mage-bench eval … --out {path} makes one.")
+    return below
+
+
+def read_runs(paths: Sequence[Path], sample: int = 0) -> list[ReportedRun]:
+    """The runs at these paths and below them, those of one setting after each other.
+
+    `sample`: meta-episodes of each that are executed again. Raises NoRun, and ValueError for a run without records.
+    """
+    folders = list(dict.fromkeys(folder.resolve() for path in paths for folder in folders_of(path)))
+    runs = [_read(folder, "run" if place == 0 else f"run{place + 1}", sample) for place, folder in enumerate(folders)]
+    groups = list(dict.fromkeys(run.group for run in runs))
+    return sorted(runs, key=lambda run: groups.index(run.group))
+
+
+def _read(folder: Path, key: str, sample: int) -> ReportedRun:
+    records = Records(folder)
+    about = records.about
+    if not records.lines:
+        raise ValueError(f"{folder} has no record yet; mage-bench eval … --out {folder} --resume plays it.")
+    load_modules(about["imports"], RUN)
+    game = game_of(about["setting"]["options"]["env_id"], {**about["env_kwargs"], **about["panel"]["env_kwargs"]})
+    lines = [line for _, line in sorted(records.lines.items())]
+    trajectories = records.trajectories()
+    weights = about["setting"]["weights"]
+    summary = summarise(
+        trajectories,
+        game,
+        weights=weights if weights and set(weights) == {label(t) for t in trajectories} else None,
+        agent=about["agent"]["name"],
+        panel=f"{about['setting']['name']}, sha256 {about['fingerprint'][:12]}",
+    )
+    tokens = [call["tokens"] for line in lines for call in line["calls"]]
+    known = [pair for pair in tokens if pair is not None]
+    return ReportedRun(
+        key=key,
+        folder=folder,
+        about=about,
+        group=_group(about),
+        summary=summary,
+        floors=_floors(folder),
+        bayes=_bayes(game, about, summary),
+        played=tuple(_played(line, t, game) for line, t in zip(lines, trajectories, strict=True)),
+        pages={line["index"]: packed(line) for line in lines},
+        choices=_choices(lines),
+        tokens=(sum(pair[0] for pair in known), sum(pair[1] for pair in known)) if known else None,
+        seconds=sum(sum(line["seconds"]) for line in lines),
+        verified=_verified(records, lines, sample),
+        planned=records.planned,
+    )
+
+
+def _group(about: Mapping[str, Any]) -> str:
+    setting = about["setting"]
+    words = ("memory", "context", "style", "shown")
+    options = {name: value for name, value in setting["options"].items() if name not in words}
+    return digest_of([options, setting["weights"], setting["tasks"]])
+
+
+def _floors(folder: Path) -> tuple[ScoreRow, ...]:
+    """The rows of policies that learn nothing, which are no part of the records: from summary.json where it is."""
+    path = folder / "summary.json"
+    try:
+        return load(path).floors
+    except FileNotFoundError:
+        return ()
+    except (ValueError, LookupError, TypeError) as error:
+        raise ValueError(f"{path} is not readable as a summary ({error}); remove it, or --resume the run.") from error
+
+
+def _bayes(game: Game, about: Mapping[str, Any], summary: Summary) -> tuple[float, ...] | None:
+    """None where deals repeat, where nobody else plays, and where it cannot be had exactly."""
+    options = about["setting"]["options"]
+    names = [row.opponent for row in summary.rows]
+    if options["deal"] != "fresh" or summary.rows_are != "opponent" or not is_enumerable(game):
+        return None
+    hands: int = options["hands_per_episode"]
+    if hands > 1 and summary.objective == "success":
+        return None
+    try:
+        found = bayes_value(
+            game,
+            about["setting"]["weights"] or dict.fromkeys(names, 1.0),
+            episodes=options["num_episodes"],
+            hands=hands,
+            seat=options["protocol"]["seat"],
+            objective=summary.objective,
+            limit=_BAYES_STATES,
+        )
+    except (NotExact, TooManyStates, ValueError, LookupError, TypeError):
+        return None
+    return tuple(value / hands for value in found.per_episode)
+
+
+def _played(line: Line, trajectory: Trajectory, game: Game) -> Played:
+    return Played(
+        place=line["index"],
+        label=label(trajectory),
+        cluster=cluster_of(trajectory, game),
+        seat=line["seat0"],
+        episodes=trajectory.episodes,
+        outcomes=outcomes(line),
+        failure=line["failure"],
+        calls=len(line["calls"]),
+        invalid=sum(call["invalid_reason"] is not None for call in line["calls"]),
+        whole=len(trajectory.episodes) == trajectory.num_episodes,
+    )
+
+
+def _choices(lines: Sequence[Line]) -> tuple[Counter[tuple[str, str]], ...]:
+    found: dict[int, Counter[tuple[str, str]]] = {}
+    for line in lines:
+        for call in line["calls"]:
+            if call["phase"] == "play":
+                state = call["information_state"] or call["observation"]
+                found.setdefault(call["episode"], Counter())[state, call["action"] or INVALID] += 1
+    return tuple(found[k] for k in sorted(found))
+
+
+def _verified(records: Records, lines: Sequence[Line], sample: int) -> str:
+    """What was checked of the run, in words."""
+    told = f"{len(lines)} digests"
+    try:
+        root = json.loads((records.folder / ROOT).read_text("utf-8"))
+        told += " and root agree" if root == records.root() else "; root.json DISAGREES with the records"
+    except (OSError, ValueError):
+        told += " agree; no readable root.json"
+    if records.problems:
+        told += f"; {len(records.problems)} lines are DAMAGED"
+    if not sample:
+        return f"{told}; not executed again"
+    count = min(sample, len(lines))
+    chosen = [lines[place * len(lines) // count] for place in range(count)]
+    found = replay(chosen, setting_of(records.about))
+    again = f"{len(found)} of {count} came out OTHERWISE" if found else "all as recorded"
+    return f"{told}; {count} executed again, {again}"

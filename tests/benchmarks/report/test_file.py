@@ -1,0 +1,264 @@
+"""What a report is made of, without a browser; `mage-bench quote`; what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+from base64 import b64decode
+from collections import Counter
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.evaluation.scores import Estimate
+from benchmarks.records.store import Records
+from benchmarks.report.blocks import pack
+from benchmarks.report.bubbles import measured
+from benchmarks.report.curves import Reference, Series, chart, paired
+from benchmarks.report.escaping import embedded, visible
+from benchmarks.report.runs import read_runs
+from benchmarks.report.transcripts import packed, parts
+
+
+def unpacked(page):
+    """The texts of the prompts, as the page makes them."""
+    before, found = [], []
+    for call in page["calls"]:
+        texts = []
+        for _, first, last, between in call["prompt"]:
+            before = [*before[:first], *between, *before[len(before) - last :]]
+            texts.append("\n".join(page["lines"][place] for place in before))
+        found.append(texts)
+    return found
+
+
+@pytest.mark.parametrize("name", ["random", "attack"])
+def test_a_page_holds_every_text_of_its_record(runs, name):
+    for line in Records(runs / name).lines.values():
+        page = json.loads(packed(line))
+        assert unpacked(page) == [[message["content"] for message in call["messages"]] for call in line["calls"]]
+        for call, told in zip(line["calls"], page["calls"], strict=True):
+            reply = "".join(told.get(part, "") for part in ("thinking", "answer", "rest"))
+            assert reply == call["reply"]
+            assert told.get("action") == call["action"]
+
+
+def test_parts_of_a_reply():
+    assert parts("<think>a</think>b") == ("<think>a</think>", "b", "")
+    assert parts("b<think>a") == ("", "b", "<think>a")
+    assert parts("<think>a</think>b<think>c") == ("<think>a</think>", "b", "<think>c")
+    assert parts("b") == ("", "b", "")
+
+
+def test_blocks_hold_all_or_an_even_part():
+    rng = np.random.default_rng(0)
+    runs = [{i: json.dumps({"i": i, "x": rng.bytes(600).hex()}).encode() for i in range(n)} for n in (300, 100)]
+    blocks = pack(runs, 10**9)
+    assert blocks.left_out == 0
+    opened = [json.loads(gzip.decompress(b64decode(text))) for text in blocks.texts]
+    for run, places in zip(runs, blocks.places, strict=True):
+        assert all(json.loads(page) in opened[places[index]] for index, page in run.items())
+    fewer = pack(runs, blocks.size // 4)
+    assert blocks.size // 5 < fewer.size <= blocks.size // 4
+    assert fewer.left_out == 400 - sum(map(len, fewer.places))
+    kept = sorted(fewer.places[0])
+    assert {b - a for a, b in pairwise(kept)} <= {4, 5}
+    assert pack(runs, 100).left_out == 400
+
+
+def test_bubbles_by_hand():
+    first = Counter({("s", "a"): 2, ("s", "b"): 2, ("t", "a"): 4})
+    second = Counter({("s", "a"): 4, ("u", "c"): 12})
+    found = measured([first, second])
+    assert found.states == ("s", "u", "t")  # in both episodes, then by frequency
+    assert found.actions == ("c", "a", "b")
+    assert (found.shared, found.all_states, found.all_actions) == (1, 3, 3)
+    assert found.entropy == (0.5, 0.0)
+    assert found.overlap == (None, 0.25)
+
+
+def test_a_chart_tells_each_point_and_its_n():
+    points = [Estimate(0.5, 0.25, 0.75, 12), Estimate(1.0, None, None, 11)]
+    svg = chart("<a>", [Series("x & y", 0, points)], [Reference("best response", "ceiling", [1.5, None])])
+    assert "<title>x &amp; y, episode 1: 0.500 [0.250, 0.750], n = 12</title>" in svg
+    assert "episode 2: 1.000, n = 11" in svg
+    assert 'aria-label="&lt;a&gt;"' in svg
+    assert "best response: 1.500, n/a" in svg
+
+
+def test_text_is_data():
+    assert visible("a\x1b[1m\u202e\ud800\0\n") == "a[U+001B][1m[U+202E][U+D800][U+0000]\n"
+    assert visible("√ 汉字 👩\u200d👧") == "√ 汉字 👩\u200d👧"
+    assert "<" not in embedded({"</script>": "<!--"})
+    assert json.loads(embedded({"</script>": "<!--"})) == {"</script>": "<!--"}
+
+
+class Page(HTMLParser):
+    """The scripts of a page, by kind, and the text of its tables."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.scripts, self.tables, self.inside = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.inside.append(tag)
+        if tag == "script":
+            self.scripts.append(dict(attributes).get("type"))
+        assert not [name for name, _ in attributes if name.startswith("on") or name == "style"]
+
+    def handle_endtag(self, tag):
+        if tag in self.inside:
+            del self.inside[len(self.inside) - 1 - self.inside[::-1].index(tag) :]
+
+    def handle_data(self, data):
+        if "table" in self.inside and data.strip():
+            self.tables.append(data.strip())
+
+
+@pytest.fixture(scope="module")
+def report(runs, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    png = path.with_name("bubbles.png")
+    assert main(["report", str(runs), "--out", str(path), "--sample", "2", "--bubbles", str(png)]) == 0
+    assert png.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    return path
+
+
+def test_the_file_has_scores_and_records(report, runs):
+    page = Page(report.read_text())
+    assert page.scripts[:2] == ["application/json", None]
+    assert set(page.scripts[2:]) == {"application/gzip"}
+    for told in ("scripted:random + amem", "scripted:last", "best response", "Bayes-optimal", "best blind"):
+        assert told in page.tables
+    assert "12 digests and root agree; 2 executed again, all as recorded" in page.tables
+    assert "</script><script>window.ran=(window.ran||0)+1</script> + reflection" in page.tables
+    found = {run.folder.name: run for run in read_runs([runs])}
+    mean = found["last"].summary.overall.episodes[-1].returns.estimate.mean
+    assert f"{mean:.3f}" in page.tables
+    assert found["last"].group == found["random"].group != found["attack"].group
+    assert 0 < found["attack"].failed < 8
+
+
+def test_reported_results_stand_beside_ours(runs, tmp_path, capsys):
+    shutil.copytree(runs / "last", tmp_path / "named")
+    about = json.loads((tmp_path / "named" / "run.json").read_text())
+    about["setting"]["name"] = "kuhn-paper-128"
+    (tmp_path / "named" / "run.json").write_text(json.dumps(about))
+    assert main(["report", str(tmp_path / "named"), "--out", str(tmp_path / "a.html")]) == 0
+    text = (tmp_path / "a.html").read_text()
+    row = re.search(r'<tr class="paper"><th scope="row">LaMer \(paper\)</th>(.*?)</tr>', text)[1]
+    assert "<b>0.594</b>" in row
+    assert "± 0.043" in row
+
+
+def test_paired_differences(runs):
+    last, random = sorted((run for run in read_runs([runs / "last", runs / "random"])), key=lambda run: run.method)
+    assert all(point.mean == 0 for point in paired(last, last))
+    means = [[row.returns.estimate.mean for row in run.summary.overall.episodes] for run in (last, random)]
+    assert [point.mean for point in paired(last, random)] == pytest.approx([b - a for a, b in zip(*means)])
+
+
+def test_thinned(runs, tmp_path, capsys):
+    out = tmp_path / "thin.html"
+    assert main(["report", str(runs), "--out", str(out)]) == 0
+    whole = out.stat().st_size
+    assert main(["report", str(runs), "--out", str(out), "--max-mb", str((whole - 4000) / 1e6)]) == 0
+    assert out.stat().st_size <= whole - 4000
+    left = re.search(r"(\d+) transcripts are left out", capsys.readouterr().err)[1]
+    assert f"{left} of 32 transcripts, evenly spread, are left out" in out.read_text()
+
+
+def test_bad_input_is_one_line_and_writes_nothing(runs, tmp_path, capsys):
+    def refused(*words):
+        out = tmp_path / "none.html"
+        assert main(["report", *map(str, words), "--out", str(out)]) == 2
+        assert not out.exists()
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        return error
+
+    assert "holds no run" in refused(tmp_path / "nowhere")
+    newer = tmp_path / "newer"
+    shutil.copytree(runs / "last", newer)
+    about = json.loads((newer / "run.json").read_text())
+    (newer / "run.json").write_text(json.dumps(about | {"schema": 99}))
+    assert "has schema 99" in refused(newer)
+    empty = tmp_path / "empty"
+    shutil.copytree(runs / "last", empty)
+    shutil.rmtree(empty / "episodes")
+    assert "has no record yet" in refused(empty)
+    assert "--max-mb must be above 0" in refused(runs, "--max-mb", "0")
+    assert "raise --max-mb 0.01" in refused(runs / "last", "--max-mb", "0.01")
+    assert main(["report", str(runs / "last"), "--out", str(tmp_path / "empty" / "run.json" / "a.html")]) == 2
+    assert "run.json" in capsys.readouterr().err
+
+
+def test_runs_that_are_not_whole(runs, tmp_path):
+    """One of its meta-episodes alone, and then that one failed."""
+    folder = tmp_path / "part"
+    shutil.copytree(runs / "attack", folder)
+    records = Records(folder)
+    failed = next(line for line in records.lines.values() if line["failure"])
+    shard = folder / "episodes" / "00000.jsonl.gz"
+    shard.write_bytes(gzip.compress(json.dumps(failed).encode() + b"\n"))
+    assert main(["report", str(folder), "--out", str(tmp_path / "a.html")]) == 0
+    text = (tmp_path / "a.html").read_text()
+    assert "1 of 8" in text
+    assert "root.json DISAGREES" in text
+
+
+def test_the_commands_of_the_document_run_as_printed(runs, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, of in (("a", "random"), ("b", "last"), ("suite/c", "last")):
+        shutil.copytree(runs / of, tmp_path / "runs" / name)
+    page = (Path(__file__).parents[3] / "docs" / "report.md").read_text()
+    for line in re.search(r"```bash\n(.*?)```", page, re.DOTALL)[1].splitlines():
+        assert main(line.removeprefix("mage-bench ").split()) == 0, line
+    assert "## Episode 2: " in capsys.readouterr().out
+    assert (tmp_path / "bubbles.png").exists()
+    options = re.findall(r"^\| `(--[a-z-]+)", page, re.MULTILINE)
+    with pytest.raises(SystemExit):
+        main(["report", "--help"])
+    told = capsys.readouterr().out
+    assert options == [option for option in re.findall(r"^  (--[a-z-]+)", told, re.MULTILINE) if option != "--import"]
+
+
+# -- quote -----------------------------------------------------------------------------------------------------
+
+
+def test_quote(runs, capsys):
+    line = Records(runs / "random").lines[3]
+    assert main(["quote", str(runs / "random"), "--index", "3", "--episode", "2"]) == 0
+    out = capsys.readouterr().out
+    call = next(call for call in line["calls"] if call["episode"] == 1 and call["phase"] == "play")
+    assert f"```text\n{call['observation']}\n```" in out
+    assert f"action `{call['action']}`" in out
+    assert "## Episode 2: " in out
+    assert "## Episode 1: " not in out
+    assert "### r1, `note`" in out
+    assert main(["quote", str(runs / "random"), "--index", "3", "--prompts"]) == 0
+    out = capsys.readouterr().out
+    assert "## Episode 1: " in out
+    assert call["messages"][0]["content"] in out
+
+
+def test_a_quoted_attack_ends_no_block_and_reaches_no_terminal(runs, capsys):
+    for index in Records(runs / "attack").lines:
+        assert main(["quote", str(runs / "attack"), "--index", str(index)]) == 0
+    out = capsys.readouterr().out
+    assert "[U+001B][31mred" in out
+    assert not set(out) & {"\x1b", "\0", "\u202e", "\ud800"}
+
+
+def test_what_cannot_be_quoted(runs, capsys):
+    cases = {"has no record of meta-episode 99": ["99"], "and no 3": ["0", "--episode", "3"]}
+    for told, words in cases.items():
+        assert main(["quote", str(runs / "random"), "--index", *words]) == 2
+        assert told in capsys.readouterr().err

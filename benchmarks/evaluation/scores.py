@@ -104,7 +104,7 @@ class ScoreRow:
 
     def efficiency(self, k: int, objective: Objective) -> float | None:
         """The way in episode k (from 0) from the best policy without information (0) to `optimal` (1)."""
-        measure = self.episodes[k].measure(objective) if k < len(self.episodes) else None
+        measure = self.episodes[k].measure(objective) if 0 <= k < len(self.episodes) else None
         if measure is None or measure.uninformed is None or k >= len(self.optimal):
             return None
         room = self.optimal[k] - measure.uninformed

@@ -47,7 +47,11 @@ def narrow(summary: Summary) -> str:
         known = ["blind", "optimal", "ceiling", "share", "efficiency", "regret"]
         columns = [*([f"gain 1-{planned}"] if planned > 1 else []), *known]
         title = f"Gain, and episode {planned} beside what is known exactly"
-        block(title if planned > 1 else "Beside what is known exactly", columns, [_exact(r, summary) for r in rows])
+        block(
+            title if planned > 1 else "Beside what is known exactly",
+            columns,
+            [_exact(r, summary, planned) for r in rows],
+        )
         passed = [[*cells, _plain(row.first_success)] for cells, row in zip(solved, rows, strict=True)]
         block(
             "Success within the first k episodes, 95% intervals, in percent; mean first one",
@@ -73,10 +77,10 @@ def _at(estimates: Sequence[Estimate], shown: Sequence[int]) -> list[Estimate | 
     return [estimates[k - 1] if k <= len(estimates) else None for k in shown]
 
 
-def _exact(row: ScoreRow, summary: Summary) -> list[str]:
-    planned, wins = len(row.pass_at), summary.objective == "success"
-    last = row.episodes[-1].measure(summary.objective) if len(row.episodes) == planned > 0 else None
-    optimal = row.optimal[planned - 1] if 0 < len(row.optimal) == planned else None
+def _exact(row: ScoreRow, summary: Summary, planned: int) -> list[str]:
+    wins = summary.objective == "success"
+    last = row.episodes[-1].measure(summary.objective) if 0 < len(row.episodes) == planned else None
+    optimal = row.optimal[-1] if 0 < len(row.optimal) == planned else None
     cells = [None if last is None else last.uninformed, optimal, None if last is None else last.ceiling]
     shares = [None if last is None else last.share, row.efficiency(planned - 1, summary.objective)]
     gain = row.success_gain if wins else row.gain

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from benchmarks.evaluation.scores import Estimate, Measure, ScoreRow, estimate, per_hand
+from benchmarks.evaluation.estimates import Estimate, estimate
+from benchmarks.evaluation.scores import Measure, ScoreRow, per_hand
 from benchmarks.report.escaping import short, shown
 from benchmarks.report.runs import Played, ReportedRun
 from opponents.exact import Objective

@@ -12,7 +12,7 @@ COMMA = ,
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo demo-plain demo-reflect demo-seeds test test-long vllm lint bench peers ray clean
+.PHONY: demo demo-plain demo-reflect demo-seeds demo-objectives test test-long vllm lint bench peers ray clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.demo
@@ -25,6 +25,9 @@ demo-reflect: $(VENV)/.runtime
 
 demo-seeds: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.demo.seeds
+
+demo-objectives: $(VENV)/.runtime
+	$(BIN)/python -m benchmarks.objectives
 
 bench: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.speed

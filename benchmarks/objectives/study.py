@@ -87,15 +87,15 @@ def _cumulative(gt: float) -> tuple[float, ...]:
     return tuple(share / sum(shares) for share in shares)
 
 
-def gigpo_weights(gt: float) -> tuple[tuple[float, ...], ...]:
-    """(K, K): what a decision in each episode makes larger under A = A_E + A_S of differential rewards.
+def gigpo_weights(gt: float, step_weight: float = 1.0) -> tuple[tuple[float, ...], ...]:
+    """(K, K): what a decision in each episode makes larger under A = A_E + w A_S of differential rewards.
 
     A_E holds R_k alone, which A_S holds as well, so that the weights of the episodes to come are smaller than those of
     the differential return; they differ from episode to episode, so that no one sum of episodes is maximised.
     """
     rows = []
     for k in range(EPISODES):
-        to_come = differential_weights(EPISODES - k, gt)
+        to_come = [step_weight * weight for weight in differential_weights(EPISODES - k, gt)]
         row = [0.0] * k + [1 + to_come[0], *to_come[1:]]
         rows.append(tuple(weight / sum(row) for weight in row))
     return tuple(rows)
@@ -172,11 +172,11 @@ LEARNERS = (
 _GIGPO, _MEAN = LEARNERS[-1], LEARNERS[3]
 
 
-def _ablation(base: Learner, what: str, **settings: Any) -> Learner:
+def _ablation(base: Learner, what: str, credit: Credit | None = None, **settings: Any) -> Learner:
     return Learner(
         name=f"{'GiGPO' if base is _GIGPO else 'member mean'}, {what}",
         settings={**base.settings, **settings},
-        credit=base.credit,
+        credit=credit or base.credit,
         weights=base.weights,
     )
 
@@ -187,6 +187,7 @@ ABLATIONS = (
     _ablation(_GIGPO, "pooled statistics", statistics="pooled"),
     _ablation(_GIGPO, "mixed groups", grouping="non_stationary"),
     _ablation(_GIGPO, "mean_std", advantage_norm="mean_std"),
+    _ablation(_GIGPO, "w = 4", gigpo_weights(GT, 4.0), step_weight=4.0),
     _MEAN,
     _ablation(_MEAN, "mixed groups", grouping="non_stationary"),
     _ablation(_MEAN, "mean_std", advantage_norm="mean_std"),

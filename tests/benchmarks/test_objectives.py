@@ -109,9 +109,10 @@ def group(rewards: np.ndarray) -> list[Trajectory]:
     return [played(tuple(map(float, row)), member) for member, row in enumerate(rewards)]
 
 
-def test_what_gigpo_makes_larger():
+@pytest.mark.parametrize("step_weight", [1.0, 4.0])
+def test_what_gigpo_makes_larger(step_weight):
     """By how much a member's advantage at a decision grows with its returns from there on, up to a factor."""
-    config = CreditConfig(returns="differential", advantage="gigpo", gamma_step=1.0)
+    config = CreditConfig(returns="differential", advantage="gigpo", gamma_step=1.0, step_weight=step_weight)
     rewards = np.random.default_rng(0).random((8, 3))
     base = np.array(weigh(group(rewards), config)[0][0])
     slopes = np.zeros((3, 3))
@@ -120,7 +121,14 @@ def test_what_gigpo_makes_larger():
         changed[0, episode] += 1
         slopes[:, episode] = np.array(weigh(group(changed), config)[0][0]) - base
     slopes = np.triu(slopes)
-    assert slopes / slopes.sum(axis=1, keepdims=True) == pytest.approx(np.array(gigpo_weights(0.6)), abs=1e-9)
+    assert slopes / slopes.sum(axis=1, keepdims=True) == pytest.approx(
+        np.array(gigpo_weights(0.6, step_weight)), abs=1e-9
+    )
+
+
+@pytest.mark.parametrize(("step_weight", "episodes"), [(2.4, (46 / 15, 47 / 15, 47 / 15)), (2.6, (43 / 15, 3.4, 3.4))])
+def test_gigpo_explores_in_the_dilemma_from_a_step_weight_of_two_and_a_half_on(step_weight, episodes):
+    assert DILEMMA.optimum(gigpo_weights(0.6, step_weight)) == pytest.approx(episodes, abs=1e-12)
 
 
 def test_grpo_of_differential_rewards_is_credit_for_the_final_episode():

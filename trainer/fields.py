@@ -74,6 +74,20 @@ class RunFields:
     )
     failure_threshold: float = field(default=0.25, metadata=_help("Share of failed meta-episodes that stops the run."))
 
+    # -- evaluation and log ---------------------------------------------------------------------------------
+    eval_panel: str | None = field(default=None, metadata=_help("A panel of mage-bench list, played in training."))
+    eval_every: int = field(default=10, metadata=_help("Rollouts between two evaluations, where there is a panel."))
+    eval_temperature: float | None = field(
+        default=None, metadata=_help("In evaluations; None: 0.7 under the protocol paper, else temperature.")
+    )
+    eval_top_p: float | None = field(default=None, metadata=_help("The same: 0.8 under paper, else 1."))
+    eval_top_k: int | None = field(default=None, metadata=_help("The same: 20 under paper, else 0 (all)."))
+    early_stop: int = field(
+        default=0, metadata=_help("Evaluations in a row without a new best score that end the run; 0: never.")
+    )
+    verbose: bool = field(default=False, metadata=_help("More lines for each rollout."))
+    log_transcripts: int = field(default=2, metadata=_help("Meta-episodes per rollout kept in transcripts.jsonl."))
+
     # -- credit ---------------------------------------------------------------------------------------------
     returns: str = field(
         default=CreditConfig.returns, metadata=_help("differential, cumulative, single_episode, final.")
@@ -106,6 +120,10 @@ class RunFields:
     minibatch_size: int = field(default=64, metadata=_help("Trainable steps per optimiser step under auto."))
     max_tokens_per_microbatch: int = field(
         default=16_384, metadata=_help("Tokens, padding included, per forward pass; a longer row goes alone.")
+    )
+    max_tokens_per_generation: int = field(
+        default=65_536,
+        metadata=_help("Tokens, replies at their longest, that transformers generates together; 0: all."),
     )
     max_prompt_length: int = field(default=4096, metadata=_help("Prompt limit in tokens; then history is trimmed."))
     merge_prefixes: bool = field(default=True, metadata=_help("One row per run of steps that extend each other."))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from importlib.util import find_spec
 from typing import Any
 
 from trl.trainer.grpo_config import GRPOConfig
-from trl.trainer.model_config import ModelConfig
 
 _LENGTH = "the length of a run is max_rollouts or max_steps"
 _ENVIRONMENT = "rewards come from the environment and its protocol"
@@ -98,27 +96,3 @@ def refused(c: GRPOConfig) -> list[tuple[bool, str]]:
         (c.use_transformers_continuous_batching, "use_transformers_continuous_batching hangs on CPU; use use_vllm."),
         (c.log_completions, "log_completions is not offered; pass on_rollout_end to MAGETrainer."),
     ]
-
-
-def unread_of_model(model: ModelConfig) -> list[tuple[bool, str]]:
-    """The same for `ModelConfig`: what belongs to an adapter or to quantised weights, without these."""
-    quantised = model.load_in_4bit or model.load_in_8bit
-    which = "load_in_4bit" if model.load_in_4bit else "load_in_8bit"
-    rules = [
-        (model.load_in_4bit and model.load_in_8bit, "load_in_4bit and load_in_8bit exclude each other; choose one."),
-        (
-            quantised and not model.use_peft,
-            f"{which} freezes the weights, so that an adapter alone can be trained; add --use_peft true.",
-        ),
-        (
-            quantised and find_spec("bitsandbytes") is None,
-            f"{which} needs bitsandbytes. Install it with: pip install bitsandbytes",
-        ),
-    ]
-    for item in fields(ModelConfig):
-        changed = item.default is not MISSING and vars(model)[item.name] != item.default
-        if item.name.startswith("lora_") or item.name in ("use_rslora", "use_dora"):
-            rules.append((changed and not model.use_peft, f"{item.name} is read with --use_peft true alone."))
-        if item.name.startswith(("bnb_4bit", "use_bnb")):
-            rules.append((changed and not model.load_in_4bit, f"{item.name} is read with --load_in_4bit true alone."))
-    return rules

@@ -41,7 +41,6 @@ COMMON: Fields = {
     "save_strategy": "steps",
     "save_steps": 50,
     "logging_steps": 1,
-    "report_to": "none",
 }
 _META: Fields = {"num_episodes": 3, "memory": "reflection", "advantage": "gigpo"}
 _ALONE: Fields = {"num_episodes": 1, "memory": "none", "returns": "single_episode", "num_generations": 24}
@@ -119,6 +118,31 @@ def _table() -> dict[str, dict[str, Any]]:
 
 
 PRESETS: Mapping[str, Fields] = _table()
+WORDS: Fields = {
+    "use_cpu": True,
+    "prompt_style": "words",
+    "memory": "history",
+    "context": "conversation",
+    "env_kwargs": '{"on_invalid": "forfeit", "length_penalty": 0.0}',
+    "backend": "cached",
+    "constrained": True,
+    "max_completion_length": 1,
+    "reuse_sampling_logprobs": True,
+    "credit": "reward",
+    "advantage": "member_mean",
+    "advantage_norm": "mean_std",
+    "groups_per_rollout": 32,
+    "max_rollouts": 150,
+    "updates_per_rollout": "4",
+    "max_tokens_per_microbatch": 8192,
+    "learning_rate": 1e-3,
+    "adam_beta2": 0.98,
+    "uniform_legal_coef": 0.06,
+    "uniform_legal_coef_end": 0.006,
+    "entropy_coef": 0.0,
+    "save_strategy": "no",
+}
+"""What `--model words` sets where neither a flag nor a file does; it comes before a preset."""
 
 
 def preset(name: str) -> dict[str, Any]:

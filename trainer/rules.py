@@ -61,6 +61,12 @@ def _method_rules(c: RunFields) -> Rules:
             c.num_episodes is not None and c.num_episodes < 1,
             f"num_episodes={c.num_episodes} leaves nothing to play; use at least 1.",
         ),
+        (
+            min(c.eval_every, c.early_stop, c.log_transcripts) < 0 or (c.early_stop > 0 and not c.eval_panel),
+            f"eval_every={c.eval_every}, early_stop={c.early_stop}, log_transcripts={c.log_transcripts}: none may be "
+            "negative, and early_stop needs an eval_panel.",
+        ),
+        (c.max_tokens_per_generation < 0, f"max_tokens_per_generation={c.max_tokens_per_generation}; 0 is no limit."),
         (c.max_skipped_updates < 1, f"max_skipped_updates={c.max_skipped_updates}; use at least 1."),
         (not 0 <= c.failure_threshold <= 1, f"failure_threshold={c.failure_threshold} is a share; use 0 to 1."),
         (

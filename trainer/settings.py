@@ -39,6 +39,8 @@ class RunSettings(RunFields):
         self._credit(self.advantage == "exact")
         if (message := first_broken(rules_of(self))) is not None:
             raise ValueError(message)
+        if self.use_vllm and self.vllm_max_model_length is None:
+            self.vllm_max_model_length = self.max_prompt_length + (self.max_completion_length or 1)
         self._size_rollout()
         self._size_run()
 
@@ -54,9 +56,15 @@ class RunSettings(RunFields):
 
     def _size_rollout(self) -> None:
         """Meta-episodes per process from groups per rollout."""
-        if self.groups_per_rollout is None:
-            return
         processes = int(os.environ.get("WORLD_SIZE", "1"))
+        if self.groups_per_rollout is None:
+            played = self.per_device_train_batch_size * processes
+            if self.num_generations and played % self.num_generations:
+                raise ValueError(
+                    f"num_generations={self.num_generations} does not divide the {played} meta-episodes of a rollout; "
+                    f"set groups_per_rollout, the number of groups, in place of per_device_train_batch_size."
+                )
+            return
         episodes = self.groups_per_rollout * (self.num_generations or 0)
         if episodes % processes:
             raise ValueError(

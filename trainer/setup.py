@@ -9,10 +9,13 @@ from typing import Any, cast
 import gymnasium as gym
 
 import mage_envs  # noqa: F401  (registers the ids)
+from mage_envs.core import NotEnumerable
 from mage_envs.imports import load_modules
 from opponents import FixedPool, League, Population, PrioritisedPool, as_pool
+from opponents.exact.tree import positions, roots_of
 from trainer.advantages import CreditConfig
 from trainer.critic import ExactCritic
+from trainer.panels import PanelPlayed, panel_played
 from trainer.saved import PlaySettings
 from trainer.settings import RunSettings
 from wrappers.protocol import ADAPTIVE
@@ -29,6 +32,9 @@ ENVIRONMENT: Mapping[str, str] = {
 """Fields to keyword arguments of the Meta id."""
 _KEPT = ("num_episodes", "protocol", "memory", "context", "style")
 """Arguments of `MetaEpisode` that a saved model keeps, set or not."""
+
+CRITIC = 2_000
+"""Most positions of a game whose every rollout asks the exact critic; above, it takes longer than the rollout."""
 
 
 def env_kwargs(config: RunSettings) -> dict[str, Any]:
@@ -59,6 +65,10 @@ def make_population(config: RunSettings) -> Population | None:
     """The training opponents as `config.population` treats them; None for tasks without opponents."""
     pool = pool_weights(config)
     if pool is None:
+        if config.population != "fixed":
+            raise ValueError(
+                f"population={config.population} changes opponents, but {config.env_id} has none; use population=fixed."
+            )
         return None
     if config.population == "prioritised":
         return PrioritisedPool(pool, config.pfsp_curve)
@@ -82,6 +92,23 @@ def critic_of(env: gym.Env[Any, Any], config: RunSettings, opponents: Iterable[s
     for opponent in opponents:
         critic.hand(opponent, 0)
     return critic
+
+
+def prefer_exact(config: RunSettings) -> bool:
+    """Sets the exact critic in a small game against exact opponents; returns whether it did."""
+    env = env_maker(config)()
+    before = config.advantage, config.statistics, config.horizon
+    try:
+        small = len(positions([node for _, node in roots_of(env.get_wrapper_attr("game"))])) <= CRITIC
+        config.advantage, config.statistics, config.horizon = "exact", "pooled", "meta"
+        if small and critic_of(env, config, pool_weights(config) or ()) is not None:
+            return True
+        config.advantage, config.statistics, config.horizon = before
+    except NotEnumerable:
+        pass
+    except ValueError:  # an opponent without exact probabilities, a reward that is no sum over the hands
+        config.advantage, config.statistics, config.horizon = before
+    return False
 
 
 def contradicted(env: gym.Env[Any, Any], config: RunSettings) -> str | None:
@@ -109,6 +136,30 @@ def play_settings(env: gym.Env[Any, Any], config: RunSettings) -> PlaySettings |
         constrained=config.constrained,
         imports=tuple(config.imports),
     )
+
+
+def call_limits(config: RunSettings) -> dict[str, int]:
+    """Most turns and reflections of an episode, as far as the environment tells, and its episodes."""
+    env = env_maker(config)()
+    if not env.has_wrapper_attr("described"):
+        return {"turns": 1, "reflections": 0, "num_episodes": 1}
+    described, settings = env.get_wrapper_attr("described"), play_settings(env, config)
+    memory = None if settings is None else settings.env_kwargs.get("memory")
+    return {
+        "turns": described.hands * (described.max_turns or 1),
+        "reflections": int(memory in ("reflection", "both")),
+        "num_episodes": env.get_wrapper_attr("num_episodes"),
+    }
+
+
+def panel_evaluation(config: RunSettings) -> PanelPlayed | None:
+    """What is evaluated in training; None without `eval_panel`."""
+    if config.eval_panel is None or not config.eval_every:
+        return None
+    played = play_settings(env_maker(config)(), config)
+    if played is None:
+        raise ValueError("eval_panel is played in an environment with an id; make_env must use gym.make.")
+    return panel_played(config.eval_panel, played.env_id, played.env_kwargs)
 
 
 def prompt_settings(config: RunSettings) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, cast
 
 import torch
 from accelerate import Accelerator
@@ -85,16 +85,32 @@ def is_sharded(trainer: GRPOTrainer) -> bool:
 
 
 def generate_ids(trainer: GRPOTrainer, prompts: list[list[int]]) -> tuple[list[list[int]], list[list[float]] | None]:
-    """Replies by TRL's own generation, vLLM or transformers; ranks that must send equally many prompts send filler."""
+    """Replies by TRL's own generation, vLLM or transformers; ranks that must send equally many prompts send filler.
+
+    transformers gets as many prompts together as `max_tokens_per_generation` has room for, replies at their longest.
+    """
     count = len(prompts)
     if is_collective(trainer):
         most = max(gather_object([count]))
         prompts = prompts + [prompts[0]] * (most - count)
-    replies, logprobs = trainer._generate_single_turn(prompts, None, {}, 1)  # type: ignore[no-untyped-call]
-    replies = [list(ids) for ids in replies[:count]]
-    if logprobs is None:
-        return replies, None
-    return replies, [[float("nan") if p is None else float(p) for p in known] for known in logprobs[:count]]
+    parts = [prompts]
+    budget = cast(Any, trainer.args).max_tokens_per_generation
+    if not trainer.use_vllm and budget:
+        longest = max(map(len, prompts)) + cast(int, trainer.max_completion_length)
+        if is_collective(trainer):
+            longest = max(gather_object([longest]))  # all ranks cut alike
+        size = max(budget // longest, 1)
+        parts = [prompts[start : start + size] for start in range(0, len(prompts), size)]
+    replies: list[list[int]] = []
+    logprobs: list[list[float]] | None = []
+    for part in parts:
+        sampled, known = trainer._generate_single_turn(part, None, {}, 1)  # type: ignore[no-untyped-call]
+        replies += [list(ids) for ids in sampled]
+        if known is None or logprobs is None:
+            logprobs = None
+        else:
+            logprobs += [[float("nan") if p is None else float(p) for p in row] for row in known]
+    return replies[:count], None if logprobs is None else logprobs[:count]
 
 
 @contextmanager

@@ -2,73 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import gymnasium as gym
 import torch
 from transformers import PreTrainedModel
 
-from mage_envs.core import Game, NotEnumerable
+from mage_envs.core import Game
 from mage_envs.randomness import SEED_BITS, Stream, fold
 from mage_envs.text.generation import Message, Prompt
 from mage_envs.text.vocabulary import vocabulary
-from opponents.exact.tree import positions, roots_of
 from trainer.settings import RunSettings
-from trainer.setup import critic_of, env_maker, pool_weights
+from trainer.setup import env_maker
 from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
 from trainer.tokens import ChatTokenizer, Ids
 
 NAME = "words"
 """Of the model and of the prompt style that it reads."""
-DEFAULTS: Mapping[str, Any] = {
-    "use_cpu": True,
-    "prompt_style": NAME,
-    "memory": "history",
-    "context": "conversation",
-    "env_kwargs": '{"on_invalid": "forfeit", "length_penalty": 0.0}',
-    "backend": "cached",
-    "constrained": True,
-    "max_completion_length": 1,
-    "reuse_sampling_logprobs": True,
-    "credit": "reward",
-    "advantage": "member_mean",
-    "advantage_norm": "mean_std",
-    "groups_per_rollout": 32,
-    "max_rollouts": 150,
-    "updates_per_rollout": "4",
-    "max_tokens_per_microbatch": 8192,
-    "learning_rate": 1e-3,
-    "adam_beta2": 0.98,
-    "uniform_legal_coef": 0.06,
-    "uniform_legal_coef_end": 0.006,
-    "entropy_coef": 0.0,
-    "save_strategy": "no",
-    "report_to": "none",
-}
-"""What `--model words` sets where neither a flag nor a file does; it comes before a preset."""
-CRITIC = 2_000
-"""Most positions of a game whose every rollout asks the exact critic; above, it takes longer than the rollout."""
 PLAYED, BATCH = 512, 32
 """Of the warm start: meta-episodes of random play, and how many a step trains on."""
-
-
-def prefer_exact(config: RunSettings) -> bool:
-    """Sets the exact critic in a small game against exact opponents; returns whether it did."""
-    env = env_maker(config)()
-    before = config.advantage, config.statistics, config.horizon
-    try:
-        small = len(positions([node for _, node in roots_of(env.get_wrapper_attr("game"))])) <= CRITIC
-        config.advantage, config.statistics, config.horizon = "exact", "pooled", "meta"
-        if small and critic_of(env, config, pool_weights(config) or ()) is not None:
-            return True
-        config.advantage, config.statistics, config.horizon = before
-    except NotEnumerable:
-        pass
-    except ValueError:  # an opponent without exact probabilities, a reward that is no sum over the hands
-        config.advantage, config.statistics, config.horizon = before
-    return False
 
 
 def words_model(folder: Path, config: RunSettings, warm_start: int) -> str:

@@ -12,8 +12,10 @@ from transformers import AutoModelForCausalLM
 from tests.trainer.tiny_runs import flags
 from trainer.__main__ import main
 from trainer.config import MAGEConfig
+from trainer.presets import WORDS as DEFAULTS
 from trainer.saved import PlaySettings
-from trainer.words import DEFAULTS, prefer_exact, words_model
+from trainer.setup import prefer_exact
+from trainer.words import words_model
 
 SHORT = flags(max_rollouts=1, groups_per_rollout=1, num_generations=2, updates_per_rollout=1, disable_tqdm="true")
 

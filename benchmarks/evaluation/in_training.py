@@ -1,0 +1,61 @@
+"""A panel that is played in training: the same tasks, scores and exact references as `mage-bench eval`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks.evaluation import report
+from benchmarks.evaluation.command import summary_of
+from benchmarks.evaluation.scores import ScoreRow, Summary
+from benchmarks.evaluation.suites.panels import full_name, named_panel
+from benchmarks.evaluation.suites.settings import Setting
+from mage_envs.core import Task
+from trainer.panels import SCORE, Scored
+from trainer.trajectory import Trajectory
+
+
+class PanelEvaluation:
+    """A named panel at the options with which a run trains."""
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        """Options that the panel fixes (a split, a number of boxes) are the panel's. Raises ValueError."""
+        panel = named_panel(name)
+        kept = {key: value for key, value in options.items() if key not in panel.env_kwargs}
+        self.name = full_name(name)
+        self.env_id = panel.env_id
+        self._setting = Setting(panel, self.name, kept)
+        self.options: Mapping[str, Any] = self._setting.options
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """What is played."""
+        return self._setting.tasks
+
+    def scored(self, trajectories: Sequence[Trajectory], step: int) -> Scored:
+        """The scores after that optimiser step. Metrics: `score`; and for all and for each opponent (behind a slash)
+        `success/episode_k`, `value/episode_k`, `ceiling/episode_k` and `pass_at_k`, k from 1."""
+        summary = summary_of(f"after update {step}", self._setting, trajectories)
+        metrics = {SCORE: score_of(summary)}
+        for row, name in [(summary.overall, ""), *((row, f"/{row.opponent}") for row in summary.rows)]:
+            metrics |= {f"{key}{name}": value for key, value in _row(row, summary).items()}
+        return Scored(metrics, report.table(summary))
+
+
+def score_of(summary: Summary) -> float:
+    """The headline measure of the last episode over all opponents; Pass@k where a success ends a meta-episode."""
+    overall = summary.overall
+    if summary.early_stop:
+        return overall.pass_at[-1].mean
+    return overall.episodes[-1].measure(summary.objective).estimate.mean
+
+
+def _row(row: ScoreRow, summary: Summary) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for number, episode in enumerate(row.episodes, start=1):
+        found[f"success/episode_{number}"] = episode.success.estimate.mean
+        found[f"value/episode_{number}"] = episode.returns.estimate.mean
+        ceiling = episode.measure(summary.objective).ceiling
+        if ceiling is not None:
+            found[f"ceiling/episode_{number}"] = ceiling
+    return found | {f"pass_at_{k}": one.mean for k, one in enumerate(row.pass_at, start=1)}

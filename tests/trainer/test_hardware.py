@@ -1,0 +1,189 @@
+"""Hardware as data: what a run needs is told before it begins, exact where it can be, and refused with a remedy."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import fields
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from peft import LoraConfig
+from transformers import TrainerCallback
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.model_config import ModelConfig
+
+from tests.trainer.tiny_runs import TINY, make_trainer, save_model
+from trainer.__main__ import main
+from trainer.estimate import estimate
+from trainer.fields import RunFields
+from trainer.hardware import FOLDER, hardware, hardware_names
+from trainer.settings import RunSettings
+from trainer.shapes import KNOWN, shape_of
+from trainer.tiny import general_tiny
+
+DRY = ("--preset", "mage-kuhn", "--dry-run", "--hardware")
+OTHER_DEFAULTS = {
+    "num_generations_eval",
+    "max_completion_length",
+    "loss_type",
+    "delta",
+    "use_bias_correction_kl",
+    "vllm_importance_sampling_mode",
+    "entropy_coef",
+    "disable_dropout",
+    "router_aux_loss_coef",
+    "weight_decay",
+    "lr_scheduler_type",
+    "logging_steps",
+    "gradient_checkpointing",
+    "dataloader_pin_memory",
+    "report_to",
+}
+"""Fields of TRL's for which this trainer has a default of its own, or another form of the same one."""
+
+
+class Counted(TrainerCallback):
+    """Bytes of weights, gradient and optimiser at the end of the first update."""
+
+    def __init__(self) -> None:
+        self.weights = self.gradient = self.optimiser = 0
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        model = kwargs["model"]
+        self.weights = sum(p.numel() * p.element_size() for p in model.parameters())
+        self.gradient = sum(p.grad.numel() * p.grad.element_size() for p in model.parameters() if p.grad is not None)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        kept = [value for one in kwargs["optimizer"].state.values() for value in one.values()]
+        self.optimiser = sum(v.numel() * v.element_size() for v in kept if torch.is_tensor(v) and v.ndim)
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+def test_the_estimate_is_what_a_run_really_holds(adapted: bool, tmp_path: Path) -> None:
+    model = save_model(tmp_path / "model")
+    counted = Counted()
+    modules = ["q_proj", "v_proj", "down_proj"]
+    lora = LoraConfig(r=4, target_modules=modules, task_type="CAUSAL_LM") if adapted else None
+    options = {"max_rollouts": 1, "updates_per_rollout": 1, "groups_per_rollout": 1}
+    trainer = make_trainer(model, tmp_path, peft_config=lora, callbacks=[counted], **options)
+    trainer.train()
+    chosen = ModelConfig(model_name_or_path=model, use_peft=adapted, lora_r=4, lora_target_modules=modules)
+    shape = shape_of(model)
+    assert shape is not None
+    found = estimate(RunSettings(**options, num_generations=2), chosen, shape, hardware("cpu"), 100)
+    assert (found.weights, found.gradient, found.optimiser) == (counted.weights, counted.gradient, counted.optimiser)
+    assert found.optimiser == 2 * found.gradient > 0
+
+
+def test_parameters_by_the_shape_are_those_of_the_files(tmp_path: Path) -> None:
+    read = shape_of(general_tiny(tmp_path))
+    assert read is not None
+    by_shape = KNOWN["tiny"]
+    assert read.counted == by_shape.parameters
+    assert {**vars(read), "counted": None} == vars(by_shape)
+    told = {name.partition("-")[2]: shape.parameters / 1e9 for name, shape in KNOWN.items() if "Qwen" in name}
+    rounded = {name: round(billions, 2) for name, billions in told.items()}
+    assert rounded == {"0.6B": 0.6, "1.7B": 1.72, "4B": 4.02, "8B": 8.19, "14B": 14.77, "32B": 32.76}
+
+
+def test_the_paper_s_run_needs_what_was_computed() -> None:
+    """Float32 weights, gradient and Adam of 4B parameters are 64 GB, the reference 16, and the cache 147 kB a token."""
+    shape = KNOWN["Qwen/Qwen3-4B"]
+    config = RunSettings(beta=0.1, groups_per_rollout=16, max_tokens_per_generation=0, use_cpu=True)
+    config.max_prompt_length, config.max_completion_length, config.bf16 = 4096, 4096, True
+    found = estimate(config, ModelConfig("Qwen/Qwen3-4B"), shape, hardware("1x80gb"), 1000)
+    assert (found.weights + found.gradient + found.optimiser) / 1e9 == pytest.approx(64.4, abs=0.1)
+    assert found.reference / 1e9 == pytest.approx(16.1, abs=0.1)
+    assert shape.cache_numbers * 2 == 147_456
+    assert found.cache == 128 * 8192 * 147_456
+    config.max_tokens_per_generation = 65_536
+    chunked = estimate(config, ModelConfig("Qwen/Qwen3-4B"), shape, hardware("1x80gb"), 1000)
+    assert chunked.cache == 65_536 * 147_456
+
+
+@pytest.mark.parametrize("name", ["1x24gb", "1x80gb", "8x80gb", "4x8x80gb"])
+def test_every_preset_of_the_paper_fits_a_gpu(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*DRY, name]) == 0
+    told = yaml.safe_load(capsys.readouterr().out.split("--- ")[0])
+    assert told["settings"]["vllm_max_model_length"] == 8192
+    assert told["settings"]["save_total_limit"] == 2
+    assert told["settings"]["dtype"] == ("bfloat16" if name.startswith("1x") else "float32")
+    assert set(told["estimate"]) >= {"weights", "gradient", "optimiser", "reference", "cache", "logits", "activations"}
+    assert "mage-train --hardware" in told["hardware"].get("command", "") or FOLDER.name in told["hardware"]["slurm"]
+    assert "torch" not in told["estimate"]
+
+
+REFUSED = [
+    (("cpu",), "try an adapter (--use_peft true --dtype bfloat16)"),
+    (("1x24gb", "--use_peft", "false"), "GiB of them for use; try an adapter"),
+    (("1x24gb", "--vllm_gpu_memory_utilization", "0.3"), "set it to 0.3"),
+    (("1x24gb", "--model", "Qwen/Qwen3-8B"), "vllm_gpu_memory_utilization=0.5 gives it 12.0 GiB"),
+    (("8x8gb",), "unknown hardware '8x8gb'. Did you mean '8x80gb'? There are cpu, 1x24gb, 1x80gb, 8x80gb, 4x8x80gb."),
+    (("8x80gb", "--groups_per_rollout", "5", "--num_generations", "5"), "do not divide among the 8 processes"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), REFUSED)
+def test_what_cannot_fit_is_refused_with_the_remedy(
+    arguments: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*DRY, *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
+
+
+def test_a_disk_without_room_is_refused_before_a_model_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
+    run = ("--preset", "mage-kuhn", *TINY, "--groups_per_rollout", "1", "--save_steps", "1", "--hardware", "cpu")
+    assert main([*run, "--output_dir", str(tmp_path / "run")]) == 2
+    assert "set save_total_limit=1, a larger save_steps, or another output_dir" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_every_kind_names_fields_that_there_are() -> None:
+    known = {item.name for kind in (RunFields, ModelConfig) for item in fields(kind)}
+    for name in hardware_names():
+        machine = hardware(name)
+        assert {*machine.fields, *machine.adapter} <= known, name
+        assert machine.processes == 1 or (FOLDER / f"{name}.slurm").exists()
+
+
+def test_fields_of_trl_have_trl_s_defaults_unless_said() -> None:
+    theirs = {item.name: item.default for item in fields(GRPOConfig)}
+    shared = {item.name: item.default for item in fields(RunFields) if item.name in theirs}
+    different = {name for name, default in shared.items() if default != theirs[name]}
+    assert different <= OTHER_DEFAULTS, different - OTHER_DEFAULTS
+
+
+@pytest.mark.parametrize(("name", "resumed"), [("8x80gb", False), ("4x8x80gb", True)])
+def test_a_slurm_template_starts_accelerate_on_every_node(name: str, resumed: bool, tmp_path: Path) -> None:
+    """The template is executed whole; srun, scontrol and accelerate are stand-ins that write what they were given."""
+    tools = {
+        "srun": 'SLURM_NODEID=0 "$@"',
+        "scontrol": "echo node1; echo node2",
+        "accelerate": 'printf "%s\\n" "$@" > "$WRITTEN"',
+    }
+    for tool, text in tools.items():
+        (tmp_path / tool).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / tool).chmod(0o755)
+    out = tmp_path / "a run"
+    if resumed:
+        (out / "checkpoint-3").mkdir(parents=True)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "WRITTEN": str(tmp_path / "written")}
+    environment |= {"SLURM_JOB_NODELIST": "node[1-2]", "PYTHONPATH": str(FOLDER.parent.parent)}
+    given = ["--preset", "mage-kuhn", "--output_dir", str(out)]
+    subprocess.run(["bash", FOLDER / f"{name}.slurm", *given], env=environment, check=True)
+    words = (tmp_path / "written").read_text().splitlines()
+    assert words[:3] == ["launch", "--config_file", str(FOLDER / f"{name}.accelerate.yaml")]
+    assert words[3:7] == ["--machine_rank", "0", "--main_process_ip", "node1"]
+    assert words[9:] == ["-m", "trainer", "--hardware", name, *given, *(["--resume"] if resumed else [])]
+    config = yaml.safe_load((FOLDER / f"{name}.accelerate.yaml").read_text())
+    machine = hardware(name)
+    assert (config["num_machines"], config["num_processes"]) == (machine.nodes, machine.processes)

@@ -1,0 +1,122 @@
+"""What is looked at before a model is loaded, and what a dry run prints. No torch here."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainer.estimate import Estimate, estimate, most_steps, refusal, told_bytes
+from trainer.hardware import Hardware
+from trainer.settings import RunSettings
+from trainer.setup import call_limits, make_population, panel_evaluation, pool_weights, prompt_settings, sample_prompts
+from trainer.shapes import folder_of, shape_of
+
+_MODEL = (
+    "model_name_or_path",
+    "dtype",
+    "use_peft",
+    "lora_r",
+    "lora_alpha",
+    "lora_target_modules",
+    "load_in_4bit",
+    "attn_implementation",
+)
+
+
+def check(config: RunSettings, model: Any, machine: Hardware | None) -> Estimate | None:
+    """The estimate, where the model's shape is known and the hardware named.
+
+    Raises ValueError, with the remedy, for a model that cannot chat, opponents that there are not, a panel of another
+    environment, and a run that does not fit the hardware.
+    """
+    check_tokenizer(model.model_name_or_path)
+    make_population(config)
+    panel_evaluation(config)
+    shape = shape_of(model.model_name_or_path)
+    if machine is None or shape is None:
+        return None
+    processes = machine.processes
+    groups = config.groups_per_rollout
+    played = (config.num_generations or 1) * groups if groups else config.per_device_train_batch_size * processes
+    if played % processes:
+        raise ValueError(
+            f"{played} meta-episodes of a rollout do not divide among the {processes} processes of --hardware "
+            f"{machine.name}; set groups_per_rollout so that they do."
+        )
+    config.per_device_train_batch_size = played // processes
+    found = estimate(config, model, shape, machine, most_steps(call_limits(config), played))
+    if (message := refusal(found, config, model, shape, machine)) is not None:
+        raise ValueError(message)
+    return found
+
+
+def check_disk(found: Estimate | None, folder: str | None) -> None:
+    """Raises ValueError where the disk of the run's folder has no room for its checkpoints."""
+    if found is None:
+        return
+    place = Path(folder or ".").absolute()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if found.checkpoints > free:
+        raise ValueError(
+            f"checkpoints need {told_bytes(found.checkpoints)} at once and {place} has {told_bytes(free)} free; set "
+            f"save_total_limit=1, a larger save_steps, or another output_dir."
+        )
+
+
+def check_tokenizer(model: str) -> None:
+    """Raises ValueError for a model, in a folder or in the hub's cache, that cannot chat or cannot end a reply."""
+    folder = folder_of(model)
+    if folder is None or not (folder / "tokenizer_config.json").is_file():
+        return
+    told: Mapping[str, Any] = json.loads((folder / "tokenizer_config.json").read_text())
+    kept = [folder / name for name in ("chat_template.jinja", "chat_template.json", "additional_chat_templates")]
+    if not told.get("chat_template") and not any(path.exists() for path in kept):
+        raise ValueError(f"the tokenizer of {model} has no chat template; use an instruction-tuned model.")
+    end = told.get("eos_token")
+    end = end.get("content") if isinstance(end, Mapping) else end
+    if not end:
+        raise ValueError(f"the tokenizer of {model} names no eos_token, so that no reply would end; name one.")
+    if (folder / "tokenizer.json").is_file():
+        read = json.loads((folder / "tokenizer.json").read_text())
+        words = read.get("model", {}).get("vocab", {})
+        added = {one["content"] for one in read.get("added_tokens", ())}
+        if isinstance(words, Mapping) and end not in words and end not in added:
+            raise ValueError(
+                f"the vocabulary of {model} lacks its end token {end!r}, so that no reply would end; name another "
+                f"eos_token in its tokenizer_config.json."
+            )
+
+
+def describe(config: RunSettings, model: Any, machine: Hardware | None, found: Estimate | None) -> str:
+    """What a run would use: its settings, opponents, environment, needs, and one prompt of each kind."""
+    names = {item.name for item in fields(RunSettings)}
+    settings = {name: _plain(vars(config)[name]) for name in names}
+    settings |= {name: vars(model)[name] for name in _MODEL}
+    told: dict[str, Any] = {
+        "settings": settings,
+        "opponents": pool_weights(config),
+        "environment": prompt_settings(config),
+    }
+    if machine is not None:
+        told["hardware"] = {"about": machine.about, **machine.launch()}
+        told["estimate"] = found.told() if found else f"none: the shape of {model.model_name_or_path} is not known here"
+    prompts = [f"--- {kind} prompt ---\n{prompt}\n" for kind, prompt in sample_prompts(config).items()]
+    return "\n".join([yaml.safe_dump(_mappings(told), sort_keys=True, width=200), *prompts])
+
+
+def _plain(value: Any) -> Any:
+    """A value as YAML can show it."""
+    value = getattr(value, "value", value)
+    return value if isinstance(value, bool | int | float | str | list | Mapping | None) else str(value)
+
+
+def _mappings(value: Any) -> Any:
+    return {key: _mappings(one) for key, one in value.items()} if isinstance(value, Mapping) else value

@@ -1,0 +1,161 @@
+"""What is known of a model without loading it: its shape, hence its parameters; from a folder, or of Qwen3 by name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+"""The products of a layer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelShape:
+    """A decoder in the manner of Llama and Qwen."""
+
+    vocab: int
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    tied: bool
+    head_norms: bool = True
+    """Whether queries and keys are normalised (Qwen3)."""
+    attention_bias: bool = False
+    """Of the products for queries, keys and values."""
+    bytes_kept: int = 2
+    """Per parameter in the files of the model, which is how `dtype: auto` loads it."""
+    counted: int | None = None
+    """Parameters that its files hold, where they are here."""
+
+    @property
+    def products(self) -> dict[str, tuple[int, int]]:
+        """Inputs and outputs of each product of a layer."""
+        queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        return {
+            "q_proj": (self.hidden, queries),
+            "k_proj": (self.hidden, keys),
+            "v_proj": (self.hidden, keys),
+            "o_proj": (queries, self.hidden),
+            "gate_proj": (self.hidden, self.intermediate),
+            "up_proj": (self.hidden, self.intermediate),
+            "down_proj": (self.intermediate, self.hidden),
+        }
+
+    @property
+    def layer(self) -> int:
+        """Parameters of a layer."""
+        found = sum(inputs * outputs for inputs, outputs in self.products.values()) + 2 * self.hidden
+        found += 2 * self.head_dim if self.head_norms else 0
+        return found + (sum(self.products[name][1] for name in LINEAR[:3]) if self.attention_bias else 0)
+
+    @property
+    def parameters(self) -> int:
+        """All of them."""
+        if self.counted is not None:
+            return self.counted
+        return self.vocab * self.hidden * (1 if self.tied else 2) + self.layers * self.layer + self.hidden
+
+    @property
+    def cache_numbers(self) -> int:
+        """Keys and values of one token."""
+        return 2 * self.layers * self.kv_heads * self.head_dim
+
+    def adapter(self, rank: int, modules: list[str] | None) -> int:
+        """Parameters of a LoRA adapter on these products of every layer; PEFT takes queries and values by itself."""
+        chosen = modules or ["q_proj", "v_proj"]
+        names = LINEAR if "all-linear" in chosen else [name for name in LINEAR if name in chosen]
+        return self.layers * sum(rank * sum(self.products[name]) for name in names)
+
+
+def _qwen3(hidden: int, layers: int, heads: int, intermediate: int, tied: bool) -> ModelShape:
+    return ModelShape(
+        vocab=151_936,
+        hidden=hidden,
+        layers=layers,
+        heads=heads,
+        kv_heads=8,
+        head_dim=128,
+        intermediate=intermediate,
+        tied=tied,
+    )
+
+
+KNOWN = {
+    "Qwen/Qwen3-0.6B": _qwen3(1024, 28, 16, 3072, True),
+    "Qwen/Qwen3-1.7B": _qwen3(2048, 28, 16, 6144, True),
+    "Qwen/Qwen3-4B": _qwen3(2560, 36, 32, 9728, True),
+    "Qwen/Qwen3-8B": _qwen3(4096, 36, 32, 12_288, False),
+    "Qwen/Qwen3-14B": _qwen3(5120, 40, 40, 17_408, False),
+    "Qwen/Qwen3-32B": _qwen3(5120, 64, 64, 25_600, False),
+    "tiny": ModelShape(  # trainer/tiny.py
+        vocab=259,
+        hidden=32,
+        layers=1,
+        heads=2,
+        kv_heads=2,
+        head_dim=16,
+        intermediate=64,
+        tied=True,
+        bytes_kept=4,
+    ),
+}
+
+
+def folder_of(model: str) -> Path | None:
+    """Where a model's files lie: its folder, or the cache of the hub; None where they are not here."""
+    if Path(model).is_dir():
+        return Path(model)
+    try:
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(model, "config.json")
+    except (ImportError, ValueError):  # not installed, or no name of the hub
+        return None
+    return Path(found).parent if isinstance(found, str) else None
+
+
+def shape_of(model: str) -> ModelShape | None:
+    """The shape of a model of this kind; None for one of another, or one that is not here."""
+    if model in KNOWN:
+        return KNOWN[model]
+    folder = folder_of(model)
+    if folder is None or not (folder / "config.json").is_file():
+        return None
+    told: dict[str, Any] = json.loads((folder / "config.json").read_text())
+    kind = told.get("model_type")
+    if kind not in ("qwen3", "qwen2", "llama", "mistral"):
+        return None
+    heads = told["num_attention_heads"]
+    return ModelShape(
+        vocab=told["vocab_size"],
+        hidden=told["hidden_size"],
+        layers=told["num_hidden_layers"],
+        heads=heads,
+        kv_heads=told.get("num_key_value_heads") or heads,
+        head_dim=told.get("head_dim") or told["hidden_size"] // heads,
+        intermediate=told["intermediate_size"],
+        tied=bool(told.get("tie_word_embeddings")),
+        head_norms=kind == "qwen3",
+        attention_bias=kind == "qwen2" or bool(told.get("attention_bias")),
+        bytes_kept=4 if (told.get("dtype") or told.get("torch_dtype")) == "float32" else 2,
+        counted=_counted(folder),
+    )
+
+
+def _counted(folder: Path) -> int | None:
+    """Parameters in the headers of a folder's safetensors files; None without any."""
+    total = 0
+    for file in folder.glob("*.safetensors"):
+        with file.open("rb") as opened:
+            header = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
+        for name, about in header.items():
+            size = 1
+            for length in about.get("shape", ()):
+                size *= length
+            total += size if name != "__metadata__" else 0
+    return total or None

@@ -26,7 +26,7 @@ from benchmarks.evaluation.suites.columns import Column, read_columns
 from benchmarks.evaluation.suites.panels import QUICK, SIZES, named_panel
 from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, Suite, named_suite
 from benchmarks.evaluation.suites.settings import Setting
-from benchmarks.evaluation.suites.table import Cell, text_table
+from benchmarks.evaluation.suites.table import SuiteCell, text_table
 from benchmarks.records.canonical import digest_of
 from benchmarks.records.store import ROOT, SUITE, OtherRun
 from mage_envs.durable import write_atomically
@@ -125,7 +125,7 @@ def run(arguments: argparse.Namespace) -> None:
     out = Path(arguments.out)
     plan = _plan(arguments, columns, cells)
     _begin(out, plan, arguments.resume)
-    done: list[Cell] = []
+    done: list[SuiteCell] = []
     statuses = []
     for number, cell in enumerate(cells, start=1):
         sys.stderr.write(f"[{number}/{len(cells)}] {cell.folder}\n")
@@ -134,7 +134,7 @@ def run(arguments: argparse.Namespace) -> None:
         measured = measure(own, cell.agent, cell.setting)
         report.save(folder, measured.summary, figure=False)
         statuses.append(ending(cell.setting, measured))
-        done.append(Cell(cell.panel, cell.protocol, cell.episodes, cell.column.name, measured.summary))
+        done.append(SuiteCell(cell.panel, cell.protocol, cell.episodes, cell.column.name, measured.summary))
     _finish(out, plan, cells)
     text = text_table(arguments.suite, done, [c.name for c in columns], list(short_names(suite).items()))
     write_atomically(out / "table.txt", text)
@@ -184,7 +184,7 @@ def _finish(out: Path, plan: Mapping[str, Any], cells: Sequence[_Planned]) -> No
     write_atomically(out / SUITE, json.dumps({**plan, "runs": runs, "root": digest_of(roots)}, indent=2) + "\n")
 
 
-def _tsv(cells: Sequence[Cell]) -> str:
+def _tsv(cells: Sequence[SuiteCell]) -> str:
     """One line per run, numbers in full."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter="\t", lineterminator="\n")

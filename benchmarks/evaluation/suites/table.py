@@ -16,7 +16,7 @@ ACROSS = 5
 
 
 @dataclass(frozen=True)
-class Cell:
+class SuiteCell:
     """The scores of one column at one setting."""
 
     panel: str
@@ -27,7 +27,9 @@ class Cell:
     summary: Summary
 
 
-def text_table(suite: str, cells: Sequence[Cell], columns: Sequence[str], panels: Sequence[tuple[str, str]]) -> str:
+def text_table(
+    suite: str, cells: Sequence[SuiteCell], columns: Sequence[str], panels: Sequence[tuple[str, str]]
+) -> str:
     """The table of all settings; `panels`: whole and short names, in their order."""
     lines: list[str] = []
     for protocol, episodes in dict.fromkeys((cell.protocol, cell.episodes) for cell in cells):
@@ -44,7 +46,7 @@ def text_table(suite: str, cells: Sequence[Cell], columns: Sequence[str], panels
     return "\n".join([*lines, *_paper(suite, panels)]) + "\n"
 
 
-def _at(cell: Cell, protocol: str, episodes: int) -> bool:
+def _at(cell: SuiteCell, protocol: str, episodes: int) -> bool:
     return (cell.protocol, cell.episodes) == (protocol, episodes)
 
 

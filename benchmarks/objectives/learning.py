@@ -16,16 +16,17 @@ from benchmarks.demo.run import quieten
 from benchmarks.objectives.exact_play import ExactPlay
 from benchmarks.objectives.study import EPISODES, MEMBERS, TRAINING, StudyRun
 from trainer import MAGEConfig, MAGETrainer
+from trainer.presets import WORDS
 from trainer.setup import env_maker, make_population
 from trainer.tokens import ChatTokenizer
 from trainer.trajectory import Trajectory
-from trainer.words import DEFAULTS, words_model
+from trainer.words import words_model
 
 
 def config_of(run: StudyRun, folder: Path) -> MAGEConfig:
     """The settings of a run that leaves its files in `folder`."""
     game = run.game
-    settings: dict[str, Any] = {**DEFAULTS, **TRAINING, **game.training, **run.learner.settings}
+    settings: dict[str, Any] = {**WORDS, **TRAINING, **game.training, **run.learner.settings}
     rollouts = settings["max_rollouts"] if run.rollouts is None else run.rollouts
     updates = rollouts * int(settings["updates_per_rollout"])
     return MAGEConfig(

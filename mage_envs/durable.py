@@ -8,7 +8,7 @@ import stat
 import time
 from contextlib import suppress
 from functools import cache
-from hashlib import sha256
+from hashlib import file_digest
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -89,8 +89,5 @@ def files_below(folder: Path) -> list[Path]:
 
 def checksum(file: Path) -> dict[str, Any]:
     """A file's size in `bytes` and its `sha256`."""
-    digest = sha256()
     with file.open("rb") as opened:
-        while block := opened.read(1 << 20):
-            digest.update(block)
-    return {"bytes": file.stat().st_size, "sha256": digest.hexdigest()}
+        return {"bytes": file.stat().st_size, "sha256": file_digest(opened, "sha256").hexdigest()}

@@ -5,17 +5,15 @@ from __future__ import annotations
 import glob
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from mage_envs.cache import VARIABLE, cache_root
-from mage_envs.durable import checksum, draft_beside, files_below, remove_drafts, sync, sync_tree, write_atomically
+from mage_envs.durable import checksum, draft_beside, files_below, remove_drafts, sync, sync_tree
 
 MANIFEST = "manifest.json"
-MARKS = "checked.json"
-"""Beside the manifest: size and times of each file when it was last equal to its checksum."""
 
 
 class DamagedCache(RuntimeError):
@@ -56,7 +54,6 @@ def _build(home: Path, final: Path, build: Callable[[Path], dict[str, Any]]) -> 
             shutil.rmtree(final)
         draft.rename(final)
         sync(home)
-        _keep_marks(final, _marks(final, about["files"]))
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
@@ -75,32 +72,26 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return about
 
 
-def check_changed(folder: Path, files: Mapping[str, Any]) -> None:
-    """Compares each file that was written to since it was last compared. Raises DamagedCache.
+class CheckedFiles:
+    """The files of a built folder, each compared with its checksum before it is first read through this object."""
 
-    What the disk itself changed, without the file's times, is for `verify` to find.
-    """
-    marks = _marks(folder, files)
-    try:
-        known = json.loads((folder / MARKS).read_text("utf-8"))
-    except (OSError, ValueError):
-        known = None
-    if known == marks:
-        return
-    for name, details in files.items():
-        if not (isinstance(known, dict) and known.get(name) == marks[name]) and checksum(folder / name) != details:
-            raise _damaged(folder, f"{name} is not what was written")
-    _keep_marks(folder, marks)
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.about = folder, read_manifest(folder)
+        self._sound: set[Path] = set()
 
-
-def _marks(folder: Path, names: Iterable[str]) -> dict[str, list[int]]:
-    stats = {name: (folder / name).stat() for name in names}
-    return {name: [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns] for name, stat in stats.items()}
+    def __call__(self, file: Path) -> Path:
+        """The file itself. Raises DamagedCache."""
+        if file not in self._sound:
+            name = str(file.relative_to(self.folder))
+            if checksum(file) != self.about["files"][name]:
+                raise _damaged(self.folder, f"{name} is not what was written")
+            self._sound.add(file)
+        return file
 
 
-def _keep_marks(folder: Path, marks: Mapping[str, list[int]]) -> None:
-    with suppress(OSError):  # a folder that may not be written to is compared by each process
-        write_atomically(folder / MARKS, json.dumps(marks))
+def unchecked(file: Path) -> Path:
+    """The file itself: for what is still being built."""
+    return file
 
 
 def verify(folder: Path) -> None:

@@ -64,7 +64,7 @@ class Shop:
         self._title_tagger = title_tagger
         self._tagger = TAGGERS[title_tagger]()
         self._table: GoalTable = OwnGoals(own) if own else StoredGoals(catalogue, kind, seed)
-        self._index = Index.open(catalogue.folder / "index")
+        self._index = Index.open(catalogue.folder / "index", catalogue.checked)
         self.search = lru_cache(_KEPT_SEARCHES)(self._search)
         """Catalogue positions of the hits for a query, best first."""
 

@@ -13,15 +13,15 @@ import os
 import shutil
 import weakref
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mage_envs.games.webshop.cache import check_changed, read_manifest
+from mage_envs.games.webshop.cache import CheckedFiles, unchecked
 from mage_envs.games.webshop.chance import shuffled
 from mage_envs.games.webshop.goals import KINDS
 from mage_envs.games.webshop.products import Product, from_record
@@ -39,15 +39,22 @@ _IN_MEMORY = 1 << 16
 class KeyedRecords:
     """Records written one after the other, then read by position or key."""
 
-    def __init__(self, folder: Path, name: str, keys: str) -> None:
-        self._ends = np.load(folder / f"{name}.off.npy", mmap_mode="r", allow_pickle=False)
-        self._keys = np.load(folder / f"{keys}.npy", mmap_mode="r", allow_pickle=False)
-        self._ranks = np.load(folder / f"{keys}.rank.npy", mmap_mode="r", allow_pickle=False)
-        self._file = os.open(folder / f"{name}.bin", os.O_RDONLY)  # read, not mapped: mapped pages add up
-        weakref.finalize(self, os.close, self._file)
+    def __init__(self, folder: Path, name: str, keys: str, checked: Callable[[Path], Path] = unchecked) -> None:
+        """`checked` gives out each file before it is first read."""
+        self._ends = np.load(checked(folder / f"{name}.off.npy"), mmap_mode="r", allow_pickle=False)
+        self._keys = np.load(checked(folder / f"{keys}.npy"), mmap_mode="r", allow_pickle=False)
+        self._ranks = np.load(checked(folder / f"{keys}.rank.npy"), mmap_mode="r", allow_pickle=False)
+        self._path, self._checked = folder / f"{name}.bin", checked
 
     def __len__(self) -> int:
         return len(self._ends)
+
+    @cached_property
+    def _file(self) -> int:
+        """Read, not mapped: mapped pages add up."""
+        file = os.open(self._checked(self._path), os.O_RDONLY)
+        weakref.finalize(self, os.close, file)
+        return file
 
     def __getitem__(self, position: int) -> bytes:
         start = int(self._ends[position - 1]) if position else 0
@@ -223,11 +230,12 @@ class Catalogue:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.about = read_manifest(folder)
+        self.checked = CheckedFiles(folder)
+        """Gives out each of its files before it is first read. Raises DamagedCache."""
+        self.about = self.checked.about
         if self.about.get("format") != FORMAT:
             raise ValueError(f"{folder} has format {self.about.get('format')}, not {FORMAT}: import its data again.")
-        check_changed(folder, self.about["files"])
-        self._records = KeyedRecords(folder, "products", "asins")
+        self._records = KeyedRecords(folder, "products", "asins", self.checked)
         self.product = lru_cache(_KEPT)(self._read)
         """The product at a position."""
         self._tables: dict[str, NDArray[Any]] = {}
@@ -245,12 +253,13 @@ class Catalogue:
     def table(self, name: str) -> NDArray[Any]:
         """One of the folder's arrays, by the name of its file."""
         if name not in self._tables:
-            self._tables[name] = np.load(self.folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+            path = self.checked(self.folder / f"{name}.npy")
+            self._tables[name] = np.load(path, mmap_mode="r", allow_pickle=False)
         return self._tables[name]
 
     def where(self, column: str, name: str) -> Sequence[int]:
         """Positions of the products whose `queries` or `categories` entry is `name`."""
-        names = json.loads((self.folder / "names.json").read_text("utf-8"))[column]
+        names = json.loads(self.checked(self.folder / "names.json").read_text("utf-8"))[column]
         if name not in names:
             return ()
         found: list[int] = np.flatnonzero(self.table(column) == names.index(name)).tolist()

@@ -80,15 +80,15 @@ def mark_complete(folder: Path) -> None:
     write_atomically(folder / _ABOUT, json.dumps({"format": FORMAT}) + "\n")
 
 
-def open_arrays(folder: Path) -> IndexArrays:
-    """The arrays in a folder, mapped read-only: processes share them, and nothing is read before it is used."""
+def open_arrays(folder: Path, checked: Callable[[Path], Path]) -> IndexArrays:
+    """The arrays in a folder, mapped read-only, so that processes share them; `checked` gives each file out."""
     about = folder / _ABOUT
     if not about.is_file():
         raise FileNotFoundError(f"{folder} holds no search index ({_ABOUT} is missing): build it again.")
-    found = json.loads(about.read_text("utf-8"))["format"]
+    found = json.loads(checked(about).read_text("utf-8"))["format"]
     if found != FORMAT:
         raise ValueError(f"The search index in {folder} has format {found}, not {FORMAT}: build it again.")
-    return IndexArrays(**{field.name: _mapped(folder / f"{field.name}.npy") for field in fields(IndexArrays)})
+    return IndexArrays(**{field.name: _mapped(checked(folder / f"{field.name}.npy")) for field in fields(IndexArrays)})
 
 
 def _mapped(path: Path) -> NDArray[Any]:

@@ -6,7 +6,7 @@ import os
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -89,9 +89,9 @@ class Index:
         return cls(build_arrays(documents))
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str]) -> Index:
-        """The index in a folder, mapped from its files."""
-        return cls(open_arrays(Path(folder)))
+    def open(cls, folder: str | os.PathLike[str], checked: Callable[[Path], Path] = Path) -> Index:
+        """The index in a folder, mapped from its files; `checked` gives out each before it is first read."""
+        return cls(open_arrays(Path(folder), checked))
 
     def write(self, folder: str | os.PathLike[str]) -> None:
         """Writes the index into a folder, which is made if it is not there."""

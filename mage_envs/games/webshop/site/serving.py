@@ -17,7 +17,7 @@ from waitress.utilities import RequestHeaderFieldsTooLarge
 from mage_envs.games.webshop.site.security import WSGI, headers
 
 MOST_CONNECTIONS = 256
-"""Open at once; further ones wait until one of these is closed."""
+"""Open at once; for a further one the oldest is closed on which no whole request has come."""
 PATIENCE = 30
 """Seconds after which a connection is closed on which nothing was sent or taken."""
 LONGEST_HEAD = 16_384
@@ -70,7 +70,7 @@ class Server:
             map=self._open,
             sockets=[listening],
             threads=8,
-            connection_limit=MOST_CONNECTIONS,
+            connection_limit=2 * MOST_CONNECTIONS,  # from which on it takes none, whoever asks
             channel_timeout=PATIENCE,
             cleanup_interval=1,
             max_request_header_size=_HEAD_READ,
@@ -83,7 +83,15 @@ class Server:
     def serve(self) -> None:
         """Serves until `end`, from another thread, or Ctrl-C."""
         while not self._ends.is_set():
+            self._make_room()
             wasyncore.loop(timeout=1.0, use_poll=True, map=self._open, count=1)
+
+    def _make_room(self) -> None:
+        """So that connections which are opened and left take nobody's place, however many there are."""
+        channels = self._server.active_channels.values()
+        waiting = [channel for channel in channels if not channel.requests and not channel.total_outbufs_len]
+        if len(channels) >= MOST_CONNECTIONS and waiting:
+            min(waiting, key=lambda channel: channel.creation_time).handle_close()
 
     def end(self) -> None:
         """Makes `serve` return."""

@@ -100,18 +100,19 @@ def test_a_form_that_breaks_off_is_not_taken(site):
     assert " 403 " in ask(site, f"{POST}{form}Content-Length: 5\r\n\r\nshort")
 
 
+@pytest.mark.parametrize("count", [80, MOST_CONNECTIONS + 40])
 @pytest.mark.parametrize(
     "begun", ["", "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n", f"{POST}Content-Length: 9\r\n\r\nx"]
 )
-def test_half_open_connections_take_nobodys_place(site, begun):
+def test_half_open_connections_take_nobodys_place(site, begun, count):
     with ExitStack() as stack:
-        half_open = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", site.port), timeout=20)) for _ in range(80)
-        ]
-        for connection in half_open:
+        half_open = []
+        for _ in range(count):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", site.port), timeout=20))
             connection.sendall(begun.replace("PORT", str(site.port)).encode())
+            half_open.append(connection)
         assert healthy(site) == 200
-        for connection in half_open:
+        for connection in half_open[-80:]:
             connection.setblocking(False)
             with pytest.raises(BlockingIOError):  # still open, and still unanswered
                 connection.recv(1)

@@ -211,7 +211,7 @@ class Signals(TrainerCallback):
     def __init__(self, *numbers: signal.Signals) -> None:
         self._numbers = numbers
 
-    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if state.global_step == 2:
             for number in self._numbers:
                 os.kill(os.getpid(), number)
@@ -229,7 +229,7 @@ def with_signals(monkeypatch: pytest.MonkeyPatch, *numbers: signal.Signals) -> N
     monkeypatch.setattr(MAGETrainer, "train", train)
 
 
-def test_sigterm_saves_at_the_end_of_the_rollout_and_resumes_exactly(
+def test_sigterm_among_the_updates_on_a_rollout_saves_after_the_last_and_resumes_exactly(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     common = ("--preset", "mage-kuhn", *SMALL, "--max_rollouts", "3", "--save_steps", "100", "--output_dir")

@@ -6,7 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +69,9 @@ class Ledger:
             yield
         except Exception as error:
             row = {"kind": "run", "reason": f"{type(error).__name__}: {error}", "given_up": True}
-            self._append([row | {"traceback": told(error), "phase": phase, "step": step}])
-            error.add_note(f"{TRACEBACK} {self.path}")
+            with suppress(OSError):  # where the disk is full, it cannot be kept
+                self._append([row | {"traceback": told(error), "phase": phase, "step": step}])
+                error.add_note(f"{TRACEBACK} {self.path}")
             raise
 
     def rows(self) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from benchmarks.records.store import Records, Writer
 from mage_envs.core import Game
 from mage_envs.processes import DEADLINE
 from mage_envs.registry import settings_of
+from mage_envs.terminal.commands import told
 from mage_envs.terminal.json_options import read_object
 from trainer.trajectory import Trajectory
 
@@ -151,21 +153,28 @@ def measure(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> Me
     else:
         for problem in writer.problems:
             sys.stderr.write(f"{arguments.out}: {problem}; it is played again\n")
-        try:
-            play(writer.todo, writer.add)
-        except KeyboardInterrupt:
-            writer.close()
-            kept = f"{len(writer.kept)} of {writer.planned} meta-episodes are kept"
-            sys.stderr.write(f"\nInterrupted: {kept}; the same command with --resume goes on from there.\n")
-            raise SystemExit(130) from None
-        except BaseException:
-            writer.close()
-            raise
-        writer.close()
+        _keep(writer, play)
         trajectories = Records(writer.folder).trajectories()
     if not trajectories:
         raise RuntimeError(f"Nothing was played: {limits.spent() or 'no worker came back with a single meta-episode'}.")
     return Measured(replace(summary_of(agent.name, setting, trajectories), floors=floors), trajectories, limits)
+
+
+def _keep(writer: Writer, play: Callable[..., list[Trajectory]]) -> None:
+    """Plays what the run has not; what was written before it broke off stays, and the last line says how much."""
+    try:
+        play(writer.todo, writer.add)
+        writer.close()
+    except BaseException as error:
+        with suppress(OSError):  # of a full disk, which the error itself tells of
+            writer.close()
+        kept = f"{writer.safe} of {writer.planned} meta-episodes are kept"
+        if isinstance(error, KeyboardInterrupt):
+            sys.stderr.write(f"\nInterrupted: {kept}; the same command with --resume goes on from there.\n")
+            raise SystemExit(130) from None
+        if isinstance(error, OSError):
+            raise RuntimeError(f"{told(error)} {kept}; the same command with --resume goes on from there.") from error
+        raise
 
 
 def shown(arguments: argparse.Namespace, summary: Summary) -> str:
@@ -200,7 +209,7 @@ def _play(
     """Plays the tasks at these places of the panel; `add` is told of each that was played to its end."""
     if not todo:
         return []
-    told = ProgressLine(sys.stderr, agent.name)
+    progress = ProgressLine(sys.stderr, agent.name)
     before = len(setting.tasks) - len(todo)
 
     def keep(place: int, trajectory: Trajectory) -> None:
@@ -216,7 +225,7 @@ def _play(
             workers=arguments.env_workers,
             env_timeout=arguments.env_timeout,
             memory_gb=arguments.env_memory_gb,
-            on_step=lambda done, total: told(done + before, total + before, before),
+            on_step=lambda done, total: progress(done + before, total + before, before),
             on_finished=keep,
             limits=limits,
             ledger=ledger,
@@ -246,7 +255,7 @@ def _play_spread(
     """`_play` with an executor of several processes; what a lost worker had counts as not played."""
     if not todo:
         return []
-    told = ProgressLine(sys.stderr, about["agent"]["name"])
+    progress = ProgressLine(sys.stderr, about["agent"]["name"])
     planned = about["setting"]["meta_episodes"]
     before = planned - len(todo)
     played: list[Trajectory] = []
@@ -255,7 +264,7 @@ def _play_spread(
         played.append(trajectory)
         if add is not None:
             add(place, trajectory)
-        told(len(played) + before, planned, before)
+        progress(len(played) + before, planned, before)
 
     with ledger_in(arguments.out) as ledger:
         lost = play_spread(executor, about, todo, keep, batch=arguments.batch, env_timeout=arguments.env_timeout)

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,27 @@ import numpy as np
 
 def canonical(value: Any) -> bytes:
     """Sorted keys, no blanks, ASCII alone. NaN and the infinities, which JSON has not, are ValueErrors: see `plain`."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    return _STRICT.encode(value).encode()
 
 
 def written(value: Any) -> bytes:
     """`canonical(plain(value))` for mappings whose keys are texts, with a second pass only where something needs it."""
     try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=plain).encode()
+        return _LENIENT.encode(value).encode()
     except ValueError:  # NaN or an infinity
         return canonical(plain(value))
+
+
+def quoted(text: str | None) -> str:
+    """The JSON of a text."""
+    return "null" if text is None else encode_basestring_ascii(text)
+
+
+def numeral(value: float) -> str:
+    """The JSON of a number, as `plain` has it."""
+    if isinstance(value, float) and math.isfinite(value):
+        return float.__repr__(value)
+    return written(value).decode()
 
 
 def digest_of(value: Any) -> str:
@@ -57,3 +70,7 @@ def plain(value: Any) -> Any:
 def number(value: Any) -> float:
     """The number that `plain` wrote."""
     return float(value)
+
+
+_STRICT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+_LENIENT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, default=plain)

@@ -23,6 +23,7 @@ from benchmarks.records.lines import chats, digest, encoded, trajectory_of
 from benchmarks.records.replay import replay
 from benchmarks.records.store import NoRun, OtherRun, Records, Writer
 from benchmarks.records.validate import problems, validator
+from mage_envs.durable import draft_beside, drafts_of
 from trainer.generation import ScriptedGenerator
 
 PANEL = "kuhn-paper-128"
@@ -186,7 +187,7 @@ def test_a_kill_at_any_of_100_moments_loses_the_open_shard_alone(tmp_path, monke
 def test_a_kill_before_anything_is_written_leaves_a_folder_to_go_on_with(unbroken, tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
-    (folder / "run.json.partial").write_text("{")
+    draft_beside(folder / "run.json").write_text("{")
     assert recorded(folder, indices=()).planned == 132
 
 
@@ -205,10 +206,8 @@ def test_a_kill_while_a_shard_is_written_leaves_no_part_of_it(unbroken, tmp_path
 
     pid = child(work)
     assert os.waitpid(pid, 0)[1] == signal.SIGKILL
-    assert sorted(path.name for path in (folder / "episodes").iterdir()) == [
-        "00000.jsonl.gz",
-        "00001.jsonl.gz.partial",
-    ]
+    assert [path.name for path in (folder / "episodes").glob("*.gz")] == ["00000.jsonl.gz"]
+    assert len(drafts_of(folder / "episodes", "00001.jsonl.gz")) == 1
     assert len(Records(folder).lines) == 64
     assert recorded(folder, resume=True).root() == unbroken.root()
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, Game, Policy, RemembersMetaEpisode, SeesResults, Turn
+from mage_envs.core import ExactPolicy, Game, Policy, RemembersMetaEpisode, SeesResults, TellsCalls, Turn
 from opponents.registry import make_opponent, register_opponent
 
 
@@ -46,6 +47,12 @@ class Switching:
         for policy in (self.first, self.then):
             if isinstance(policy, RemembersMetaEpisode):
                 policy.begin_meta_episode()
+
+    def told_calls(self) -> Sequence[Mapping[str, Any]]:
+        """Those of both, where they are language models."""
+        return [
+            call for policy in (self.first, self.then) if isinstance(policy, TellsCalls) for call in policy.told_calls()
+        ]
 
 
 class ExactSwitching(Switching):

@@ -57,6 +57,8 @@ class MemoryCalls:
         """The request that the model is asked now."""
         self._max_calls = max_calls
         self._made = 0
+        self._rendered = self._told_length = 0
+        """Characters of the memory section in the last play prompt, and as they were told last."""
         self._sees_the_end = "last" in inspect.signature(memory.after_episode).parameters
         self._watching = memory if isinstance(memory, WatchesTurns) else None
         self._telling = memory if isinstance(memory, TellsEvents) else None
@@ -79,6 +81,7 @@ class MemoryCalls:
         _SERVED[id(self.memory)] = self
         self.running = True
         self.pending = None
+        self._rendered = self._told_length = 0
         self.play()
         self.memory.begin()
 
@@ -133,9 +136,19 @@ class MemoryCalls:
         """What a play prompt shows of each turn's thought."""
         return () if self._thinking is None else self._thinking.thoughts(turns)
 
+    def render(self, view: MemoryView) -> str:
+        """The memory section of a play prompt."""
+        text = self.memory.render(view)
+        self._rendered = len(text)
+        return text
+
     def told(self) -> dict[str, Any]:
-        """As `info` has it: what the strategy wants recorded since it was asked last."""
+        """As `info` has it: what the strategy wants recorded since it was asked last, and how long its section of
+        play prompts is, where that has changed."""
         events = [dict(event) for event in self._telling.events()] if self._telling is not None else []
+        if self._rendered != self._told_length:
+            self._told_length = self._rendered
+            events.append({"event": "rendered", "characters": self._rendered})
         return {"memory_events": events} if events else {}
 
     def _ask(self, asked: Asked) -> Request | None:

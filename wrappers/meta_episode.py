@@ -326,7 +326,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             turns=turns,
             full_turns=settings.full_turns,
             omitted=len(episode.turns) - len(turns),
-            memory=self.memory.render(self.memory_view()),
+            memory=self._calls.render(self.memory_view()),
             last=last,
             hand=self._hand,
             hands=self.described.hands,

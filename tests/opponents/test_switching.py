@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mage_envs  # noqa: F401
-from mage_envs.core import ExactPolicy, RemembersMetaEpisode, is_state_policy
+from mage_envs.core import ExactPolicy, RemembersMetaEpisode, Turn, is_state_policy
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from opponents import list_forms, list_opponents, make_opponent, opponent_info
@@ -30,6 +30,34 @@ def hands(opponent: str, seed: int) -> list[list[str]]:
         _, reward, done, _, info = env.step(f"<action>{info['legal_actions'][0]}</action>")
         seen[episode].append(str(reward))
     return seen
+
+
+class Teller:
+    """A policy that a model plays, as far as records know."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def reset(self, rng: np.random.Generator) -> None: ...
+
+    def act(self, turn: Turn) -> str:
+        return turn.legal_actions[0]
+
+    def told_calls(self) -> list[dict[str, str]]:
+        return [{"model": self.name}]
+
+
+def test_what_models_answered_either_of_them_is_told() -> None:
+    rock = make_opponent("kuhn/rock", KUHN)
+    assert Switching(Teller("a"), Teller("b"), 1).told_calls() == [{"model": "a"}, {"model": "b"}]
+    assert Switching(rock, Teller("b"), 1).told_calls() == [{"model": "b"}]
+    env = gym.make("mage/KuhnPoker-Meta-v0", opponent=Switching(rock, Teller("b"), 1), memory="none", num_episodes=2)
+    _, info = env.reset(seed=0)
+    done = False
+    while not done:
+        assert "opponent_calls" not in info
+        *_, done, _, info = env.step(f"<action>{info['legal_actions'][0]}</action>")
+    assert info["opponent_calls"] == [{"model": "b"}]
 
 
 @pytest.mark.parametrize(("first", "then"), [("kuhn/maniac", "kuhn/rock"), ("kuhn/soft-scared", "uniform")])

@@ -249,6 +249,27 @@ def _task():
     return Task("", seed=3)
 
 
+@pytest.mark.parametrize("memory", ["reflection", "both", "reflexion", "amem", "memento", "none", "react"])
+def test_the_length_of_what_is_shown_is_told_where_it_changes(memory):
+    env = make(memory=memory, opponent="kuhn/aggressive", num_episodes=3)
+    shown, real = [0], env.memory.render
+
+    def render(view):
+        shown.append(len(real(view)))
+        return real(view)
+
+    env.memory.render = render
+    log = play(env)
+    told = [
+        event["characters"]
+        for *_, info in log
+        for event in info.get("memory_events", ())
+        if event["event"] == "rendered"
+    ]
+    assert told == [length for length, before in zip(shown[1:], shown, strict=False) if length != before]
+    assert bool(told) == (memory not in ("none", "react"))
+
+
 def test_old_strategies_run_unchanged():
     """A hook that returns a text, no `last`, no `on_answer`: as the documentation had them from the beginning."""
 

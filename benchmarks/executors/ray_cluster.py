@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import time
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
@@ -17,6 +18,8 @@ from mage_envs.processes.outcomes import CRASH
 
 CPUS = 1
 """That a job takes."""
+PATIENCE = 10.0
+"""Seconds in which the head has to answer."""
 PIECES = 64
 """A task costs a millisecond or two, so that a cluster of any size is kept busy."""
 
@@ -55,10 +58,11 @@ class RayCluster:
             yield
             return
         try:
+            _knock(self._address)
             ray.init(
                 address=self._address or "local", log_to_driver=False, logging_level="ERROR", include_dashboard=False
             )
-        except (RayError, ConnectionError, TimeoutError, RuntimeError, ValueError, OSError) as error:
+        except Exception as error:  # a node that starts too late is a bare Exception of Ray's
             where = f"at {self._address}" if self._address else "on this machine"
             raise RuntimeError(
                 f"The Ray cluster {where} does not answer ({_line(error)}); it has 30 s to start, which a busy machine "
@@ -68,6 +72,13 @@ class RayCluster:
             yield
         finally:
             ray.shutdown()
+
+
+def _knock(address: str | None) -> None:
+    """Raises OSError where nobody listens at `HOST:PORT`; Ray itself would try for ten minutes."""
+    host, _, port = (address or "").rpartition(":")
+    if port.isdecimal() and "/" not in host:
+        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
 
 
 def _do(work: Sent, job: Any) -> Any:

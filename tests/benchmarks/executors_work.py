@@ -7,6 +7,8 @@ from pathlib import Path
 HERE = "tests.benchmarks.executors_work"
 FUSE = "MAGE_TESTS_FUSE"
 """Names a file; whoever finds it removes it and kills its own process."""
+PAUSE = "MAGE_TESTS_PAUSE"
+"""Seconds that an answer takes."""
 
 
 def burn():
@@ -48,4 +50,5 @@ class DiesOnce:
     def act(self, turn):
         if turn.episode == 1:
             burn()
+        time.sleep(float(os.environ.get(PAUSE, "0")))
         return turn.legal_actions[int(self.rng.integers(len(turn.legal_actions)))]

@@ -1,0 +1,34 @@
+"""Tests with the real Ray, and with what Slurm would be given: `make ray`. Without these packages they are skipped."""
+
+from importlib.util import find_spec
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.records.store import Records
+from tests.benchmarks.executors_work import FUSE, HERE
+from tests.processes import ROOT
+
+if find_spec("ray") is None or find_spec("submitit") is None:
+    collect_ignore_glob = ["test_*.py"]
+
+EVAL = ["eval", f"policy:{HERE}:DiesOnce", "--panel", "kuhn-paper-128", "--out"]
+"""132 meta-episodes."""
+
+
+@pytest.fixture(autouse=True)
+def no_fuse(tmp_path, monkeypatch):
+    """Nobody dies unless the test touches this file. Workers find the tests' modules."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv(FUSE, str(tmp_path / "fuse"))
+    return tmp_path / "fuse"
+
+
+@pytest.fixture(scope="session")
+def alone(tmp_path_factory):
+    """The run of one process, with which all others are compared."""
+    folder = tmp_path_factory.mktemp("alone") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FUSE, str(folder / "no fuse"))
+        assert main([*EVAL, str(folder)]) == 0
+    return Records(folder)

@@ -1,0 +1,115 @@
+"""Ray clusters on this machine: the same records as from one process, whoever dies on the way."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+from benchmarks.__main__ import main
+from benchmarks.executors.ray_cluster import RayCluster
+from benchmarks.records.store import Records
+from mage_envs.processes import Lost, Raised
+from tests.benchmarks.executors_work import FUSE, PAUSE, Work
+from tests.cluster.conftest import EVAL
+from tests.processes import ROOT
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """A cluster of one node with one CPU; a busy machine may need some tries to start it. Its workers take their time,
+    and whoever finds the file `fuse` is killed."""
+    fuse = tmp_path_factory.mktemp("cluster") / "fuse"
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("PYTHONPATH", str(ROOT)), (FUSE, str(fuse)), (PAUSE, "0.01")):
+            patch.setenv(name, value)
+        made = _started()
+        made.fuse = fuse
+        yield made
+        ray.shutdown()
+        made.shutdown()
+
+
+def _started(tries=3):
+    made = Cluster()
+    try:
+        made.add_node(num_cpus=1)
+    except Exception:  # Ray has no other word for a node that is late
+        made.shutdown()
+        if tries == 1:
+            raise
+        return _started(tries - 1)
+    return made
+
+
+def test_one_node_with_a_worker_killed(alone, tmp_path, cluster):
+    cluster.fuse.touch()
+    assert main([*EVAL, str(tmp_path / "run"), "--executor", f"ray:{cluster.address}"]) == 0
+    assert not cluster.fuse.exists()
+    assert Records(tmp_path / "run").root() == alone.root()
+
+
+def test_each_result_comes_once(cluster):
+    cluster.fuse.touch()
+    jobs = [1, "raise", "die", "die once", 2]
+    outcomes = dict(RayCluster(cluster.address).run(Work, jobs))
+    assert sorted(outcomes) == [0, 1, 2, 3, 4]
+    assert [outcomes[place] for place in (0, 3, 4)] == [(1, 0), ("die once", 0), (2, 0)]
+    assert not cluster.fuse.exists()
+    assert isinstance(outcomes[1], Raised)
+    assert str(outcomes[1].error) == "out of numbers"
+    assert isinstance(outcomes[2], Lost)
+    assert outcomes[2].reason.startswith("its Ray worker died: WorkerCrashedError")
+
+
+def test_two_nodes_one_of_which_is_killed_on_the_way(alone, tmp_path, cluster):
+    second = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    folder = tmp_path / "run"
+
+    def kill_when_some_is_written():
+        while not (folder / "episodes" / "00000.jsonl.gz").exists():
+            time.sleep(0.05)
+        cluster.remove_node(second, allow_graceful=False)
+
+    killer = threading.Thread(target=kill_when_some_is_written)
+    killer.start()
+    assert main([*EVAL, str(folder), "--executor", f"ray:{cluster.address}"]) == 0
+    killer.join()
+    assert Records(folder).root() == alone.root()
+
+
+def test_a_driver_that_is_killed_leaves_a_run_to_go_on_with(alone, tmp_path, cluster):
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "benchmarks", *EVAL, str(folder), "--executor", f"ray:{cluster.address}"]
+    driver = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    while not (folder / "episodes" / "00000.jsonl.gz").exists():
+        assert driver.poll() is None
+        time.sleep(0.05)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    assert len(Records(folder).lines) == 64
+    assert main([*EVAL, str(folder), "--resume", "--executor", "ray"]) == 0  # one that this command starts
+    assert Records(folder).root() == alone.root()
+
+
+def test_a_tournament(tmp_path, cluster):
+    command = ["tournament", "KuhnPoker", "--policies", "uniform,kuhn/nash", "--games", "10", "--out"]
+    assert main([*command, str(tmp_path / "ray"), "--executor", f"ray:{cluster.address}"]) == 0
+    assert main([*command, str(tmp_path / "here"), "--executor", "local"]) == 0
+    assert (tmp_path / "ray" / "tournament.json").read_bytes() == (tmp_path / "here" / "tournament.json").read_bytes()
+
+
+def test_a_cluster_that_does_not_answer_is_told_in_one_line(tmp_path, capfd):
+    assert main([*EVAL, str(tmp_path / "run"), "--executor", "ray:127.0.0.1:9"]) == 2
+    told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("mage-bench: ")]
+    assert len(told) == 1
+    assert told[0].startswith("mage-bench: The Ray cluster at 127.0.0.1:9 does not answer (")

@@ -209,8 +209,8 @@ def references(run: ReportedRun, row: ScoreRow, view: View, overall: bool) -> li
         Reference("best response", "ceiling", [m.ceiling for m in measures]),
         Reference("best blind", "blind", [m.uninformed for m in measures]),
     ]
-    if overall and view.kind == "headline" and run.bayes is not None:
-        found.insert(1, Reference("Bayes-optimal", "bayes", run.bayes))
+    if view.kind == "headline" and row.optimal:
+        found.insert(1, Reference("Bayes-optimal", "bayes", row.optimal))
     if overall and view.kind != "success":
         for floor in run.floors:
             found.append(Reference(floor.opponent, "floor", [point.mean for point in view.points(floor)]))

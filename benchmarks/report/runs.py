@@ -9,23 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.evaluation.command import summary_of
 from benchmarks.evaluation.environments import game_of
 from benchmarks.evaluation.report import load
-from benchmarks.evaluation.scores import ScoreRow, Summary, cluster_of, label, per_hand, summarise
-from benchmarks.records.about import setting_of
+from benchmarks.evaluation.scores import ScoreRow, Summary, cluster_of, label, per_hand
+from benchmarks.evaluation.suites.settings import Setting
+from benchmarks.records.about import setting_of, told_apart
 from benchmarks.records.canonical import digest_of
 from benchmarks.records.lines import Line
 from benchmarks.records.replay import replay
 from benchmarks.records.store import ROOT, RUN, NoRun, Records
 from benchmarks.report.transcripts import outcomes, packed
 from mage_envs.core import Game
-from mage_envs.imports import load_modules
-from opponents.exact import NotExact, TooManyStates, bayes_value
-from opponents.exact.tree import is_enumerable
 from trainer.trajectory import EpisodeResult, Trajectory
 
-_BAYES_STATES = 300_000
-"""Beliefs up to which the Bayes-optimal learner is solved for a report (a second at most)."""
 INVALID = "(no usable action)"
 
 
@@ -63,11 +60,9 @@ class ReportedRun:
     folder: Path
     about: Mapping[str, Any]
     group: str
-    """Equal for runs of the same tasks under the same options, the memory and the words of prompts apart."""
+    """Equal for runs that `mage-bench compare` compares: of the same tasks and options, the memory apart."""
     summary: Summary
     floors: tuple[ScoreRow, ...]
-    bayes: tuple[float, ...] | None
-    """What the learner that is optimal for the sum of all episodes earns in each, per hand, on the mean over seats."""
     played: tuple[Played, ...]
     pages: Mapping[int, bytes]
     """The transcripts, by index."""
@@ -128,43 +123,27 @@ def _read(folder: Path, key: str, sample: int) -> ReportedRun:
     about = records.about
     if not records.lines:
         raise ValueError(f"{folder} has no record yet; mage-bench eval … --out {folder} --resume plays it.")
-    load_modules(about["imports"], RUN)
-    game = game_of(about["setting"]["options"]["env_id"], {**about["env_kwargs"], **about["panel"]["env_kwargs"]})
+    setting = setting_of(about)
+    game = game_of(setting.panel.env_id, setting.options)
     lines = [line for _, line in sorted(records.lines.items())]
     trajectories = records.trajectories()
-    weights = about["setting"]["weights"]
-    summary = summarise(
-        trajectories,
-        game,
-        weights=weights if weights and set(weights) == {label(t) for t in trajectories} else None,
-        agent=about["agent"]["name"],
-        panel=f"{about['setting']['name']}, sha256 {about['fingerprint'][:12]}",
-    )
     tokens = [call["tokens"] for line in lines for call in line["calls"]]
     known = [pair for pair in tokens if pair is not None]
     return ReportedRun(
         key=key,
         folder=folder,
         about=about,
-        group=_group(about),
-        summary=summary,
+        group=digest_of(told_apart(about)),
+        summary=summary_of(about["agent"]["name"], setting, trajectories),
         floors=_floors(folder),
-        bayes=_bayes(game, about, summary),
         played=tuple(_played(line, t, game) for line, t in zip(lines, trajectories, strict=True)),
         pages={line["index"]: packed(line) for line in lines},
         choices=_choices(lines),
         tokens=(sum(pair[0] for pair in known), sum(pair[1] for pair in known)) if known else None,
         seconds=sum(sum(line["seconds"]) for line in lines),
-        verified=_verified(records, lines, sample),
+        verified=_verified(records, lines, setting, sample),
         planned=records.planned,
     )
-
-
-def _group(about: Mapping[str, Any]) -> str:
-    setting = about["setting"]
-    words = ("memory", "context", "style", "shown")
-    options = {name: value for name, value in setting["options"].items() if name not in words}
-    return digest_of([options, setting["weights"], setting["tasks"]])
 
 
 def _floors(folder: Path) -> tuple[ScoreRow, ...]:
@@ -176,30 +155,6 @@ def _floors(folder: Path) -> tuple[ScoreRow, ...]:
         return ()
     except (ValueError, LookupError, TypeError) as error:
         raise ValueError(f"{path} is not readable as a summary ({error}); remove it, or --resume the run.") from error
-
-
-def _bayes(game: Game, about: Mapping[str, Any], summary: Summary) -> tuple[float, ...] | None:
-    """None where deals repeat, where nobody else plays, and where it cannot be had exactly."""
-    options = about["setting"]["options"]
-    names = [row.opponent for row in summary.rows]
-    if options["deal"] != "fresh" or summary.rows_are != "opponent" or not is_enumerable(game):
-        return None
-    hands: int = options["hands_per_episode"]
-    if hands > 1 and summary.objective == "success":
-        return None
-    try:
-        found = bayes_value(
-            game,
-            about["setting"]["weights"] or dict.fromkeys(names, 1.0),
-            episodes=options["num_episodes"],
-            hands=hands,
-            seat=options["protocol"]["seat"],
-            objective=summary.objective,
-            limit=_BAYES_STATES,
-        )
-    except (NotExact, TooManyStates, ValueError, LookupError, TypeError):
-        return None
-    return tuple(value / hands for value in found.per_episode)
 
 
 def _played(line: Line, trajectory: Trajectory, game: Game) -> Played:
@@ -227,7 +182,7 @@ def _choices(lines: Sequence[Line]) -> tuple[Counter[tuple[str, str]], ...]:
     return tuple(found[k] for k in sorted(found))
 
 
-def _verified(records: Records, lines: Sequence[Line], sample: int) -> str:
+def _verified(records: Records, lines: Sequence[Line], setting: Setting, sample: int) -> str:
     """What was checked of the run, in words."""
     told = f"{len(lines)} digests"
     try:
@@ -241,6 +196,6 @@ def _verified(records: Records, lines: Sequence[Line], sample: int) -> str:
         return f"{told}; not executed again"
     count = min(sample, len(lines))
     chosen = [lines[place * len(lines) // count] for place in range(count)]
-    found = replay(chosen, setting_of(records.about))
+    found = replay(chosen, setting)
     again = f"{len(found)} of {count} came out OTHERWISE" if found else "all as recorded"
     return f"{told}; {count} executed again, {again}"

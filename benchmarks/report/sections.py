@@ -14,6 +14,7 @@ from benchmarks.report.curves import COLOURS, Series, View, chart, figures, inte
 from benchmarks.report.escaping import shown
 from benchmarks.report.runs import ReportedRun
 
+_NOTHING = f"<td>{NOT_KNOWN}</td>" * 2
 MOST = 10
 """Meta-episodes with the largest gain, and with the largest loss, that are listed."""
 
@@ -71,7 +72,20 @@ def _time(seconds: float) -> str:
 def _options(run: ReportedRun) -> str:
     told = {name: run.about[name] for name in ("setting", "agent", "started", "commit", "versions", "platform", "argv")}
     text = shown(json.dumps(told, indent=1, ensure_ascii=False))
-    return f"<h4>{run.key}, {shown(run.method)}</h4><pre>{text}</pre>"
+    return f"<h4>{run.key}, {shown(run.method)}</h4>{_calls(run)}<pre>{text}</pre>"
+
+
+def _calls(run: ReportedRun) -> str:
+    """The calls by kind, and the failures by what broke."""
+    rows = "".join(
+        f'<tr><th scope="row">{shown(kind)}</th><td>{one.calls:,}</td><td>{one.invalid:.1%}</td>'
+        f"<td>{one.cut:.1%}</td><td>{one.overflow:.1%}</td></tr>"
+        for kind, one in run.summary.overall.calls.items()
+    )
+    head = "".join(f"<th>{name}</th>" for name in ("kind of call", "calls", "invalid", "cut", "prompt too long"))
+    failed = ", ".join(f"{count} {kind}" for kind, count in run.summary.overall.failed_by.items())
+    broken = f'<p class="quiet">Failed: {shown(failed)}.</p>' if failed else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{broken}"
 
 
 # -- the table -------------------------------------------------------------------------------------------------
@@ -88,8 +102,9 @@ def results_table(groups: Sequence[Sequence[ReportedRun]]) -> str:
         cells = []
         for group in groups:
             mine = [run for run in group if run.method == method]
-            cells.append("".join(_cells(run) for run in mine[-1:]) or f"<td>{NOT_KNOWN}</td>" * 2)
+            cells.append("".join(_cells(run, run.summary.overall) for run in mine[-1:]) or _NOTHING)
         rows.append(f'<tr><th scope="row">{shown(method)}</th>{"".join(cells)}</tr>')
+        rows += _lost_row(method, groups)
     rows += _exact_rows(groups)
     rows += _paper_rows(groups)
     head = f'<thead><tr><th rowspan="2">agent</th>{heads}</tr><tr>{below}</tr></thead>'
@@ -107,8 +122,16 @@ def _last(run: ReportedRun) -> str:
     return f"{unit}, episode {last}"
 
 
-def _cells(run: ReportedRun) -> str:
-    row = run.summary.overall
+def _lost_row(method: str, groups: Sequence[Sequence[ReportedRun]]) -> Iterator[str]:
+    """The same with failures counted as losses, where they exceed 1% in any setting."""
+    chosen = [[run for run in group if run.method == method][-1:] for group in groups]
+    if any(run.summary.with_losses for mine in chosen for run in mine):
+        told = [[_cells(run, lost) for run in mine if (lost := run.summary.with_losses)] for mine in chosen]
+        cells = "".join("".join(one) or "<td></td>" * 2 for one in told)
+        yield f'<tr class="exact"><th scope="row">{shown(method)}, failures as losses</th>{cells}</tr>'
+
+
+def _cells(run: ReportedRun, row: ScoreRow) -> str:
     last = row.episodes[-1].measure(run.summary.objective).estimate if row.episodes else None
     conditional = run.summary.early_stop or last is None
     cells = [None if conditional else last, row.pass_at[-1] if row.pass_at else None]
@@ -129,7 +152,7 @@ def _exact_rows(groups: Sequence[Sequence[ReportedRun]]) -> Iterator[str]:
             row = run.summary.overall
             measure = row.episodes[-1].measure(run.summary.objective) if row.episodes else None
             if kind == "bayes":
-                value = run.bayes[-1] if run.bayes else None
+                value = row.optimal[-1] if row.optimal else None
             else:
                 value = None if measure is None else measure.ceiling if kind == "ceiling" else measure.uninformed
             cells.append(f"<td>{NOT_KNOWN if value is None else f'{value:.3f}'}</td><td></td>")

@@ -131,12 +131,14 @@ def _say_suited(chosen: dict[str, Any], config: Any) -> None:
 def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> int:
     from trl.trainer.utils import get_peft_config, get_quantization_config
 
+    from trainer.console import quieten
     from trainer.mage_trainer import MAGETrainer
     from trainer.persistence import on_first_rank
     from trainer.saved import FILE, PlaySettings
     from trainer.tiny import general_tiny
     from trainer.words import words_model
 
+    quieten()
     out = Path(config.output_dir)
     last = on_first_rank(lambda: _checkpoint(out, script.resume))
     name = model.model_name_or_path
@@ -161,7 +163,7 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
         ) from error
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        return _finish(trainer, None if last is None else str(last))
+        return _finish(trainer, None if last is None else str(last), arguments)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -184,12 +186,14 @@ def _checkpoint(out: Path, resume: bool) -> Path | None:
     return last
 
 
-def _finish(trainer: Any, start: str | None) -> int:
+def _finish(trainer: Any, start: str | None, arguments: Sequence[str]) -> int:
     """Trains to the end, or as far as signals let it, and writes the model; returns the exit status.
 
     SIGTERM ends the run with a checkpoint (143), the rollout that is being played thrown away; Ctrl-C at once, with the
     model as it then is (130); a second Ctrl-C without it.
     """
+    from trainer import summary
+
     signal.signal(signal.SIGTERM, trainer.preemption.ask)
     out, interrupted = trainer.args.output_dir, False
     try:
@@ -213,6 +217,9 @@ def _finish(trainer: Any, start: str | None) -> int:
         print(f"{said} after {steps} updates; the model is in {out}.")
     if first and (failures := trainer.ledger.told()):
         print(failures)
+    if first:
+        others = trainer.population is not None
+        print(summary.told(out, trainer.play, arguments, trainer.args.max_rollouts, others), end="")
     return 130 if interrupted else 0
 
 

@@ -1,14 +1,14 @@
-"""Callbacks of the trainer: the rollout count that a checkpoint carries, and a progress bar that knows the end."""
+"""Callbacks of the trainer: rollouts counted in checkpoints, files that go back with them, evaluations, SIGTERM."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from transformers import ProgressCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import ExportableState
 
 from trainer.ledger import Ledger
-from trainer.settings import FOREVER
+from trainer.run_log import RunLog
 
 
 class RolloutProgress(TrainerCallback, ExportableState):
@@ -49,31 +49,27 @@ class RolloutProgress(TrainerCallback, ExportableState):
             self._deferred = False
 
 
-class LedgerOfRun(TrainerCallback):
-    """Takes the ledger of failures back to where the run goes on from."""
+class FilesOfRun(TrainerCallback):
+    """Takes the ledger of failures and the log back to where the run goes on from."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, ledger: Ledger, log: RunLog) -> None:
+        self._ledger, self._log = ledger, log
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         if state.is_world_process_zero:
             self._ledger.resume(state.global_step)
+            self._log.resume(state.global_step)
 
 
-class RolloutProgressBar(ProgressCallback):
-    """TRL's progress bar, whose total follows `state.max_steps` as the trainer learns the length of the run."""
+class Evaluations(TrainerCallback):
+    """Asks for an evaluation at the end of every n-th rollout, and of the last one."""
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        super().on_train_begin(args, state, control, **kwargs)  # type: ignore[no-untyped-call]
-        self._follow(state)
+    def __init__(self, progress: RolloutProgress, every: int, rollouts: int | None) -> None:
+        self._progress, self._every, self._last = progress, every, rollouts
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._follow(state)
-        super().on_step_end(args, state, control, **kwargs)  # type: ignore[no-untyped-call]
-
-    def _follow(self, state: TrainerState) -> None:
-        bar: Any = self.training_bar
-        if bar is not None:
-            bar.total = None if state.max_steps >= FOREVER else state.max_steps
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        done = self._progress.rollouts
+        if not self._progress.updates_left and (done % self._every == 0 or done == self._last):
+            control.should_evaluate = True

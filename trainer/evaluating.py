@@ -9,8 +9,10 @@ from torch.utils.data import Sampler, SequentialSampler
 from mage_envs.core import Task
 from trainer import trl_compat
 from trainer.metrics import rollout_metrics
+from trainer.panels import SCORE, PanelPlayed, Scored
 from trainer.rollout import RolloutSpec
 from trainer.rollout_trainer import RolloutTrainer
+from trainer.sampling import evaluation_sampling, sampled_as
 from trainer.trajectory import Trajectory
 
 
@@ -18,12 +20,58 @@ class EvaluatingTrainer(RolloutTrainer):
     """Plays `eval_tasks` at every evaluation."""
 
     eval_tasks: tuple[Task, ...] = ()
+    evaluation: PanelPlayed | None = None
+    """What scores them, where they are a panel's."""
+    stopped_early = False
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Plays `eval_tasks`; the metrics are those of `rollout_metrics`, with the prefix `eval_`."""
+        """Plays `eval_tasks`, sampled as evaluations are; the metrics, with the prefix `eval_`, are those of
+        `rollout_metrics` and the scores of a panel."""
         self._evaluated: list[Trajectory] = []
-        metrics: dict[str, float] = super().evaluate(*args, **kwargs)
+        with sampled_as(self, self.generator, *evaluation_sampling(self.play, self.args)):
+            metrics: dict[str, float] = super().evaluate(*args, **kwargs)
         return metrics
+
+    def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
+        """The Trainer's, with the scores of the panel."""
+        output: Any = super().evaluation_loop(*args, **kwargs)
+        if self.evaluation is not None:
+            scored = self.evaluation.scored(self._once(), self.state.global_step)
+            output.metrics.update({f"eval_{name}": value for name, value in scored.metrics.items()})
+            if self.accelerator.is_main_process:
+                self._tell(scored)
+        return output
+
+    def _once(self) -> list[Trajectory]:
+        """The meta-episodes in the order of the tasks; ranks pad with repetitions."""
+        once = {trajectory.group: trajectory for trajectory in self._evaluated}
+        return [once[group] for group in sorted(once)]
+
+    def _tell(self, scored: Scored) -> None:
+        state, score = self.state, scored.metrics[SCORE]
+        best = "the best so far"
+        if state.best_metric is not None and score <= state.best_metric:
+            best = f"best {state.best_metric:.3f} after update {state.best_global_step}"
+        line = f"evaluation after update {state.global_step}: score {score:.3f} ({best}), {len(self._evaluated)} played"
+        told: dict[str, Any] = {**scored.metrics, "table": scored.table}
+        self.run_log.evaluated(self.progress.rollouts, state.global_step, told, line)
+
+    def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
+        """Whether the panel's score is the best so far: then a checkpoint is written, which rotation keeps.
+
+        Ends the run after `early_stop` evaluations in a row without a better one.
+        """
+        if self.evaluation is None:
+            return bool(super()._determine_best_metric(metrics, trial))
+        state, score = self.state, metrics[f"eval_{SCORE}"]
+        if state.best_metric is None or score > state.best_metric:
+            state.best_metric, state.best_global_step = score, state.global_step
+            self.control.should_save = self.control.should_save or self.args.save_strategy != "no"
+            return True
+        since = [row for row in state.log_history if f"eval_{SCORE}" in row and row["step"] > state.best_global_step]
+        if self.args.early_stop and len(since) >= self.args.early_stop:
+            self.control.should_training_stop = self.stopped_early = True
+        return False
 
     def prediction_step(
         self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None
@@ -32,8 +80,7 @@ class EvaluatingTrainer(RolloutTrainer):
         specs = [RolloutSpec(self.eval_tasks[item["index"]], group=item["index"]) for item in inputs]
         trajectories, _ = self._play(specs, "eval")
         self._evaluated += trajectories
-        once = {trajectory.group: trajectory for trajectory in self._evaluated}  # ranks pad with repetitions
-        trl_compat.record(self, "eval", rollout_metrics(list(once.values())), replace=True)
+        trl_compat.record(self, "eval", rollout_metrics(self._once()), replace=True)
         return None, None, None
 
     def _get_eval_sampler(self, eval_dataset: Any) -> Sampler[Any]:

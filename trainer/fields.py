@@ -85,6 +85,7 @@ class RunFields:
     early_stop: int = field(
         default=0, metadata=_help("Evaluations in a row without a new best score that end the run; 0: never.")
     )
+    logging_strategy: str = field(default="steps", metadata=_help("steps; no: nothing is shown or sent to trackers."))
     verbose: bool = field(default=False, metadata=_help("More lines for each rollout."))
     log_transcripts: int = field(default=2, metadata=_help("Meta-episodes per rollout kept in transcripts.jsonl."))
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from mage_envs.durable import write_atomically
 from mage_envs.processes.outcomes import TRACEBACK, told
+from trainer.step_lines import StepLines
 from trainer.trajectory import Trajectory
 
 FILE = "failures.jsonl"
@@ -29,21 +27,15 @@ class Ledger:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.path = Path(folder) / FILE
+        self._lines = StepLines(Path(folder) / FILE)
+        self.path = self._lines.path
         self.count = 0
         """Failures of the run so far."""
 
     def resume(self, step: int) -> None:
         """Drops what belongs to rollouts that are played again when the run goes on after `step` optimiser steps, and a
         last line that is not whole."""
-        if not self.path.exists():
-            return
-        kept = [row for row in self.rows() if row["step"] < step or (row["phase"] == "eval" and row["step"] == step)]
-        self.count = len(kept)
-        if kept:
-            write_atomically(self.path, "".join(map(_line, kept)))
-        else:
-            self.path.unlink()
+        self.count = self._lines.resume(step, "phase")
 
     def record(self, trajectories: Iterable[Trajectory], phase: str, step: int) -> None:
         """Appends the failures of these meta-episodes."""
@@ -53,14 +45,7 @@ class Ledger:
 
     def _append(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self.count += len(rows)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            for row in rows:
-                os.write(file, _line(row).encode())
-            os.fsync(file)
-        finally:
-            os.close(file)
+        self._lines.append(rows)
 
     @contextmanager
     def kept(self, phase: str, step: int) -> Iterator[None]:
@@ -76,13 +61,7 @@ class Ledger:
 
     def rows(self) -> list[dict[str, Any]]:
         """All lines; one that is not whole is left out."""
-        if not self.path.exists():
-            return []
-        rows = []
-        for line in self.path.read_text().splitlines(keepends=True):
-            if line.endswith("\n"):
-                rows.append(json.loads(line))
-        return rows
+        return self._lines.rows()
 
     def told(self) -> str:
         """All totals in one line; nothing where nothing failed."""
@@ -121,7 +100,3 @@ def totals(rows: Sequence[Mapping[str, Any]]) -> str:
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     lost = sum(row["given_up"] for row in rows)
     return f"Failures: {len(rows)} ({counts}), {lost} of them for good, the others played again"
-
-
-def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(row) + "\n"

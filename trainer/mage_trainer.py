@@ -6,13 +6,15 @@ import gc
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any, cast
 
+import gymnasium as gym
 import torch
 from torch.utils.data import DataLoader, Dataset
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProgressCallback, TrainerCallback
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback, ProgressCallback, TrainerCallback
 
 from mage_envs.core import Task
 from opponents import FixedPool, League, Population
@@ -30,18 +32,36 @@ from trainer.batch import (
     split_rows,
     split_updates,
 )
-from trainer.callbacks import LedgerOfRun, RolloutProgress, RolloutProgressBar
+from trainer.callbacks import Evaluations, FilesOfRun, RolloutProgress
 from trainer.config import MAGEConfig
+from trainer.console import console_of
 from trainer.evaluating import EvaluatingTrainer
 from trainer.garbage import rare_collections
 from trainer.generation import LockStepGenerator
 from trainer.ledger import Ledger
 from trainer.loss import LossTerms, Scores, policy_loss, score_logits
-from trainer.metrics import LARGEST_RATIO, UPDATE_METRICS, RunStopped, failure_message, rollout_metrics, update_metrics
+from trainer.metrics import (
+    LARGEST_RATIO,
+    UPDATE_METRICS,
+    RunStopped,
+    failure_message,
+    rollout_metrics,
+    time_metrics,
+    update_metrics,
+)
 from trainer.population import LEAGUE, restore_population, update_population
 from trainer.preemption import Preempted, Preemption
+from trainer.run_log import RunLog
 from trainer.settings import FOREVER
-from trainer.setup import contradicted, credit_of, critic_of, env_maker, make_population, play_settings
+from trainer.setup import (
+    contradicted,
+    credit_of,
+    critic_of,
+    env_maker,
+    make_population,
+    panel_evaluation,
+    play_settings,
+)
 from trainer.skipping import SkippedUpdates, is_broken
 from trainer.specs import SHUFFLE, stream
 from trainer.stages import MakeEnv, RunEnvs
@@ -85,10 +105,14 @@ class MAGETrainer(EvaluatingTrainer):
         if args.grouping == "non_stationary" and opponents is None:
             raise ValueError('grouping="non_stationary" mixes the opponents of a pool; give opponents with weights.')
         self.population = FixedPool(opponents) if isinstance(opponents, Mapping) else opponents
-        self.eval_tasks = tuple(eval_tasks)
-        self._make_env = make_env
         self._on_rollout_end = on_rollout_end
         self._envs = RunEnvs(make_env, args.env_workers, args.env_memory_gb)
+        self.evaluation = panel_evaluation(self._envs.here[0], args)
+        self.eval_tasks = tuple(self.evaluation.tasks if self.evaluation else eval_tasks)
+        self._eval_envs = self._envs
+        if self.evaluation is not None:
+            made = partial(gym.make, self.evaluation.env_id, disable_env_checker=True, **self.evaluation.options)
+            self._eval_envs = RunEnvs(made, args.env_workers, args.env_memory_gb)
         self._begun = False
         """Whether this process played before."""
         self.ledger = Ledger(args.output_dir or ".")
@@ -115,12 +139,14 @@ class MAGETrainer(EvaluatingTrainer):
         trl_compat.check_model(self.accelerator.unwrap_model(self.model))
         self.preemption = Preemption()
         self.skipped = SkippedUpdates(self.args.max_skipped_updates)
-        self.add_callback(RolloutProgress())
-        self.add_callback(self.preemption)
-        self.add_callback(self.skipped)
-        self.add_callback(LedgerOfRun(self.ledger))
-        if self.pop_callback(ProgressCallback) is not None:
-            self.add_callback(RolloutProgressBar())
+        console = console_of(args) if self.accelerator.is_main_process else None
+        self.run_log = RunLog(args.output_dir or ".", console, args.log_transcripts)
+        for added in (RolloutProgress(), self.preemption, self.skipped, FilesOfRun(self.ledger, self.run_log)):
+            self.add_callback(added)
+        if self.evaluation is not None:
+            self.add_callback(Evaluations(self.progress, args.eval_every, args.max_rollouts))
+        for other in (ProgressCallback, PrinterCallback):
+            self.pop_callback(other)
         self.generator = (generator or BACKENDS[args.backend])(self)
         if args.constrained and isinstance(self.generator, LockStepGenerator):
             raise ValueError(
@@ -146,6 +172,7 @@ class MAGETrainer(EvaluatingTrainer):
             return self.end_here()
         finally:
             self._envs.close()
+            self._eval_envs.close()
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """One item per optimiser step; the rows come from rollouts."""
@@ -168,11 +195,6 @@ class MAGETrainer(EvaluatingTrainer):
             self.state.epoch = self.progress.rollouts / self.args.max_rollouts
         super().log(logs, start_time)
 
-    @property
-    def progress(self) -> RolloutProgress:
-        """The rollout count, which checkpoints carry."""
-        return next(c for c in self.callback_handler.callbacks if isinstance(c, RolloutProgress))
-
     # -- rollout --------------------------------------------------------------------------------------------
 
     def _start_rollout(self, model: torch.nn.Module) -> None:
@@ -181,6 +203,7 @@ class MAGETrainer(EvaluatingTrainer):
         index = self.progress.rollouts
         if self.state.global_step:
             self.preemption.mark()
+        self.run_log.begins(index, self.state.global_step)
         restore_population(self.population, self.progress.population)
         trajectories, clock = self._play(self._my_specs(index))
         trajectories.sort(key=lambda trajectory: (trajectory.group, trajectory.member))
@@ -206,14 +229,15 @@ class MAGETrainer(EvaluatingTrainer):
             "rollout": float(index),
             "updates_per_rollout": float(len(batches)),
             "rows": float(len(rows)),
-            "time/generate": clock.generate,
-            "time/environment": clock.environment,
             "time/score": time.perf_counter() - started,
         }
-        trl_compat.record(self, "train", metrics)
+        metrics |= time_metrics(trajectories, clock.generate, clock.total)
         self.progress.rollouts = index + 1
         if self.args.exploitability_every and (index + 1) % self.args.exploitability_every == 0:
-            trl_compat.record(self, "train", self._exploitability(index))
+            metrics |= self._exploitability(index)
+        trl_compat.record(self, "train", metrics)
+        if self.accelerator.is_main_process:
+            self.run_log.played(index, self.state.global_step, trajectories, advantages, metrics)
         self.progress.population = update_population(
             self.population,
             trajectories,
@@ -322,6 +346,9 @@ class MAGETrainer(EvaluatingTrainer):
             totals[LARGEST_RATIO] = float(self.accelerator.gather(sums[LARGEST_RATIO]).max())
         self.state.num_input_tokens_seen += int(totals["padded"])
         skipped = bool(totals.pop("broken") > 0)
-        trl_compat.record(self, "train", update_metrics(totals, update.tokens, seconds, skipped))
+        metrics = update_metrics(totals, update.tokens, seconds, skipped)
+        trl_compat.record(self, "train", metrics)
+        if self.accelerator.is_main_process:
+            self.run_log.update(self.state.global_step, metrics, len(self._updates))
         self.skipped.note(skipped, self.state.global_step, self.progress.rollouts - 1)
         return skipped

@@ -65,6 +65,18 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     return metrics | _step_metrics(sound)
 
 
+def time_metrics(trajectories: Sequence[Trajectory], generate: float, total: float) -> dict[str, float]:
+    """Where a rollout's seconds went, and the tokens that were sampled in one of them."""
+    sampled = sum(len(step.completion_ids) for trajectory in trajectories for step in trajectory.steps)
+    return {
+        "time/generate": generate,
+        "time/environment": total - generate,
+        "environment_share": (total - generate) / total if total else 0.0,
+        "tokens/sampled": float(sampled),
+        "tokens/sampled_per_second": sampled / generate if generate else 0.0,
+    }
+
+
 def update_metrics(sums: Mapping[str, float], tokens: int, seconds: float, skipped: bool) -> dict[str, float]:
     """An update's log from sums over its trained tokens; of one that was skipped, what is not its loss."""
     means = {} if skipped else {key: sums[key] / tokens for key in UPDATE_METRICS if key in sums}

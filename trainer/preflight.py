@@ -14,7 +14,15 @@ import yaml
 from trainer.estimate import Estimate, estimate, most_steps, refusal, told_bytes
 from trainer.hardware import Hardware
 from trainer.settings import RunSettings
-from trainer.setup import call_limits, make_population, panel_evaluation, pool_weights, prompt_settings, sample_prompts
+from trainer.setup import (
+    call_limits,
+    env_maker,
+    make_population,
+    panel_evaluation,
+    pool_weights,
+    prompt_settings,
+    sample_prompts,
+)
 from trainer.shapes import folder_of, shape_of
 
 _MODEL = (
@@ -37,7 +45,7 @@ def check(config: RunSettings, model: Any, machine: Hardware | None) -> Estimate
     """
     check_tokenizer(model.model_name_or_path)
     make_population(config)
-    panel_evaluation(config)
+    panel_evaluation(env_maker(config)(), config)
     shape = shape_of(model.model_name_or_path)
     if machine is None or shape is None:
         return None

@@ -14,15 +14,17 @@ from opponents import Population
 from trainer import trl_compat
 from trainer.advantages import CreditConfig, screened
 from trainer.backends import AnyGenerator
+from trainer.callbacks import RolloutProgress
 from trainer.exploitability import exploitability
 from trainer.generation import StreamingGenerator
 from trainer.ledger import Ledger
 from trainer.persistence import PersistentTrainer
 from trainer.preemption import Preempted, Preemption
 from trainer.rollout import RolloutClock, RolloutSpec, collect
+from trainer.run_log import RunLog
 from trainer.saved import PlaySettings
 from trainer.specs import rollout_specs
-from trainer.stages import MakeEnv, RunEnvs
+from trainer.stages import RunEnvs
 from trainer.trajectory import Trajectory
 
 
@@ -35,9 +37,16 @@ class RolloutTrainer(PersistentTrainer):
     preemption: Preemption
     credit: CreditConfig
     play: PlaySettings | None
+    run_log: RunLog
     _envs: RunEnvs
-    _make_env: MakeEnv
+    _eval_envs: RunEnvs
+    """Of the panel that is played in training; else the same."""
     _begun: bool
+
+    @property
+    def progress(self) -> RolloutProgress:
+        """The rollout count, which checkpoints carry."""
+        return next(c for c in self.callback_handler.callbacks if isinstance(c, RolloutProgress))
 
     def _exploitability(self, index: int) -> dict[str, float]:
         """The model's NashConv as it is now, in the game that it trains on."""
@@ -79,6 +88,7 @@ class RolloutTrainer(PersistentTrainer):
         A rollout to train on is given up, on all ranks, where one was asked to stop meanwhile: Preempted.
         """
         clock, stops = RolloutClock(), phase == "train"
+        envs = self._envs if stops else self._eval_envs
         together = trl_compat.is_collective(self) and not isinstance(self.generator, StreamingGenerator)
         interrupting = self.preemption.interrupting() if stops and not together else nullcontext()
         played: list[Trajectory] = []
@@ -90,27 +100,33 @@ class RolloutTrainer(PersistentTrainer):
             interrupting,
         ):
             played += collect(
-                self._envs.stage(len(specs)),
+                envs.stage(len(specs)),
                 self.generator,
                 specs,
                 reply_limit=0 if limit == 1 else limit,
                 env_timeout=self.args.env_timeout,
                 model_timeout=self.args.model_timeout,
-                make_env=self._make_env,
+                make_env=envs.make_env,
                 begun=self._begun,
                 any_rank_live=partial(self._any_rank_live, stops) if together else bool,
                 clock=clock,
-                on_step=self.preemption.check if stops and not together else None,
+                on_step=partial(self._watch, not together) if stops else None,
             )
         if stops and any(gather_object([self.preemption.asked])):
             raise Preempted
         self._begun = True
         if any(trajectory.failures for trajectory in played):
-            self._envs.renew()
+            envs.renew()
         gathered = screened(gather_object(played), self.credit)
         if self.accelerator.is_main_process:
             self.ledger.record(gathered, phase, self.state.global_step)
         return gathered, clock
+
+    def _watch(self, alone: bool, done: int, total: int) -> None:
+        """Shows how far a rollout is; gives it up where this rank may do so alone, and was asked to stop."""
+        self.run_log.plays(self.progress.rollouts, done, total)
+        if alone:
+            self.preemption.check(done, total)
 
     def _any_rank_live(self, stops: bool, mine: bool) -> bool:
         told = torch.tensor([mine, stops and self.preemption.asked], dtype=torch.float, device=self.accelerator.device)

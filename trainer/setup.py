@@ -152,11 +152,11 @@ def call_limits(config: RunSettings) -> dict[str, int]:
     }
 
 
-def panel_evaluation(config: RunSettings) -> PanelPlayed | None:
-    """What is evaluated in training; None without `eval_panel`."""
+def panel_evaluation(env: gym.Env[Any, Any], config: RunSettings) -> PanelPlayed | None:
+    """What is evaluated in a training that plays `env`; None without `eval_panel`."""
     if config.eval_panel is None or not config.eval_every:
         return None
-    played = play_settings(env_maker(config)(), config)
+    played = play_settings(env, config)
     if played is None:
         raise ValueError("eval_panel is played in an environment with an id; make_env must use gym.make.")
     return panel_played(config.eval_panel, played.env_id, played.env_kwargs)

@@ -119,22 +119,22 @@ class RunEnvs:
     def __init__(self, make_env: MakeEnv, workers: int = 0, memory_gb: float = 0.0) -> None:
         self.here = [make_env()]
         """In this process; the first one always, which tells what is played."""
-        self._make_env, self._count, self._memory_gb = make_env, workers, memory_gb
+        self.make_env, self._count, self._memory_gb = make_env, workers, memory_gb
         self._workers: WorkerEnvs | None = None
 
     def stage(self, count: int) -> list[gym.Env[Any, Any]] | WorkerEnvs:
         """`count` environments."""
         if not self._count:
-            self.here += [self._make_env() for _ in range(len(self.here), count)]
+            self.here += [self.make_env() for _ in range(len(self.here), count)]
             return self.here
         if self._workers is None:
-            self._workers = WorkerEnvs(self._make_env, count, self._count, memory_gb=self._memory_gb)
+            self._workers = WorkerEnvs(self.make_env, count, self._count, memory_gb=self._memory_gb)
         self._workers.resize(count)
         return self._workers
 
     def renew(self) -> None:
         """Drops the environments of this process, some of which broke; those in workers were replaced already."""
-        self.here = [self._make_env()]
+        self.here = [self.make_env()]
 
     def close(self) -> None:
         """Ends the workers, which start anew with the next `stage`."""

@@ -114,6 +114,21 @@ def generate_ids(trainer: GRPOTrainer, prompts: list[list[int]]) -> tuple[list[l
 
 
 @contextmanager
+def sampling(trainer: GRPOTrainer, chosen: Mapping[str, float]) -> Iterator[None]:
+    """Within it TRL's generation has these sampling parameters."""
+    used: Any = vars(trainer.vllm_generation if trainer.use_vllm else trainer.generation_config)
+    overriding: dict[str, Any] = {} if trainer.use_vllm else trainer.generation_kwargs
+    before = [(held, {name: held[name] for name in chosen if name in held}) for held in (used, overriding)]
+    for held, kept in before:
+        held.update({name: chosen[name] for name in kept})
+    try:
+        yield
+    finally:
+        for held, kept in before:
+            held.update(kept)
+
+
+@contextmanager
 def generation_session(trainer: GRPOTrainer) -> Iterator[None]:
     """One rollout's generation: weights are synced, and vLLM woken and put to sleep again, once.
 

@@ -48,6 +48,9 @@ class RequestSettings:
 
     max_new_tokens: int
     temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    """0: all."""
     max_prompt_length: int | None = None
     """Tokens; a longer prompt overflows and is not sent."""
     timeout: float = 1800.0
@@ -63,6 +66,8 @@ class RequestSettings:
         return {
             "max_tokens": self.max_new_tokens,
             "temperature": self.temperature,
+            "top_p": self.top_p,
+            "top_k": self.top_k,
             "seed": int(stream_keys([prompt.seed], self.seed)[0] >> 1) if prompt.seed else None,
             "stop_token_ids": sorted(tokens.end_ids),
             "logprobs": 0,

@@ -154,24 +154,11 @@ class Curve:
         )
 
 
-def quieten() -> None:
-    """Silences the libraries' own progress bars and advice; the demo reports for itself."""
-    import warnings
-
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    warnings.filterwarnings("ignore", module="transformers|trl|torch|accelerate")
-
-
 def train(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> list[list[float]] | None:
     """Trains, or goes on where an interrupted run of the same settings stopped; saves the model to `out`.
 
     Returns the learning curve, or None when Ctrl-C stopped the run (the model as it then is has been saved).
     """
-    from transformers import PrinterCallback
-
     from trainer.run_folder import newest_checkpoint
 
     folder = out / "training"
@@ -182,7 +169,6 @@ def train(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -
         write_atomically(kept, described)
     curve = Curve(folder / "curve.json", settings.rollouts, log)
     trainer = make_trainer(settings, folder, curve)
-    trainer.remove_callback(PrinterCallback)
     last, passed = newest_checkpoint(folder)
     for line in passed:
         log(f"training: {line}", True)
@@ -199,6 +185,8 @@ def train(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -
 
 def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> DemoResult | None:
     """Trains, evaluates and writes everything to `out`; None when Ctrl-C stopped the training."""
+    from trainer.console import quieten
+
     quieten()
     started = time.monotonic()
     curve = train(settings, out, log)

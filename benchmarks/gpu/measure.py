@@ -339,7 +339,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     import torch
 
-    from benchmarks.demo.run import quieten
+    from trainer.console import quieten
 
     quieten()
     device = torch.device("cuda")

@@ -24,7 +24,7 @@ import gymnasium as gym
 import numpy as np
 
 import mage_envs  # noqa: F401  (registers the ids)
-from benchmarks.demo.run import DemoSettings, make_trainer, quieten
+from benchmarks.demo.run import DemoSettings, make_trainer
 from benchmarks.evaluation.environments import make_envs
 from benchmarks.speed import tokens
 from mage_envs.durable import write_atomically
@@ -35,6 +35,7 @@ from mage_envs.seats import Seat, Table
 from mage_envs.text.generation import Prompt
 from opponents import make_opponent
 from opponents.mcts import MEMORY_MB, ROLLOUTS, UCT
+from trainer.console import quieten
 from trainer.generation import ScriptedGenerator
 from trainer.rollout import collect
 from trainer.specs import rollout_specs

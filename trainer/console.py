@@ -1,0 +1,156 @@
+"""What a person sees of a run: one line per rollout, and on a terminal how far the one under way is. No torch here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+from trainer.settings import RunSettings
+
+Metrics = Mapping[str, float]
+_EVERY = 0.2
+"""Seconds between two states of the line that is redrawn."""
+
+
+def quieten() -> None:
+    """Silences the bars and the advice of the libraries underneath, in this process and those that it starts."""
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    warnings.filterwarnings("ignore", module="transformers|trl|torch|accelerate|peft")
+
+
+class Console:
+    """Writes to a stream; whole lines alone, unless it is a terminal.
+
+    `rollouts`: how many the run has; None where its length is counted in updates, `updates`.
+    """
+
+    def __init__(
+        self, stream: TextIO, rollouts: int | None, updates: int, verbose: bool = False, redrawn: bool = True
+    ) -> None:
+        self._stream = stream
+        self._rollouts, self._updates = rollouts, updates
+        self._verbose = verbose
+        self._live = redrawn and stream.isatty()
+        self._shown = 0.0
+        self._began: tuple[float, float] | None = None
+        """When, and at which share of the run, the first rollout of this process began."""
+
+    def begins(self, rollout: int, step: int) -> None:
+        """A rollout begins, the first being 0."""
+        if self._began is None:
+            self._began = time.monotonic(), self._share(rollout, step)
+
+    def plays(self, rollout: int, done: int, total: int) -> None:
+        """So many of its meta-episodes are over."""
+        now = time.monotonic()
+        if self._live and now - self._shown > _EVERY:
+            self._shown = now
+            self._draw(f"rollout {rollout + 1}: {done} of {total} meta-episodes")
+
+    def trains(self, rollout: int, left: int) -> None:
+        """So many of its updates are left."""
+        if self._live and left:
+            self._draw(f"rollout {rollout + 1}: {left} updates left")
+
+    def ends(self, rollout: int, step: int, metrics: Metrics) -> None:
+        """A rollout was trained on; `metrics` are its own and the means over its updates."""
+        self._write(rollout_line(rollout, self._rollouts, metrics, self._left(rollout + 1, step)))
+        if self._verbose:
+            for line in details(metrics):
+                self._write(f"    {line}")
+
+    def evaluated(self, line: str) -> None:
+        """An evaluation was played."""
+        self._write(line)
+
+    def _share(self, rollouts: int, step: int) -> float:
+        return rollouts / self._rollouts if self._rollouts else step / self._updates
+
+    def _left(self, rollouts: int, step: int) -> float | None:
+        """Seconds, if the rest takes as long as what this process has done."""
+        share = self._share(rollouts, step)
+        if self._began is None or share <= self._began[1]:
+            return None
+        return (time.monotonic() - self._began[0]) / (share - self._began[1]) * max(1 - share, 0.0)
+
+    def _draw(self, text: str) -> None:
+        self._stream.write(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}")
+        self._stream.flush()
+
+    def _write(self, text: str) -> None:
+        clear = ""
+        if self._live:
+            clear, text = "\r\x1b[K", text[: shutil.get_terminal_size().columns]
+        self._stream.write(f"{clear}{text}\n")
+        self._stream.flush()
+
+
+def console_of(config: RunSettings) -> Console | None:
+    """Where a person reads of a run: stderr; nobody does under logging_strategy="no"."""
+    if config.logging_strategy == "no":
+        return None
+    return Console(sys.stderr, config.max_rollouts, config.max_steps, config.verbose, not config.disable_tqdm)
+
+
+def rollout_line(rollout: int, rollouts: int | None, metrics: Metrics, left: float | None) -> str:
+    """What matters of a rollout, in about a hundred characters."""
+    number = f"{rollout + 1}/{rollouts}" if rollouts else f"{rollout + 1}"
+    success = " ".join(_share_text(value) for value in _episodes(metrics, "success"))
+    parts = [
+        f"rollout {number}",
+        f"reward {metrics['reward']:.2f}" if "reward" in metrics else "no reward",
+        f"success {success}" if success else "",
+        f"KL {metrics['kl']:.3f}" if "kl" in metrics else "",
+        f"clip {_share_text(metrics['clip_ratio/any'])}" if "clip_ratio/any" in metrics else "",
+        f"invalid {_share_text(metrics.get('invalid', 0.0) + metrics.get('length', 0.0))}",
+        f"failed {metrics.get('failures', 0):.0f}",
+        f"{metrics['tokens/sampled_per_second']:,.0f} tok/s" if "tokens/sampled_per_second" in metrics else "",
+        f"{told_time(left)} left" if left is not None else "",
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def details(metrics: Metrics) -> list[str]:
+    """What else is worth a look: each opponent's success by episode, failed replies, the update, shares of time."""
+    names = sorted({key.split("/", 2)[2] for key in metrics if key.startswith("success/episode_1/")})
+    lines = [
+        f"{name}: success {' '.join(map(_share_text, _episodes(metrics, 'success', name)))}  "
+        f"value {' '.join(f'{value:+.3f}' for value in _episodes(metrics, 'value', name))}"
+        for name in names
+    ]
+    shares = ("invalid", "length", "overflow", "completions/truncated", "environment_share")
+    numbers = ("loss", "grad_norm", "entropy", "sampling/log_abs", "tokens/padding_factor", "updates/skipped")
+    lines.append("  ".join(f"{name} {_share_text(metrics[name])}" for name in shares if name in metrics))
+    lines.append("  ".join(f"{name} {metrics[name]:.4g}" for name in numbers if name in metrics))
+    return [line for line in lines if line]
+
+
+def _episodes(metrics: Metrics, measure: str, name: str = "") -> Sequence[float]:
+    """The measure of each episode, over all opponents or one."""
+    found = []
+    while (key := f"{measure}/episode_{len(found) + 1}{f'/{name}' if name else ''}") in metrics:
+        found.append(metrics[key])
+    return found
+
+
+def _share_text(value: float) -> str:
+    return f"{value:.2f}".replace("0.", ".", 1) if 0 <= value < 1 else f"{value:.2f}"
+
+
+def told_time(seconds: float) -> str:
+    """A time in the two units that suit it."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

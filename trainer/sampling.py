@@ -1,0 +1,58 @@
+"""How replies are sampled in an evaluation, whatever the backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from trainer import trl_compat
+from trainer.backends import AnyGenerator
+from trainer.cached import CachedGenerator
+from trainer.generation import LockStepGenerator
+from trainer.saved import PlaySettings
+from trainer.settings import RunSettings
+from trainer.vllm_stream import StreamingServerGenerator, StreamingVLLMGenerator
+
+PAPER = (0.7, 0.8, 20)
+"""Temperature, top-p and top-k of the paper's evaluations."""
+
+
+def evaluation_sampling(played: PlaySettings | None, config: RunSettings) -> tuple[float, float, int]:
+    """Temperature, top-p and top-k: as the settings say, else the paper's under its protocol, else as in training."""
+    paper = played is not None and played.env_kwargs.get("protocol") == "paper"
+    temperature, top_p, top_k = PAPER if paper else (config.temperature, 1.0, 0)
+    return (
+        temperature if config.eval_temperature is None else config.eval_temperature,
+        top_p if config.eval_top_p is None else config.eval_top_p,
+        top_k if config.eval_top_k is None else config.eval_top_k,
+    )
+
+
+@contextmanager
+def sampled_as(
+    trainer: GRPOTrainer, generator: AnyGenerator, temperature: float, top_p: float, top_k: int
+) -> Iterator[None]:
+    """Within it the trainer's backend samples so; one that samples nothing (a script) stays as it is."""
+    chosen = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
+    if isinstance(generator, CachedGenerator):
+        before = generator.sampling
+        generator.sampling = replace(before, **chosen)  # type: ignore[arg-type]
+        try:
+            yield
+        finally:
+            generator.sampling = before
+    elif isinstance(generator, StreamingVLLMGenerator | StreamingServerGenerator):
+        kept = generator.settings
+        generator.settings = replace(kept, **chosen)  # type: ignore[arg-type]
+        try:
+            yield
+        finally:
+            generator.settings = kept
+    elif isinstance(generator, LockStepGenerator):
+        with trl_compat.sampling(trainer, chosen):
+            yield
+    else:
+        yield

@@ -1,0 +1,57 @@
+"""`StepLines`: a file of JSON lines that a run appends to, and that goes back with it when it is resumed. No torch."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from mage_envs.durable import write_atomically
+
+Line = Mapping[str, Any]
+"""With `step`: the optimiser steps before it."""
+
+
+class StepLines:
+    """One process writes, each call in one piece that is on the disk when it returns; the file exists once it has a
+    line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All lines; a last one that is not whole is left out."""
+        if not self.path.exists():
+            return []
+        return [json.loads(line) for line in self.path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+    def resume(self, step: int, ended: str) -> int:
+        """Drops what is done again when the run goes on after `step` optimiser steps, and a line that is not whole;
+        returns how many are left. `ended`: the key whose value "eval" marks lines that end their step."""
+        if not self.path.exists():
+            return 0
+        kept = [row for row in self.rows() if row["step"] < step or (row.get(ended) == "eval" and row["step"] == step)]
+        if kept:
+            write_atomically(self.path, "".join(map(_line, kept)))
+        else:
+            self.path.unlink()
+        return len(kept)
+
+    def append(self, rows: Iterable[Line]) -> None:
+        """Adds lines."""
+        text = "".join(map(_line, rows))
+        if not text:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            os.write(file, text.encode())
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+def _line(row: Line) -> str:
+    return json.dumps(row) + "\n"

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback
 
-from benchmarks.demo.run import quieten
 from benchmarks.objectives.exact_play import ExactPlay
 from benchmarks.objectives.study import EPISODES, MEMBERS, TRAINING, StudyRun
 from trainer import MAGEConfig, MAGETrainer
+from trainer.console import quieten
 from trainer.presets import WORDS
 from trainer.setup import env_maker, make_population
 from trainer.tokens import ChatTokenizer

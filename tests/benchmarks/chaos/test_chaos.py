@@ -112,7 +112,7 @@ def test_a_planted_environment_is_found(options: dict, says: str, capsys: pytest
     assert f"play: {says}" in out
 
 
-@pytest.mark.parametrize("opponent", ["Raises", "Loops", "Hashes"])
+@pytest.mark.parametrize("opponent", ["Raises", pytest.param("Loops", marks=pytest.mark.slow), "Hashes"])
 def test_the_printed_command_shows_it_again(opponent: str, capsys: pytest.CaptureFixture[str]) -> None:
     """One cause is one finding, whichever checks meet it; a process that it ends is followed by another."""
     status, out = chaos(capsys, "--quick", *against(opponent), "--seed", "5", "--deadline", "2")

@@ -3,37 +3,69 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 FIRST_TOLD, TOLD = 2.0, 10.0
 """Seconds of work before the first line, and between further ones."""
+REDRAWN = 0.2
+"""Seconds between lines where a terminal redraws one."""
 _LOG = logging.getLogger(__name__)
 
 
 class Progress:
-    """Says at level INFO how far a piece of work is, `WHAT: 3 of 10 UNIT, 70 s left.`; nothing of one that is short."""
+    """Says at level INFO how far a piece of work is, `WHAT: 3 of 10 UNIT, 70 s left.`, and when it is done.
 
-    def __init__(self, what: str, total: int, unit: str) -> None:
-        self._what, self._total, self._unit = what, total, unit
+    Of work that is short it says nothing, unless it is to do so `at_once`.
+    """
+
+    def __init__(self, what: str, total: int, unit: str, at_once: bool = False) -> None:
+        self.done, self.total = 0, total
+        self._what, self._unit = what, unit
         self._began = time.monotonic()
-        self._tell = self._began + FIRST_TOLD
+        self._tells = at_once
+        self._tell = self._began + (0.0 if at_once else FIRST_TOLD)
 
-    def __call__(self, done: int) -> None:
-        """`done` of the total are done."""
+    def __call__(self, done: int, total: int | None = None, kept: int = 0) -> None:
+        """`done` of the total (of a new one, if given) are done, `kept` of them by an earlier run."""
+        self.done, self.total = done, self.total if total is None else total
         now = time.monotonic()
-        if now < self._tell or not 0 < done < self._total:
+        over = done == self.total
+        if not self._tells if over else now < self._tell or (done <= kept and not self._tells):
             return
-        left = (now - self._began) / done * (self._total - done)
-        _LOG.info("%s: %d of %d %s, %.0f s left.", self._what, done, self._total, self._unit, left)
-        self._tell = now + TOLD
+        took = now - self._began
+        if over:
+            says = f"{took:.1f} s."
+        else:
+            says = f"{took / (done - kept) * (self.total - done):.0f} s left." if done > kept else "starting."
+        before = f"{kept} of them from before, " if kept else ""
+        text = f"{self._what}: {done} of {self.total} {self._unit}, {before}{says}"
+        _LOG.info(text, extra={"over": over})
+        self._tells = True
+        redrawn = any(isinstance(handler, _Line) and handler.redraws for handler in _LOG.handlers)
+        self._tell = now + (REDRAWN if redrawn else TOLD)
+
+
+class _Line(logging.StreamHandler[TextIO]):
+    """A line each; on a terminal one that is redrawn until the work is done."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stderr)
+        self.redraws = sys.stderr.isatty()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        over = not self.redraws or vars(record).get("over", True)
+        self.stream.write(("\r\x1b[K" if self.redraws else "") + self.format(record) + ("\n" if over else ""))
+        self.flush()
 
 
 @contextmanager
 def shown() -> Iterator[None]:
     """Meanwhile such lines go to stderr."""
-    handler, before = logging.StreamHandler(), _LOG.level
+    handler, before = _Line(), _LOG.level
     _LOG.addHandler(handler)
     _LOG.setLevel(logging.INFO)
     try:

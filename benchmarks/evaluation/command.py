@@ -16,7 +16,7 @@ from benchmarks.evaluation import report, tables
 from benchmarks.evaluation.agents import Agent, SavedModelAgent, make_agent, split_memory
 from benchmarks.evaluation.asking import Limits
 from benchmarks.evaluation.environments import game_of, seats_of
-from benchmarks.evaluation.evaluate import ProgressLine, account, evaluate, lacked_budget, ledger_in
+from benchmarks.evaluation.evaluate import account, evaluate, lacked_budget, ledger_in, progress_of
 from benchmarks.evaluation.floors import floor_rows
 from benchmarks.evaluation.references import optimal_learner
 from benchmarks.evaluation.sampling import FORM, read_sampling
@@ -194,7 +194,7 @@ def _play_floor(arguments: argparse.Namespace, agent: Agent, setting: Setting) -
         workers=arguments.env_workers,
         env_timeout=arguments.env_timeout,
         memory_gb=arguments.env_memory_gb,
-        on_step=ProgressLine(sys.stderr, agent.name),
+        on_step=progress_of(agent.name),
     )
 
 
@@ -209,7 +209,7 @@ def _play(
     """Plays the tasks at these places of the panel; `add` is told of each that was played to its end."""
     if not todo:
         return []
-    progress = ProgressLine(sys.stderr, agent.name)
+    progress = progress_of(agent.name)
     before = len(setting.tasks) - len(todo)
 
     def keep(place: int, trajectory: Trajectory) -> None:
@@ -255,7 +255,7 @@ def _play_spread(
     """`_play` with an executor of several processes; what a lost worker had counts as not played."""
     if not todo:
         return []
-    progress = ProgressLine(sys.stderr, about["agent"]["name"])
+    progress = progress_of(about["agent"]["name"])
     planned = about["setting"]["meta_episodes"]
     before = planned - len(todo)
     played: list[Trajectory] = []

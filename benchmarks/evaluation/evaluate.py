@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from tempfile import mkdtemp
-from typing import Any, TextIO
+from typing import Any
 
 from benchmarks.evaluation.agents import Agent
 from benchmarks.evaluation.asking import SPENT, Limits, guarded
@@ -15,6 +14,7 @@ from benchmarks.evaluation.environments import check_opponents, env_maker, envir
 from mage_envs.core import Task
 from mage_envs.processes import DEADLINE
 from mage_envs.processes.outcomes import TRACEBACK
+from mage_envs.progress import Progress
 from trainer.ledger import Ledger
 from trainer.rollout import RolloutSpec, collect
 from trainer.trajectory import Trajectory
@@ -137,32 +137,6 @@ def ledger_in(folder: str | None) -> Iterator[Ledger]:
             ledger.path.parent.rmdir()
 
 
-class ProgressLine:
-    """Work done and time left: one line redrawn on a terminal, a line now and then elsewhere."""
-
-    def __init__(self, stream: TextIO, label: str, unit: str = "meta-episodes") -> None:
-        self.done = self.total = 0
-        self._unit = unit
-        self._stream = stream
-        self._label = label
-        self._live = stream.isatty()
-        self._started = time.monotonic()
-        self._shown = float("-inf")
-
-    def __call__(self, done: int, total: int, kept: int = 0) -> None:
-        """`kept` of those done were played by an earlier run."""
-        self.done, self.total = done, total
-        now = time.monotonic()
-        if done < total and now - self._shown < (0.2 if self._live else 10.0):
-            return
-        self._shown = now
-        left = (now - self._started) / (done - kept) * (total - done) if done > kept else None
-        text = f"{self._label}: {done}/{total} {self._unit}, " + (f"{kept} of them from before, " if kept else "")
-        if done == total:
-            text += f"{now - self._started:.1f} s"
-        else:
-            text += "starting" if left is None else f"{left:.0f} s left"
-        self._stream.write(f"\r\x1b[K{text}" if self._live else f"{text}\n")
-        if self._live and done == total:
-            self._stream.write("\n")
-        self._stream.flush()
+def progress_of(what: str, unit: str = "meta-episodes") -> Progress:
+    """Tells of work that is known to take long, from its beginning on."""
+    return Progress(what, 0, unit, at_once=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from benchmarks.evaluation.agents import make_agent
-from benchmarks.evaluation.evaluate import ProgressLine, evaluate
+from benchmarks.evaluation.evaluate import evaluate, progress_of
 from benchmarks.evaluation.suites import named_panel
 from mage_envs.durable import write_atomically
 from mage_envs.terminal.json_options import read_object
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
     tasks = panel.tasks()[: arguments.rows]
     given = read_object("--env-kwargs", arguments.env_kwargs, '{"num_episodes": 5}')
     options = {**given, **panel.env_kwargs, "memory": lambda: memory}
-    done = evaluate(agent, tasks, options, batch=1, on_step=ProgressLine(sys.stderr, agent.name))
+    done = evaluate(agent, tasks, options, batch=1, on_step=progress_of(agent.name))
     lost = sum(trajectory.failure is not None for trajectory in done)
     text = memory.bank_text()
     write_atomically(out, text)

@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.evaluation.agents import SavedModelAgent, make_agent
 from benchmarks.evaluation.environments import game_of
 from benchmarks.evaluation.estimates import Estimate
-from benchmarks.evaluation.evaluate import ProgressLine
+from benchmarks.evaluation.evaluate import progress_of
 from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
 from benchmarks.evaluation.suites import named_panel, panel, weights_of
 from benchmarks.evaluation.suites.panels import full_name
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
         env_kwargs,
         scored=not arguments.sampled,
         batch=arguments.batch,
-        on_step=ProgressLine(sys.stderr, agent.name),
+        on_step=progress_of(agent.name),
     )
     _finish(arguments, found)
 
@@ -92,7 +92,7 @@ def _of_run(arguments: argparse.Namespace) -> RegretReport:
     if arguments.env_kwargs is not None:
         raise ValueError(f"{arguments.agent} was played under options of its own; leave --env-kwargs out.")
     pool = None if arguments.pool is None else weights_of(f"pool:{arguments.pool.removeprefix('pool:')}")
-    progress = ProgressLine(sys.stderr, arguments.agent)
+    progress = progress_of(arguments.agent)
     return regret_of_run(records, pool, batch=arguments.batch, on_step=progress)
 
 

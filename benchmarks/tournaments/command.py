@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks.evaluation.evaluate import ProgressLine
+from benchmarks.evaluation.evaluate import progress_of
 from benchmarks.executors import add_option, make_executor
 from benchmarks.executors.naming import all_cores
 from benchmarks.tournaments import Settings, Store, play_all, report, score
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     settings.check()
     store = None if arguments.out is None else Store(arguments.out, settings)
-    progress = ProgressLine(sys.stderr, settings.game, "pairings")
+    progress = progress_of(settings.game, "pairings")
     try:
         outcomes = play_all(settings, executor=executor, deadline=arguments.deadline, store=store, on_finished=progress)
     except KeyboardInterrupt:

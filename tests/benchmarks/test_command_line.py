@@ -38,7 +38,7 @@ def test_eval_of_a_policy(tmp_path):
     run = bench("eval", "policy:kuhn/nash", *KUHN, *options, "--env-kwargs", '{"num_episodes": 2}')
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith("policy:kuhn/nash in mage/KuhnPoker-Meta-v0\nseed 3, 32 meta-episodes, sha256 ")
-    assert "32/32 meta-episodes" in run.stderr
+    assert "32 of 32 meta-episodes" in run.stderr
     summary = load(tmp_path / "summary.json")
     assert [row.opponent for row in summary.rows] == names.split(",")
     assert len(summary.overall.episodes) == 2

@@ -87,7 +87,7 @@ def test_a_killed_worker_changes_nothing_and_a_run_goes_on_under_any_executor(al
     assert found.root()["count"] == 16
     assert found.lines[3] == alone.lines[3]
     assert (folder / "scores.csv").read_bytes() == (alone.folder / "scores.csv").read_bytes()
-    assert "16/16 meta-episodes, 5 of them from before" in capsys.readouterr().err
+    assert "16 of 16 meta-episodes, 5 of them from before" in capsys.readouterr().err
 
 
 class LosesTheSecond:

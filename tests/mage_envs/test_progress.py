@@ -24,7 +24,11 @@ def test_lines_come_after_two_seconds_and_then_every_ten(clock: list[float], cap
         for done in range(1, 41):
             clock[0] += 0.5
             tell(done)
-    assert caplog.messages == ["A job: 4 of 40 pieces, 18 s left.", "A job: 24 of 40 pieces, 8 s left."]
+    assert caplog.messages == [
+        "A job: 4 of 40 pieces, 18 s left.",
+        "A job: 24 of 40 pieces, 8 s left.",
+        "A job: 40 of 40 pieces, 20.0 s.",
+    ]
 
 
 def test_nothing_done_and_all_done_say_nothing(clock: list[float], caplog: pytest.LogCaptureFixture) -> None:
@@ -45,3 +49,22 @@ def test_lines_are_shown_only_where_that_is_asked_for(clock: list[float], capsys
     clock[0] += 10
     tell(3)
     assert capsys.readouterr().err == "A job: 2 of 4 pieces, 12 s left.\n"
+
+
+def test_work_that_takes_long_is_told_at_once_and_redrawn_on_a_terminal(
+    clock: list[float], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work() -> str:
+        with progress.shown():
+            tell = progress.Progress("A job", 0, "pieces", at_once=True)
+            for done in (2, 3, 4, 10):
+                tell(done, 10, 2)
+                clock[0] += 1
+        return capsys.readouterr().err
+
+    starting, third = "A job: 2 of 10 pieces, 2 of them from before, ", "A job: 3 of 10 pieces, 2 of them from before, "
+    fourth, last = (f"A job: {done} of 10 pieces, 2 of them from before, " for done in (4, 10))
+    assert work() == f"{starting}starting.\n{last}3.0 s.\n"
+    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True)
+    bar = "\r\x1b[K"
+    assert work() == f"{bar}{starting}starting.{bar}{third}7 s left.{bar}{fourth}6 s left.{bar}{last}3.0 s.\n"

@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback
 
 from benchmarks.objectives.exact_play import ExactPlay
-from benchmarks.objectives.study import EPISODES, MEMBERS, TRAINING, StudyRun
+from benchmarks.objectives.study import DECAY, EPISODES, MEMBERS, TRAINING, StudyRun
 from trainer import MAGEConfig, MAGETrainer
 from trainer.console import quieten
 from trainer.presets import WORDS
@@ -39,7 +39,11 @@ def config_of(run: StudyRun, folder: Path) -> MAGEConfig:
             "num_episodes": EPISODES,
             "num_generations": MEMBERS,
             "max_rollouts": rollouts,
-            "lr_scheduler_kwargs": {"num_decay_steps": updates // 2, "min_lr_ratio": 0.05, "decay_type": "linear"},
+            "lr_scheduler_kwargs": {
+                "num_decay_steps": int(DECAY * updates),
+                "min_lr_ratio": 0.05,
+                "decay_type": "linear",
+            },
             "disable_tqdm": True,
             "logging_strategy": "no",
         }

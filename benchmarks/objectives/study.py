@@ -78,8 +78,8 @@ class StudyRun:
         return f"{self.game.name}, {self.learner.name}, seed {self.seed}".replace(", ", "-").replace(" ", "-")
 
     def to_json(self) -> dict[str, Any]:
-        """Everything that the result depends on."""
-        return asdict(self)
+        """The settings that the result depends on."""
+        return {**asdict(self), "training": dict(TRAINING), "decay": DECAY}
 
 
 def _cumulative(gt: float) -> tuple[float, ...]:
@@ -108,10 +108,10 @@ GAMES = (
         decisions=1,
         answers=10,
         training={
-            "max_rollouts": 90,
+            "max_rollouts": 240,
             "groups_per_rollout": 16,
             "learning_rate": 3e-3,
-            "uniform_legal_coef": 0.04,
+            "uniform_legal_coef": 0.08,
         },
         within=0.03,
     ),
@@ -122,10 +122,10 @@ GAMES = (
         decisions=3,
         answers=2,
         training={
-            "max_rollouts": 32,
+            "max_rollouts": 60,
             "groups_per_rollout": 30,
             "learning_rate": 4e-3,
-            "uniform_legal_coef": 0.06,
+            "uniform_legal_coef": 0.3,
         },
         within=0.05,
     ),
@@ -139,7 +139,11 @@ TRAINING: Mapping[str, Any] = {
     "lr_scheduler_type": "warmup_stable_decay",
 }
 """On top of the settings of `--model words`. gs = 1 and no division, so that what is maximised is exactly the sum of
-weighted episodes whose optimum stands beside it; the length of the decay follows from the rollouts."""
+weighted episodes whose optimum stands beside it. The pull to uniform answers ends at 0. While it lasts it keeps a
+learner from settling on what is best for the present episode before later ones have learned to use what a test shows;
+it is measured against undivided rewards, of which those of the dilemma are larger."""
+DECAY = 0.25
+"""The share of a run, at its end, in which the learning rate falls."""
 DIFFERENTIAL = {"returns": "differential", "gamma_episode": GT}
 LAST = (0.0,) * (EPISODES - 1) + (1.0,)
 MAGE = differential_weights(EPISODES, GT)

@@ -21,6 +21,7 @@ from benchmarks.records.replay import replay
 from benchmarks.records.store import ROOT, RUN, NoRun, Records
 from benchmarks.report.transcripts import outcomes, packed
 from mage_envs.core import Game
+from opponents.exact import Objective
 from trainer.trajectory import EpisodeResult, Trajectory
 
 INVALID = "(no usable action)"
@@ -40,15 +41,8 @@ class Played(NamedTuple):
     failure: str | None
     calls: int
     invalid: int
-    whole: bool
-    """All its episodes were played."""
-
-    @property
-    def gain(self) -> float | None:
-        """Last episode minus first, in the game's unit per hand."""
-        if not self.whole or self.failure is not None or len(self.episodes) < 2:
-            return None
-        return per_hand(self.episodes[-1]) - per_hand(self.episodes[0])
+    gain: float | None
+    """Last episode minus first in the headline measure; None where it stopped before, or failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +121,7 @@ def _read(folder: Path, key: str, sample: int) -> ReportedRun:
     game = game_of(setting.panel.env_id, setting.options)
     lines = [line for _, line in sorted(records.lines.items())]
     trajectories = records.trajectories()
+    summary = summary_of(about["agent"]["name"], setting, trajectories)
     tokens = [call["tokens"] for line in lines for call in line["calls"]]
     known = [pair for pair in tokens if pair is not None]
     return ReportedRun(
@@ -134,9 +129,9 @@ def _read(folder: Path, key: str, sample: int) -> ReportedRun:
         folder=folder,
         about=about,
         group=digest_of(told_apart(about)),
-        summary=summary_of(about["agent"]["name"], setting, trajectories),
+        summary=summary,
         floors=_floors(folder),
-        played=tuple(_played(line, t, game) for line, t in zip(lines, trajectories, strict=True)),
+        played=tuple(_played(line, t, game, summary.objective) for line, t in zip(lines, trajectories, strict=True)),
         pages={line["index"]: packed(line) for line in lines},
         choices=_choices(lines),
         tokens=(sum(pair[0] for pair in known), sum(pair[1] for pair in known)) if known else None,
@@ -157,7 +152,7 @@ def _floors(folder: Path) -> tuple[ScoreRow, ...]:
         raise ValueError(f"{path} is not readable as a summary ({error}); remove it, or --resume the run.") from error
 
 
-def _played(line: Line, trajectory: Trajectory, game: Game) -> Played:
+def _played(line: Line, trajectory: Trajectory, game: Game, objective: Objective) -> Played:
     return Played(
         place=line["index"],
         label=label(trajectory),
@@ -168,8 +163,17 @@ def _played(line: Line, trajectory: Trajectory, game: Game) -> Played:
         failure=line["failure"],
         calls=len(line["calls"]),
         invalid=sum(call["invalid_reason"] is not None for call in line["calls"]),
-        whole=len(trajectory.episodes) == trajectory.num_episodes,
+        gain=_gain(trajectory, objective),
     )
+
+
+def _gain(trajectory: Trajectory, objective: Objective) -> float | None:
+    episodes = trajectory.episodes
+    if len(episodes) < max(trajectory.num_episodes, 2) or trajectory.failure is not None:
+        return None
+    if objective == "success":
+        return float(episodes[-1].success) - float(episodes[0].success)
+    return per_hand(episodes[-1]) - per_hand(episodes[0])
 
 
 def _choices(lines: Sequence[Line]) -> tuple[Counter[tuple[str, str]], ...]:

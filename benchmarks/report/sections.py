@@ -283,13 +283,13 @@ def _learned(name: str, group: Sequence[ReportedRun]) -> str:
     for title, chosen in (("Largest gain", gains), ("Largest loss", losses)):
         items = "".join(
             f'<li><a href="#{run.key}/{one.place}">{run.key}/{one.place}</a> '
-            f'<span class="outcomes">{" ".join(one.outcomes)}</span> <b>{gain:+.3g}</b> '
+            f'<span class="outcomes">{one.outcomes}</span> <b>{gain:+.3g}</b> '
             f'<span class="quiet">{shown(one.label or "all")}, {shown(run.method)}</span></li>'
             for gain, _, one, run in chosen
         )
         lists.append(
             f"<div><h4>{title}</h4>" + (f"<ol>{items}</ol>" if items else '<p class="quiet">None.</p>') + "</div>"
         )
-    unit = shown(group[0].summary.unit)
-    about = f'<p class="quiet">Last episode minus first, in {unit} per hand.</p>'
+    unit = "success" if group[0].summary.objective == "success" else f"{group[0].summary.unit} per hand"
+    about = f'<p class="quiet">Last episode minus first, in {shown(unit)}.</p>'
     return f'<h3>{shown(name)}</h3>{about}<div class="two">{"".join(lists)}</div>'

@@ -42,16 +42,16 @@ function goTo(at) {
   if (!target) return;
   for (const one of place.querySelectorAll('.here')) one.classList.remove('here');
   target.classList.add('here');
-  scrollTo(target);
-  requestAnimationFrame(() => scrollTo(target)); // what came into sight has its own height now
+  scrollTo(target, 8);
   setLink(target.dataset.at);
 }
 
-// Below the heading, which stays in sight where there is room for it.
-function scrollTo(target) {
+// Below the heading, which stays in sight where there is room for it; again while what comes into sight changes heights.
+function scrollTo(target, times) {
   const head = place.firstElementChild;
   const covered = getComputedStyle(head).position === 'sticky' ? head.offsetHeight : 0;
   place.scrollTop += target.getBoundingClientRect().top - place.getBoundingClientRect().top - covered - 8;
+  if (times) requestAnimationFrame(() => scrollTo(target, times - 1));
 }
 
 // Goes from the call, or episode, that is on top to the next of the same kind.
@@ -81,7 +81,7 @@ function heading(columns, pages) {
 }
 
 function about(row, page) {
-  const facts = [row.label && `against ${row.label}`, page.played && `task ${page.played}`,
+  const facts = [row.label && (row.run.alone ? row.label : `against ${row.label}`), page.played && `task ${page.played}`,
     page.task.seat !== null && `seat ${page.task.seat + 1} first`, `seed ${page.task.seed}`, `${row.calls} calls`];
   const made = element('div', {},
     element('h3', {}, plain(`${row.run.key}/${row.at} · ${row.run.name}`)),
@@ -200,7 +200,7 @@ function runsOf(items, test) {
 
 // The transcript as text, as `mage-bench quote` prints it without its marks.
 function asText(row, page) {
-  const told = [`${row.run.key}/${row.at} ${row.run.name}, ${row.run.setting}${row.label ? `, against ${row.label}` : ''}: ${[...row.outcomes].join(' ')}`];
+  const told = [`${row.run.key}/${row.at} ${row.run.name}, ${row.run.setting}${row.label ? `, ${row.label}` : ''}: ${[...row.outcomes].join(' ')}`];
   let k = -1;
   for (const call of page.calls) {
     if (call.e !== k) told.push('', `== Episode ${call.e + 1} ==`);

@@ -108,6 +108,8 @@ def test_keys_and_links(reader):
     reader.open("#run/3/e2/t1")
     reader.wait_for_title("run/3 ")
     reader.wait_for("document.querySelector('.here')?.dataset.at === 'e2/t1'")
+    place = "const [a, b] = ['.here', '#transcript'].map((one) => document.querySelector(one).getBoundingClientRect());"
+    assert reader.run(place + "return a.top >= b.top && a.bottom <= b.bottom")
     reader.press("j")
     reader.wait_for_title("run/4 ")
     reader.press("k")

@@ -104,6 +104,8 @@ def _run(arguments: list[str]) -> int:
         script, config, model = typed.parsed(RunSettings)
     if typed.suited:
         _say_suited({name: value for name, value in typed.suited.items() if name not in typed.given}, config)
+    if script.resume:
+        _load_kept_imports(config.output_dir)
     found = preflight.check(config, model, typed.machine)
     if script.dry_run:
         print(preflight.describe(config, model, typed.machine, found))
@@ -116,6 +118,16 @@ def _run(arguments: list[str]) -> int:
         script, config, model = typed.parsed(MAGEConfig)
         config.advantage, config.statistics, config.horizon = light.advantage, light.statistics, light.horizon
     return _train(config, model, script, arguments)
+
+
+def _load_kept_imports(folder: str | None) -> None:
+    """Imports what the run that is gone on with had imported, which its checkpoints keep."""
+    from trainer.run_folder import checkpoints
+    from trainer.saved import FILE, PlaySettings
+
+    kept = [place for place in checkpoints(Path(folder or ".")) if (place / FILE).exists()]
+    if kept:
+        PlaySettings.load(kept[0])
 
 
 def _say_suited(chosen: dict[str, Any], config: Any) -> None:

@@ -137,7 +137,7 @@ def details(metrics: Metrics) -> list[str]:
 
 def _episodes(metrics: Metrics, measure: str, name: str = "") -> Sequence[float]:
     """The measure of each episode, over all opponents or one."""
-    found = []
+    found: list[float] = []
     while (key := f"{measure}/episode_{len(found) + 1}{f'/{name}' if name else ''}") in metrics:
         found.append(metrics[key])
     return found

@@ -68,7 +68,9 @@ class EvaluatingTrainer(RolloutTrainer):
             state.best_metric, state.best_global_step = score, state.global_step
             self.control.should_save = self.control.should_save or self.args.save_strategy != "no"
             return True
-        since = [row for row in state.log_history if f"eval_{SCORE}" in row and row["step"] > state.best_global_step]
+        since = [
+            row for row in state.log_history if f"eval_{SCORE}" in row and row["step"] > (state.best_global_step or 0)
+        ]
         if self.args.early_stop and len(since) >= self.args.early_stop:
             self.control.should_training_stop = self.stopped_early = True
         return False

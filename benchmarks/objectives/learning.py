@@ -10,14 +10,13 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from benchmarks.objectives.exact_play import ExactPlay
 from benchmarks.objectives.study import DECAY, EPISODES, MEMBERS, TRAINING, StudyRun
 from trainer import MAGEConfig, MAGETrainer
 from trainer.console import quieten
 from trainer.presets import WORDS
-from trainer.setup import env_maker, make_population
 from trainer.tokens import ChatTokenizer
 from trainer.trajectory import Trajectory
 from trainer.words import words_model
@@ -70,8 +69,7 @@ class Learning:
             folder, began = Path(name), time.process_time()
             config = config_of(run, folder)
             start = words_model(folder / "start", config, 0)
-            trainer = MAGETrainer(start, config, env_maker(config), make_population(config), on_rollout_end=note)
-            trainer.remove_callback(PrinterCallback)
+            trainer = MAGETrainer(start, config, on_rollout_end=note)
             trainer.train()
             seconds = time.process_time() - began
             if run.game.name not in self._plays:

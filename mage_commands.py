@@ -7,7 +7,12 @@ import signal
 import sys
 from importlib import import_module
 
-PROGRAMS = {"mage-envs": "mage_envs.__main__", "mage-train": "trainer.__main__", "mage-bench": "benchmarks.__main__"}
+PROGRAMS = {
+    "mage-envs": "mage_envs.__main__",
+    "mage-train": "trainer.__main__",
+    "mage-bench": "benchmarks.__main__",
+    "mage-sweep": "benchmarks.sweeps.__main__",
+}
 """Console script to the module whose `main` it runs."""
 INTERRUPTED = 130
 """The status of a program that Ctrl-C ended: 128 and the number of SIGINT."""
@@ -26,6 +31,11 @@ def train() -> int:
 def bench() -> int:
     """`mage-bench`."""
     return _run("mage-bench")
+
+
+def sweep() -> int:
+    """`mage-sweep`."""
+    return _run("mage-sweep")
 
 
 def starts(package: str) -> None:

@@ -23,7 +23,7 @@ GIB = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
+class Needs:
     """Of one device in bytes, of the run in bytes, updates and hours."""
 
     weights: int
@@ -76,7 +76,7 @@ def told_bytes(count: float) -> str:
     return f"{count:,.1f} GiB"
 
 
-def estimate(config: RunSettings, model: Any, shape: ModelShape, machine: Hardware, steps: int) -> Estimate:
+def estimate(config: RunSettings, model: Any, shape: ModelShape, machine: Hardware, steps: int) -> Needs:
     """`model`: fields of `trl.ModelConfig`. `steps`: model calls of a rollout, at most."""
     shards = machine.processes if machine.sharded else 1
     width = _BYTES.get(model.dtype, shape.bytes_kept)
@@ -92,7 +92,7 @@ def estimate(config: RunSettings, model: Any, shape: ModelShape, machine: Hardwa
     updates = _updates(config, steps)
     saves = ceil(updates / max(config.save_steps, 1)) if config.save_strategy != "no" else 0
     kept = min(saves, config.save_total_limit + 1) if config.save_total_limit else saves  # one more while it is written
-    return Estimate(
+    return Needs(
         weights=base // shards + adapter * 4,
         gradient=trained * each // shards,
         optimiser=ADAM * trained * each // shards,
@@ -155,7 +155,7 @@ def _hours(config: RunSettings, shape: ModelShape, machine: Hardware, steps: int
     return _rollouts(config, steps) * (sampled + trained) * scale
 
 
-def refusal(found: Estimate, config: RunSettings, model: Any, shape: ModelShape, machine: Hardware) -> str | None:
+def refusal(found: Needs, config: RunSettings, model: Any, shape: ModelShape, machine: Hardware) -> str | None:
     """Why the run does not fit, with what to do; None where it does."""
     room = int(machine.memory * USABLE)
     needs = max(found.rollout, found.update)
@@ -176,7 +176,7 @@ def refusal(found: Estimate, config: RunSettings, model: Any, shape: ModelShape,
     )
 
 
-def _remedy(found: Estimate, config: RunSettings, model: Any, machine: Hardware) -> str:
+def _remedy(found: Needs, config: RunSettings, model: Any, machine: Hardware) -> str:
     ways = [] if model.use_peft else ["an adapter (--use_peft true --dtype bfloat16)"]
     if found.rollout > found.update:
         name = "vllm_gpu_memory_utilization" if config.use_vllm else "max_tokens_per_generation"

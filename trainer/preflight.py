@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from trainer.estimate import Estimate, estimate, most_steps, refusal, told_bytes
+from trainer.estimate import Needs, estimate, most_steps, refusal, told_bytes
 from trainer.hardware import Hardware
 from trainer.settings import RunSettings
 from trainer.setup import (
@@ -37,7 +37,7 @@ _MODEL = (
 )
 
 
-def check(config: RunSettings, model: Any, machine: Hardware | None) -> Estimate | None:
+def check(config: RunSettings, model: Any, machine: Hardware | None) -> Needs | None:
     """The estimate, where the model's shape is known and the hardware named.
 
     Raises ValueError, with the remedy, for a model that cannot chat, opponents that there are not, a panel of another
@@ -64,7 +64,7 @@ def check(config: RunSettings, model: Any, machine: Hardware | None) -> Estimate
     return found
 
 
-def check_disk(found: Estimate | None, folder: str | None) -> None:
+def check_disk(found: Needs | None, folder: str | None) -> None:
     """Raises ValueError where the disk of the run's folder has no room for its checkpoints."""
     if found is None:
         return
@@ -103,7 +103,7 @@ def check_tokenizer(model: str) -> None:
             )
 
 
-def describe(config: RunSettings, model: Any, machine: Hardware | None, found: Estimate | None) -> str:
+def describe(config: RunSettings, model: Any, machine: Hardware | None, found: Needs | None) -> str:
     """What a run would use: its settings, opponents, environment, needs, and one prompt of each kind."""
     names = {item.name for item in fields(RunSettings)}
     settings = {name: _plain(vars(config)[name]) for name in names}

@@ -1,0 +1,78 @@
+"""One training of a sweep, in whatever process: it begins, goes on from its checkpoint, or is done already."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+from benchmarks.sweeps.plan import SweepRun
+from mage_envs.durable import write_atomically
+
+RESULT, SHOWN = "result.json", "shown.txt"
+_PART = 5
+"""The last fifth of the rollouts counts."""
+Measures = dict[str, float]
+
+
+def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
+    """What does a run; its folder lies in `out`."""
+
+    def train(run: SweepRun) -> Measures:
+        kept = done(out, run)
+        if kept is not None:
+            return kept
+        from trainer.__main__ import main
+        from trainer.run_folder import checkpoints
+
+        folder = folder_of(out, run)
+        folder.mkdir(parents=True, exist_ok=True)
+        words = [*run.arguments, "--seed", str(run.seed), "--output_dir", str(folder)]
+        words += ["--resume"] if checkpoints(folder) else []
+        with (folder / SHOWN).open("a") as shown, redirect_stdout(shown), redirect_stderr(shown):
+            status = main(words)
+        if status:
+            last = (folder / SHOWN).read_text().strip().splitlines()[-1:]
+            raise RuntimeError(f"{run.name}, seed {run.seed}: {' '.join(last)} (all of it: {folder / SHOWN})")
+        measures = measured(folder)
+        write_atomically(folder / RESULT, json.dumps({"arguments": run.arguments, "measures": measures}) + "\n")
+        return measures
+
+    return train
+
+
+def folder_of(out: Path, run: SweepRun) -> Path:
+    """Where a run lies."""
+    return out / run.name / f"seed-{run.seed}"
+
+
+def done(out: Path, run: SweepRun) -> Measures | None:
+    """What a run came to; None where it is not done. Raises ValueError where it was done with other settings."""
+    path = folder_of(out, run) / RESULT
+    if not path.exists():
+        return None
+    kept = json.loads(path.read_text())
+    if tuple(kept["arguments"]) != run.arguments:
+        raise ValueError(f"{path} is of other settings ({' '.join(kept['arguments'])}); choose another --out.")
+    measures: Measures = kept["measures"]
+    return measures
+
+
+def measured(folder: Path) -> Measures:
+    """Means over the last fifth of the rollouts: success and value of the first and the last episode, and their
+    difference; the best score of the evaluations, if there were any."""
+    from trainer.run_log import means, metric_rows
+
+    rows = metric_rows(folder, "rollout")
+    last = means(rows[-max(len(rows) // _PART, 1) :])
+    found = {}
+    for measure in ("success", "value"):
+        values = []
+        while (key := f"{measure}/episode_{len(values) + 1}") in last:
+            values.append(last[key])
+        if values:
+            found |= {f"{measure}, first": values[0], f"{measure}, last": values[-1]}
+            found[f"{measure}, gain"] = values[-1] - values[0]
+    scores = [row["score"] for row in metric_rows(folder, "eval")]
+    return found | ({"best evaluation": max(scores)} if scores else {})

@@ -1,0 +1,85 @@
+"""`mage-sweep`: presets x overrides x seeds are trained once each, gone on with, and come out in one table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.sweeps.__main__ import main, table
+from benchmarks.sweeps.plan import read_plan
+from benchmarks.sweeps.training import RESULT
+
+PLAN = """
+presets: [mage-kuhn]
+overrides: {base: {}, late: {gamma_episode: 0.9}}
+common:
+  model: tiny
+  max_rollouts: 1
+  groups_per_rollout: 1
+  num_generations: 2
+  num_episodes: 2
+  updates_per_rollout: 1
+  max_completion_length: 2
+  env_kwargs: {max_turns: 1}
+  use_cpu: true
+  save_strategy: "no"
+  log_transcripts: 0
+"""
+
+
+def test_a_sweep_trains_what_is_missing_and_makes_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    command = [str(tmp_path / "plan.yaml"), "--seeds", "1", "--out", str(tmp_path / "out")]
+    assert main(command) == 0
+    first = capsys.readouterr().out
+    assert [line.split()[0] for line in first.splitlines()[1::6]] == ["mage-kuhn-base", "mage-kuhn-late"]
+    results = sorted((tmp_path / "out").rglob(RESULT))
+    assert [path.parent.parent.name for path in results] == ["mage-kuhn-base", "mage-kuhn-late"]
+    times = [path.stat().st_mtime_ns for path in results]
+    results[1].unlink()
+    assert main(command) == 0
+    assert capsys.readouterr().out == first
+    assert results[0].stat().st_mtime_ns == times[0]  # done before, so it was not trained again
+    assert results[1].stat().st_mtime_ns > times[1]
+    kept = json.loads(results[0].read_text())
+    results[0].write_text(json.dumps({**kept, "arguments": ["--x"]}))
+    assert main(command) == 2
+    assert "is of other settings (--x); choose another --out." in capsys.readouterr().err
+
+
+def test_intervals_are_over_seeds() -> None:
+    lines = table(
+        {"a": {0: {"value, last": 1.0}, 1: {"value, last": 3.0}}, "b": {0: {"value, last": 2.0}}}
+    ).splitlines()
+    assert lines[1].split() == ["a", "value,", "last", "2.000", "-10.706", "to", "14.706", "2"]  # 2 +- 12.706 * 1
+    assert lines[2].split() == ["b", "value,", "last", "2.000", "-", "1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("- a\n", "must hold presets, overrides, common and nothing else"),
+        ("preset: [a]\n", "must hold presets, overrides, common and nothing else"),
+        ("presets: mage-kuhn\n", "presets is a list, overrides and common are mappings"),
+        ("presets: [a\n", "is not valid YAML"),
+        ("presets: [mage-khun]\n", "unknown preset 'mage-khun'. Did you mean mage-kuhn"),
+    ],
+)
+def test_a_plan_that_cannot_be_used_is_one_line(
+    text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "plan.yaml").write_text(text)
+    assert main([str(tmp_path / "plan.yaml"), "--out", str(tmp_path / "out")]) == 2
+    (line,) = [one for one in capsys.readouterr().err.splitlines() if one.startswith("mage-sweep: ")]
+    assert says in line
+
+
+def test_every_preset_meets_every_override(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text("presets: [x, y]\noverrides: {a: {}, b: {beta: 0.1, use_cpu: true}}\n")
+    runs = read_plan(tmp_path / "plan.yaml", 2)
+    assert [(run.name, run.seed) for run in runs] == [
+        (f"{preset}-{override}", seed) for preset in "xy" for override in "ab" for seed in (0, 1)
+    ]
+    assert runs[2].arguments == ("--preset", "x", "--beta", "0.1", "--use_cpu", "true")

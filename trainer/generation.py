@@ -27,8 +27,11 @@ class StreamingGenerator(Protocol):
     def submit(self, prompt: Prompt) -> None:
         """Starts answering `prompt`."""
 
-    def poll(self) -> list[tuple[int, Completion]]:
-        """Waits for at least one reply; all (slot, completion) pairs that are ready. None under way: an empty list."""
+    def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
+        """Waits for at least one reply, at most `timeout` seconds; all (slot, completion) pairs that are ready.
+
+        None under way: an empty list. What is under way goes on between the calls.
+        """
         ...
 
     def cancel(self) -> None:

@@ -17,12 +17,31 @@ from mage_envs.text.generation import Completion, Generator, Prompt
 from trainer.generation import StreamingGenerator
 from trainer.metrics import RunStopped
 from trainer.playing import MISUSE, ModelReply, RolloutSpec, Run
-from trainer.stages import Here, MakeEnv, Stage, WorkerEnvs
+from trainer.stages import Here, MakeEnv, Outcome, Stage
 from trainer.trajectory import Failure, Trajectory
 
 __all__ = ["RolloutClock", "RolloutSpec", "collect"]
 
 LOGGER = logging.getLogger(__name__)
+LISTEN = 1.0
+"""Seconds after which whoever waits for a streaming backend, or for environments beside it, looks around."""
+
+
+@dataclass
+class RolloutClock:
+    """Where a rollout's time went, in seconds."""
+
+    generate: float = 0.0
+    """While the generator had something to answer, whatever was done beside it."""
+    total: float = 0.0
+    calls: int = 0
+    """Replies asked for."""
+    now: Callable[[], float] = time.perf_counter
+
+    @property
+    def environment(self) -> float:
+        """While the generator had nothing to do."""
+        return self.total - self.generate
 
 
 class _Model:
@@ -34,12 +53,21 @@ class _Model:
     """
 
     def __init__(
-        self, generator: Generator | StreamingGenerator, watch: Watch, deadline: float, collective: bool
+        self,
+        generator: Generator | StreamingGenerator,
+        watch: Watch,
+        deadline: float,
+        collective: bool,
+        clock: RolloutClock,
     ) -> None:
         streams = isinstance(generator, StreamingGenerator)  # once: it takes longer than a move in Kuhn Poker
         self._streaming = cast(StreamingGenerator, generator) if streams else None
         self._lock_step = cast(Generator, generator)
-        self._watch = watch
+        self.streams = streams
+        """Whether it answers while environments play."""
+        self._watch, self._clock = watch, clock
+        self._since: float | None = None
+        """Since when it has had something to do that is not on the clock yet."""
         self._deadline = 0.0 if collective else deadline
         self._collective = collective
         self._waiting: list[Prompt] = []
@@ -53,26 +81,56 @@ class _Model:
         """Asks for an answer to a prompt."""
         if self._streaming is None:
             self._waiting.append(prompt)
-        elif isinstance(outcome := attempt(self._streaming.submit, prompt), Raised):
+            return
+        if self._since is None:
+            self._since = self._clock.now()
+        if isinstance(outcome := attempt(self._streaming.submit, prompt), Raised):
             self._refused.append((prompt.slot, outcome))
         else:
             self._streamed.add(prompt.slot)
 
-    def poll(self, who: Callable[[], str], strict: bool) -> list[tuple[int, ModelReply]]:
-        """The next answers, by slot.
+    @property
+    def busy(self) -> bool:
+        """Whether a streaming backend has prompts under way, or answers for whoever asks."""
+        return bool(self._streamed or self._refused)
 
-        Raises RunStopped where a streaming backend is dead; with `strict` what it raises."""
+    def poll(self, who: Callable[[], str], strict: bool, timeout: float | None) -> list[tuple[int, ModelReply]]:
+        """The next answers, by slot; of a streaming backend those of the next `timeout` seconds, which may be none.
+
+        Raises RunStopped where a streaming backend is dead; with `strict` what it raises.
+        """
+        clock, started = self._clock, self._since
+        if started is None:
+            started = clock.now()
+        answers = self._answers(who, strict, timeout)
+        now = clock.now()
+        clock.generate += now - started
+        clock.calls += len(answers)
+        self._since = now if self.busy else None
+        return answers
+
+    def _answers(self, who: Callable[[], str], strict: bool, timeout: float | None) -> list[tuple[int, ModelReply]]:
         refused, self._refused = self._refused, []
         if refused:
             return refused
         if self._streaming is None:
             return self._generate(self._lock_step, who)
-        outcome = self._within(2 * self._deadline, who, self._streaming.poll)  # each prompt has a deadline there, too
+        outcome = self._within(2 * self._deadline, who, self._listen, self._streaming, timeout)
         if isinstance(outcome, Raised | Lost):
             return self._give_up(outcome, who, strict)
-        self._silent = False
+        self._silent = self._silent and not outcome
         self._streamed -= {slot for slot, _ in outcome}
         return list(outcome)
+
+    def _listen(self, backend: StreamingGenerator, timeout: float | None) -> list[tuple[int, Completion]]:
+        """What it answers, each prompt having a deadline there, too; one that passes is noticed in any thread."""
+        until = time.monotonic() + (2 * self._deadline or float("inf"))
+        while True:
+            answers = backend.poll(LISTEN if timeout is None else timeout)
+            if answers or timeout is not None or not self._streamed:
+                return answers
+            if time.monotonic() > until:
+                raise Late(f"no answer within {2 * self._deadline:g} s")
 
     def _give_up(self, broken: Raised | Lost, who: Callable[[], str], strict: bool) -> list[tuple[int, ModelReply]]:
         """What a streaming backend has under way fails, unless it is dead."""
@@ -114,21 +172,6 @@ class _Model:
 
 def _answers(generator: Generator, prompts: Sequence[Prompt]) -> list[tuple[int, Completion]]:
     return [(prompt.slot, reply) for prompt, reply in zip(prompts, generator.generate(prompts), strict=True)]
-
-
-@dataclass
-class RolloutClock:
-    """Where a rollout's time went, in seconds."""
-
-    generate: float = 0.0
-    total: float = 0.0
-    calls: int = 0
-    """Replies asked for."""
-
-    @property
-    def environment(self) -> float:
-        """Everything outside the generator."""
-        return self.total - self.generate
 
 
 class _Rollout:
@@ -182,22 +225,20 @@ class _Rollout:
             run.take(answer)
             self.runs += self.finish(run) if run.over else [run]
 
-    def play(self, stage: Stage, watch: Watch, deadline: float, strict: bool) -> list[Run]:
-        """Plays all calls of the environments, and those of the runs that follow; returns the runs that ask."""
+    def hear(self, outcomes: Sequence[Outcome], strict: bool) -> list[Run]:
+        """Hands the environments' outcomes to their runs; returns those that ask the model."""
         asking: list[Run] = []
-        while self.runs:
-            outcomes = stage.play([run.move() for run in self.runs], watch, deadline)
-            following: list[Run] = []
-            for run, outcome in zip(self.runs, outcomes, strict=True):
-                run.hear(outcome)
-                if not run.over:
-                    asking.append(run)
-                    continue
-                if strict and run.misused is not None:
-                    run.misused.add_note(run.failures[-1].traceback)  # of a worker, which the error itself has lost
-                    raise run.misused
-                following += self.finish(run)
-            self.runs = following
+        self.runs = []
+        for slot, outcome in outcomes:
+            run = self.live[slot][1]
+            run.hear(outcome)
+            if not run.over:
+                asking.append(run)
+                continue
+            if strict and run.misused is not None:
+                run.misused.add_note(run.failures[-1].traceback)  # of a worker, which the error itself has lost
+                raise run.misused
+            self.runs += self.finish(run)
         return asking
 
     def who(self) -> str:
@@ -213,7 +254,7 @@ def _tell_slow(who: str, seconds: float) -> None:
 
 
 def collect(
-    envs: Sequence[gym.Env[Any, Any]] | WorkerEnvs,
+    envs: Sequence[gym.Env[Any, Any]] | Stage,
     generator: Generator | StreamingGenerator,
     specs: Sequence[RolloutSpec],
     *,
@@ -231,8 +272,9 @@ def collect(
 ) -> list[Trajectory]:
     """Plays every spec once and returns the trajectories in the order of `specs`.
 
-    Meta-episodes advance together, one environment each; as one ends, the next spec starts in its environment.
-    A reply's fate depends on its own spec alone, never on which others share the batch.
+    Meta-episodes advance together, one environment each; as one ends, the next spec starts in its environment. While
+    environments play, a streaming generator answers those that are ahead; in `WorkerEnvs` they play all at once. A
+    reply's fate depends on its own spec alone, never on which others share the batch.
 
     What breaks, or is late, is a `Failure` of that meta-episode, which is played again up to `retries` times (the
     retry's index enters the sampling key). `env_timeout`: seconds that a call of an environment has, its opponents
@@ -247,32 +289,34 @@ def collect(
     collects times; `on_step(done, all)` reports finished meta-episodes, `on_finished(place in specs, trajectory)` hands
     out each as soon as it is final.
     """
-    started = time.perf_counter()
     clock = clock if clock is not None else RolloutClock()
-    stage: Stage = envs if isinstance(envs, WorkerEnvs) else Here(envs, make_env)
+    started = clock.now()
+    stage = envs if isinstance(envs, Stage) else Here(envs, make_env)
     if not len(stage) and specs:
         raise ValueError("collect() needs at least one environment.")
     rollout = _Rollout(len(stage), specs, retries, reply_limit, on_finished)
     strict = not begun
     with Watch(_tell_slow, slow_after) as watch:
-        model = _Model(generator, watch, model_timeout, collective=any_rank_live is not bool)
+        model = _Model(generator, watch, model_timeout, collective=any_rank_live is not bool, clock=clock)
         try:
             while True:
-                for run in rollout.play(stage, watch, env_timeout, strict):
+                stage.begin([run.move() for run in rollout.runs], watch, env_timeout)
+                patience = None if not model.streams else 0.0 if model.busy else LISTEN
+                for run in rollout.hear(stage.ended(patience), strict):
                     model.submit(run.prompt)
+                if rollout.runs or (stage.busy and not model.streams):
+                    continue
                 if on_step is not None and clock.calls:
                     on_step(sum(t is not None for t in rollout.done), len(specs))
                 if not any_rank_live(bool(rollout.live)):
                     break
-                asked = time.perf_counter()
-                answers = model.poll(rollout.who, strict)
-                clock.generate += time.perf_counter() - asked
-                clock.calls += len(answers)
+                answers = model.poll(rollout.who, strict, stage.pause if stage.busy else None)
                 rollout.take(answers, strict)
-                strict = False
+                strict = strict and not answers
         finally:  # nothing goes on behind the caller's back after Ctrl-C, a preemption or an error
+            stage.drop()
             model.cancel(rollout.who)
-    clock.total += time.perf_counter() - started
+    clock.total += clock.now() - started
     finished = [trajectory for trajectory in rollout.done if trajectory is not None]
     if len(finished) != len(specs):
         raise RuntimeError(f"collect() lost {len(specs) - len(finished)} of {len(specs)} meta-episodes.")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from math import inf
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import gymnasium as gym
 
@@ -44,12 +46,34 @@ class Course(NamedTuple):
     """What the environment showed last."""
 
 
+Outcome = tuple[int, Any]
+"""A slot, and what `reset` or `step` gave there, `Raised` or `Lost`."""
+
+
+@runtime_checkable
 class Stage(Protocol):
-    """Plays moves. The outcomes are what `reset` or `step` gave, `Raised` or `Lost`, in the order of the moves."""
+    """Plays moves, one in a slot at a time."""
+
+    pause: float
+    """Seconds for which its user may wait for something else while moves are under way."""
 
     def __len__(self) -> int: ...
 
-    def play(self, moves: Sequence[Move], watch: Watch, deadline: float) -> list[Any]: ...
+    @property
+    def busy(self) -> bool:
+        """Whether moves are under way."""
+        ...
+
+    def begin(self, moves: Sequence[Move], watch: Watch, deadline: float) -> None:
+        """Starts moves, each with `deadline` seconds."""
+
+    def ended(self, timeout: float | None) -> list[Outcome]:
+        """The outcomes of all that is under way, in the order in which they began; with `timeout`, of what has ended
+        within that many seconds: as soon as something has."""
+        ...
+
+    def drop(self) -> None:
+        """Forgets what is under way."""
 
 
 class Environments:
@@ -96,21 +120,37 @@ def _replay(env: gym.Env[Any, Any], course: Course) -> None:
 class Here:
     """In this thread, one after the other. A late call is interrupted, as far as `Watch` can."""
 
+    pause = 0.0  # the moves wait for this thread
+
     def __init__(self, envs: Sequence[gym.Env[Any, Any]], make_env: MakeEnv | None = None) -> None:
         self._count = len(envs)
         self._environments = Environments(make_env, envs)
+        self._waiting: deque[tuple[Move, Watch, float]] = deque()
 
     def __len__(self) -> int:
         return self._count
 
-    def play(self, moves: Sequence[Move], watch: Watch, deadline: float) -> list[Any]:
-        return [self._play(move, watch, deadline) for move in moves]
+    @property
+    def busy(self) -> bool:
+        return bool(self._waiting)
 
-    def _play(self, move: Move, watch: Watch, deadline: float) -> Any:
+    def begin(self, moves: Sequence[Move], watch: Watch, deadline: float) -> None:
+        self._waiting += [(move, watch, deadline) for move in moves]
+
+    def ended(self, timeout: float | None) -> list[Outcome]:
+        """With a timeout one move is played, however long it takes: between two moves the model can be heard."""
+        count = len(self._waiting) if timeout is None else min(len(self._waiting), 1)
+        return [self._play(*self._waiting.popleft()) for _ in range(count)]
+
+    def drop(self) -> None:
+        self._waiting.clear()
+
+    def _play(self, move: Move, watch: Watch, deadline: float) -> Outcome:
         try:
-            return watch.call(attempt, self._environments, move.slot, move.call, deadline=deadline, who=move.who)
+            outcome = watch.call(attempt, self._environments, move.slot, move.call, deadline=deadline, who=move.who)
         except Late as late:
-            return Lost(HANG, str(late), told(late))
+            outcome = Lost(HANG, str(late), told(late))
+        return move.slot, outcome
 
 
 class RunEnvs:
@@ -150,6 +190,8 @@ class WorkerEnvs:
     they were in a new process, by their seeds and replies: nobody can tell that anything happened to them.
     """
 
+    pause = 0.01
+
     def __init__(
         self, make_env: MakeEnv, count: int, workers: int, *, memory_gb: float = 0.0, slow_after: float = SLOW
     ) -> None:
@@ -163,11 +205,14 @@ class WorkerEnvs:
             slow_after=slow_after,
             on_slow=self._on_slow,
         )
-        self._waiting: list[deque[tuple[int, Move]]] = [deque() for _ in range(workers)]
+        self._waiting: list[deque[Move]] = [deque() for _ in range(workers)]
         self._returning: set[int] = set()
         """Workers that lead an environment back to where it was, before its move."""
-        self._playing: dict[int, tuple[int, Move]] = {}
-        """By worker: its running move, and the place of that among the moves."""
+        self._playing: dict[int, Move] = {}
+        """By worker: its running move."""
+        self._order: list[int] = []
+        """Slots with a move under way, as they began."""
+        self._deadline = 0.0
         self._courses: dict[int, Course] = {}
         self._lives: dict[int, int] = {}
         """By slot: the life of its worker that knows it."""
@@ -188,42 +233,63 @@ class WorkerEnvs:
         """Ends the workers."""
         self._pool.close()
 
-    def play(self, moves: Sequence[Move], watch: Watch, deadline: float) -> list[Any]:
-        self._told = watch.tell
-        outcomes: list[Any] = [None] * len(moves)
-        for queue in self._waiting:
-            queue.clear()
-        for place, move in enumerate(moves):
-            self._waiting[move.slot % len(self._pool)].append((place, move))
-        self._playing, self._returning = {}, set()
-        for worker in range(len(self._pool)):
-            self._begin_next(worker, deadline)
+    @property
+    def busy(self) -> bool:
+        return bool(self._order)
+
+    def begin(self, moves: Sequence[Move], watch: Watch, deadline: float) -> None:
+        self._told, self._deadline = watch.tell, deadline
+        for move in moves:
+            self._order.append(move.slot)
+            worker = move.slot % len(self._pool)
+            self._waiting[worker].append(move)
+            if worker not in self._playing:
+                self._begin_next(worker)
+
+    def ended(self, timeout: float | None) -> list[Outcome]:
+        found: dict[int, Any] = {}
+        until = time.monotonic() + (timeout or 0.0)
         while self._playing:
-            worker, outcome = self._pool.next_outcome()
-            place, move = self._playing[worker]
-            if worker in self._returning and not isinstance(outcome, Raised | Lost):
-                self._returning.remove(worker)
-                self._pool.call(worker, move.slot, move.call, deadline=deadline)
-                continue
-            self._returning.discard(worker)
-            del self._playing[worker]
-            outcomes[place] = outcome
-            self._note(move, outcome)
-            self._begin_next(worker, deadline)
+            patience = inf if timeout is None else 0.0 if found else max(until - time.monotonic(), 0.0)
+            next_one = self._pool.outcome_within(patience)
+            if next_one is None:
+                break
+            found |= self._hear(*next_one)
+        outcomes = [(slot, found[slot]) for slot in self._order if slot in found]
+        self._order = [slot for slot in self._order if slot not in found]
         return outcomes
 
-    def _begin_next(self, worker: int, deadline: float) -> None:
+    def drop(self) -> None:
+        for queue in self._waiting:
+            queue.clear()
+        self._playing, self._returning, self._order = {}, set(), []
+
+    def _hear(self, worker: int, outcome: Any) -> dict[int, Any]:
+        """A worker's news, by slot: nothing where it goes on with the same move, or where that was dropped."""
+        if worker not in self._playing:
+            return {}
+        move = self._playing[worker]
+        if worker in self._returning and not isinstance(outcome, Raised | Lost):
+            self._returning.remove(worker)
+            self._pool.call(worker, move.slot, move.call, deadline=self._deadline)
+            return {}
+        self._returning.discard(worker)
+        del self._playing[worker]
+        self._note(move, outcome)
+        self._begin_next(worker)
+        return {move.slot: outcome}
+
+    def _begin_next(self, worker: int) -> None:
         if not self._waiting[worker]:
             return
-        self._playing[worker] = self._waiting[worker].popleft()
-        _, move = self._playing[worker]
+        move = self._playing[worker] = self._waiting[worker].popleft()
         life = self._pool.revive(worker)
         if isinstance(move.call, Start) or life == self._lives[move.slot]:
-            self._pool.call(worker, move.slot, move.call, deadline=deadline)
+            self._pool.call(worker, move.slot, move.call, deadline=self._deadline)
         else:
             course = self._courses[move.slot]
             self._returning.add(worker)
-            self._pool.call(worker, move.slot, course, deadline=deadline * (1 + len(course.replies)))
+            self._pool.call(worker, move.slot, course, deadline=self._deadline * (1 + len(course.replies)))
         self._lives[move.slot] = life
 
     def _note(self, move: Move, outcome: Any) -> None:
@@ -239,4 +305,4 @@ class WorkerEnvs:
 
     def _on_slow(self, worker: int, seconds: float) -> None:
         if self._told is not None and worker in self._playing:
-            self._told(self._playing[worker][1].who(), seconds)
+            self._told(self._playing[worker].who(), seconds)

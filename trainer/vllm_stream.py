@@ -11,8 +11,9 @@ import http.client
 import json
 import math
 import socket
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -85,7 +86,11 @@ def _run(generator: StreamingGenerator, prompts: Sequence[Prompt]) -> list[Compl
 
 
 class StreamingVLLMGenerator:
-    """A colocated vLLM engine. A request that fails or takes too long answers with `error`."""
+    """A colocated vLLM engine. A request that fails or takes too long answers with `error`.
+
+    A thread steps the engine as long as requests are under way, so that whoever asks can do other things meanwhile. No
+    other thread calls the engine then; when nothing is under way, the thread has ended, and weights may be pushed.
+    """
 
     def __init__(self, engine: VLLMEngine, tokens: ChatTokenizer, settings: RequestSettings) -> None:
         try:
@@ -101,48 +106,62 @@ class StreamingVLLMGenerator:
         self.tokens = tokens
         self.settings = settings
         self._count = 0
-        self._ready: list[SlotReply] = []
-        self._running: dict[str, _Request] = {}
+        self._news = threading.Condition()
+        """Guards all that follows but `_running`, and tells of every change."""
+        self._asked: list[tuple[str, Any]] = []
+        """Requests that the engine has not seen yet, with their parameters."""
+        self._open: dict[str, _Request] = {}
+        """Requests that are not answered yet."""
+        self._ready: list[tuple[_Request, Any]] = []
+        """Requests with vLLM's output, or with the Completion that says why there is none."""
+        self._broken: BaseException | None = None
+        self._stepping = False
+        self._running: set[str] = set()
+        """Requests that the engine has; of the thread alone."""
 
     def submit(self, prompt: Prompt) -> None:
         ids = self.tokens.encode(prompt)
+        request = _Request(prompt, ids, time.monotonic() + self.settings.timeout)
         if not fits(ids, self.settings.max_prompt_length):
-            self._ready.append((prompt.slot, Completion("", overflow=True)))
+            with self._news:
+                self._ready.append((request, Completion("", overflow=True)))
             return
         sampling = self.settings.parameters(prompt, self.tokens)
         params = self._params(**sampling, detokenize=False, output_kind=self._final_only)
-        request_id = f"mage-{self._count}"
-        self._count += 1
-        try:
-            self.engine.add_request(request_id, {"prompt_token_ids": list(ids)}, params)
-        except ValueError as error:  # how vLLM refuses one request, e.g. longer than max_model_len
-            self._ready.append((prompt.slot, Completion("", error=f"vllm refused: {error}")))
-            return
-        self._running[request_id] = _Request(prompt, ids, time.monotonic() + self.settings.timeout)
+        with self._news:
+            request_id = f"mage-{self._count}"
+            self._count += 1
+            self._open[request_id] = request
+            self._asked.append((request_id, params))
+            if not self._stepping:
+                self._stepping = True
+                threading.Thread(target=self._step_while_asked, daemon=True, name="mage-vllm").start()
 
-    def poll(self) -> list[SlotReply]:
-        """Steps the engine until at least one reply is there, if any is under way."""
-        while self._running and not self._ready:
-            for output in self.engine.step():
-                if output.finished and output.request_id in self._running:
-                    request = self._running.pop(output.request_id)
-                    self._ready.append((request.prompt.slot, self._completion(request, output.outputs[0])))
-            self._abort_late()
-        ready, self._ready = self._ready, []
-        return ready
+    def poll(self, timeout: float | None = None) -> list[SlotReply]:
+        """Waits until at least one reply is there, if any is under way. Raises what the engine raised."""
+        with self._news:
+            self._news.wait_for(lambda: self._ready or self._broken or not self._open, timeout)
+            broken, self._broken = self._broken, None
+            if broken is not None:
+                raise broken
+            ready, self._ready = self._ready, []
+        return [(request.prompt.slot, self._completion(request, output)) for request, output in ready]
 
     def cancel(self) -> None:
         """Aborts all requests; the engine may be asked anew."""
-        running = list(self._running)
-        self._running.clear()
-        self._ready.clear()
-        self.engine.abort_request(running)
+        with self._news:
+            self._open.clear()
+            self._ready.clear()
+            self._news.wait_for(lambda: not self._stepping)
+            self._broken = None
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """Lock-step use; nothing may be under way."""
         return _run(self, prompts)
 
     def _completion(self, request: _Request, output: Any) -> Completion:
+        if isinstance(output, Completion):
+            return output
         if output.finish_reason not in ("stop", "length"):
             return Completion("", error=f"vllm finished with {output.finish_reason!r}")
         ids = tuple(int(i) for i in output.token_ids)
@@ -151,14 +170,58 @@ class StreamingVLLMGenerator:
             logprobs = tuple(float(known[i].logprob) for i, known in zip(ids, output.logprobs, strict=True))
         return make_completion(request.prompt, self.tokens, request.ids, ids, logprobs, self.settings.max_new_tokens)
 
+    # -- the thread -----------------------------------------------------------------------------------------
+
+    def _step_while_asked(self) -> None:
+        try:
+            while self._take_requests():
+                self._answer({output.request_id: output.outputs[0] for output in self.engine.step() if output.finished})
+                self._abort_late()
+        except BaseException as error:  # whoever polls raises it
+            with self._news:
+                self._broken, self._stepping = error, False
+                self._open.clear()
+                self._asked.clear()
+                self._news.notify_all()
+
+    def _take_requests(self) -> bool:
+        """Gives the engine what was asked and takes from it what was given up; whether anything is under way."""
+        while True:
+            with self._news:
+                asked, self._asked = [(name, params) for name, params in self._asked if name in self._open], []
+                open_ = dict(self._open)
+            given_up = self._running - open_.keys()
+            if given_up:
+                self._running -= given_up
+                self.engine.abort_request(sorted(given_up))
+            for name, params in asked:
+                try:
+                    self.engine.add_request(name, {"prompt_token_ids": list(open_[name].ids)}, params)
+                    self._running.add(name)
+                except ValueError as error:  # how vLLM refuses one request, e.g. longer than max_model_len
+                    self._answer({name: Completion("", error=f"vllm refused: {error}")})
+            if self._running:
+                return True
+            with self._news:
+                if not self._asked:
+                    self._stepping = False
+                    self._news.notify_all()
+                    return False
+
+    def _answer(self, outputs: Mapping[str, Any]) -> None:
+        self._running -= outputs.keys()
+        with self._news:
+            self._ready += [(self._open.pop(name), output) for name, output in outputs.items() if name in self._open]
+            self._news.notify_all()
+
     def _abort_late(self) -> None:
         now = time.monotonic()
-        late = [request_id for request_id, request in self._running.items() if request.deadline < now]
+        with self._news:
+            late = [name for name, request in self._open.items() if name in self._running and request.deadline < now]
         if late:
             self.engine.abort_request(late)
-        for request_id in late:
-            slot = self._running.pop(request_id).prompt.slot
-            self._ready.append((slot, Completion("", error=f"vllm timeout after {self.settings.timeout:g} s")))
+            error = Completion("", error=f"vllm timeout after {self.settings.timeout:g} s")
+            self._answer(dict.fromkeys(late, error))
 
 
 class _Call:
@@ -208,12 +271,12 @@ class StreamingServerGenerator:
         call = _Call(prompt.slot)
         self._running[self._pool.submit(self._answer, call, prompt, self.tokens.encode(prompt))] = call
 
-    def poll(self) -> list[SlotReply]:
+    def poll(self, timeout: float | None = None) -> list[SlotReply]:
         """Waits until at least one reply is there, if any is under way, or late."""
-        ready: list[SlotReply] = []
-        while self._running and not ready:
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        while self._running:
             now, limit = time.monotonic(), self.settings.timeout
-            ends = min(now + limit, *(call.ends for call in self._running.values()))  # one sent meanwhile ends later
+            ends = min(now + limit, until, *(call.ends for call in self._running.values()))  # one sent meanwhile later
             done = wait(self._running, max(ends - now, 0.0), FIRST_COMPLETED).done
             ready = [(self._running.pop(future).slot, future.result()) for future in done]
             now = time.monotonic()
@@ -221,7 +284,9 @@ class StreamingServerGenerator:
                 call = self._running.pop(future)
                 call.stop()
                 ready.append((call.slot, Completion("", error=f"vllm timeout after {limit:g} s")))
-        return ready
+            if ready or now >= until:
+                return ready
+        return []
 
     def cancel(self) -> None:
         """Ends all requests; the server may be asked anew."""

@@ -105,10 +105,10 @@ class _Stream:
                 refused = Completion("", error=f"{type(error).__name__}: {error}")
         self._ready.append((prompt.slot, refused))
 
-    def poll(self) -> list[tuple[int, Completion]]:
+    def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
         ready, self._ready = self._ready, []
         if not ready and self._running:
-            ready = self._waited()
+            ready = self._waited(timeout)
         if ready and not self._answers:
             [(_, completion)] = ready
             if completion.error is not None and not completion.error.startswith(SPENT):
@@ -123,8 +123,8 @@ class _Stream:
         self._held, self._ready, self._running, self._first = [], [], set(), None
         self._generator.cancel()
 
-    def _waited(self) -> list[tuple[int, Completion]]:
-        answers = self._generator.poll()
+    def _waited(self, timeout: float | None) -> list[tuple[int, Completion]]:
+        answers = self._generator.poll(timeout)
         self._running -= {slot for slot, _ in answers}
         return [(slot, self._limits.count(completion)) for slot, completion in answers]
 

@@ -81,8 +81,15 @@ class Pool:
 
     def next_outcome(self) -> tuple[int, Any]:
         """Waits for a call to end: (worker, its result, `Raised` or `Lost`). RuntimeError where none is under way."""
+        while (found := self.outcome_within(float("inf"))) is None:
+            pass
+        return found
+
+    def outcome_within(self, timeout: float) -> tuple[int, Any] | None:
+        """As `next_outcome`; None after `timeout` seconds."""
+        until = time.monotonic() + timeout
         while busy := [place for place, worker in enumerate(self._workers) if worker.called is not None]:
-            ready = wait([end for place in busy for end in self._workers[place].ends()], self._patience(busy))
+            ready = wait([end for place in busy for end in self._workers[place].ends()], self._patience(busy, until))
             reached = {place for place in busy if any(end in ready for end in self._workers[place].ends())}
             for place in busy:
                 worker = self._workers[place]
@@ -93,6 +100,8 @@ class Pool:
                 elif worker.called is not None and self._left(worker) <= 0:
                     return place, worker.hung() if worker.is_ready else self._never_started(worker)
             self._tell_slow(busy)
+            if time.monotonic() >= until:
+                return None
         raise RuntimeError("No call is under way.")
 
     def outcomes(self, workers: Sequence[int]) -> list[Any]:
@@ -111,9 +120,10 @@ class Pool:
         limit = worker.deadline if worker.is_ready else START
         return float("inf") if not limit or worker.called is None else worker.called + limit - time.monotonic()
 
-    def _patience(self, busy: Sequence[int]) -> float | None:
-        """Seconds until somebody's deadline, or until somebody is to be told that a call is slow."""
-        now, least = time.monotonic(), float("inf")
+    def _patience(self, busy: Sequence[int], until: float) -> float | None:
+        """Seconds until then, until somebody's deadline, or until somebody is to be told that a call is slow."""
+        now = time.monotonic()
+        least = until - now
         for place in busy:
             worker = self._workers[place]
             least = min(least, self._left(worker))

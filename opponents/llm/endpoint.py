@@ -132,9 +132,9 @@ class EndpointGenerator:
             self._stream = AnswerStream([self])
         self._stream.submit(prompt)
 
-    def poll(self) -> list[tuple[int, Completion]]:
-        """Waits for at least one reply to what was submitted; all that are ready, by slot."""
-        return [] if self._stream is None else self._stream.poll()
+    def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
+        """Waits for at least one reply to what was submitted, at most `timeout` seconds; those there are, by slot."""
+        return [] if self._stream is None else self._stream.poll(timeout)
 
     def cancel(self) -> None:
         """Gives up all that was submitted."""
@@ -225,8 +225,8 @@ class AnswerStream:
         else:
             self._running[begun] = endpoint, request.key, prompt.slot
 
-    def poll(self) -> list[tuple[int, Completion]]:
-        done = () if self._ready else wait(self._running, return_when=FIRST_COMPLETED).done
+    def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
+        done = () if self._ready else wait(self._running, timeout, FIRST_COMPLETED).done
         ready, self._ready = self._ready, []
         for future in done:
             endpoint, key, slot = self._running.pop(future)

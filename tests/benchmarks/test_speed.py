@@ -11,7 +11,7 @@ import torch
 from benchmarks.gpu import measure as gpu
 from benchmarks.gpu import vllm as vllm_check
 from benchmarks.speed import measure as speed
-from benchmarks.speed import tokens, updates
+from benchmarks.speed import overlap, tokens, updates
 from benchmarks.speed.measure import Effort, Figure
 from benchmarks.speed.tokens import Call, TokenCounts
 from tests.trainer.tiny_runs import step, trajectory
@@ -143,13 +143,24 @@ def test_the_whole_script_runs(monkeypatch, tmp_path, capsys):
     assert all(figure["name"] in printed for figure in written["figures"])
 
 
+# -- overlap ---------------------------------------------------------------------------------------------------
+
+
+def test_a_model_generates_while_opponents_think():
+    """64 slots, 2 s a move; on a counted clock, so that the figures are the same everywhere."""
+    alone, *_, beside = (overlap.play(setting) for setting in overlap.SETTINGS)
+    assert alone.generating < 0.3
+    assert beside.generating >= overlap.LEAST_SHARE
+    assert beside.seconds < alone.seconds / 5
+
+
 # -- updates ---------------------------------------------------------------------------------------------------
 
 
 def test_an_update_has_the_gradient_of_trls_loss(tmp_path):
     """Five calls of different lengths in micro-batches of both kinds; another row has another gradient."""
     trainer = updates.make_trainer(tmp_path)
-    rows = updates.rows_of(updates.scaled_calls(5, scale=64), trainer.model.config.vocab_size)
+    rows = updates.rows_of(updates.scaled_calls(5, scale=64), updates.VOCABULARY)
     assert len({row.length for row in rows}) > 2
     ours, theirs, difference = updates.compare(rows, 256, trainer, rounds=1)
     assert min(ours, theirs) > 0

@@ -54,7 +54,7 @@ class Asked:
 
 
 class OneAtATime:
-    """A streaming backend that answers the newest prompt first, one per poll."""
+    """A streaming backend that answers the newest prompt first, one per poll that waits for it."""
 
     def __init__(self) -> None:
         self.waiting: list[Prompt] = []
@@ -65,8 +65,8 @@ class OneAtATime:
         self.waiting.append(prompt)
         self.most = max(self.most, len(self.waiting))
 
-    def poll(self) -> list[tuple[int, Completion]]:
-        if not self.waiting:
+    def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
+        if not self.waiting or timeout == 0.0:
             return []
         prompt = self.waiting.pop()
         return [(prompt.slot, Completion(answer(prompt)))]

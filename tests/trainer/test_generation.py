@@ -251,11 +251,18 @@ class FakeParams:
 
 
 class FakeEngine:
-    """vllm.LLMEngine: the reply repeats the prompt's last id, once per id of the prompt; one id per step."""
+    """vllm.LLMEngine: the reply repeats the prompt's last id, once per id of the prompt; one id per step.
 
-    def __init__(self) -> None:
+    It makes as many steps as `turns` has been released for.
+    """
+
+    def __init__(self, turns: int = 1000) -> None:
         self.requests: dict[str, tuple[list[int], FakeParams, list[int]]] = {}
         self.aborted: list[str] = []
+        self.seeds: set[int | None] = set()
+        self.threads: set[str] = set()
+        self.turns = threading.Semaphore(turns)
+        self.finished = threading.Event()
 
     def add_request(
         self,
@@ -272,6 +279,7 @@ class FakeEngine:
         if len(prompt["prompt_token_ids"]) > 9:
             raise ValueError("The decoder prompt is longer than the maximum model length")
         self.requests[request_id] = (prompt["prompt_token_ids"], params, [])
+        self.seeds.add(params.seed)
         return request_id
 
     def abort_request(self, request_ids: list[str], internal: bool = False) -> None:
@@ -280,6 +288,8 @@ class FakeEngine:
             del self.requests[request_id]
 
     def step(self) -> list[Any]:
+        assert self.turns.acquire(timeout=30)
+        self.threads.add(threading.current_thread().name)
         outputs = []
         for request_id, (ids, params, done) in list(self.requests.items()):
             done.append(ids[-1] if len(done) + 1 < len(ids) else params.stop_token_ids[0])
@@ -291,6 +301,7 @@ class FakeEngine:
                 known = [{i: types.SimpleNamespace(logprob=-0.25, rank=1, decoded_token=None)} for i in done]
                 reply = types.SimpleNamespace(index=0, token_ids=done, logprobs=known, finish_reason=reason, text="")
                 outputs.append(types.SimpleNamespace(request_id=request_id, outputs=[reply], finished=True))
+                self.finished.set()
         return outputs
 
 
@@ -305,22 +316,66 @@ def fake_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("fake_vllm")
 def test_vllm_engine_streams(tokens: ChatTokenizer) -> None:
-    engine = FakeEngine()
+    engine = FakeEngine(turns=0)
     backend = StreamingVLLMGenerator(engine, tokens, RequestSettings(max_new_tokens=4, max_prompt_length=20))
     assert isinstance(backend, StreamingGenerator)
     for slot, text in enumerate(["w1 w2", "w3", "w4 " * 5, "w5 " * 12, "w6 " * 30]):
         backend.submit(ask(text, slot))
-    seeds = {params.seed for _, params, _ in engine.requests.values()}
-    assert len(seeds) == 3
-    polls = [dict(backend.poll()) for _ in range(4)]  # what failed is there before the engine steps
-    assert [sorted(ready) for ready in polls] == [[3, 4], [1], [0], [2]]
-    assert (polls[1][1].text, polls[1][1].logprobs, polls[1][1].truncated) == ("w3", (-0.25, -0.25), False)
-    assert polls[1][1].ids[-1] in tokens.end_ids
-    assert polls[3][2].truncated
-    assert polls[0][3].error == "vllm refused: The decoder prompt is longer than the maximum model length"
-    assert polls[0][4].overflow
+    assert backend.poll() == [(4, Completion("", overflow=True))]  # it was never sent
+    engine.turns.release(100)
+    found: dict[int, Completion] = {}
+    while len(found) < 4:
+        found.update(backend.poll())
+    assert found[3].error == "vllm refused: The decoder prompt is longer than the maximum model length"
+    assert len(engine.seeds) == 3
+    assert (found[1].text, found[1].logprobs, found[1].truncated) == ("w3", (-0.25, -0.25), False)
+    assert found[1].ids[-1] in tokens.end_ids
+    assert found[2].truncated
     assert backend.poll() == []
     assert [answer.text for answer in backend.generate([ask("w1 w2", 7), ask("w3", 7)])] == ["w2 w2", "w3"]
+    assert engine.threads == {"mage-vllm"}
+
+
+@pytest.mark.usefixtures("fake_vllm")
+def test_a_vllm_engine_works_while_nobody_waits_for_it(tokens: ChatTokenizer) -> None:
+    engine = FakeEngine()
+    backend = StreamingVLLMGenerator(engine, tokens, RequestSettings(max_new_tokens=4))
+    for slot in range(2):
+        engine.finished.clear()
+        backend.submit(ask("w1 w2", slot))
+        assert engine.finished.wait(30)
+    assert sorted(slot for _ in range(2) for slot, _ in backend.poll()) == [0, 1]
+    backend.cancel()  # waits until the engine is idle, so that weights may be pushed
+    assert [thread.name for thread in threading.enumerate() if thread.name == "mage-vllm"] == []
+
+
+@pytest.mark.usefixtures("fake_vllm")
+def test_what_was_given_up_is_aborted_and_the_engine_asked_anew(tokens: ChatTokenizer) -> None:
+    engine = FakeEngine(turns=0)
+    backend = StreamingVLLMGenerator(engine, tokens, RequestSettings(max_new_tokens=4))
+    backend.submit(ask("w1 w2", 0))
+    assert backend.poll(0.0) == backend.poll(0.01) == []
+    threading.Timer(0.05, engine.turns.release).start()  # the step that it is in goes on to its end
+    backend.cancel()
+    assert (engine.aborted, backend.poll(0.0)) == (["mage-0"], [])
+    engine.turns.release(100)
+    assert [answer.text for answer in backend.generate([ask("w3", 0)])] == ["w3"]
+
+
+@pytest.mark.usefixtures("fake_vllm")
+def test_what_an_engine_raises_is_raised_where_it_is_polled(
+    tokens: ChatTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = FakeEngine()
+    backend = StreamingVLLMGenerator(engine, tokens, RequestSettings(max_new_tokens=4))
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "step", lambda: {}["lost"])
+        backend.submit(ask("w1 w2", 0))
+        with pytest.raises(KeyError, match="lost"):
+            backend.poll()
+    backend.cancel()
+    assert [answer.text for answer in backend.generate([ask("w3", 0)])] == ["w3"]
+    assert engine.aborted == ["mage-0"]
 
 
 @pytest.mark.usefixtures("fake_vllm")

@@ -107,7 +107,9 @@ class LongTailed:
         text = "<remark>x</remark>" if prompt.phase == "reflect" else "<action>bet</action>"
         heapq.heappush(self._running, (self.now + latency, prompt.slot, Completion(text)))
 
-    def poll(self) -> list[tuple[int, Completion]]:
+    def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
+        if timeout == 0.0:  # what waits for this thread is no time of this clock
+            return []
         self.now, slot, completion = heapq.heappop(self._running)
         return [(slot, completion)]
 

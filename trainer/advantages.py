@@ -305,6 +305,25 @@ def _screened(trajectory: Trajectory, config: CreditConfig) -> Trajectory:
     return trajectory if wrong is None else masked(trajectory, RETURN, wrong)
 
 
+def without_variance(trajectories: Sequence[Trajectory]) -> set[int]:
+    """The groups whose members, those that did not fail, all have the same rewards in all episodes."""
+    rewards: dict[int, set[tuple[float, ...]]] = defaultdict(set)
+    for trajectory in trajectories:
+        if trajectory.failure is None:
+            rewards[trajectory.group].add(tuple(episode.reward for episode in trajectory.episodes))
+    return {trajectory.group for trajectory in trajectories if len(rewards[trajectory.group]) < 2}
+
+
+def variance_metrics(played: Sequence[Trajectory], trained: Sequence[Trajectory]) -> dict[str, float]:
+    """Shares of the groups: without variance among all that were played, and dropped in favour of other tasks."""
+    groups = {trajectory.group for trajectory in played}
+    dropped = groups - {trajectory.group for trajectory in trained}
+    return {
+        "groups/zero_variance": len(without_variance(played)) / max(len(groups), 1),
+        "groups/dropped": len(dropped) / max(len(groups), 1),
+    }
+
+
 def weigh(
     trajectories: Sequence[Trajectory], config: CreditConfig, critic: ExactCritic | None = None
 ) -> tuple[Weights, dict[str, float]]:
@@ -338,10 +357,10 @@ def weigh(
             fill(held, compute([trajectories[index] for index in held], config))
     if config.advantage in ("member_mean", "exact") and config.advantage_norm == "mean_std":
         fill(kept, _divide_by_opponent([trajectories[i] for i in kept], [weights[i] for i in kept], config))
-    same = [len({tuple(e.reward for e in trajectories[i].episodes) for i in held}) == 1 for held in groups.values()]
     bad = [index for index in kept if not all(map(isfinite, weights[index]))]
     fill(bad, [[0.0] * len(weights[index]) for index in bad])
-    metrics = {"groups/count": float(len(groups)), "groups/zero_variance": float(np.mean(same)) if same else 0.0}
+    dull = without_variance(trajectories) & groups.keys()
+    metrics = {"groups/count": float(len(groups)), "groups/zero_variance": len(dull) / max(len(groups), 1)}
     if bad:
         metrics["advantages/not_finite"] = float(len(bad))
     return weights, metrics

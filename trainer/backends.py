@@ -9,7 +9,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from mage_envs.text.generation import Generator
 from trainer import trl_compat
-from trainer.cached import CachedGenerator
+from trainer.cached import CachedGenerator, CopiedGenerator
 from trainer.config import MAGEConfig
 from trainer.generation import LockStepGenerator, StreamingGenerator
 from trainer.local_model import Sampling
@@ -51,7 +51,8 @@ def cached_generator(trainer: GRPOTrainer) -> CachedGenerator:
         cast(int, args.max_completion_length), args.temperature, constrained=args.constrained, seed=args.seed
     )
     model: Any = trainer.accelerator.unwrap_model(trainer.model)
-    return CachedGenerator(model, chat_tokenizer(trainer), sampling, args.max_prompt_length)
+    kind = CopiedGenerator if args.rollout_ahead else CachedGenerator
+    return kind(model, chat_tokenizer(trainer), sampling, args.max_prompt_length)
 
 
 def vllm_stream(trainer: GRPOTrainer) -> StreamingGenerator:

@@ -5,7 +5,7 @@ All splitting is by length and seeded shuffle alone, so every rank computes the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,6 +100,10 @@ class Update:
     """Trained tokens of the whole update, over all ranks."""
     steps: int = 1
     """Trained model calls of the whole update, over all ranks."""
+    scored: int = 0
+    """Of the tokens those of rows that are forwarded."""
+    reused: bool = False
+    """Whether the sampler's log-probabilities stand for the old ones."""
 
 
 def build_rows(
@@ -177,11 +181,24 @@ def _longest_first(rows: Sequence[Row]) -> list[int]:
     return sorted(range(len(rows)), key=lambda i: (-rows[i].length, i))
 
 
-def share_of(rows: Sequence[Row], rank: int, ranks: int, max_tokens: int, pad_id: int) -> Update:
-    """A rank's share of a mini-batch."""
-    plans = [micro_batches(share, max_tokens) for share in deal(rows, ranks)]
-    padding = [[filler(pad_id)]] * (max(map(len, plans)) - len(plans[rank]))
-    return Update(padding + plans[rank], sum(len(row.targets) for row in rows), sum(row.steps for row in rows))
+def share_of(
+    rows: Sequence[Row],
+    rank: int,
+    ranks: int,
+    max_tokens: int,
+    pad_id: int,
+    forwards: Callable[[Row], bool] = lambda row: True,
+) -> Update:
+    """A rank's share of a mini-batch; rows that `forwards` refuses count in its means alone."""
+    forwarded = [row for row in rows if forwards(row)]
+    plans = [micro_batches(share, max_tokens) for share in deal(forwarded, ranks)]
+    padding = [[filler(pad_id)]] * (max(1, *map(len, plans)) - len(plans[rank]))
+    return Update(
+        batches=padding + plans[rank],
+        tokens=sum(len(row.targets) for row in rows),
+        steps=sum(row.steps for row in rows),
+        scored=sum(len(row.targets) for row in forwarded),
+    )
 
 
 @dataclass

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 
+import torch
 from transformers import PreTrainedModel
 
 from mage_envs.text.generation import Completion, Prompt
@@ -89,3 +91,26 @@ class CachedGenerator:
                 cache.forget(row)
         cache.compact()
         return cache
+
+
+class CopiedGenerator(CachedGenerator):
+    """Asks a copy of the model, so that the model can be trained meanwhile."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokens: ChatTokenizer,
+        sampling: Sampling | None = None,
+        max_prompt_length: int | None = None,
+    ) -> None:
+        copied = deepcopy(model)
+        for module in copied.modules():
+            vars(module).pop("forward", None)  # TRL's stand-in, which in a copy still asks the original
+        super().__init__(copied, tokens, sampling, max_prompt_length)
+
+    def take_weights(self, model: torch.nn.Module) -> None:
+        """Copies the weights of the model as they are now; nothing may be under way."""
+        with torch.no_grad():
+            for mine, theirs in zip(self.model.parameters(), model.parameters(), strict=True):
+                mine.copy_(theirs)
+        self.reset()

@@ -25,10 +25,13 @@ class RolloutProgress(TrainerCallback, ExportableState):
         """Optimiser steps that the current rollout still feeds, after the one under way."""
         self.population: dict[str, Any] | None = None
         """State of the opponents' population after the last rollout."""
+        self.mismatch: float | None = None
+        """Of the sampler, when it was last measured."""
         self._deferred = False
 
     def state(self) -> dict[str, Any]:
-        return {"args": {}, "attributes": {"rollouts": self.rollouts, "population": self.population}}
+        kept = {"rollouts": self.rollouts, "population": self.population, "mismatch": self.mismatch}
+        return {"args": {}, "attributes": kept}
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -37,6 +40,7 @@ class RolloutProgress(TrainerCallback, ExportableState):
         held = kept.get(type(self).__name__) if state.global_step else None
         self.rollouts = held["attributes"]["rollouts"] if held else 0
         self.population = held["attributes"].get("population") if held else None
+        self.mismatch = held["attributes"].get("mismatch") if held else None
         self.updates_left = 0
         self._deferred = False
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from mage_envs.processes import DEADLINE
 from trainer.advantages import CreditConfig
+from trainer.throughput import ThroughputFields
 
 
 def _help(text: str) -> dict[str, str]:
@@ -17,7 +18,7 @@ def _help(text: str) -> dict[str, str]:
 
 
 @dataclass
-class RunFields:
+class RunFields(ThroughputFields):
     """The method's fields and defaults (docs/method.md section 5).
 
     `num_generations` is the group size and `per_device_train_batch_size` counts meta-episodes; `groups_per_rollout`
@@ -139,9 +140,6 @@ class RunFields:
         default=0.0, metadata=_help("Weight of the cross-entropy to uniform over the legal ids; one-token answers.")
     )
     uniform_legal_coef_end: float | None = field(default=None, metadata=_help("Its value at the end, linearly."))
-    reuse_sampling_logprobs: bool = field(
-        default=False, metadata=_help("Take the sampler's log-probabilities as the old ones: same weights, float32.")
-    )
 
     policy: str = field(default="ppo", metadata=_help("ppo, gspo_step (one ratio per model call), cispo."))
     kl_estimator: str = field(default="k3", metadata=_help("Of the KL to the reference: k1, k2, k3."))
@@ -188,7 +186,9 @@ class RunFields:
     loss_type: str = field(default="dapo", metadata=_help("TRL's; here policy and normalise say it."))
     delta: float | None = field(default=3.0, metadata=_help("Dual clip."))
     use_bias_correction_kl: bool = field(default=False, metadata=_help("Weigh the KL by the ratio."))
-    vllm_importance_sampling_mode: str = field(default="token_truncate", metadata=_help("token_truncate."))
+    vllm_importance_sampling_mode: str = field(
+        default="token_truncate", metadata=_help("token_ or sequence_ (a model call), truncate or mask.")
+    )
     entropy_coef: float = field(default=0.001, metadata=_help("Weight of the entropy bonus."))
     disable_dropout: bool = field(default=True, metadata=_help("Dropout would move the ratio off 1."))
     router_aux_loss_coef: float | None = field(default=0.0, metadata=_help("Not supported: 0."))

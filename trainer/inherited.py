@@ -82,12 +82,6 @@ def refused(c: GRPOConfig) -> list[tuple[bool, str]]:
             "log-probabilities are corrected for temperature only.",
         ),
         (c.importance_sampling_level != "token", "importance_sampling_level: a row may hold many steps; use token."),
-        (
-            c.use_vllm
-            and c.vllm_importance_sampling_correction
-            and c.vllm_importance_sampling_mode != "token_truncate",
-            f"vllm_importance_sampling_mode={c.vllm_importance_sampling_mode!r} is not offered; use token_truncate.",
-        ),
         (c.mask_truncated_completions, "mask_truncated_completions is TRL's; use mask_truncated."),
         (
             c.off_policy_mask_threshold is not None or c.top_entropy_quantile < 1 or c.use_adaptive_entropy,

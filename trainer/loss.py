@@ -48,7 +48,9 @@ class LossTerms:
     entropy_coef: float = 0.0
     uniform_legal_coef: float = 0.0
     correct_sampling: bool = False
-    """Multiply by the truncated ratio of old to sampling probability (vLLM)."""
+    """Weigh by the ratio of old to sampling probability (vLLM, rollouts played ahead)."""
+    correction: str = "token_truncate"
+    """Of `CORRECTIONS`: each token's ratio or that of its model call, cut at the bounds or 0 beyond them."""
     correction_min: float | None = None
     correction_max: float | None = None
 
@@ -68,7 +70,10 @@ class LossTerms:
             weigh_kl=config.use_bias_correction_kl,
             entropy_coef=config.entropy_coef,
             uniform_legal_coef=start if end is None else start + (end - start) * progress,
-            correct_sampling=config.use_vllm and config.vllm_importance_sampling_correction,
+            correct_sampling=bool(
+                (config.use_vllm or config.rollout_ahead) and config.vllm_importance_sampling_correction
+            ),
+            correction=config.vllm_importance_sampling_mode,
             correction_min=config.vllm_importance_sampling_clip_min,
             correction_max=config.vllm_importance_sampling_clip_max,
         )
@@ -101,10 +106,14 @@ KL_ESTIMATORS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
 """Of the KL to the reference, from its log-probability less the model's (Schulman 2020)."""
 
 
+def _step_sums(values: torch.Tensor, batch: MicroBatch) -> torch.Tensor:
+    """(S,): the sum of (N,) values over the tokens of each model call."""
+    return torch.zeros(len(batch.lengths), dtype=values.dtype, device=values.device).index_add(0, batch.steps, values)
+
+
 def _step_means(values: torch.Tensor, batch: MicroBatch) -> torch.Tensor:
     """(N,): the mean of (N,) values over the tokens of each one's model call."""
-    sums = torch.zeros(len(batch.lengths), dtype=values.dtype, device=values.device).index_add(0, batch.steps, values)
-    return (sums / batch.lengths)[batch.steps]
+    return (_step_sums(values, batch) / batch.lengths)[batch.steps]
 
 
 def policy_loss(scores: Scores, batch: MicroBatch, terms: LossTerms) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
@@ -124,12 +133,15 @@ def policy_loss(scores: Scores, batch: MicroBatch, terms: LossTerms) -> tuple[to
     if terms.correct_sampling and batch.sampling is not None:
         # A token that the sampler could not score (NaN) is not corrected.
         gap = torch.nan_to_num(old - batch.sampling, nan=0.0)
-        correction = torch.exp(gap)
+        by_call = terms.correction.startswith("sequence")
+        correction = torch.exp(_step_sums(gap, batch)[batch.steps] if by_call else gap)
         truncated = correction.clamp(terms.correction_min, terms.correction_max)
+        if terms.correction.endswith("mask"):
+            truncated = torch.where(truncated == correction, correction, 0.0)
         loss = loss * truncated
         sums["sampling/correction"] = correction.sum()  # 1 in expectation, whatever the sampler's weights are
         sums["sampling/log_abs"] = gap.abs().sum()
-        sums["sampling/k3"] = (correction - gap - 1).sum()
+        sums["sampling/k3"] = (torch.exp(gap) - gap - 1).sum()
         sums["sampling/truncated"] = (truncated != correction).sum()
         sums[LARGEST_RATIO] = correction.max() if len(correction) else torch.zeros_like(correction.sum())
     sums["loss/policy"] = loss.detach().sum()

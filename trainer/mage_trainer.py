@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import ceil
@@ -19,36 +19,16 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallba
 from mage_envs.core import Task
 from opponents import FixedPool, League, Population
 from trainer import trl_compat
-from trainer.advantages import weigh
+from trainer.advantages import variance_metrics, weigh
 from trainer.backends import BACKENDS, AnyGenerator
-from trainer.batch import (
-    MicroBatch,
-    Row,
-    Update,
-    build_rows,
-    collate,
-    reuse_sampling,
-    share_of,
-    split_rows,
-    split_updates,
-)
+from trainer.batch import Row, Update, build_rows, share_of, split_updates
 from trainer.callbacks import Evaluations, FilesOfRun, RolloutProgress
 from trainer.config import MAGEConfig
 from trainer.console import console_of
-from trainer.evaluating import EvaluatingTrainer
 from trainer.garbage import rare_collections
 from trainer.generation import LockStepGenerator
 from trainer.ledger import Ledger
-from trainer.loss import LossTerms, Scores, policy_loss, score_logits
-from trainer.metrics import (
-    LARGEST_RATIO,
-    UPDATE_METRICS,
-    RunStopped,
-    failure_message,
-    rollout_metrics,
-    time_metrics,
-    update_metrics,
-)
+from trainer.metrics import RunStopped, failure_message, rollout_metrics, time_metrics
 from trainer.population import LEAGUE, restore_population, update_population
 from trainer.preemption import Preempted, Preemption
 from trainer.run_log import RunLog
@@ -62,13 +42,14 @@ from trainer.setup import (
     panel_evaluation,
     play_settings,
 )
-from trainer.skipping import SkippedUpdates, is_broken
+from trainer.skipping import SkippedUpdates
 from trainer.specs import SHUFFLE, stream
 from trainer.stages import MakeEnv, RunEnvs
 from trainer.trajectory import Trajectory
+from trainer.updating import UpdatingTrainer
 
 
-class MAGETrainer(EvaluatingTrainer):
+class MAGETrainer(UpdatingTrainer):
     """Trains a language model on meta-episodes.
 
     `args` say what is played, and against whom. Or `make_env` does, which makes one environment with text observations
@@ -171,6 +152,7 @@ class MAGETrainer(EvaluatingTrainer):
             self.preemption.stopped = True
             return self.end_here()
         finally:
+            self.give_up_ahead()
             self._envs.close()
             self._eval_envs.close()
 
@@ -205,26 +187,24 @@ class MAGETrainer(EvaluatingTrainer):
             self.preemption.mark()
         self.run_log.begins(index, self.state.global_step)
         restore_population(self.population, self.progress.population)
-        trajectories, clock = self._play(self._my_specs(index))
-        trajectories.sort(key=lambda trajectory: (trajectory.group, trajectory.member))
+        trajectories, trained, clock, found = self._play_rollout(index)
         message = failure_message(trajectories, index, self.args.failure_threshold)
         if message is not None:
             raise RunStopped(f"{message}; tracebacks: {self.ledger.path}")
-        advantages, metrics = weigh(trajectories, self.credit, self.critic)
-        rows = build_rows(
-            trajectories, advantages, merge=self.args.merge_prefixes, mask_truncated=self.args.mask_truncated
-        )
+        advantages, metrics = weigh(trained, self.credit, self.critic)
+        rows = build_rows(trained, advantages, merge=self.args.merge_prefixes, mask_truncated=self.args.mask_truncated)
         if not rows:
             raise ValueError(f"Rollout {index} has no reply to train on; look at max_prompt_length and mask_truncated.")
         rng = stream(self.args.seed, SHUFFLE, index)
         batches = split_updates(rows, self._updates_for(rows), rng)
         rank, ranks = self.accelerator.process_index, self.accelerator.num_processes
         limit = self.args.max_tokens_per_microbatch
-        self._updates = deque(share_of(batch, rank, ranks, limit, self._pad_id) for batch in batches)
+        self._updates = deque(share_of(batch, rank, ranks, limit, self._pad_id, self._forwards) for batch in batches)
         self._plan_length(index, len(batches))
         started = time.perf_counter()
-        self._score_rows(model)
-        metrics |= rollout_metrics(trajectories) | {
+        metrics |= found | self._score_rows(model)
+        metrics |= variance_metrics(trajectories, trained) | rollout_metrics(trajectories)
+        metrics |= {
             "failures/total": float(self.ledger.count),
             "rollout": float(index),
             "updates_per_rollout": float(len(batches)),
@@ -237,7 +217,7 @@ class MAGETrainer(EvaluatingTrainer):
             metrics |= self._exploitability(index)
         trl_compat.record(self, "train", metrics)
         if self.accelerator.is_main_process:
-            self.run_log.played(index, self.state.global_step, trajectories, advantages, metrics)
+            self.run_log.played(index, self.state.global_step, trained, advantages, metrics)
         self.progress.population = update_population(
             self.population,
             trajectories,
@@ -247,6 +227,9 @@ class MAGETrainer(EvaluatingTrainer):
         )
         if self._on_rollout_end is not None:
             self._on_rollout_end(self, trajectories)
+        last = self.args.max_rollouts is not None and index + 1 >= self.args.max_rollouts
+        if self.args.rollout_ahead and not last and self.state.global_step + len(batches) < self.state.max_steps:
+            self.play_ahead(index + 1)
 
     def _updates_for(self, rows: Sequence[Row]) -> int:
         updates = self.args.updates_per_rollout
@@ -257,98 +240,3 @@ class MAGETrainer(EvaluatingTrainer):
         if self.args.max_rollouts is not None:
             left = (self.args.max_rollouts - index) * updates
             self.state.max_steps = min(self.args.max_steps, self.state.global_step + left)
-
-    # -- scores and updates ---------------------------------------------------------------------------------
-
-    @property
-    def _pad_id(self) -> int:
-        return int(cast(Any, self.processing_class).pad_token_id)
-
-    @property
-    def _needs_logits(self) -> bool:
-        return bool(self.args.constrained or self.args.uniform_legal_coef)
-
-    def _forward(self, model: torch.nn.Module, batch: MicroBatch) -> Scores:
-        inputs = {"input_ids": batch.ids, "attention_mask": batch.attention, "position_ids": batch.positions}
-        with self.accelerator.autocast():
-            if self._needs_logits:
-                columns, where = torch.unique(batch.columns - 1, return_inverse=True)
-                logits = model(**inputs, use_cache=False, logits_to_keep=columns).logits[batch.rows, where]
-                return score_logits(logits, batch, self.args.temperature, self.args.constrained)
-            labels = torch.full_like(batch.ids, -100)
-            labels[batch.rows, batch.columns] = batch.ids[batch.rows, batch.columns]
-            logps, entropy = trl_compat.fused_scores(model, inputs, labels)
-        at = (batch.rows, batch.columns - 1)
-        return Scores(logps[at], torch.zeros_like(logps[at]) if entropy is None else entropy[at])
-
-    def _score_rows(self, model: torch.nn.Module) -> None:
-        """Old and reference log-probabilities of the rollout, before its first update."""
-        off_policy = len(self._updates) > 1 or LossTerms.from_config(self.args).correct_sampling
-        reuse = off_policy and self.args.reuse_sampling_logprobs
-        with trl_compat.scoring(self):
-            for rows in [batch for update in self._updates for batch in update.batches]:
-                if reuse:
-                    reuse_sampling(rows)
-                elif off_policy:
-                    for row, old in zip(rows, self._log_probabilities(model, rows), strict=True):
-                        row.old = old
-                if self.beta:
-                    with trl_compat.reference_model(self, model) as reference:
-                        for row, held in zip(rows, self._log_probabilities(reference, rows), strict=True):
-                            row.reference = held
-
-    def _log_probabilities(self, model: torch.nn.Module, rows: Sequence[Row]) -> list[Any]:
-        batch = collate(rows, self._pad_id, self.accelerator.device)
-        return split_rows(self._forward(model, batch).logps, rows)
-
-    def _backward(self, model: torch.nn.Module, update: Update) -> torch.Tensor:
-        """Adds up the gradient of one update over its micro-batches; returns this rank's share of the loss.
-
-        Ranks' gradients are averaged, so each counts its share against that of all ranks, times the number of ranks.
-        """
-        started = time.perf_counter()
-        terms = LossTerms.from_config(self.args, self._run_share())
-        scale = self.accelerator.num_processes / terms.denominator(update)
-        total = torch.zeros((), device=self.accelerator.device)
-        sums: dict[str, torch.Tensor] = defaultdict(lambda: torch.zeros((), device=self.accelerator.device))
-        for number, rows in enumerate(update.batches, start=1):
-            batch = collate(rows, self._pad_id, self.accelerator.device)
-            with trl_compat.micro_batch(self.accelerator, model, last=number == len(update.batches)):
-                loss, parts = policy_loss(self._forward(model, batch), batch, terms)
-                trl_compat.backward(self.accelerator, loss * scale)
-            total += loss.detach() * scale
-            for key, value in parts.items():
-                sums[key] = torch.maximum(sums[key], value) if key == LARGEST_RATIO else sums[key] + value
-            sums["padded"] = sums["padded"] + batch.padded_tokens
-            sums["useful"] = sums["useful"] + sum(row.length for row in rows)
-        sums["broken"] = is_broken(model, total, scaled=self.accelerator.scaler is not None)
-        if not self._record_update(update, sums, time.perf_counter() - started):
-            return total
-        if self.accelerator.scaler is None:
-            model.zero_grad()  # the optimiser leaves out weights without a gradient
-        return torch.zeros_like(total)
-
-    def _run_share(self) -> float:
-        """How far the run has come, in [0, 1]; by rollouts where their number is set."""
-        if self.args.max_rollouts is None:
-            return self.state.global_step / max(self.args.max_steps - 1, 1)
-        return (self.progress.rollouts - 1) / max(self.args.max_rollouts - 1, 1)
-
-    def _record_update(self, update: Update, sums: Mapping[str, torch.Tensor], seconds: float) -> bool:
-        """Logs an update; whether it is to be skipped, on all ranks, because some rank's is broken."""
-        keys = [*UPDATE_METRICS, "padded", "useful", "broken"]
-        nothing = torch.zeros((), device=self.accelerator.device)
-        local = torch.stack([*(sums.get(key, nothing).float() for key in keys), nothing + self.preemption.asked])
-        *summed, asked = self.accelerator.reduce(local, reduction="sum").tolist()
-        self.preemption.due = asked > 0 and not self._updates
-        totals = {key: value for key, value in zip(keys, summed, strict=True) if key in sums}
-        if LossTerms.from_config(self.args).correct_sampling:
-            totals[LARGEST_RATIO] = float(self.accelerator.gather(sums[LARGEST_RATIO]).max())
-        self.state.num_input_tokens_seen += int(totals["padded"])
-        skipped = bool(totals.pop("broken") > 0)
-        metrics = update_metrics(totals, update.tokens, seconds, skipped)
-        trl_compat.record(self, "train", metrics)
-        if self.accelerator.is_main_process:
-            self.run_log.update(self.state.global_step, metrics, len(self._updates))
-        self.skipped.note(skipped, self.state.global_step, self.progress.rollouts - 1)
-        return skipped

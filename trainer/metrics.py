@@ -23,6 +23,8 @@ UPDATE_METRICS = (
     "sampling/truncated",
 )
 """What the loss tells of an update, as means over its trained tokens."""
+MISMATCH = "sampling/log_abs"
+"""Mean |log p - log q|, p the trainer's and q the sampler's."""
 LARGEST_RATIO = "sampling/largest"
 """The largest of an update's ratios of old to sampling probability."""
 
@@ -77,9 +79,12 @@ def time_metrics(trajectories: Sequence[Trajectory], generate: float, total: flo
     }
 
 
-def update_metrics(sums: Mapping[str, float], tokens: int, seconds: float, skipped: bool) -> dict[str, float]:
-    """An update's log from sums over its trained tokens; of one that was skipped, what is not its loss."""
-    means = {} if skipped else {key: sums[key] / tokens for key in UPDATE_METRICS if key in sums}
+def update_metrics(
+    sums: Mapping[str, float], tokens: int, scored: int, seconds: float, skipped: bool
+) -> dict[str, float]:
+    """An update's log from sums over those of its trained tokens that were scored; of one that was skipped, what is not
+    its loss."""
+    means = {} if skipped else {key: sums[key] / max(scored, 1) for key in UPDATE_METRICS if key in sums}
     if LARGEST_RATIO in sums and not skipped:
         means[LARGEST_RATIO] = sums[LARGEST_RATIO]
     return means | {
@@ -87,6 +92,7 @@ def update_metrics(sums: Mapping[str, float], tokens: int, seconds: float, skipp
         "tokens/forwarded": sums["padded"],
         "tokens/padding_factor": sums["padded"] / sums["useful"],
         "tokens/trained": float(tokens),
+        "tokens/idle": float(tokens - scored),
         "time/update": seconds,
     }
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from accelerate.utils import gather_object
 
 from opponents import Population
 from trainer import trl_compat
-from trainer.advantages import CreditConfig, screened
+from trainer.advantages import CreditConfig, screened, without_variance
+from trainer.ahead import PlayedAhead
 from trainer.backends import AnyGenerator
+from trainer.cached import CopiedGenerator
 from trainer.callbacks import RolloutProgress
 from trainer.exploitability import exploitability
 from trainer.generation import StreamingGenerator
@@ -23,9 +26,20 @@ from trainer.preemption import Preempted, Preemption
 from trainer.rollout import RolloutClock, RolloutSpec, collect
 from trainer.run_log import RunLog
 from trainer.saved import PlaySettings
-from trainer.specs import rollout_specs
+from trainer.specs import redrawn, rollout_specs
 from trainer.stages import RunEnvs
 from trainer.trajectory import Trajectory
+
+
+class PlayedRollout(NamedTuple):
+    """The meta-episodes of all ranks, group by group."""
+
+    everything: list[Trajectory]
+    trained: list[Trajectory]
+    """Those that are trained on."""
+    clock: RolloutClock
+    metrics: dict[str, float]
+    """Of one that was played ahead."""
 
 
 class RolloutTrainer(PersistentTrainer):
@@ -42,6 +56,7 @@ class RolloutTrainer(PersistentTrainer):
     _eval_envs: RunEnvs
     """Of the panel that is played in training; else the same."""
     _begun: bool
+    _ahead: PlayedAhead | None = None
 
     @property
     def progress(self) -> RolloutProgress:
@@ -51,7 +66,7 @@ class RolloutTrainer(PersistentTrainer):
     def _exploitability(self, index: int) -> dict[str, float]:
         """The model's NashConv as it is now, in the game that it trains on."""
         env = self._envs.here[0]
-        with trl_compat.generation_session(self):
+        with self._session():
             found = exploitability(
                 self.generator,
                 env.get_wrapper_attr("game"),
@@ -63,14 +78,74 @@ class RolloutTrainer(PersistentTrainer):
             )
         return found.metrics()
 
-    def _my_specs(self, index: int) -> list[RolloutSpec]:
-        """This rank's share of the rollout's meta-episodes; a group may span ranks."""
+    def _play_rollout(self, index: int) -> PlayedRollout:
+        """Plays a rollout, unless it was played ahead.
+
+        Groups without variance are dropped and redrawn up to `dynamic_sampling` times; the last draw stays.
+        """
+        specs, metrics = self._specs(index), dict[str, float]()
+        if self._ahead is not None and self._ahead.index == index:
+            ahead, started = self._ahead, time.perf_counter()
+            played, clock = self._take_ahead(ahead), ahead.clock
+            metrics["rollout/staleness"] = float(self.state.global_step - ahead.step)
+            metrics["time/waited"] = time.perf_counter() - started
+        else:
+            played, clock = self._play(self._share(specs))
+        trained = played
+        for _ in range(self.args.dynamic_sampling):
+            dull = without_variance(trained)
+            if not dull:
+                break
+            specs = redrawn(specs, dull, self.args.seed, index)
+            again, more = self._play(specs[self.accelerator.process_index :: self.accelerator.num_processes])
+            played, trained = [*played, *again], [*again, *(one for one in trained if one.group not in dull)]
+            clock.generate += more.generate
+            clock.total += more.total
+        for some in (played, trained):
+            some.sort(key=lambda trajectory: (trajectory.group, trajectory.member))
+        return PlayedRollout(played, trained, clock, metrics)
+
+    def _share(self, specs: Sequence[RolloutSpec]) -> Sequence[RolloutSpec]:
+        """What this rank plays."""
+        share = len(specs) // self.accelerator.num_processes
+        first = self.accelerator.process_index * share
+        return specs[first : first + share]
+
+    def play_ahead(self, index: int) -> None:
+        """Begins to play a rollout with the weights as they are now, while the model is trained."""
+        with self._session():  # pushes the weights, and leaves the sampler awake
+            specs = self._share(self._specs(index))
+        self._ahead = PlayedAhead(index, self.state.global_step, partial(self._collect, self._envs, specs, bool))
+
+    def give_up_ahead(self) -> None:
+        """Ends what is played ahead, if anything is."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.give_up()
+
+    def _take_ahead(self, ahead: PlayedAhead) -> list[Trajectory]:
+        """What was played ahead, by all ranks."""
+        with self.ledger.kept("train", self.state.global_step), self.preemption.interrupting():
+            played = ahead.result()
+        self._ahead = None
+        return self._gather(played, "train")
+
+    @contextmanager
+    def _session(self) -> Iterator[None]:
+        """Around generation, whose sampler has the weights of the model from here on."""
+        if isinstance(self.generator, CopiedGenerator):
+            self.generator.take_weights(self.accelerator.unwrap_model(self.model))
+        with trl_compat.generation_session(self):
+            yield
+
+    def _specs(self, index: int) -> list[RolloutSpec]:
+        """The rollout's meta-episodes, of all ranks; a group may span ranks."""
         args, share = self.args, self.args.per_device_train_batch_size
         if args.max_rollouts is not None and index >= args.max_rollouts:
             raise RuntimeError(f"All {args.max_rollouts} rollouts of this run are done; raise max_rollouts to go on.")
         members = cast(int, args.num_generations)
         groups = share * self.accelerator.num_processes // members
-        specs = rollout_specs(
+        return rollout_specs(
             self.play.env_id if self.play else "",
             args.seed,
             index,
@@ -79,48 +154,59 @@ class RolloutTrainer(PersistentTrainer):
             None if self.population is None else self.population.weights(),
             args.grouping == "stationary",
         )
-        first = self.accelerator.process_index * share
-        return specs[first : first + share]
 
     def _play(self, specs: Sequence[RolloutSpec], phase: str = "train") -> tuple[list[Trajectory], RolloutClock]:
         """Plays this rank's specs; returns all ranks' trajectories, their failures being in the ledger.
 
         A rollout to train on is given up, on all ranks, where one was asked to stop meanwhile: Preempted.
         """
+        if self._ahead is not None:
+            self._ahead.wait()  # the sampler is about to get other weights
         clock, stops = RolloutClock(), phase == "train"
         envs = self._envs if stops else self._eval_envs
         together = trl_compat.is_collective(self) and not isinstance(self.generator, StreamingGenerator)
         interrupting = self.preemption.interrupting() if stops and not together else nullcontext()
+        live = partial(self._any_rank_live, stops) if together else bool
+        watch = partial(self._watch, not together) if stops else None
         played: list[Trajectory] = []
-        limit = cast(int, self.args.max_completion_length)  # a one-token answer is whole, not cut: no length penalty
-        with (
-            suppress(Preempted),
-            self.ledger.kept(phase, self.state.global_step),
-            trl_compat.generation_session(self),
-            interrupting,
-        ):
-            played += collect(
-                envs.stage(len(specs)),
-                self.generator,
-                specs,
-                reply_limit=0 if limit == 1 else limit,
-                env_timeout=self.args.env_timeout,
-                model_timeout=self.args.model_timeout,
-                make_env=envs.make_env,
-                begun=self._begun,
-                any_rank_live=partial(self._any_rank_live, stops) if together else bool,
-                clock=clock,
-                on_step=partial(self._watch, not together) if stops else None,
-            )
-        if stops and any(gather_object([self.preemption.asked])):
-            raise Preempted
+        with suppress(Preempted), self.ledger.kept(phase, self.state.global_step), self._session(), interrupting:
+            played += self._collect(envs, specs, live, clock, watch)
         self._begun = True
+        return self._gather(played, phase), clock
+
+    def _collect(
+        self,
+        envs: RunEnvs,
+        specs: Sequence[RolloutSpec],
+        any_rank_live: Callable[[bool], bool],
+        clock: RolloutClock,
+        on_step: Callable[[int, int], None] | None,
+    ) -> list[Trajectory]:
+        limit = cast(int, self.args.max_completion_length)  # a one-token answer is whole, not cut: no length penalty
+        return collect(
+            envs.stage(len(specs)),
+            self.generator,
+            specs,
+            reply_limit=0 if limit == 1 else limit,
+            env_timeout=self.args.env_timeout,
+            model_timeout=self.args.model_timeout,
+            make_env=envs.make_env,
+            begun=self._begun,
+            any_rank_live=any_rank_live,
+            clock=clock,
+            on_step=on_step,
+        )
+
+    def _gather(self, played: list[Trajectory], phase: str) -> list[Trajectory]:
+        """What all ranks played, the failures being in the ledger."""
+        if phase == "train" and any(gather_object([self.preemption.asked])):
+            raise Preempted
         if any(trajectory.failures for trajectory in played):
-            envs.renew()
-        gathered = screened(gather_object(played), self.credit)
+            (self._envs if phase == "train" else self._eval_envs).renew()
+        gathered: list[Trajectory] = screened(gather_object(played), self.credit)
         if self.accelerator.is_main_process:
             self.ledger.record(gathered, phase, self.state.global_step)
-        return gathered, clock
+        return gathered
 
     def _watch(self, alone: bool, done: int, total: int) -> None:
         """Shows how far a rollout is; gives it up where this rank may do so alone, and was asked to stop."""

@@ -12,6 +12,7 @@ LOSSES = {
     "kl_estimator": ("k1", "k2", "k3"),
     "normalise": ("tokens", "steps", "none"),
 }
+CORRECTIONS = ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask")
 POPULATIONS = ("fixed", "prioritised", "league")
 BACKEND_NAMES = ("trl", "cached", "vllm_stream")
 
@@ -131,8 +132,24 @@ def _backend_rules(c: RunFields) -> Rules:
             'constrained=True samples among the legal words, which vLLM does not; use backend="cached".',
         ),
         (
-            c.reuse_sampling_logprobs and c.use_vllm,
-            "reuse_sampling_logprobs=True trusts the sampler, which vLLM's numerics do not deserve; set it to False.",
+            c.vllm_importance_sampling_mode not in CORRECTIONS,
+            f"vllm_importance_sampling_mode={c.vllm_importance_sampling_mode!r} is unknown; choose one of: "
+            f"{', '.join(CORRECTIONS)}.",
+        ),
+        (c.rollout_ahead not in (0, 1), f"rollout_ahead={c.rollout_ahead} is not offered; use 0 or 1."),
+        (
+            c.rollout_ahead > 0 and (c.backend == "trl" or c.vllm_enable_sleep_mode),
+            "rollout_ahead=1 needs a sampler with weights of its own, awake while the model is trained: use "
+            'backend="vllm_stream" without vllm_enable_sleep_mode, or backend="cached", which copies the model.',
+        ),
+        (c.reuse_mismatch < 0, f"reuse_mismatch={c.reuse_mismatch:g} is a mean |log p - log q|; use at least 0."),
+        (
+            c.dynamic_sampling > 0 and c.advantage == "exact",
+            "advantage='exact' learns from groups without variance, too; set dynamic_sampling=0.",
+        ),
+        (
+            c.dynamic_sampling < 0,
+            f"dynamic_sampling={c.dynamic_sampling}; use 0 (off) or how often groups may be redrawn.",
         ),
     ]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -56,3 +57,15 @@ def draw_evenly(opponents: Mapping[str, float], count: int, rng: np.random.Gener
     points = (rng.random() + np.arange(count)) / count * shares[-1]
     chosen = np.minimum(np.searchsorted(shares, points, side="right"), len(names) - 1)
     return [names[i] for i in rng.permutation(chosen)]
+
+
+def redrawn(specs: Sequence[RolloutSpec], groups: Collection[int], seed: int, rollout: int) -> list[RolloutSpec]:
+    """The members of some groups with another task, as groups of new numbers; their opponents stay."""
+    count = 1 + max(spec.group for spec in specs)
+    fresh = []
+    for spec in specs:
+        if spec.group in groups:
+            group = spec.group + count
+            task = replace(spec.task, seed=seed_of(seed, TASKS, rollout, group))
+            fresh.append(RolloutSpec(task, group, spec.member))
+    return fresh

@@ -89,7 +89,6 @@ def make_trainer(folder: Path) -> MAGETrainer:
         beta=0.1,
         entropy_coef=0.0,  # TRL's is a mean over each forward pass, which no split of the rows leaves alone
         max_rollouts=1,
-        report_to=["none"],
         save_strategy="no",
         use_cpu=True,
         disable_tqdm=True,

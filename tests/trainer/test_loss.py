@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from tests.trainer.tiny_runs import make_config, make_trainer, save_model, step, trajectory
-from trainer.batch import MicroBatch, Row, build_rows, collate, filler, micro_batches
+from trainer.batch import MicroBatch, Row, build_rows, collate, filler, micro_batches, share_of
 from trainer.loss import KL_ESTIMATORS, LossTerms, Scores, policy_loss, score_logits
 from trainer.mage_trainer import MAGETrainer, Update
 
@@ -154,6 +155,59 @@ def test_losses_by_name_equal_trls(
     expected.backward()
     assert loss == pytest.approx(expected.item(), rel=1e-5, abs=1e-6)
     assert_equal(gradients, [p.grad.clone() for p in trainer.model.parameters() if p.grad is not None], 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("mode", "weights"),
+    [
+        ("token_truncate", [2.0, 0.5, 1.5, 2.0]),
+        ("token_mask", [2.0, 0.0, 1.5, 0.0]),
+        ("sequence_truncate", [0.8, 0.8, 2.0, 2.0]),
+        ("sequence_mask", [0.8, 0.8, 0.0, 0.0]),
+    ],
+)
+def test_importance_weights_by_token_and_by_model_call(mode: str, weights: list[float]) -> None:
+    """Two calls of two tokens, ratios 2 and .4, 1.5 and 4, between .5 and 2; on-policy, so that the loss is -w A."""
+    ratios, advantages = torch.tensor([2.0, 0.4, 1.5, 4.0]), torch.tensor([1.0, 10.0, 100.0, 1000.0])
+    batch: Any = SimpleNamespace(
+        advantages=advantages,
+        old=None,
+        sampling=-torch.log(ratios),
+        lengths=torch.tensor([2, 2]),
+        steps=torch.tensor([0, 0, 1, 1]),
+    )
+    terms = LossTerms(correct_sampling=True, correction=mode, correction_min=0.5, correction_max=2.0)
+    loss, sums = policy_loss(Scores(torch.zeros(4), torch.zeros(4)), batch, terms)
+    assert -loss.item() == pytest.approx(float((torch.tensor(weights) * advantages).sum()), rel=1e-5)
+    assert sums["sampling/log_abs"].item() == pytest.approx(ratios.log().abs().sum().item(), rel=1e-5)
+    assert sums["sampling/truncated"].item() == 2
+
+
+def test_rows_without_advantages_are_not_forwarded_and_leave_the_gradient_alone(
+    trainer: MAGETrainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = random_rows(seed=11)
+    for row in rows[::2]:
+        row.advantages = np.zeros_like(row.advantages)
+    assert all(map(trainer._forwards, rows))  # the KL has a gradient everywhere
+    monkeypatch.setattr(trainer, "beta", 0.0)
+    monkeypatch.setattr(trainer.args, "beta", 0.0)
+    trainer.model.train()
+    whole, kept = (share_of(rows, 0, 1, 40, 0, forwards) for forwards in (lambda row: True, trainer._forwards))
+    assert sum(len(batch) for batch in kept.batches) == 4
+    assert (kept.tokens, kept.steps) == (whole.tokens, whole.steps)
+    assert kept.scored == sum(len(row.targets) for row in rows[1::2])
+    found = []
+    for update in (whole, kept):
+        trainer.model.zero_grad()
+        loss = trainer._backward(trainer.model, update)
+        found.append((loss.item(), [p.grad.clone() for p in trainer.model.parameters() if p.grad is not None]))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
+    assert_equal(found[1][1], found[0][1])
+    nothing = share_of(rows[::2], 0, 1, 40, 0, trainer._forwards)
+    assert [[len(row.targets) for row in batch] for batch in nothing.batches] == [[0]]
+    trainer.model.zero_grad()
+    assert trainer._backward(trainer.model, nothing).item() == 0.0
 
 
 def test_estimators_of_the_kl() -> None:

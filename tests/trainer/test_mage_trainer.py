@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from mage_envs.text.generation import Completion, Prompt
 from tests.trainer import rank_worker
 from tests.trainer.tiny_runs import cached, make_config, make_env, make_trainer, save_model
 from trainer import MAGETrainer, Trajectory
+from trainer.generation import ScriptedGenerator
+from trainer.tokens import ChatTokenizer
 from trainer.trl_compat import check_trl
 
 TASKS = [Task("mage/KuhnPoker-Meta-v0", name, seed=seed) for name in ("kuhn/rock", "kuhn/maniac") for seed in (1, 2)]
@@ -113,6 +116,75 @@ def test_reused_sampling_logprobs_equal_recomputed_ones(model_path: str, tmp_pat
         final.append(weights(trainer.model))
     for name, value in final[0].items():
         torch.testing.assert_close(value, final[1][name], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(("limit", "reused"), [(0.02, [0.0, 1.0, 1.0]), (0.0, [0.0, 0.0, 0.0])])
+def test_a_close_sampler_spares_the_scoring_pass(
+    model_path: str, tmp_path: Path, limit: float, reused: list[float]
+) -> None:
+    """The mismatch is measured in each rollout's first update, before any weight has changed."""
+    options: dict[str, Any] = {"reuse_sampling_logprobs": True, "reuse_mismatch": limit, "max_rollouts": 3}
+    trainer = make_trainer(model_path, tmp_path, **options)
+    trainer.args.use_vllm = True  # what corrects for the sampler; the generator stays
+    scored: list[int] = []
+    score = trainer._log_probabilities
+
+    def counted(model: Any, rows: Any) -> Any:
+        scored.append(trainer.progress.rollouts)
+        return score(model, rows)
+
+    trainer._log_probabilities = counted  # type: ignore[method-assign]
+    trainer.train()
+    logs = [log for log in trainer.state.log_history if "sampling/reused" in log]
+    assert [log["sampling/reused"] for log in logs] == reused
+    assert all(log["sampling/log_abs"] < 1e-5 for log in logs)
+    assert {rollout for rollout in range(3) if not reused[rollout]} == set(scored)
+    assert trainer.progress.state()["attributes"]["mismatch"] == trainer.progress.mismatch < 1e-5
+
+
+def by_group(trainer: MAGETrainer, originals: int) -> ScriptedGenerator:
+    """Members of a rollout's first `originals` tasks play alike; of later ones each as its own key says."""
+    seen: dict[int, None] = {}
+
+    def answer(prompt: Prompt) -> str:
+        task, member, call = prompt.seed[:3]
+        seen.setdefault(task)
+        alike = list(seen).index(task) < originals
+        return prompt.legal_actions[0 if alike else (member + call) % len(prompt.legal_actions)]
+
+    return ScriptedGenerator(answer, ChatTokenizer(trainer.processing_class))  # type: ignore[arg-type]
+
+
+def test_groups_without_variance_are_redrawn(model_path: str, tmp_path: Path) -> None:
+    """Three groups of four; the opponents stay, so that each is met as often as it was drawn."""
+    options: dict[str, Any] = {"num_generations": 4, "dynamic_sampling": 5, "max_rollouts": 1}
+    trainer = make_trainer(model_path, tmp_path, partial(by_group, originals=3), **options)
+    trainer.train()
+    log = trainer.state.log_history[0]
+    assert log["groups/dropped"] >= 0.5
+    assert log["groups/zero_variance"] == log["groups/dropped"]
+    assert log["groups/count"] == 3.0
+    assert log["rows"] == 12.0
+
+
+def test_redrawing_is_bounded(model_path: str, tmp_path: Path) -> None:
+    played: list[Any] = []
+    trainer = make_trainer(
+        model_path,
+        tmp_path,
+        partial(by_group, originals=100),
+        dynamic_sampling=2,
+        max_rollouts=1,
+        on_rollout_end=lambda _, trajectories: played.extend(trajectories),
+    )
+    trainer.train()
+    log = trainer.state.log_history[0]
+    assert (log["groups/dropped"], log["groups/zero_variance"], log["groups/count"]) == (pytest.approx(2 / 3), 1.0, 3.0)
+    tasks = {(one.group, one.task.seed, one.opponent) for one in played}
+    assert len(played) == 18
+    assert len({seed for _, seed, _ in tasks}) == len({group for group, _, _ in tasks}) == 9
+    opponents = [opponent for _, _, opponent in sorted(tasks)]
+    assert opponents[:3] == opponents[3:6] == opponents[6:]
 
 
 def test_resuming_equals_an_uninterrupted_run(model_path: str, tmp_path: Path) -> None:

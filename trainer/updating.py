@@ -1,0 +1,141 @@
+"""`UpdatingTrainer`: a rollout's rows scored, and the gradient of each update, over micro-batches and ranks."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any, cast
+
+import torch
+
+from trainer import trl_compat
+from trainer.batch import MicroBatch, Row, Update, collate, reuse_sampling, split_rows
+from trainer.evaluating import EvaluatingTrainer
+from trainer.loss import LossTerms, Scores, policy_loss, score_logits
+from trainer.metrics import LARGEST_RATIO, MISMATCH, UPDATE_METRICS, update_metrics
+from trainer.preemption import Preemption
+from trainer.skipping import SkippedUpdates, is_broken
+
+
+class UpdatingTrainer(EvaluatingTrainer):
+    """Turns the updates of a rollout into gradients; whoever derives from it fills `_updates`."""
+
+    _updates: deque[Update]
+    preemption: Preemption
+    skipped: SkippedUpdates
+    _is_first = True
+    """Whether the next update is a rollout's first, whose weights are those that were scored with."""
+
+    def _forwards(self, row: Row) -> bool:
+        """Whether a row can leave a gradient: by an advantage, or by a term that every token has."""
+        everywhere = self.beta or self.args.entropy_coef or self.args.uniform_legal_coef
+        return bool(everywhere or row.advantages.any())
+
+    @property
+    def _pad_id(self) -> int:
+        return int(cast(Any, self.processing_class).pad_token_id)
+
+    @property
+    def _needs_logits(self) -> bool:
+        return bool(self.args.constrained or self.args.uniform_legal_coef)
+
+    def _forward(self, model: torch.nn.Module, batch: MicroBatch) -> Scores:
+        inputs = {"input_ids": batch.ids, "attention_mask": batch.attention, "position_ids": batch.positions}
+        with self.accelerator.autocast():
+            if self._needs_logits:
+                columns, where = torch.unique(batch.columns - 1, return_inverse=True)
+                logits = model(**inputs, use_cache=False, logits_to_keep=columns).logits[batch.rows, where]
+                return score_logits(logits, batch, self.args.temperature, self.args.constrained)
+            labels = torch.full_like(batch.ids, -100)
+            labels[batch.rows, batch.columns] = batch.ids[batch.rows, batch.columns]
+            logps, entropy = trl_compat.fused_scores(model, inputs, labels)
+        at = (batch.rows, batch.columns - 1)
+        return Scores(logps[at], torch.zeros_like(logps[at]) if entropy is None else entropy[at])
+
+    def _score_rows(self, model: torch.nn.Module) -> dict[str, float]:
+        """Old and reference log-probabilities of the rollout, before its first update, which finds its old ones itself.
+
+        A sampler with weights or numerics of its own is believed where its mismatch was small when last measured.
+        """
+        differs = LossTerms.from_config(self.args).correct_sampling
+        close = self.progress.mismatch is not None and self.progress.mismatch <= self.args.reuse_mismatch
+        reuse = self.args.reuse_sampling_logprobs and (close or not differs)
+        first = 0 if reuse and not differs else 1
+        with trl_compat.scoring(self):
+            for update in islice(self._updates, first, None):
+                update.reused = reuse
+                for rows in update.batches:
+                    if reuse:
+                        reuse_sampling(rows)
+                    else:
+                        for row, old in zip(rows, self._log_probabilities(model, rows), strict=True):
+                            row.old = old
+            if self.beta:
+                with trl_compat.reference_model(self, model) as reference:
+                    for rows in [batch for update in self._updates for batch in update.batches]:
+                        for row, held in zip(rows, self._log_probabilities(reference, rows), strict=True):
+                            row.reference = held
+        return {"sampling/reused": float(reuse)} if differs else {}
+
+    def _log_probabilities(self, model: torch.nn.Module, rows: Sequence[Row]) -> list[Any]:
+        batch = collate(rows, self._pad_id, self.accelerator.device)
+        return split_rows(self._forward(model, batch).logps, rows)
+
+    def _backward(self, model: torch.nn.Module, update: Update) -> torch.Tensor:
+        """Adds up the gradient of one update over its micro-batches; returns this rank's share of the loss.
+
+        Ranks' gradients are averaged, so each counts its share against that of all ranks, times the number of ranks.
+        """
+        started = time.perf_counter()
+        terms = LossTerms.from_config(self.args, self._run_share())
+        scale = self.accelerator.num_processes / terms.denominator(update)
+        total = torch.zeros((), device=self.accelerator.device)
+        sums: dict[str, torch.Tensor] = defaultdict(lambda: torch.zeros((), device=self.accelerator.device))
+        for number, rows in enumerate(update.batches, start=1):
+            batch = collate(rows, self._pad_id, self.accelerator.device)
+            with trl_compat.micro_batch(self.accelerator, model, last=number == len(update.batches)):
+                loss, parts = policy_loss(self._forward(model, batch), batch, terms)
+                trl_compat.backward(self.accelerator, loss * scale)
+            total += loss.detach() * scale
+            for key, value in parts.items():
+                sums[key] = torch.maximum(sums[key], value) if key == LARGEST_RATIO else sums[key] + value
+            sums["padded"] = sums["padded"] + batch.padded_tokens
+            sums["useful"] = sums["useful"] + sum(row.length for row in rows)
+        sums["broken"] = is_broken(model, total, scaled=self.accelerator.scaler is not None)
+        if not self._record_update(update, sums, time.perf_counter() - started):
+            return total
+        if self.accelerator.scaler is None:
+            model.zero_grad()  # the optimiser leaves out weights without a gradient
+        return torch.zeros_like(total)
+
+    def _run_share(self) -> float:
+        """How far the run has come, in [0, 1]; by rollouts where their number is set."""
+        if self.args.max_rollouts is None:
+            return self.state.global_step / max(self.args.max_steps - 1, 1)
+        return (self.progress.rollouts - 1) / max(self.args.max_rollouts - 1, 1)
+
+    def _record_update(self, update: Update, sums: Mapping[str, torch.Tensor], seconds: float) -> bool:
+        """Logs an update; whether it is to be skipped, on all ranks, because some rank's is broken."""
+        keys = [*UPDATE_METRICS, "padded", "useful", "broken"]
+        nothing = torch.zeros((), device=self.accelerator.device)
+        local = torch.stack([*(sums.get(key, nothing).float() for key in keys), nothing + self.preemption.asked])
+        *summed, asked = self.accelerator.reduce(local, reduction="sum").tolist()
+        self.preemption.due = asked > 0 and not self._updates
+        totals = {key: value for key, value in zip(keys, summed, strict=True) if key in sums}
+        if LossTerms.from_config(self.args).correct_sampling:
+            totals[LARGEST_RATIO] = float(self.accelerator.gather(sums[LARGEST_RATIO]).max())
+        if update.reused:  # the sampler's were taken as the old ones, so that nothing is seen of a difference
+            totals = {key: value for key, value in totals.items() if not key.startswith("sampling/")}
+        elif MISMATCH in totals and self._is_first:
+            self.progress.mismatch = totals[MISMATCH] / max(update.scored, 1)
+        self._is_first = not self._updates
+        self.state.num_input_tokens_seen += int(totals["padded"])
+        skipped = bool(totals.pop("broken") > 0)
+        metrics = update_metrics(totals, update.tokens, update.scored, seconds, skipped)
+        trl_compat.record(self, "train", metrics)
+        if self.accelerator.is_main_process:
+            self.run_log.update(self.state.global_step, metrics, len(self._updates))
+        self.skipped.note(skipped, self.state.global_step, self.progress.rollouts - 1)
+        return skipped

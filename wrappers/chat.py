@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 Message = dict[str, str]
 """`{"role": "user" or "assistant", "content": text}`."""
 
@@ -17,6 +19,7 @@ class Chat:
         self.fresh = True
         """Whether that message starts a chat, so that it does not extend the last one."""
         self._messages: list[Message] = []
+        self._restored = False
 
     def __bool__(self) -> bool:
         """Whether the next message goes on with a conversation."""
@@ -28,7 +31,8 @@ class Chat:
 
     def ask(self, text: str) -> None:
         """The next message to the model."""
-        self.fresh = not self._messages
+        self.fresh = self._restored or not self._messages
+        self._restored = False
         self.text = text
         if self.converses:
             self._messages.append({"role": "user", "content": text})
@@ -41,6 +45,15 @@ class Chat:
     def messages(self) -> list[Message]:
         """All that the next answer replies to."""
         return list(self._messages) if self._messages else [{"role": "user", "content": self.text}]
+
+    def kept(self) -> list[Message]:
+        """The messages so far, to come back to."""
+        return [dict(message) for message in self._messages]
+
+    def restore(self, messages: Sequence[Message]) -> None:
+        """Takes other messages for those so far; what is asked next is sent with all of them."""
+        self._messages = [dict(message) for message in messages]
+        self._restored = True
 
     def shorten(self) -> bool:
         """Forgets the oldest question and its answer; False where there is none."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
 from mage_envs.text.parser import INVALID, LENGTH, Reply, parse_reply
 from mage_envs.text.prompts import TurnRecord
 from wrappers.answers import unusable
+from wrappers.chat import Chat
+from wrappers.controls import Control
 from wrappers.memory import (
     REMARK,
     Answer,
@@ -40,7 +42,7 @@ class TooManyCalls(RuntimeError):
 class MemoryCalls:
     """Calls a strategy's hooks, and keeps the request that waits for its answer."""
 
-    def __init__(self, memory: MemoryStrategy, max_calls: int, converses: bool) -> None:
+    def __init__(self, memory: MemoryStrategy, max_calls: int, converses: bool, control: Control) -> None:
         """`max_calls`: most requests between two play prompts; `converses`: whether they go on with one chat.
 
         Raises ValueError for a strategy that cannot do that.
@@ -50,7 +52,8 @@ class MemoryCalls:
                 f"Memory {type(memory).__name__} does not go with context='conversation', because "
                 f"{memory.no_conversation}; leave context at 'rebuilt'."
             )
-        self.memory = memory
+        self.memory, self.control = memory, control
+        self._controlled = type(control) is not Control
         self.running = False
         """Whether a meta-episode is under way."""
         self.pending: Request | None = None
@@ -69,8 +72,10 @@ class MemoryCalls:
         """How to come to an answer, where the strategy says it."""
         self.heading = memory.heading if isinstance(memory, HasHeading) else ""
 
-    def begin(self) -> None:
-        """Starts a meta-episode. Raises RuntimeError where the memory is in the middle of another one elsewhere."""
+    def begin(self, seed: int, options: Mapping[str, Any]) -> None:
+        """Starts the meta-episode of a seed and of the reset's options.
+
+        Raises RuntimeError where the memory is in the middle of another one elsewhere."""
         other = _SERVED.get(id(self.memory))
         if other is not None and other is not self and other.running and other.memory is self.memory:
             name = type(self.memory).__name__
@@ -84,6 +89,7 @@ class MemoryCalls:
         self._rendered = self._told_length = 0
         self.play()
         self.memory.begin()
+        self.control.begin(seed, str(options.get("opponent") or options.get("task") or seed))
 
     def end(self) -> None:
         """Ends it."""
@@ -97,6 +103,8 @@ class MemoryCalls:
         """What that hook asks. `view` makes what it sees; `last`: whether the episode is the meta-episode's last."""
         memory, watching = self.memory, self._watching
         asked: Asked = None
+        if self._controlled and not self.control.allows(hook in (AFTER_TURN, AFTER_EPISODE), view().episode):
+            return None
         if hook == BEFORE_EPISODE:
             seen = view()
             asked = memory.before_episode(seen.episode, seen)
@@ -107,6 +115,13 @@ class MemoryCalls:
         elif watching is not None and hook in (BEFORE_TURN, AFTER_TURN):
             asked = watching.before_turn(view()) if hook == BEFORE_TURN else watching.after_turn(view())
         return self._ask(asked)
+
+    def settle(self, chat: Chat, episode: int) -> None:
+        """What comes next is the first play prompt of an episode: a chat goes on, or starts anew."""
+        if self.memory.carries_transcript:
+            self.control.settle(chat, episode)
+        else:
+            chat.clear()
 
     def tag(self, remark_tag: str | None) -> str | None:
         """The tag that the pending request wants, in a style with this `remark_tag`."""
@@ -138,7 +153,7 @@ class MemoryCalls:
 
     def render(self, view: MemoryView) -> str:
         """The memory section of a play prompt."""
-        text = self.memory.render(view)
+        text = self.control.text(view, self.memory.render)
         self._rendered = len(text)
         return text
 

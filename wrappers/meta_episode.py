@@ -18,6 +18,7 @@ from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, Prompt
 from mage_envs.text.styles import as_style
 from wrappers.answers import Outcome, penalty_of, unusable
 from wrappers.chat import Chat
+from wrappers.controls import split_control
 from wrappers.described import Described, describe, hand_of
 from wrappers.memories import MemorySpec, as_memory
 from wrappers.memory import MemoryView
@@ -89,9 +90,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """What is known of the environment before it is played."""
         self._alone = self.described.facts.players == 1
         self._replays = replays or self._alone
-        self.memory = as_memory(memory)
-        self._chat = Chat(context == "conversation")
-        self._calls = MemoryCalls(self.memory, max_calls, self._chat.converses)
+        control, strategy = split_control(memory)
+        self.memory, self._chat = as_memory(strategy), Chat(context == "conversation")
+        self._calls = MemoryCalls(self.memory, max_calls, self._chat.converses, control)
         self.style: PromptStyle = as_style(style, self.described.facts)
         rewards = self.described.settings.rewards
         name = reward or self.protocol.reward
@@ -107,8 +108,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """The finished episodes."""
         self._stage = BEFORE_EPISODE
         """The hook that was called last."""
-        self._ended = False
-        """Whether the episode under way is over."""
+        self._ended = False  # whether the episode under way is over
         self._episode = RunningEpisode(0, "")
         self._info: dict[str, Any] = {}
 
@@ -121,7 +121,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """
         self._seed = int(self.np_random.random() * 2**SEED_BITS) if seed is None else seed
         self._options = dict(options or {})
-        self._calls.begin()
+        self._calls.begin(self._seed, self._options)
         self.records = []
         self._chat.clear()
         self._chat_told = 0
@@ -247,8 +247,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             self._start_episode(self._episode.index + 1)
             return BEFORE_EPISODE
         if self._stage == BEFORE_EPISODE:
-            if not self.memory.carries_transcript:
-                self._chat.clear()  # what comes next is the first play prompt
+            self._calls.settle(self._chat, self._episode.index)
             return BEFORE_TURN
         self._calls.play()
         self._ask_play()
@@ -341,7 +340,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     def _unseen_end(self) -> EpisodeRecord | None:
         """The previous episode, where the next message is the first of the chat that can tell how it ended."""
-        return self.records[-1] if self.records and self._chat_told != len(self.records) else None
+        untold = self.records and self._chat_told != len(self.records)
+        return self._calls.control.previous(self.records) if untold else None
 
     def _put(self, text: str) -> None:
         self._chat_told = len(self.records)

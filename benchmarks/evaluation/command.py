@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from benchmarks.evaluation import report, tables
 from benchmarks.evaluation.agents import Agent, SavedModelAgent, make_agent, split_memory
 from benchmarks.evaluation.asking import Limits
+from benchmarks.evaluation.controls import NAMES, controlled
 from benchmarks.evaluation.environments import game_of, seats_of
 from benchmarks.evaluation.evaluate import account, evaluate, lacked_budget, ledger_in, progress_of
 from benchmarks.evaluation.floors import floor_rows
@@ -60,6 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--panel", metavar="NAME", help="a named panel; mage-bench list shows them")
     parser.add_argument("--rows", type=int, metavar="N", help="meta-episodes per opponent and first seat (default 64)")
     parser.add_argument("--seed", type=int, metavar="S", help="seed of the panel (default 0)")
+    parser.add_argument("--control", choices=NAMES, help="what to do to the memory; docs/benchmarks.md has each")
+    parser.add_argument("--from", dest="source", metavar="RUN", help="whose memories --control other takes")
     parser.add_argument("--sampling", metavar="S", help=f"of a model's replies: {FORM}")
     parser.add_argument("--wide", action="store_true", help="one wide table with whole intervals and every episode")
     parser.add_argument("--tsv", action="store_true", help="all scores unaligned, with tabs between the fields")
@@ -126,7 +129,12 @@ def _cell(arguments: argparse.Namespace, spec: str) -> tuple[Agent, Setting, arg
     if arguments.out is not None and len(arguments.agents) > 1:
         own.out = str(Path(arguments.out) / re.sub(r"[^\w.+-]+", "-", spec).strip("-"))
     agent = make_agent(name, None if arguments.sampling is None else read_sampling(arguments.sampling))
-    return agent, setting_from(own, agent), own
+    setting = setting_from(own, agent)
+    if arguments.control is None:
+        if arguments.source is not None:
+            raise ValueError("--from belongs to --control other; add that, or leave it out.")
+        return agent, setting, own
+    return agent, controlled(setting, arguments.control, arguments.source), own
 
 
 class Measured(NamedTuple):

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+
 from benchmarks.evaluation.environments import make_envs
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.records.about import setting_of
@@ -103,17 +105,22 @@ def replay(lines: Sequence[Line], setting: Setting, batch: int = 256) -> list[Di
 
 
 def executed(
-    lines: Sequence[Line], setting: Setting, batch: int = 256, watch: Callable[[Generator], Generator] | None = None
+    lines: Sequence[Line],
+    setting: Setting,
+    batch: int = 256,
+    watch: Callable[[Generator], Generator] | None = None,
+    envs: Sequence[gym.Env[Any, Any]] = (),
 ) -> tuple[list[Trajectory], list[Difference]]:
     """The meta-episodes, executed again, and what `replay` gives.
 
-    `watch` may wrap the generator of the recorded replies, to see what it is asked.
+    `watch` may wrap the generator of the recorded replies, to see what it is asked; `envs`: the setting's, where the
+    caller wants to look into them.
     """
     if not lines:
         return [], []
     secrets = secrets_of()
     recorded = _Recorded(lines, secrets)
-    envs = make_envs(setting.panel.env_id, setting.options, min(batch, len(lines)))
+    envs = envs or make_envs(setting.panel.env_id, setting.options, min(batch, len(lines)))
     specs = [RolloutSpec(Task(**line["task"]), member=place) for place, line in enumerate(lines)]
     with answered_by(call for line in lines for call in line.get("opponent_calls", ())):
         played = collect(envs, recorded if watch is None else watch(recorded), specs, retries=0)

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.evaluation.estimates import estimate
-from benchmarks.evaluation.evaluate import ProgressLine
+from benchmarks.evaluation.evaluate import progress_of
 from benchmarks.executors import add_option, make_executor
 from benchmarks.executors.jobs import given
 from benchmarks.sweeps.plan import EXAMPLE, read_plan
@@ -53,7 +53,7 @@ def swept(file: Path, seeds: int, out: Path, executor: str) -> str:
             todo.append(run)
         else:
             results[run.name][run.seed] = kept
-    shown, before = ProgressLine(sys.stderr, file.stem, "trainings"), len(runs) - len(todo)
+    shown, before = progress_of(file.stem, "trainings"), len(runs) - len(todo)
     for place, outcome in make_executor(executor).run(partial(trainer_in, out), todo):
         run = todo[place]
         results[run.name][run.seed] = given(outcome, f"{run.name}, seed {run.seed}")

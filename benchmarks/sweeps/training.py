@@ -66,9 +66,9 @@ def measured(folder: Path) -> Measures:
 
     rows = metric_rows(folder, "rollout")
     last = means(rows[-max(len(rows) // _PART, 1) :])
-    found = {}
+    found: Measures = {}
     for measure in ("success", "value"):
-        values = []
+        values: list[float] = []
         while (key := f"{measure}/episode_{len(values) + 1}") in last:
             values.append(last[key])
         if values:

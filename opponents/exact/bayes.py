@@ -37,6 +37,8 @@ Credit = CreditName | Sequence[float] | Sequence[Sequence[float]]
 a row of weights, which need not agree (each decision then counts on those to come as they will be taken)."""
 GT = 0.6
 """The discount across episodes of the credit `mage` where none is given."""
+CELLS = 2**25
+"""Most values of a table over the branches of a hand and the states that are worked on at a time (256 MB)."""
 _TIE = 1e-10
 """Relative difference below which two actions are equally good."""
 _NOTHING = 1e-15
@@ -208,8 +210,10 @@ class BayesSolution:
         return list(options)[int(best[0])]
 
     def _solved(self, hand: int) -> Iterator[Floats]:
-        size = self.meeting.stages[hand].beliefs.shape[1]
-        return (self._follow(hand, slice(at, at + CHUNK)) for at in range(0, size, CHUNK))
+        meeting = self.meeting
+        size, plan = meeting.stages[hand].beliefs.shape[1], meeting.plans[meeting.seats[hand]]
+        each = max(1, min(CHUNK, CELLS // (meeting.episodes * max(plan.mass.shape))))
+        return (self._follow(hand, slice(at, at + each)) for at in range(0, size, each))
 
     def _follow(self, hand: int, states: slice) -> Floats:
         """(K - k, B, S): what each branch of a hand of episode k earns in each episode from k on, decided as best."""

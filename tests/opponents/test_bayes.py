@@ -22,6 +22,7 @@ from opponents.exact import (
     Meeting,
     NotExact,
     TooManyStates,
+    bayes,
     bayes_value,
     best_nonadaptive,
     best_response_value,
@@ -168,6 +169,13 @@ def test_played_it_earns_what_it_should(pool: str, hands: int, kwargs: dict[str,
         assert abs(estimate.mean - value / hands) < 2 * half, "beyond four standard errors"
         assert episode.returns.ceiling is not None
         assert value / hands < episode.returns.ceiling + 1e-9
+
+
+def test_the_states_that_are_worked_on_at_a_time_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Games of many branches are worked on in few states at a time, so that memory stays small."""
+    value = bayes_value(KUHN, PAPER).per_episode
+    monkeypatch.setattr(bayes, "CELLS", 1)
+    assert bayes_value(KUHN, PAPER).per_episode == pytest.approx(value, abs=1e-15)
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,7 @@ _PATTERNS = tuple(f"tictactoe/pattern-{number}" for number in range(1, 7))
 
 register_pool("tictactoe/balanced", {"mcts:100": 8, **dict.fromkeys(_PATTERNS, 1), "uniform": 2})
 register_pool("tictactoe/skewed", {"mcts:100": 4, **dict.fromkeys(_PATTERNS, 1.5), "uniform": 3})
+register_pool("tictactoe/patterns", dict.fromkeys(_PATTERNS, 1))
 register_pool("kuhn/paper", {"kuhn/conservative": 0.3, "kuhn/aggressive": 0.3, "kuhn/intermediate": 0.4})
 register_pool(
     "kuhn/demo",

@@ -116,7 +116,7 @@ def _run(arguments: list[str]) -> int:
 
         light = config
         script, config, model = typed.parsed(MAGEConfig)
-        config.advantage, config.statistics, config.horizon = light.advantage, light.statistics, light.horizon
+        config.advantage, config.statistics = light.advantage, light.statistics
     return _train(config, model, script, arguments)
 
 
@@ -135,7 +135,7 @@ def _say_suited(chosen: dict[str, Any], config: Any) -> None:
     from trainer.setup import prefer_exact
 
     if "advantage" in chosen and prefer_exact(config):
-        chosen |= {name: config.__dict__[name] for name in ("advantage", "statistics", "horizon")}
+        chosen |= {name: config.__dict__[name] for name in ("advantage", "statistics")}
     told = " ".join(f"{name}={value}" for name, value in chosen.items())
     print(f"mage-train: --model words sets {told}", file=sys.stderr)
 

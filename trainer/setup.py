@@ -33,7 +33,7 @@ ENVIRONMENT: Mapping[str, str] = {
 _KEPT = ("num_episodes", "protocol", "memory", "context", "style")
 """Arguments of `MetaEpisode` that a saved model keeps, set or not."""
 
-CRITIC = 2_000
+CRITIC = 10_000
 """Most positions of a game whose every rollout asks the exact critic; above, it takes longer than the rollout."""
 
 
@@ -97,17 +97,17 @@ def critic_of(env: gym.Env[Any, Any], config: RunSettings, opponents: Iterable[s
 def prefer_exact(config: RunSettings) -> bool:
     """Sets the exact critic in a small game against exact opponents; returns whether it did."""
     env = env_maker(config)()
-    before = config.advantage, config.statistics, config.horizon
+    before = config.advantage, config.statistics
     try:
         small = len(positions([node for _, node in roots_of(env.get_wrapper_attr("game"))])) <= CRITIC
-        config.advantage, config.statistics, config.horizon = "exact", "pooled", "meta"
+        config.advantage, config.statistics = "exact", "pooled"
         if small and critic_of(env, config, pool_weights(config) or ()) is not None:
             return True
-        config.advantage, config.statistics, config.horizon = before
+        config.advantage, config.statistics = before
     except NotEnumerable:
         pass
     except ValueError:  # an opponent without exact probabilities, a reward that is no sum over the hands
-        config.advantage, config.statistics, config.horizon = before
+        config.advantage, config.statistics = before
     return False
 
 

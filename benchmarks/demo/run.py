@@ -154,33 +154,42 @@ class Curve:
         )
 
 
-def train(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> list[list[float]] | None:
-    """Trains, or goes on where an interrupted run of the same settings stopped; saves the model to `out`.
-
-    Returns the learning curve, or None when Ctrl-C stopped the run (the model as it then is has been saved).
-    """
-    from trainer.run_folder import newest_checkpoint
-
-    folder = out / "training"
-    described = json.dumps(asdict(settings), sort_keys=True)
+def prepare(folder: Path, described: str) -> None:
+    """Empties the folder of a run unless it holds a run of the same settings, which `go_on` then goes on with."""
     kept = folder / "settings.json"
     if not kept.exists() or kept.read_text() != described:
         shutil.rmtree(folder, ignore_errors=True)
         write_atomically(kept, described)
-    curve = Curve(folder / "curve.json", settings.rollouts, log)
-    trainer = make_trainer(settings, folder, curve)
+
+
+def go_on(trainer: MAGETrainer, folder: Path, log: Callable[[str, bool], None]) -> bool:
+    """Trains, from the newest sound checkpoint in `folder` if there is one; False when Ctrl-C stopped it."""
+    from trainer.run_folder import newest_checkpoint
+
     last, passed = newest_checkpoint(folder)
     for line in passed:
         log(f"training: {line}", True)
     if last is not None:
         log(f"training: going on from {last.name}", True)
-    stopped = False
     try:
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
     except KeyboardInterrupt:
-        stopped = True
+        return False
+    return True
+
+
+def train(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> list[list[float]] | None:
+    """Trains, or goes on where an interrupted run of the same settings stopped; saves the model to `out`.
+
+    Returns the learning curve, or None when Ctrl-C stopped the run (the model as it then is has been saved).
+    """
+    folder = out / "training"
+    prepare(folder, json.dumps(asdict(settings), sort_keys=True))
+    curve = Curve(folder / "curve.json", settings.rollouts, log)
+    trainer = make_trainer(settings, folder, curve)
+    done = go_on(trainer, folder, log)
     trainer.write_model(out)
-    return None if stopped else curve.points
+    return curve.points if done else None
 
 
 def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> DemoResult | None:

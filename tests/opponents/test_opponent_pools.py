@@ -40,6 +40,7 @@ def test_the_named_pools() -> None:
     patterns = [f"tictactoe/pattern-{i}" for i in range(1, 7)]
     assert weights("tictactoe/balanced") == {"mcts:100": 8 / 16, **dict.fromkeys(patterns, 1 / 16), "uniform": 2 / 16}
     assert weights("tictactoe/skewed") == {"mcts:100": 4 / 16, **dict.fromkeys(patterns, 1.5 / 16), "uniform": 3 / 16}
+    assert weights("tictactoe/patterns") == pytest.approx(dict.fromkeys(patterns, 1 / 6))
     assert weights("kuhn/paper") == pytest.approx(
         {"kuhn/conservative": 0.3, "kuhn/aggressive": 0.3, "kuhn/intermediate": 0.4}
     )

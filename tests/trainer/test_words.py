@@ -10,6 +10,7 @@ import pytest
 from transformers import AutoModelForCausalLM
 
 from tests.trainer.tiny_runs import flags
+from trainer import setup
 from trainer.__main__ import main
 from trainer.config import MAGEConfig
 from trainer.presets import WORDS as DEFAULTS
@@ -27,6 +28,7 @@ def config(env_id: str, folder: Path, **changes: object) -> MAGEConfig:
 def test_a_run_says_what_it_sets_and_flags_win(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
     common = ["--model", "words", "--env_id", "mage/Ultimatum-Meta-v0", "--output_dir", str(out), "--gamma_step", "1"]
+    common += ["--horizon", "hand"]
     assert main([*common, *SHORT, "--warm_start", "1", "--learning_rate", "0.01"]) == 0
     told = capsys.readouterr()
     assert "Finished after 1 updates" in told.out
@@ -34,6 +36,7 @@ def test_a_run_says_what_it_sets_and_flags_win(tmp_path: Path, capsys: pytest.Ca
     assert "backend=cached constrained=True" in line
     assert "advantage=exact" in line
     assert "learning_rate" not in line
+    assert "horizon" not in line
     settings = PlaySettings.load(out)
     assert (settings.env_kwargs["style"], settings.max_new_tokens, settings.constrained) == ("words", 1, True)
     size = sum(weight.numel() for weight in AutoModelForCausalLM.from_pretrained(out).parameters())
@@ -44,7 +47,8 @@ def test_a_run_says_what_it_sets_and_flags_win(tmp_path: Path, capsys: pytest.Ca
     ("env_id", "opponents", "exact"),
     [
         ("mage/KuhnPoker-Meta-v0", None, True),
-        ("mage/TicTacToe-Meta-v0", "uniform", False),
+        ("mage/TicTacToe-Meta-v0", "pool:tictactoe/patterns", True),
+        ("mage/TicTacToe-Meta-v0", None, False),
         ("mage/Negotiation-Meta-v0", None, False),
     ],
 )
@@ -54,6 +58,15 @@ def test_the_critic_is_asked_in_small_games_against_exact_opponents(
     chosen = config(env_id, tmp_path, opponents=opponents)
     assert prefer_exact(chosen) == exact
     assert (chosen.advantage == "exact") == exact
+
+
+@pytest.mark.parametrize(("most", "exact"), [(54, True), (53, False)])
+def test_a_game_of_more_positions_is_learned_without_the_critic(
+    most: int, exact: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kuhn Poker has 54."""
+    monkeypatch.setattr(setup, "CRITIC", most)
+    assert prefer_exact(config("mage/KuhnPoker-Meta-v0", tmp_path)) == exact
 
 
 def test_a_warm_start_is_a_function_of_the_seed(tmp_path: Path) -> None:

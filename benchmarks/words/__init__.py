@@ -1,0 +1,1 @@
+"""What `mage-train --model words` learns in six small games, beside their exact values."""

@@ -1,0 +1,85 @@
+"""What was learned in each game, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learned:
+    """One game's run. Estimates are `Estimate`s by episode, as plain JSON values, in `unit`."""
+
+    game: str
+    pool: str
+    unit: str
+    command: str
+    """That does the same."""
+    parameters: int
+    advantage: str
+    rollouts: int
+    meta_episodes: int
+    """Per rollout."""
+    cpu_seconds: float
+    """Of the training."""
+    curve: Sequence[Sequence[float]]
+    """By rollout, by episode."""
+    first: Sequence[Mapping[str, Any]]
+    """Of the first rollout: random weights."""
+    last: Sequence[Mapping[str, Any]]
+    """Of the last ten rollouts."""
+    model: Sequence[Mapping[str, Any]]
+    """Of the saved model on fresh deals."""
+    exact: Mapping[str, Any]
+    """`Headroom.to_json`."""
+
+    @property
+    def share(self) -> float | None:
+        """How far the model's last episode has come from the blind value (0) to that of the policy `sum` (1)."""
+        span = self.exact["per_episode"]["sum"][-1] - self.exact["blind"]
+        return (self.model[-1]["mean"] - self.exact["blind"]) / span if span > 1e-9 else None
+
+
+NOTES = (
+    "Values are per hand, of which an episode has one. first rollout: random weights; last rollouts: as sampled in",
+    "training; saved model: what the run leaves, on fresh deals, without the luck of cards and replies where values",
+    "are not wins (mage-bench regret). blind, Bayes-optimal, known: exact (docs/adaptation.md). ±: half a 95%",
+    "interval, groups or deals being clusters. share: of the way from blind to Bayes-optimal, sum, in the last",
+    "episode. The exact critic is part of the training alone: no prompt shows anything of it.",
+)
+
+
+def table(found: Sequence[Learned]) -> str:
+    """Every game's block, then how to read it."""
+    return "\n\n".join(["\n".join(_block(one)) for one in found] + ["\n".join(NOTES)]) + "\n"
+
+
+def _block(one: Learned) -> list[str]:
+    episodes = len(one.model)
+    solved = one.exact["per_episode"]
+    rows = [
+        ["first rollout", *map(_cell, one.first)],
+        [f"last {min(10, one.rollouts)} rollouts", *map(_cell, one.last)],
+        ["saved model", *map(_cell, one.model)],
+        ["blind", *[number(one.exact["blind"])] * episodes],
+        ["Bayes-optimal, sum", *map(number, solved["sum"])],
+        [f"Bayes-optimal, differential, gt {one.exact['gt']:g}", *map(number, solved["mage"])],
+        ["known", *[number(one.exact["known"])] * episodes],
+    ]
+    share = NOT_KNOWN if one.share is None else f"{one.share:.0%}"
+    return [
+        f"{one.game} against {one.pool}, in {one.unit}; share {share}",
+        one.command,
+        f"{one.rollouts} rollouts of {one.meta_episodes} meta-episodes, {one.parameters:,} parameters, "
+        f"{one.cpu_seconds:.0f} CPU s; advantage: {one.advantage}",
+        *aligned(["", *(f"episode {k}" for k in range(1, episodes + 1))], rows),
+    ]
+
+
+def _cell(estimate: Mapping[str, Any]) -> str:
+    if estimate["low"] is None or estimate["high"] is None:
+        return number(estimate["mean"])
+    return f"{number(estimate['mean'])} ± {(estimate['high'] - estimate['low']) / 2:.3f}"

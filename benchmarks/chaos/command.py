@@ -11,6 +11,7 @@ from dataclasses import replace
 from benchmarks.chaos.checks import CHECKS
 from benchmarks.chaos.child import TRANSCRIPTS, CheckRequest
 from benchmarks.chaos.processes import CheckRow, Found, checked, compared
+from benchmarks.executors import Executor, Local, add_option, in_order, make_executor
 from mage_envs import imports
 from mage_envs.terminal.json_options import read_object
 
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--deadline", type=float, default=DEADLINE, metavar="SECONDS", help="for one reset or step (30)"
     )
+    add_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -53,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
         episodes=QUICK if arguments.quick else EPISODES,
         deadline=arguments.deadline,
     )
-    findings = _table(request)
+    findings = _table(request, make_executor(arguments.executor))
     for found in findings:
         sys.stdout.write(f"\n{found.check}: {found.what}\n  again with: {_again(arguments, found)}\n")
         if arguments.check and found.trace:
@@ -62,13 +64,13 @@ def run(arguments: argparse.Namespace) -> None:
         raise SystemExit(1)
 
 
-def _table(request: CheckRequest) -> list[Found]:
+def _table(request: CheckRequest, executor: Executor) -> list[Found]:
     """Runs the checks and prints a row for each; returns the findings, each cause once."""
     opponent = request.env_kwargs.get("opponent")
     sys.stdout.write(f"{request.env_id} against {opponent}\n" if opponent else f"{request.env_id}\n")
     sys.stdout.write(ROW.format("check", "seeds", "seconds", "result"))
     told: dict[str, Found] = {}
-    for row in _rows(request):
+    for row in _rows(request, executor):
         result = "ok"
         if row.found is not None:
             first = told.setdefault(row.found.cause, row.found)
@@ -78,10 +80,19 @@ def _table(request: CheckRequest) -> list[Found]:
     return list(told.values())
 
 
-def _rows(request: CheckRequest) -> Iterator[CheckRow]:
-    yield from checked(replace(request, checks=[name for name in request.checks if name != TRANSCRIPTS]))
-    if TRANSCRIPTS in request.checks:
-        yield compared(request)
+def _rows(request: CheckRequest, executor: Executor) -> Iterator[CheckRow]:
+    """In one process as far as nothing ends it; another executor does each check by itself."""
+    if isinstance(executor, Local):
+        yield from checked(replace(request, checks=[name for name in request.checks if name != TRANSCRIPTS]))
+        if TRANSCRIPTS in request.checks:
+            yield compared(request)
+        return
+    for rows in in_order(executor, _row, (request,), request.checks):
+        yield from rows
+
+
+def _row(request: CheckRequest, name: str) -> list[CheckRow]:
+    return [compared(request)] if name == TRANSCRIPTS else list(checked(replace(request, checks=[name])))
 
 
 def _again(arguments: argparse.Namespace, found: Found) -> str:

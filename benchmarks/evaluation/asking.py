@@ -13,6 +13,10 @@ SPENT = "budget"
 """Kind of the failures of meta-episodes for which nothing was left to spend; they count as not played."""
 
 
+FEW = 16
+"""Meta-episodes at a time where tokens are limited, of which nobody knows how many a call takes."""
+
+
 @dataclass
 class Limits:
     """What an evaluation may spend; None: no limit. Calls under way when it is spent still end."""
@@ -41,6 +45,13 @@ class Limits:
         if self.max_minutes is not None and minutes >= self.max_minutes:
             return f"{self.max_minutes:g} minutes are over"
         return None
+
+    def slots(self, batch: int, most_calls: int) -> int:
+        """How many of `batch` meta-episodes to play at a time, each of at most `most_calls`: few enough that what may
+        be spent brings some to their end, in place of beginning all."""
+        if self.max_calls is not None:
+            batch = min(batch, max(self.max_calls // (2 * most_calls), 1))
+        return batch if self.max_tokens is None else min(batch, FEW)
 
     def refuse(self) -> Completion | None:
         """Counts one call; the failure in its place where nothing is left."""

@@ -150,7 +150,6 @@ def measure(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> Me
     executor = _executor(arguments)
     limits = Limits(arguments.max_calls, arguments.max_tokens, arguments.max_minutes)
     about = about_run(agent, setting)
-    floors = () if arguments.no_floors else floor_rows(setting, partial(_play_floor, arguments))
     writer = None if arguments.out is None else Writer(Path(arguments.out), about, arguments.resume)
     if isinstance(executor, Local):
         play = partial(_play, arguments, agent, setting, limits)
@@ -165,6 +164,7 @@ def measure(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> Me
         trajectories = Records(writer.folder).trajectories()
     if not trajectories:
         raise RuntimeError(f"Nothing was played: {limits.spent() or 'no worker came back with a single meta-episode'}.")
+    floors = () if arguments.no_floors else floor_rows(setting, partial(_play_floor, arguments))
     return Measured(replace(summary_of(agent.name, setting, trajectories), floors=floors), trajectories, limits)
 
 
@@ -229,7 +229,7 @@ def _play(
             agent,
             [setting.tasks[index] for index in todo],
             setting.options,
-            batch=arguments.batch,
+            batch=limits.slots(arguments.batch, setting.most_calls // len(setting.tasks)),
             workers=arguments.env_workers,
             env_timeout=arguments.env_timeout,
             memory_gb=arguments.env_memory_gb,

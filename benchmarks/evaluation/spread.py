@@ -13,13 +13,13 @@ from benchmarks.evaluation.agents import Agent, GeneratorAgent, make_agent
 from benchmarks.evaluation.environments import game_of
 from benchmarks.evaluation.evaluate import play
 from benchmarks.executors import Conditions, Executor, given
-from benchmarks.records.about import setting_of
+from benchmarks.records.about import identity_of, setting_of
 from benchmarks.records.store import SHARD
 from mage_envs.processes import Lost
 from trainer.trajectory import Trajectory
 
 LOGGER = logging.getLogger(__name__)
-_SENT = ("panel", "env_kwargs", "imports", "fingerprint")
+_SENT = ("agent", "panel", "env_kwargs", "imports", "fingerprint")
 """Parts of run.json from which a worker makes the setting."""
 
 
@@ -28,8 +28,6 @@ class Playing:
     """What a worker makes its player from: names and settings."""
 
     about: Mapping[str, Any]
-    agent: str
-    sampling: Mapping[str, float] | None
     batch: int
     env_timeout: float
 
@@ -49,7 +47,10 @@ class PiecePlayer:
                 f"Where a worker plays, {self._setting.name} is another setting (fingerprint "
                 f"{self._setting.fingerprint[:12]}, not {playing.about['fingerprint'][:12]}): its data differ."
             )
-        agent = make_agent(playing.agent, playing.sampling)
+        told = playing.about["agent"]
+        agent = make_agent(told["name"], told.get("sampling"))
+        if (found := identity_of(agent)) != told:
+            raise RuntimeError(f"Where a worker plays, {agent.name} is another model ({found}, not {told}).")
         game = game_of(self._setting.panel.env_id, self._setting.options)
         self._agent: Agent = GeneratorAgent(agent.generator(game), agent.name)
 
@@ -77,8 +78,6 @@ def play_spread(
     jobs = [tuple(todo[start : start + size]) for start in range(0, len(todo), size)]
     playing = Playing(
         about={name: about[name] for name in _SENT},
-        agent=about["agent"]["name"],
-        sampling=about["agent"].get("sampling"),
         batch=batch,
         env_timeout=env_timeout,
     )

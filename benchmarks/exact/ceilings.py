@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
+from benchmarks.executors import Executor, add_option, in_order, make_executor
 from mage_envs.core import ExactPolicy, Game
 from mage_envs.terminal.json_options import game_with, read_object
 from opponents import OpponentPool, UnknownOpponent, as_pool, list_opponents, list_pools, make_opponent, opponent_info
@@ -23,6 +24,8 @@ from opponents.exact import (
 )
 from opponents.exact.tree import is_enumerable
 
+Named = tuple[str, Mapping[str, Any]]
+"""A game as it travels: its name and options."""
 _SEATS = ("first", "second")
 
 
@@ -33,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pool", metavar="NAME", action="append", help="a pool by name (default: all that fit)")
     parser.add_argument("--episodes", type=int, default=3, metavar="K", help="episodes of the Bayes columns (3)")
     parser.add_argument("--hands", type=int, default=1, metavar="H", help="hands per episode of the Bayes columns (1)")
+    add_option(parser)
     parser.add_argument("--no-bayes", action="store_true", help="leave the Bayes columns out")
 
 
@@ -40,72 +44,85 @@ def run(arguments: argparse.Namespace) -> None:
     """Writes the tables to stdout."""
     if arguments.episodes < 1 or arguments.hands < 1:
         raise ValueError("--episodes and --hands must be at least 1.")
-    game = game_with(arguments.game, read_object("--game-kwargs", arguments.game_kwargs))
+    executor = make_executor(arguments.executor)
+    options = read_object("--game-kwargs", arguments.game_kwargs)
+    game = game_with(arguments.game, options)
     if not is_enumerable(game):
         raise ValueError(f"{game.facts.name} has no tree at hand, so that it has no exact ceilings: they are n/a.")
-    sys.stdout.write("\n".join(opponent_table(game)) + "\n")
+    sent = arguments.game, options
+    sys.stdout.write("\n".join(opponent_table(game, sent, executor)) + "\n")
     pools = [f"pool:{name.removeprefix('pool:')}" for name in arguments.pool or list_pools()]
-    fitting = [(name, pool) for name in pools if (pool := _fitting(name, game, arguments.pool is not None))]
+    fitting = [name for name in pools if _fitting(name, game, arguments.pool is not None)]
     if fitting:
         bayes = None if arguments.no_bayes else (arguments.episodes, arguments.hands)
-        sys.stdout.write("\n" + "\n".join(pool_table(game, fitting, bayes)) + "\n")
+        sys.stdout.write("\n" + "\n".join(pool_table(game, sent, fitting, bayes, executor)) + "\n")
 
 
-def _fitting(name: str, game: Game, asked: bool) -> OpponentPool | None:
-    """The pool, None where it is not for this game and nobody asked for it."""
-    pool = as_pool(name)
+def _fitting(name: str, game: Game, asked: bool) -> bool:
+    """Whether the pool is for this game; raises what says that it is not where somebody asked for it."""
     try:
-        for entry in pool.entries:
+        for entry in as_pool(name).entries:
             make_opponent(entry, game)
     except (ValueError, UnknownOpponent):
         if asked:
             raise
-        return None
-    return pool
+        return False
+    return True
 
 
-def opponent_table(game: Game) -> list[str]:
+def opponent_table(game: Game, sent: Named, executor: Executor) -> list[str]:
     """Per opponent with exact probabilities: best response value and best winning chance by seat, own NashConv."""
     started = time.perf_counter()
     seats = range(game.facts.players)
     titles = _SEATS if game.facts.players == 2 else tuple(f"seat {seat}" for seat in seats)
     columns = ["opponent", *titles, "mean", *(f"wins {title}" for title in titles), "NashConv"]
-    rows = []
-    for name in list_opponents(game.facts.name):
-        policy = make_opponent(name, game)
-        if not isinstance(policy, ExactPolicy):
-            continue
-        alias = opponent_info(name).alias_of
-        values = [best_response_value(game, policy, seat) for seat in seats]
-        wins = [best_response_value(game, policy, seat, "success") for seat in seats]
-        conv = nash_conv(game, [policy] * game.facts.players)
-        label = f"{name} (= {alias})" if alias else name
-        rows.append([label, *(number(v) for v in (*values, sum(values) / len(values), *wins, conv))])
+    rows = [row for row in in_order(executor, opponent_row, sent, list_opponents(game.facts.name)) if row]
     title = f"{game.facts.name}: value of the best response in {game.facts.unit} per hand, by the learner's seat; "
     title += "its chance to win"
     spent = f"{time.perf_counter() - started:.1f} s"
     return [f"{title}; what the opponent itself concedes to two best responses ({spent})", *aligned(columns, rows)]
 
 
-def pool_table(game: Game, pools: Sequence[tuple[str, OpponentPool]], bayes: tuple[int, int] | None) -> list[str]:
+def opponent_row(name: str, options: Mapping[str, Any], opponent: str) -> list[str]:
+    """Its row in the game of that name; empty for one without exact probabilities."""
+    game = game_with(name, options)
+    seats = range(game.facts.players)
+    policy = make_opponent(opponent, game)
+    if not isinstance(policy, ExactPolicy):
+        return []
+    alias = opponent_info(opponent).alias_of
+    values = [best_response_value(game, policy, seat) for seat in seats]
+    wins = [best_response_value(game, policy, seat, "success") for seat in seats]
+    conv = nash_conv(game, [policy] * game.facts.players)
+    label = f"{opponent} (= {alias})" if alias else opponent
+    return [label, *(number(v) for v in (*values, sum(values) / len(values), *wins, conv))]
+
+
+def pool_table(
+    game: Game, sent: Named, pools: Sequence[str], bayes: tuple[int, int] | None, executor: Executor
+) -> list[str]:
     """Per pool: the best that is blind, Bayes-optimal over some episodes, and that knows the opponent."""
     episodes, hands = bayes or (0, 0)
     columns = ["pool", "blind", *(f"Bayes {k}" for k in range(1, episodes + 1))]
     columns += [f"best {episodes}", "states", "seconds"] if bayes else []
-    rows: list[list[str]] = []
-    notes: list[str] = []
-    for name, pool in pools:
-        blind, known = _blind_and_known(game, pool, "returns")
-        row = [name, number(blind)]
-        if bayes:
-            row += _bayes_cells(game, pool, episodes, hands, notes)
-        rows.append([*row, number(known)])
     columns.append("best response")
+    found = list(in_order(executor, pool_row, (*sent, bayes), pools))
     head = f"{game.facts.name}: {game.facts.unit} per hand against an opponent drawn from a pool, mean over the seats"
     if bayes:
         head += f"; Bayes: episodes of {hands} hand{'s' * (hands > 1)}, optimal for their sum; "
         head += f"best {episodes}: for the last one"
-    return [head, *aligned(columns, rows), *notes]
+    return [head, *aligned(columns, [row for row, _ in found]), *(note for _, notes in found for note in notes)]
+
+
+def pool_row(
+    name: str, options: Mapping[str, Any], bayes: tuple[int, int] | None, pool_name: str
+) -> tuple[list[str], list[str]]:
+    """Its row in the game of that name, and the notes below the table."""
+    game, pool = game_with(name, options), as_pool(pool_name)
+    notes: list[str] = []
+    blind, known = _blind_and_known(game, pool, "returns")
+    cells = [] if bayes is None else _bayes_cells(game, pool, *bayes, notes)
+    return [pool_name, number(blind), *cells, number(known)], notes
 
 
 def _bayes_cells(game: Game, pool: OpponentPool, episodes: int, hands: int, notes: list[str]) -> list[str]:

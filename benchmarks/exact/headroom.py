@@ -13,6 +13,7 @@ from benchmarks.evaluation.report import aligned, number
 from benchmarks.evaluation.scores import headline
 from benchmarks.exact.headroom_figure import draw
 from benchmarks.exact.headroom_table import row_cells, solved_rows, table_lines
+from benchmarks.executors import Local, add_option, make_executor
 from mage_envs.core import Game
 from mage_envs.durable import write_atomically
 from mage_envs.env import SEATINGS
@@ -54,19 +55,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the values there")
     parser.add_argument("--figure", type=Path, metavar="FILE", help="draw the values there, as a PNG")
     parser.add_argument("--all", action="store_true", help="the table of every shipped game and pool")
+    add_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes the values to stdout, the progress to stderr."""
+    executor = make_executor(arguments.executor)
     if arguments.all:
         if arguments.game is not None or arguments.figure is not None:
             raise ValueError("--all has games of its own, and no figure: give it alone, or with --json.")
-        rows = solved_rows(_tell)
+        rows = solved_rows(_tell, executor=executor)
         sys.stdout.write("\n".join(table_lines(rows)) + "\n")
         _write_json(arguments.json, [row.to_json() for row in rows])
         return
     if arguments.game is None:
         raise ValueError("Name a game, as in mage-bench headroom KuhnPoker, or give --all.")
+    if not isinstance(executor, Local):
+        raise ValueError(
+            f"--executor {arguments.executor} spreads the rows of --all; one game is solved in one process."
+        )
     if arguments.episodes < 1 or arguments.hands < 1:
         raise ValueError("--episodes and --hands must be at least 1.")
     game = game_with(arguments.game, dict(_option(text) for text in arguments.option))

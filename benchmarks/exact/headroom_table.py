@@ -8,6 +8,7 @@ from typing import Any
 
 from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
 from benchmarks.evaluation.scores import headline
+from benchmarks.executors import Executor, Local, in_order
 from mage_envs.core import ExactPolicy
 from mage_envs.registry import list_games, load_game, make_game, settings_of
 from opponents import as_pool, list_pools, make_opponent, opponent_info
@@ -89,12 +90,17 @@ def _plays(pool: str, name: str) -> bool:
     return all(info.plays(name) for info in infos) and any(info.games is not None for info in infos)
 
 
-def solved_rows(progress: TellsStates, rows: Iterable[Setup] | None = None) -> list[SolvedRow]:
-    """These rows (default: all), solved one after another."""
-    return [_solved(setup, progress) for setup in (setups() if rows is None else rows)]
+def solved_rows(
+    progress: TellsStates, rows: Iterable[Setup] | None = None, executor: Executor | None = None
+) -> list[SolvedRow]:
+    """These rows (default: all), solved one after another, or where an executor solves them (without progress)."""
+    asked = list(setups() if rows is None else rows)
+    if executor is None or isinstance(executor, Local):
+        return [_solved(progress, setup) for setup in asked]
+    return list(in_order(executor, _solved, (None,), asked))
 
 
-def _solved(setup: Setup, progress: TellsStates) -> SolvedRow:
+def _solved(progress: TellsStates | None, setup: Setup) -> SolvedRow:
     if load_game(setup.game).facts.players == 1:
         return SolvedRow(setup, reason="not enumerable")
     game = make_game(setup.game, **setup.options)

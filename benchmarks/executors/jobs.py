@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+import contextlib
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from mage_envs.processes import SLOW, Lost, Raised, WorkerFailure
 
+T = TypeVar("T")
 Work = Callable[[Any], Any]
 """Does one job, and returns its result; None: the job goes on, with the same call again."""
 MakeWork = Callable[[], Work]
@@ -57,3 +60,18 @@ def given(outcome: Any, who: str) -> Any:
     if isinstance(outcome, Lost):
         raise WorkerFailure(f"{who}: {outcome.reason}")
     return outcome
+
+
+def in_order(executor: Executor, function: Callable[..., T], fixed: Sequence[Any], jobs: Sequence[Any]) -> Iterator[T]:
+    """`function(*fixed, job)` of each job, in the jobs' order, each as soon as those before it are there.
+
+    Raises what the function raised, and WorkerFailure where a job's worker was lost once too often.
+    """
+    early: dict[int, T] = {}
+    with contextlib.closing(executor.run(partial(partial, function, *fixed), jobs)) as running:
+        following = 0
+        for place, outcome in running:
+            early[place] = given(outcome, f"job {jobs[place]!r}")
+            while following in early:
+                yield early.pop(following)
+                following += 1

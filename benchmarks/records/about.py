@@ -33,7 +33,7 @@ def about_run(agent: Agent, setting: Setting) -> dict[str, Any]:
         panel["opponents"] = list(setting.panel.opponents.items())  # pairs keep their order, which is the tasks'
     return {
         "schema": VERSION,
-        "agent": {"name": agent.name, "content": _content(agent), **_sampled(agent)},
+        "agent": identity_of(agent),
         "setting": setting.to_json(),
         "fingerprint": setting.fingerprint,
         "panel": panel | {"name": setting.name, "has_ids": setting.panel.ids is not None},
@@ -66,6 +66,11 @@ def told_apart(about: Mapping[str, Any]) -> dict[str, Any]:
     setting = about["setting"]
     options = {key: value for key, value in setting["options"].items() if key not in COMPARED}
     return {"options": options, "weights": setting["weights"], "tasks": setting["tasks"]}
+
+
+def identity_of(agent: Agent) -> dict[str, Any]:
+    """What tells an agent from every other: its name, a saved model's content, and how it is sampled."""
+    return {"name": agent.name, "content": _content(agent), **_sampled(agent)}
 
 
 def _content(agent: Agent) -> str | None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import pickle
+import re
 from dataclasses import replace
 
 import pytest
 
 from benchmarks import make_agent
 from benchmarks.__main__ import main
+from benchmarks.chaos.processes import CheckRow, Found
 from benchmarks.evaluation import command
 from benchmarks.evaluation.spread import Playing
 from benchmarks.evaluation.suites.paper import setting_for
-from benchmarks.executors import Conditions, Local, Processes, given, make_executor
+from benchmarks.exact.headroom_table import Setup, solved_rows
+from benchmarks.executors import Conditions, Local, Processes, given, in_order, make_executor
 from benchmarks.executors.remote import sent
 from benchmarks.records.about import about_run
 from benchmarks.records.store import Records, Writer
@@ -116,6 +120,72 @@ def test_what_a_lost_worker_had_is_told_and_played_by_resume(alone, tmp_path, mo
     assert Records(folder).root() == alone.root()
 
 
+class Backwards:
+    """Does the work here, on copies of what is sent, the last job first."""
+
+    pieces = 4
+
+    def run(self, make, jobs, conditions=None):
+        work = pickle.loads(pickle.dumps(make))()
+        for place in reversed(range(len(jobs))):
+            yield place, work(pickle.loads(pickle.dumps(jobs[place])))
+
+
+def test_results_come_in_the_order_of_the_jobs():
+    assert list(in_order(Backwards(), divmod, (7,), [1, 2, 3])) == [(7, 0), (3, 1), (2, 1)]
+    with pytest.raises(ZeroDivisionError):
+        list(in_order(Local(), divmod, (7,), [1, 0]))
+
+
+def test_ceilings_are_the_same(monkeypatch, capsys):
+    command = ["ceilings", "KuhnPoker", "--pool", "kuhn/paper", "--no-bayes", "--game-kwargs", '{"reveal": "always"}']
+    assert main(command) == 0
+    alone = capsys.readouterr().out
+    monkeypatch.setattr("benchmarks.exact.ceilings.make_executor", lambda spec: Backwards())
+    assert main([*command, "--executor", "processes:2"]) == 0
+    assert [line.split(" (")[0] for line in capsys.readouterr().out.splitlines()] == [
+        line.split(" (")[0] for line in alone.splitlines()
+    ]
+
+
+def test_checks_of_chaos_are_done_one_by_one(monkeypatch, capsys):
+    monkeypatch.setattr("benchmarks.chaos.command.make_executor", lambda spec: Backwards())
+    monkeypatch.setattr("benchmarks.chaos.command.checked", checks_in_words)
+    command = [
+        "chaos",
+        "--env",
+        "mage/KuhnPoker-v0",
+        "--check",
+        "order",
+        "--check",
+        "fuzz",
+        "--executor",
+        "processes:2",
+    ]
+    with pytest.raises(SystemExit) as ended:
+        main(command)
+    assert ended.value.code == 1
+    assert re.findall(r"^(\w+) +1 +0.0  (.*)$", capsys.readouterr().out, re.MULTILINE) == [
+        ("order", "ok"),
+        ("fuzz", "FAILED"),
+    ]
+
+
+def checks_in_words(request):
+    """A row for each check that is asked for; `fuzz` finds something."""
+    for name in request.checks:
+        yield CheckRow(name, 1, 0.0, Found(name, 0, "something") if name == "fuzz" else None)
+
+
+def test_the_rows_of_headroom_are_the_same():
+    rows = [Setup(game="KuhnPoker", pool="kuhn/paper"), Setup(game="Sokoban", pool="")]
+    alone, spread = (solved_rows(lambda *_: None, rows, executor) for executor in (None, Backwards()))
+    assert [replace(row.found, seconds=0.0) for row in alone if row.found] == [
+        replace(row.found, seconds=0.0) for row in spread if row.found
+    ]
+    assert [row.reason for row in spread] == ["", "not enumerable"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -151,7 +221,9 @@ def test_a_worker_refuses_other_versions_and_other_data():
     assert "other versions than the command that sent it work (mage-envs 0.0.1 there, " in str(refused.error)
     setting = setting_for("kuhn-paper-128")
     about = json.loads(json.dumps(about_run(make_agent("scripted:first"), setting)))
-    playing = Playing(about=about, agent="scripted:first", batch=4, env_timeout=60.0)
+    playing = Playing(about=about, batch=4, env_timeout=60.0)
     assert [one.task for one in playing()([3, 1])] == [setting.tasks[3], setting.tasks[1]]
     with pytest.raises(RuntimeError, match="Where a worker plays, kuhn-paper-128 is another setting .fingerprint"):
         replace(playing, about={**about, "fingerprint": "0" * 64})()
+    with pytest.raises(RuntimeError, match="Where a worker plays, scripted:first is another model"):
+        replace(playing, about={**about, "agent": {**about["agent"], "content": "0" * 16}})()

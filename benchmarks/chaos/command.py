@@ -22,6 +22,7 @@ ROW = "{:<13}{:>6}{:>9}  {}\n"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench chaos`."""
+    parser.epilog = "Example: mage-bench chaos --env mage/KuhnPoker-Meta-v0 --quick --check order"
     parser.add_argument("--env", metavar="ID", required=True, help="as in my_games:mage/MyGame-Meta-v0")
     parser.add_argument("--opponent", metavar="NAME", help="as in rps/cycle, my_games:Mine; the id's own by default")
     parser.add_argument("--env-kwargs", metavar="JSON", help="options of the id")

@@ -41,6 +41,7 @@ _OPTIONS = {"protocol": str, "num_episodes": int, "memory": str, "context": str,
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench eval`."""
+    parser.epilog = "Example: mage-bench eval scripted:random+reflexion --panel kuhn-paper-16 --out runs/a"
     parser.add_argument(
         "agents",
         metavar="AGENT",

@@ -211,6 +211,7 @@ def tsv(comparisons: Sequence[RunComparison]) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench compare`."""
+    parser.epilog = "Example: mage-bench compare runs/t1/kuhn/reflexion runs/t1/kuhn/react"
     parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of runs; the first less each of the others")
     parser.add_argument("--wide", action="store_true", help="every episode (of more than 5: 1, 2, 3, 5 and the last)")
     parser.add_argument("--tsv", action="store_true", help="unaligned, with tabs between the fields")

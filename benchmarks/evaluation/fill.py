@@ -29,6 +29,9 @@ class KeepsBank(Protocol):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench fill`."""
+    parser.epilog = (
+        "Example: mage-bench fill scripted:random --panel sokoban-train --memory memento --rows 4 --out bank.json"
+    )
     parser.add_argument("agent", metavar="AGENT", help="as in mage-bench eval")
     parser.add_argument("--panel", metavar="NAME", required=True, help="whose tasks fill the bank, in their order")
     parser.add_argument("--memory", metavar="NAME", required=True, help="amem, memento, memento_trace or memento_q")

@@ -101,6 +101,7 @@ def _planned(panel: str, short: str, column: Column, protocol: str, episodes: in
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench suite`."""
+    parser.epilog = "Example: mage-bench suite paper-table1 --columns columns.yaml --quick --out runs/t1"
     parser.add_argument("suite", metavar="NAME", help="paper-table1, paper-ood, paper-ablations or heldout")
     parser.add_argument("--columns", metavar="FILE", required=True, help="YAML: name, agent, memory, and so on")
     parser.add_argument("--out", metavar="FOLDER", required=True, help="where the runs are kept")

@@ -31,6 +31,7 @@ _SEATS = ("first", "second")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench ceilings`."""
+    parser.epilog = "Example: mage-bench ceilings KuhnPoker --no-bayes"
     parser.add_argument("game", metavar="GAME", help="a game whose tree is at hand, as in KuhnPoker")
     parser.add_argument("--game-kwargs", metavar="JSON", help="""options of the game, as in '{"reveal": "always"}'""")
     parser.add_argument("--pool", metavar="NAME", action="append", help="a pool by name (default: all that fit)")

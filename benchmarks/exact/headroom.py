@@ -39,6 +39,7 @@ LEARNERS: Mapping[str, str] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench headroom`."""
+    parser.epilog = "Example: mage-bench headroom KuhnPoker --pool kuhn/paper"
     parser.add_argument("game", metavar="GAME", nargs="?", help="a game whose tree is at hand, as in KuhnPoker")
     parser.add_argument("--pool", metavar="NAME", help="a registered pool (default: the game's own opponents)")
     parser.add_argument("--episodes", type=int, default=3, metavar="K", help="episodes against one opponent (3)")

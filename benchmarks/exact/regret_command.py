@@ -32,6 +32,7 @@ from trainer.saved import FILE
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench regret`."""
+    parser.epilog = "Example: mage-bench regret policy:kuhn/nash --env mage/KuhnPoker-Meta-v0 --rows 2"
     forms = "policy:NAME, scripted:first, model:FOLDER, llm:MODEL@URL, or the folder of a kept run"
     parser.add_argument("agent", metavar="AGENT", help=forms)
     parser.add_argument("--env", metavar="ID", help="a -Meta-v0 id; a saved model's own by default")

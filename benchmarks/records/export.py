@@ -116,6 +116,7 @@ FORMATS: Mapping[str, tuple[str, Callable[[Records, Path], None]]] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench export`."""
+    parser.epilog = "Example: mage-bench export runs/t1/kuhn/react --to csv --out calls.csv"
     parser.add_argument("run", metavar="RUN", help="the folder of a run, from mage-bench eval --out")
     parser.add_argument("--to", required=True, choices=FORMATS, help="atif: one trajectory a line")
     parser.add_argument("--out", metavar="FILE", help="calls.csv, calls.parquet or trajectories.atif.jsonl by default")

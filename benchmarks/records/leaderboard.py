@@ -95,6 +95,7 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench leaderboard`."""
+    parser.epilog = "Example: mage-bench leaderboard runs/t1/kuhn/react --format csv"
     parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of runs at one setting")
     parser.add_argument("--format", choices=("markdown", "csv", "json"), default="markdown", help="of what is written")
     parser.add_argument("--sample", type=int, default=32, metavar="N", help="meta-episodes of each to replay (32)")

@@ -153,6 +153,7 @@ def executed(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench replay`."""
+    parser.epilog = "Example: mage-bench replay runs/t1 --verify"
     parser.add_argument("run", metavar="RUN", help="the folder of a run or of a suite, from --out")
     parser.add_argument("--verify", action="store_true", help="exit with 1 where anything comes out otherwise")
     parser.add_argument("--sample", type=int, metavar="N", help="only N meta-episodes, evenly spread")

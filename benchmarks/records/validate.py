@@ -139,6 +139,7 @@ def suite_problems(folder: Path) -> Iterator[str]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench validate`."""
+    parser.epilog = "Example: mage-bench validate runs/t1"
     parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of runs or of a suite, from --out")
 
 

@@ -16,6 +16,7 @@ from mage_envs.terminal.json_options import read_object
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench tournament`."""
+    parser.epilog = "Example: mage-bench tournament KuhnPoker --policies uniform,kuhn/rock --games 20 --out runs/cup"
     parser.add_argument("game", metavar="GAME", help="a two-player game, as in TicTacToe")
     parser.add_argument(
         "--policies", metavar="NAMES", required=True, help="names with commas between (semicolons where a name has one)"

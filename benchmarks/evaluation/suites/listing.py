@@ -12,6 +12,7 @@ from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES, sett
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench list`."""
+    parser.epilog = "Example: mage-bench list"
     parser.add_argument("--suites", action="store_true", help="every setting of every suite with its fingerprint too")
 
 

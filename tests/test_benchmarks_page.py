@@ -1,0 +1,69 @@
+"""The commands of docs/benchmarks.md and docs/publish.md as they are printed, and the examples that end the helps."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import COMMANDS, main
+from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.text.vocabulary import vocabulary
+from tests.test_readme import ROOT, SHELL, blocks, marked
+from trainer.saved import PlaySettings
+from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
+
+PAGES = ("benchmarks.md", "publish.md")
+ELSEWHERE = {"report", "quote"}
+"""Whose examples tests of their own run."""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_commands_run_as_printed(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = blocks(ROOT / "docs" / name)
+    for block in page:
+        if (file := marked(block, "file")) is not None:
+            # one panel of the five: the whole suite is a slow test of tests/benchmarks/test_suite_command.py
+            Path(file).write_text(block.text.replace("agent: scripted:random ", "agent: {kuhn: scripted:random} "))
+    commands = [line for block in page if block.language in SHELL for line in block.text.splitlines()]
+    assert commands
+    for command in commands:
+        program, *words = shlex.split(command, comments=True)
+        assert program == "mage-bench"
+        assert main(words) == 0, f"{command}: {capsys.readouterr().err}"
+        assert capsys.readouterr().out
+
+
+def example_of(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    found = re.search(r"Example: (mage-bench .*)\Z", " ".join(capsys.readouterr().out.split()))
+    assert found, f"the help of {command} does not end with an example"
+    return found[1]
+
+
+def test_each_help_ends_with_an_example_that_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "tests" / "data" / "columns.yaml", tmp_path)
+    tokenizer = tiny_tokenizer(vocabulary(KuhnPoker()))
+    save_tiny(tmp_path / "runs/demo", tiny_model(len(tokenizer), hidden=16, layers=1, heads=2), tokenizer)
+    options = {"style": "words", "context": "conversation", "memory": "history"}
+    PlaySettings("mage/KuhnPoker-Meta-v0", options, max_new_tokens=1, constrained=True).save("runs/demo")
+    columns = (
+        (tmp_path / "columns.yaml").read_text().replace("agent: scripted:random", "agent: {kuhn: scripted:random}")
+    )
+    (tmp_path / "columns.yaml").write_text(columns)  # one panel of the five
+    order = ["eval", "suite", *(name for name in COMMANDS if name not in {"eval", "suite", *ELSEWHERE})]
+    for command in order:
+        program, *words = shlex.split(example_of(command, capsys))
+        assert (program, words[0]) == ("mage-bench", command)
+        assert main(words) == 0, f"{command}: {capsys.readouterr().err}"

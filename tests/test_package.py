@@ -126,9 +126,12 @@ def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Pa
         "demo",
         "evaluation",
         "exact",
+        "executors",
+        "objectives",
         "records",
         "report",
         "tournaments",
+        "versions.py",
     }
     page = {path.name for path in (ROOT / "benchmarks" / "report" / "page").iterdir()}
     assert {"page.html", "page.css", *SCRIPTS} == page

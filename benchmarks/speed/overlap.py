@@ -138,7 +138,7 @@ class SlowEnvironments:
 
 
 @dataclass(frozen=True)
-class Setting:
+class OverlapSetting:
     """One line of the table."""
 
     name: str
@@ -147,10 +147,10 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("engine in the foreground, opponents in this process", background=False, workers=0),
-    Setting("engine in the background, opponents in this process", background=True, workers=0),
-    Setting("engine in the background, 16 workers", background=True, workers=16),
-    Setting("engine in the background, 64 workers", background=True, workers=64),
+    OverlapSetting("engine in the foreground, opponents in this process", background=False, workers=0),
+    OverlapSetting("engine in the background, opponents in this process", background=True, workers=0),
+    OverlapSetting("engine in the background, 16 workers", background=True, workers=16),
+    OverlapSetting("engine in the background, 64 workers", background=True, workers=64),
 )
 
 
@@ -165,7 +165,7 @@ class Shares:
     """Mean number of replies that it works at."""
 
 
-def play(setting: Setting, slots: int = 64) -> Shares:
+def play(setting: OverlapSetting, slots: int = 64) -> Shares:
     """Plays one meta-episode of Kuhn Poker in each slot."""
     time = CountedTime()
     model, stage = Thinking(time, setting.background), SlowEnvironments(time, slots, setting.workers)

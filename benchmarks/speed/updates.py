@@ -39,7 +39,7 @@ SCALE = 8
 
 
 @dataclass(frozen=True)
-class Side:
+class UpdateSide:
     """What one of both took for an update, and the gradient that it left."""
 
     seconds: float
@@ -147,7 +147,7 @@ def trls(trainer: MAGETrainer, rows: Sequence[Row], budget: int) -> None:
         loss.backward()
 
 
-def timed(trainer: MAGETrainer, update: Callable[[], None]) -> Side:
+def timed(trainer: MAGETrainer, update: Callable[[], None]) -> UpdateSide:
     """Runs an update from a gradient of zero."""
     import torch
 
@@ -157,14 +157,14 @@ def timed(trainer: MAGETrainer, update: Callable[[], None]) -> Side:
     update()
     seconds = time.process_time() - started
     found = [weight.grad.flatten() for weight in model.parameters() if weight.grad is not None]
-    return Side(seconds, torch.cat(found))
+    return UpdateSide(seconds, torch.cat(found))
 
 
 def compare(rows: Sequence[Row], budget: int, trainer: MAGETrainer, rounds: int) -> tuple[float, float, float]:
     """Useful tokens per CPU second, ours and TRL's (medians), and the largest difference of the gradients."""
     model: Any = trainer.model
     model.train()
-    sides: tuple[list[Side], list[Side]] = ([], [])
+    sides: tuple[list[UpdateSide], list[UpdateSide]] = ([], [])
     for _ in range(rounds + 1):  # the first only warms up
         for side, update in zip(sides, (ours, trls), strict=True):
             side.append(timed(trainer, partial(update, trainer, rows, budget)))

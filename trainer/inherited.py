@@ -13,6 +13,8 @@ _ENVIRONMENT = "rewards come from the environment and its protocol"
 _LOSS = "loss_type is dapo"
 _PADDING = "micro-batches are padded to their longest row (max_tokens_per_microbatch)"
 _DATA = "there is no data set; rollouts are played"
+_COMMAND = "what a run does is said by its command"
+_SAMPLING = "log-probabilities are corrected for temperature only"
 NOT_READ: Mapping[str, str] = {
     "num_train_epochs": _LENGTH,
     "reward_weights": _ENVIRONMENT,
@@ -41,6 +43,18 @@ NOT_READ: Mapping[str, str] = {
     "dataloader_num_workers": _DATA + " (env_workers)",
     "dataloader_prefetch_factor": _DATA,
     "dataloader_drop_last": _DATA,
+    "length_column_name": _DATA,
+    "do_train": _COMMAND,
+    "do_eval": _COMMAND + " (eval_strategy)",
+    "do_predict": _COMMAND,
+    "resume_from_checkpoint": _COMMAND + " (--resume)",
+    "prediction_loss_only": "evaluation plays tasks and has no loss",
+    "torch_empty_cache_steps": "updates are this trainer's own",
+    "average_tokens_across_devices": "losses are means over the tokens of all processes",
+    "generation_kwargs": _SAMPLING,
+    "vllm_structured_outputs_regex": _SAMPLING,
+    "use_transformers_paged": "it hangs on CPU (use_vllm)",
+    "transformers_continuous_batching_config": "it hangs on CPU (use_vllm)",
     "label_smoothing_factor": "the loss is the policy's",
     "label_names": "the loss is the policy's",
 }
@@ -71,6 +85,10 @@ def refused(c: GRPOConfig) -> list[tuple[bool, str]]:
             "max_tokens_per_microbatch instead; leave it at 1.",
         ),
         ((c.eval_steps or 1) < 1, "eval_steps is a share of a length that may be unknown; use a whole number."),
+        (
+            c.num_generations_eval not in (None, 1),
+            f"num_generations_eval={c.num_generations_eval}: each evaluation task is played once; leave it out.",
+        ),
         (c.num_iterations != 1, f"num_iterations={c.num_iterations}: a rollout is passed once; set it to 1."),
         (
             (c.steps_per_generation or 1) != 1 or c.generation_batch_size is not None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ import pytest
 import torch
 from trl.trainer.grpo_config import GRPOConfig
 
+from mage_envs.core import Task
 from tests.trainer.test_cli import error_line
 from tests.trainer.test_loss import step, trajectory
-from tests.trainer.tiny_runs import make_config, make_trainer, save_model
-from trainer import trl_compat
+from tests.trainer.tiny_runs import POOL, make_config, make_env, make_trainer, save_model
+from trainer import MAGEConfig, MAGETrainer, trl_compat
 from trainer.backends import cached_generator
 from trainer.batch import build_rows, collate
 from trainer.inherited import NOT_READ
@@ -26,6 +28,90 @@ CHANGED: dict[str, Any] = {
     "reward_weights": [1.0],
     "shuffle_dataset": False,
 }
+TAKEN_AT_START = {
+    "cache_implementation",
+    "cast_lm_head_to_fp32",
+    "disable_dropout",
+    "disable_tqdm",
+    "enable_jit_checkpoint",
+    "fsdp",
+    "full_determinism",
+    "model_init_kwargs",
+    "neftune_noise_alpha",
+    "skip_memory_metrics",
+    "sync_ref_model",
+    "trust_remote_code",
+    "use_cache",
+    "vllm_gpu_memory_utilization",
+    "vllm_mode",
+    "vllm_tensor_parallel_size",
+}
+"""Read by TRL's `__init__` alone, which acts on them: the model, its generation config, callbacks, the engine."""
+ON_CONDITION = {
+    "vllm": "enable_sleep_mode group_port importance_sampling_cap max_model_length model_impl",
+    "vllm_server": "base_url host port timeout",
+    "hub": "always_push private_repo revision strategy token",
+    "trackio": "bucket_id space_id static_space_id",
+    "ref_model": "mixup_alpha sync_steps",
+    "ddp": "backend timeout",
+    "": "bf16 deepspeed fp16 fsdp_config greater_is_better ignore_data_skip liger_kernel_config local_rank project "
+    "optim_target_modules restore_callback_states_from_checkpoint run_name tf32 torch_compile use_cpu",
+}
+"""Read before the trainer is made, or where an engine, the hub, a logger, several processes or a resume ask for it."""
+OFFERED_OTHERWISE = {
+    "generation_batch_size",
+    "importance_sampling_level",
+    "log_completions",
+    "loss_type",
+    "mask_truncated_completions",
+    "min_p",
+    "num_generations_eval",
+    "num_iterations",
+    "off_policy_mask_threshold",
+    "repetition_penalty",
+    "router_aux_loss_coef",
+    "steps_per_generation",
+    "top_entropy_quantile",
+    "top_k",
+    "top_p",
+    "use_adaptive_entropy",
+    "use_transformers_continuous_batching",
+    "vllm_importance_sampling_correction",
+    "vllm_importance_sampling_mode",
+}
+"""Refused with another value than one, or read by `LossTerms.from_config` once there is something to correct."""
+
+
+def readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
+    """Who reads each attribute of the config while a run trains, evaluates and writes: names of functions."""
+    found: dict[str, set[str]] = {}
+    on: list[object] = []
+
+    def read(config: Any, name: str) -> Any:
+        if on and config is on[0]:
+            found.setdefault(name, set()).add(sys._getframe(1).f_code.co_name)
+        return object.__getattribute__(config, name)
+
+    changes: dict[str, Any] = {"save_strategy": "steps", "eval_strategy": "steps", "eval_steps": 1, "beta": 0.1}
+    monkeypatch.setattr(MAGEConfig, "__getattribute__", read, raising=False)
+    config = make_config(tmp_path / "run", max_rollouts=1, groups_per_rollout=1, **changes)
+    on.append(config)
+    tasks = [Task("mage/KuhnPoker-Meta-v0", "kuhn/soft-station", None, 5)]
+    trainer = MAGETrainer(save_model(tmp_path / "model"), config, make_env, POOL, eval_tasks=tasks)
+    trainer.train()
+    trainer.write_model(tmp_path / "run")
+    on.clear()
+    return found
+
+
+def test_each_option_is_read_where_it_acts_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A newer TRL or transformers brings options that are in none of these tables."""
+    names = {item.name for item in fields(GRPOConfig)}
+    found = readers(tmp_path, monkeypatch)
+    copied = {name for name in names & set(found) if found[name] <= {"__init__", "to_dict"}}
+    conditional = {f"{of}_{name}".lstrip("_") for of, listed in ON_CONDITION.items() for name in listed.split()}
+    assert copied - set(NOT_READ) - OFFERED_OTHERWISE == TAKEN_AT_START & names
+    assert names - set(found) - set(NOT_READ) - OFFERED_OTHERWISE == conditional & names
 
 
 @pytest.mark.parametrize("name", sorted(NOT_READ))

@@ -92,6 +92,9 @@ def commands(
             base = played.env_id.replace("-Meta-v0", "-v0")
             lines.append(f"Play against it:  mage-envs play {base} --opponent {shlex.quote(f'checkpoint:{folder}')}")
     words = [word for word in arguments if word != "--resume"]
+    if rollouts is not None and "--max_rollouts" in words:
+        place = words.index("--max_rollouts")
+        del words[place : place + 2]
     more = [] if rollouts is None else ["--max_rollouts", str(2 * rollouts)]
     lines.append(f"Train it further: mage-train {shlex.join([*words, *more])} --resume")
     return "\n".join(lines) + "\n"

@@ -21,7 +21,6 @@ from tests.trainer.test_interruptions import SHARDED, as_rank, run_ranks, sweep_
 from tests.trainer.tiny_runs import make_trainer, save_model, scripted
 from trainer import MAGETrainer
 from trainer.run_folder import fault
-from trainer.setup import play_settings
 
 Weights = dict[str, torch.Tensor]
 RUN: dict[str, Any] = {
@@ -73,7 +72,7 @@ def train(model: str, folder: Path, kind: str = "", ranks: Sequence[str] = ()) -
 
 def keep(trainer: MAGETrainer, folder: Path) -> None:
     """Writes the model as the end of a run does."""
-    trainer.write_model(folder, play_settings(trainer.args))
+    trainer.write_model(folder)
 
 
 def distance(ours: Weights, theirs: Weights) -> float:

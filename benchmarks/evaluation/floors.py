@@ -73,7 +73,7 @@ def floor_rows(setting: Setting, play: Play) -> tuple[ScoreRow, ...]:
         row = _kept(path)
         if row is None:
             try:
-                row = summarise(play(make_agent(spec), plain), game).overall
+                row = replace(summarise(play(make_agent(spec), plain), game).overall, costs=None)  # of another day
             except RuntimeError as error:
                 warnings.warn(f"The row {label!r} is left out: {error}", RuntimeWarning, stacklevel=2)
                 continue

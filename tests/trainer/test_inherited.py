@@ -32,7 +32,6 @@ TAKEN_AT_START = {
     "cache_implementation",
     "cast_lm_head_to_fp32",
     "disable_dropout",
-    "disable_tqdm",
     "enable_jit_checkpoint",
     "fsdp",
     "full_determinism",

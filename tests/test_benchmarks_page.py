@@ -32,7 +32,7 @@ def test_the_commands_run_as_printed(name, tmp_path, monkeypatch, capsys):
     for block in page:
         if (file := marked(block, "file")) is not None:
             # one panel of the five: the whole suite is a slow test of tests/benchmarks/test_suite_command.py
-            Path(file).write_text(block.text.replace("agent: scripted:random ", "agent: {kuhn: scripted:random} "))
+            Path(file).write_text(block.text.replace("agent: scripted:random", "agent: {kuhn: scripted:random}"))
     commands = [line for block in page if block.language in SHELL for line in block.text.splitlines()]
     assert commands
     for command in commands:

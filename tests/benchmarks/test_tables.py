@@ -125,6 +125,13 @@ def test_tables_fit_80_columns_and_lose_nothing_in_files(capsys, tmp_path):
     assert rows == list(csv.reader((tmp_path / "scores.csv").read_text().splitlines()))
 
 
+def test_a_row_without_results_is_not_known():
+    broken = replace(played([], opponent="cfr"), failure="opponent: x", num_episodes=2)
+    lines = narrow(summarise([broken, played([1, 1], opponent="kuhn/rock", seed=3)], KUHN)).splitlines()
+    exact = next(i for i, line in enumerate(lines) if line.startswith("Gain, and episode 2"))
+    assert lines[exact + 3].split() == ["cfr", *["n/a"] * 7]
+
+
 def test_a_stopped_meta_episode_has_no_gain_in_its_table():
     rows = [played([1], planned=3), played([-2, -1, 2], seed=1), played([-1, -1, -1], seed=2)]
     text = narrow(summarise(rows, KUHN, agent="a"))

@@ -21,6 +21,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "execute a run again from its recorded replies, and compare every prompt, reward and outcome",
     ),
     "validate": ("benchmarks.records.validate", "check the files of runs: schema, digests, root, fingerprint, scores"),
+    "ablate": (
+        "benchmarks.sweeps.ablation",
+        "train and evaluate what the paper's section 4.4 takes away from MAGE, over seeds, in one table",
+    ),
     "compare": (
         "benchmarks.evaluation.comparison",
         "compare runs of the same tasks: paired differences, intervals, p-values, what the panel could show",

@@ -21,7 +21,7 @@ from trainer.saved import PlaySettings
 from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
 
 PAGES = ("benchmarks.md", "publish.md")
-ELSEWHERE = {"report", "quote"}
+ELSEWHERE = {"ablate", "report", "quote"}
 """Whose examples tests of their own run."""
 
 

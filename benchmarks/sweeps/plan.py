@@ -31,8 +31,7 @@ def read_plan(path: Path, seeds: int) -> list[SweepRun]:
     """Every preset under every override, `seeds` times. Raises ValueError for a file that says something else."""
     import yaml
 
-    if seeds < 1:
-        raise ValueError(f"--seeds {seeds} trains nothing; use at least 1.")
+    numbers = seeds_of(seeds)
     try:
         read = yaml.safe_load(path.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -50,8 +49,15 @@ def read_plan(path: Path, seeds: int) -> list[SweepRun]:
         name = "-".join(part for part in (preset, override) if part) or "run"
         chosen = ["--preset", preset] if preset else []
         words = (*chosen, *flags({**common, **(fields or {})}))
-        runs += [SweepRun(name, seed, words) for seed in range(seeds)]
+        runs += [SweepRun(name, seed, words) for seed in numbers]
     return runs
+
+
+def seeds_of(count: int) -> range:
+    """The seeds of as many trainings. Raises ValueError where there are none."""
+    if count < 1:
+        raise ValueError(f"--seeds {count} trains nothing; use at least 1.")
+    return range(count)
 
 
 def flags(fields: Fields) -> list[str]:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.sweeps.__main__ import main, table
+from benchmarks.sweeps.__main__ import main
 from benchmarks.sweeps.plan import read_plan
+from benchmarks.sweeps.sweep import table
 from benchmarks.sweeps.training import RESULT
 
 PLAN = """

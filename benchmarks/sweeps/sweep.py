@@ -1,0 +1,51 @@
+"""The trainings of a sweep: what is missing is trained, and all of them make one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from benchmarks.evaluation.estimates import estimate
+from benchmarks.evaluation.evaluate import progress_of
+from benchmarks.executors import make_executor
+from benchmarks.executors.jobs import given
+from benchmarks.sweeps.plan import SweepRun
+from benchmarks.sweeps.training import Measures, done, trainer_in
+from mage_envs.durable import write_atomically
+
+TABLE = "sweep.txt"
+
+
+def swept(name: str, runs: Sequence[SweepRun], out: Path, executor: str) -> str:
+    """The table of these runs, after what was missing in `out` has been trained."""
+    results: dict[str, dict[int, Measures]] = {run.name: {} for run in runs}
+    todo = []
+    for run in runs:
+        kept = done(out, run)
+        if kept is None:
+            todo.append(run)
+        else:
+            results[run.name][run.seed] = kept
+    shown, before = progress_of(name, "trainings"), len(runs) - len(todo)
+    for place, outcome in make_executor(executor).run(partial(trainer_in, out), todo):
+        run = todo[place]
+        results[run.name][run.seed] = given(outcome, f"{run.name}, seed {run.seed}")
+        shown(sum(map(len, results.values())), len(runs), before)
+    text = table(results)
+    write_atomically(out / TABLE, text)
+    return text
+
+
+def table(results: Mapping[str, Mapping[int, Measures]]) -> str:
+    """A line for each measure of each run: its mean over the seeds with a 95% interval by Student's t."""
+    width = max(map(len, results))
+    lines = [f"{'':<{width}}  {'last fifth of the rollouts':<26}     mean  95% over seeds     seeds"]
+    for name, by_seed in results.items():
+        names = dict.fromkeys(measure for measures in by_seed.values() for measure in measures)
+        for measure in names:
+            values = {seed: measures[measure] for seed, measures in by_seed.items() if measure in measures}
+            found = estimate(list(values.values()), list(values))
+            between = "-" if found.low is None or found.high is None else f"{found.low:.3f} to {found.high:.3f}"
+            lines.append(f"{name:<{width}}  {measure:<26} {found.mean:8.3f}  {between:<18}  {found.n:>3}")
+    return "\n".join(lines) + "\n"

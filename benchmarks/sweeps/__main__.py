@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,11 +10,12 @@ from benchmarks.executors import add_option
 from benchmarks.sweeps.plan import EXAMPLE, read_plan
 from benchmarks.sweeps.sweep import swept
 from mage_envs import progress
+from mage_envs.terminal.commands import OneLineParser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns 0, 2 after an error (one line on stderr), 130 after Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="mage-sweep", description=(__doc__ or "").partition(":")[2].strip())
+    parser = OneLineParser(prog="mage-sweep", description=(__doc__ or "").partition(":")[2].strip())
     parser.add_argument("file", type=Path, metavar="FILE", help=f"YAML, as in {EXAMPLE}".replace("%", "%%"))
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="trainings of each (3)")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="of the runs (runs/NAME of the file)")

@@ -11,7 +11,7 @@ import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import gymnasium as gym
 
@@ -29,6 +29,13 @@ class Command(NamedTuple):
 
     module: str
     about: str
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """Says what is wrong in one line, without the list of all options."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {' '.join(message.split())} (options: {self.prog} --help)\n")
 
 
 def run_command(
@@ -77,7 +84,7 @@ def told(error: Exception) -> str:
 
 
 def _parsed(prog: str, about: str, table: Mapping[str, Command], words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog=prog, description=about)
+    parser = OneLineParser(prog=prog, description=about)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     asked = next((word for word in words if not word.startswith("-")), None)
     imports.search_current_folder()

@@ -15,7 +15,7 @@ from mage_envs.games.webshop.search.nouns import spacy_nouns
 from mage_envs.games.webshop.shop import Shop, open_shop
 from mage_envs.games.webshop.title_check import compare_taggers
 from mage_envs.progress import shown
-from mage_envs.terminal.commands import told
+from mage_envs.terminal.commands import OneLineParser, told
 
 
 def add_commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[argparse.ArgumentParser]:
@@ -100,7 +100,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], None]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 0, or 2 after an error (one line on stderr)."""
-    parser = argparse.ArgumentParser(prog="python -m mage_envs.games.webshop", description="WebShop's data files.")
+    parser = OneLineParser(prog="python -m mage_envs.games.webshop", description="WebShop's data files.")
     add_commands(parser)
     try:
         with shown():

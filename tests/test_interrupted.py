@@ -33,7 +33,7 @@ WORDS = {
 }
 MOMENTS = {
     "mage_envs": ("mage_envs.core", "numpy", "gymnasium", "mage_envs.terminal.listing"),
-    "trainer": ("trainer.metrics", "numpy", "trainer.config", "torch"),
+    "trainer": ("trainer.metrics", "numpy", "trainer.arguments", "trainer.estimate"),
     "benchmarks": ("mage_envs.terminal.commands", "numpy", "benchmarks.evaluation.suites"),
 }
 

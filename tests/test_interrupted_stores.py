@@ -66,7 +66,7 @@ def test_the_catalogue_that_is_made_on_first_use(tmp_path: Path, monkeypatch: py
             assert content(shop) == wanted, found[number - 1]
             assert drafts_of(folder / "webshop") == [], found[number - 1]
     assert len(chosen) > 80
-    assert len(tried) > 3
+    assert len(tried) >= 3
 
 
 def content(shop: Path) -> dict[str, bytes]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mage_envs.durable import write_atomically
+from mage_envs.durable import drafts_of, write_atomically
 
 Line = Mapping[str, Any]
 """With `step`: the optimiser steps before it."""
@@ -30,6 +30,8 @@ class StepLines:
     def resume(self, step: int, ended: str) -> int:
         """Drops what is done again when the run goes on after `step` optimiser steps, and a line that is not whole;
         returns how many are left. `ended`: the key whose value "eval" marks lines that end their step."""
+        for draft in drafts_of(self.path.parent, self.path.name):  # of a run that was killed here
+            draft.unlink()
         if not self.path.exists():
             return 0
         kept = [row for row in self.rows() if row["step"] < step or (row.get(ended) == "eval" and row["step"] == step)]

@@ -123,7 +123,7 @@ def test_a_long_solution_says_how_long_it_needs(
     """Told at once here; on stderr of a command, where the result is unchanged by it."""
     from benchmarks.__main__ import main
 
-    arguments = ["tournament", "KuhnPoker", "--policies", "cfr:7,uniform", "--games", "2", "--workers", "1"]
+    arguments = ["tournament", "KuhnPoker", "--policies", "cfr:7,uniform", "--games", "2", "--executor", "local"]
     solved.average_policy.cache_clear()
     assert main(arguments) == 0
     quiet = capsys.readouterr()

@@ -20,6 +20,11 @@ KUHN = {
 }
 
 
+def is_time(key: str) -> bool:
+    """Whether a metric is another one each time."""
+    return key.startswith("time/") or key in ("environment_share", "tokens/sampled_per_second")
+
+
 def main(model: str, folder: str, log: str, workers: str, faults: str) -> None:
     make_env = partial(make_meta_env, "KuhnPoker", opponent=Faulty(log, tuple(faults.split(",")), 30), **KUHN)
     played: list[Trajectory] = []
@@ -44,7 +49,7 @@ def main(model: str, folder: str, log: str, workers: str, faults: str) -> None:
         text = {
             "trajectories": [repr(trajectory) for trajectory in played],
             "failures": sum(len(trajectory.failures) for trajectory in played),
-            "logged": [{key: value for key, value in entry.items() if not key.startswith("time/")} for entry in logs],
+            "logged": [{key: value for key, value in entry.items() if not is_time(key)} for entry in logs],
             "told": trainer.ledger.told(),
             "processes": trainer.accelerator.num_processes,
         }

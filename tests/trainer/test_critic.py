@@ -240,9 +240,6 @@ def test_a_run_trains_on_it_and_refuses_what_has_no_exact_probabilities(tmp_path
     assert any(not torch.equal(p, before[name]) for name, p in trainer.model.named_parameters())
     assert trainer.credit.credit == "reward"
     with pytest.raises(NotExact, match="mcts:5"):
-        critic_of(
-            make_meta_env("TicTacToe"),
-            make_config(tmp_path, advantage="exact", opponents={"mcts:5": 1.0}, env_id=TICTACTOE),
-        )
+        critic_of(make_meta_env("TicTacToe"), make_config(tmp_path, advantage="exact", env_id=TICTACTOE), ["mcts:5"])
     with pytest.raises(ValueError, match="population=fixed or prioritised"):
         make_config(tmp_path, advantage="exact", population="league")

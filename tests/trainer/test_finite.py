@@ -22,7 +22,7 @@ from tests.interruptions import forked
 from tests.trainer.meta_episodes import LOSS, WIN, trajectory
 from tests.trainer.test_interruptions import run_ranks
 from tests.trainer.tiny_runs import POOL, cached, make_config, make_env, make_trainer, save_model
-from trainer import MAGETrainer, mage_trainer
+from trainer import MAGETrainer, updating
 from trainer.advantages import CreditConfig, screened, weigh
 from trainer.loss import policy_loss
 from trainer.metrics import RunStopped
@@ -116,7 +116,7 @@ def breaking(monkeypatch: pytest.MonkeyPatch, updates: set[int], rank: int = 0, 
         counter = [self.state.global_step]
         chosen = partial(loss, self.accelerator.process_index, counter)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(mage_trainer, "policy_loss", chosen)
+            patch.setattr(updating, "policy_loss", chosen)
             return begin(self, model, update)
 
     monkeypatch.setattr(MAGETrainer, "_backward", backward)

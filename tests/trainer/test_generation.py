@@ -243,6 +243,8 @@ class FakeParams:
 
     max_tokens: int
     temperature: float
+    top_p: float
+    top_k: int
     seed: int | None
     stop_token_ids: list[int]
     logprobs: int

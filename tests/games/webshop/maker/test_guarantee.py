@@ -92,8 +92,9 @@ def test_a_catalogue_that_takes_long_says_how_far_it_is(tmp_path, monkeypatch, c
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
     monkeypatch.setattr(progress, "FIRST_TOLD", 0.0)
     assert main(["show", "--size", "tiny"]) == 0
-    making, proving = capsys.readouterr().err.splitlines()
+    making, made, proving = capsys.readouterr().err.splitlines()[:3]
     assert re.fullmatch(r"WebShop makes its catalogue 'tiny': \d+ of 100 products, \d+ s left\.", making)
+    assert re.fullmatch(r"WebShop makes its catalogue 'tiny': 100 of 100 products, \d+\.\d s\.", made)
     assert re.fullmatch(r"WebShop proves that searches find its products: \d+ of 100 products, \d+ s left\.", proving)
     assert main(["show", "--size", "tiny"]) == 0
     assert capsys.readouterr().err == ""  # it is there now

@@ -9,12 +9,13 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from mage_envs.text.generation import Generator
 from trainer import trl_compat
-from trainer.cached import CachedGenerator, CopiedGenerator
+from trainer.cached import CachedGenerator, CopiedGenerator, copied_model
 from trainer.config import MAGEConfig
 from trainer.generation import LockStepGenerator, StreamingGenerator
 from trainer.local_model import Sampling
 from trainer.tokens import ChatTokenizer
-from trainer.vllm_stream import RequestSettings, StreamingServerGenerator, StreamingVLLMGenerator
+from trainer.vllm_server import StreamingServerGenerator
+from trainer.vllm_stream import RequestSettings, StreamingVLLMGenerator
 
 AnyGenerator = Generator | StreamingGenerator
 NO_LIMIT = 7 * 86_400.0
@@ -51,8 +52,10 @@ def cached_generator(trainer: GRPOTrainer) -> CachedGenerator:
         cast(int, args.max_completion_length), args.temperature, constrained=args.constrained, seed=args.seed
     )
     model: Any = trainer.accelerator.unwrap_model(trainer.model)
-    kind = CopiedGenerator if args.rollout_ahead else CachedGenerator
-    return kind(model, chat_tokenizer(trainer), sampling, args.max_prompt_length)
+    tokens = chat_tokenizer(trainer)
+    if args.rollout_ahead:
+        return CopiedGenerator(copied_model(model), tokens, sampling, args.max_prompt_length)
+    return CachedGenerator(model, tokens, sampling, args.max_prompt_length)
 
 
 def vllm_stream(trainer: GRPOTrainer) -> StreamingGenerator:

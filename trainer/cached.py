@@ -93,20 +93,16 @@ class CachedGenerator:
         return cache
 
 
-class CopiedGenerator(CachedGenerator):
-    """Asks a copy of the model, so that the model can be trained meanwhile."""
+def copied_model(model: PreTrainedModel) -> PreTrainedModel:
+    """A copy that samples for itself."""
+    copied = deepcopy(model)
+    for module in copied.modules():
+        vars(module).pop("forward", None)  # TRL's stand-in, which in a copy still asks the original
+    return copied
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        tokens: ChatTokenizer,
-        sampling: Sampling | None = None,
-        max_prompt_length: int | None = None,
-    ) -> None:
-        copied = deepcopy(model)
-        for module in copied.modules():
-            vars(module).pop("forward", None)  # TRL's stand-in, which in a copy still asks the original
-        super().__init__(copied, tokens, sampling, max_prompt_length)
+
+class CopiedGenerator(CachedGenerator):
+    """Asks a copy of the model (`copied_model`), so that the model can be trained meanwhile."""
 
     def take_weights(self, model: torch.nn.Module) -> None:
         """Copies the weights of the model as they are now; nothing may be under way."""

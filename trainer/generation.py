@@ -38,6 +38,16 @@ class StreamingGenerator(Protocol):
         """Gives up all that is under way: no later `poll` tells of it."""
 
 
+def answer_all(generator: StreamingGenerator, prompts: Sequence[Prompt]) -> list[Completion]:
+    """Answers a whole batch through a streaming backend; slots are replaced by rows, so they need not be distinct."""
+    results: dict[int, Completion] = {}
+    for row, prompt in enumerate(prompts):
+        generator.submit(prompt._replace(slot=row))
+    while len(results) < len(prompts):
+        results.update(generator.poll())
+    return [results[row] for row in range(len(prompts))]
+
+
 def stream_keys(seeds: Sequence[tuple[int, ...]], base: int = 0) -> UInt64s:
     """One stream key (n,) per sampling seed; seeds may differ in length and be any integers."""
     if not all(seeds):

@@ -14,7 +14,8 @@ from trainer.cached import CachedGenerator
 from trainer.generation import LockStepGenerator
 from trainer.saved import PlaySettings
 from trainer.settings import RunSettings
-from trainer.vllm_stream import StreamingServerGenerator, StreamingVLLMGenerator
+from trainer.vllm_server import StreamingServerGenerator
+from trainer.vllm_stream import StreamingVLLMGenerator
 
 PAPER = (0.7, 0.8, 20)
 """Temperature, top-p and top-k of the paper's evaluations."""

@@ -1,4 +1,4 @@
-"""Calls to a chat endpoint over `httpx2`: bounded in time and size, tried again, read, their failures sorted."""
+"""Calls to a model's server over `httpx2`: bounded in time and size, tried again, read, their failures sorted."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import logging
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from threading import Thread, current_thread
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -47,6 +47,7 @@ SHOWN = 300
 SECRET = 8
 """Characters from which a key is one; shorter ones, as `none`, are words that local servers ask for."""
 _LOG = logging.getLogger(__name__)
+CHAT = "/chat/completions"
 CLOSING_SECONDS = 5.0
 CONNECT_SECONDS = 3.0
 """For one attempt to connect."""
@@ -56,20 +57,43 @@ MOST_BYTES = 8 * 2**20
 """Of a server's answer; 100,000 tokens are about half a megabyte."""
 
 
-class Connection:
+class Counted(Protocol):
+    """An answer that says what it cost."""
+
+    @property
+    def prompt_tokens(self) -> int: ...
+
+    @property
+    def completion_tokens(self) -> int: ...
+
+
+Answer = TypeVar("Answer", bound=Counted)
+
+
+class Connection(Generic[Answer]):
     """A client on an event loop in a thread of its own, which can end a call at any moment; of one process.
 
     It must know nothing of its generator, which ends it when collected.
     """
 
     def __init__(
-        self, base_url: str, api_key: str | None, budget: Budget, deadline: float, attempts: int, concurrency: int
+        self,
+        url: str,
+        read: Callable[[bytes, int], Answer],
+        *,
+        budget: Budget,
+        deadline: float,
+        attempts: int,
+        concurrency: int,
+        api_key: str | None = None,
     ) -> None:
+        """`url`: what is posted to. `read(body, bytes sent)` makes the answer, or raises CallFailed."""
         import httpx2
 
         self.pid = os.getpid()
         self.api_key = api_key
-        self._base_url = base_url
+        self._url, self._base_url = url, url.removesuffix(CHAT)
+        self._read = read
         self._budget = budget
         self._deadline = deadline
         self._attempts = attempts
@@ -84,7 +108,7 @@ class Connection:
         self._thread = Thread(target=self._loop.run_forever, name="mage-llm", daemon=True)
         self._thread.start()
 
-    def start(self, body: bytes, key: str) -> Future[ServerAnswer]:
+    def start(self, body: bytes, key: str) -> Future[Answer]:
         """Begins to ask; the future raises CallFailed. `key` names the request, for its waits."""
         return asyncio.run_coroutine_threadsafe(self._answer(body, key), self._loop)
 
@@ -108,7 +132,7 @@ class Connection:
         await asyncio.gather(*others, return_exceptions=True)
         await self._client.aclose()
 
-    async def _answer(self, body: bytes, key: str) -> ServerAnswer:
+    async def _answer(self, body: bytes, key: str) -> Answer:
         """All attempts, which end within `deadline * attempts`; raises the last one's CallFailed."""
         clock = asyncio.get_running_loop().time
         asked = clock()
@@ -149,17 +173,17 @@ class Connection:
             self._told_down = clock(), failed
         raise failed from None
 
-    async def _ask(self, body: bytes, deadline: float) -> ServerAnswer:
+    async def _ask(self, body: bytes, deadline: float) -> Answer:
         """One attempt; `deadline` (seconds) holds for the whole of it, however slowly the parts arrive."""
         import httpx2
 
-        began, url = asyncio.get_running_loop().time(), f"{self._base_url}/chat/completions"
+        began = asyncio.get_running_loop().time()
         left = max(self._unreached_since + DOWN_SECONDS - began, CONNECT_SECONDS / 3)
         timeout = httpx2.Timeout(None, connect=min(CONNECT_SECONDS, left))
         try:
             async with (
                 asyncio.timeout(deadline),
-                self._client.stream("POST", url, content=body, timeout=timeout) as reply,
+                self._client.stream("POST", self._url, content=body, timeout=timeout) as reply,
             ):
                 content = bytearray()
                 async for part in reply.aiter_bytes():
@@ -176,7 +200,7 @@ class Connection:
             raise CallFailed(CONNECTION, f"no answer from {self._base_url} ({reason})", passing=True) from None
         if reply.status_code >= 300:
             self._refuse(reply.status_code, reply.headers, bytes(content))
-        return read_answer(bytes(content), len(body))
+        return self._read(bytes(content), len(body))
 
     def _unreached(self, error: httpx2.ConnectError | httpx2.ConnectTimeout, timeout: httpx2.Timeout) -> NotReached:
         import httpx2

@@ -98,7 +98,7 @@ class EndpointGenerator:
         if max_tokens is not None:
             self._parameters.setdefault("max_tokens", max_tokens)
         self._lock = Lock()
-        self._session: Connection | None = None
+        self._session: Connection[ServerAnswer] | None = None
         self._stream: AnswerStream | None = None
 
     def __repr__(self) -> str:
@@ -184,9 +184,9 @@ class EndpointGenerator:
             self.failures[failure.kind] += 1
         return Completion("", error=str(failure))
 
-    def _connected(self) -> Connection:
+    def _connected(self) -> Connection[ServerAnswer]:
         """The session of this process and the key that the environment has now."""
-        from opponents.llm.calls import Connection
+        from opponents.llm.calls import CHAT, Connection, read_answer
 
         name, api_key = next(
             ((name, os.environ[name]) for name in self._key_variables if os.environ.get(name)), ("", None)
@@ -197,7 +197,13 @@ class EndpointGenerator:
             session = self._session
             if session is None or session.pid != os.getpid() or session.api_key != api_key:
                 session = self._session = Connection(
-                    self.base_url, api_key, self.budget, self.deadline, self.attempts, self.concurrency
+                    self.base_url + CHAT,
+                    read_answer,
+                    budget=self.budget,
+                    deadline=self.deadline,
+                    attempts=self.attempts,
+                    concurrency=self.concurrency,
+                    api_key=api_key,
                 )
                 weakref.finalize(self, session.close)
             return session

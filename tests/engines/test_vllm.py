@@ -30,7 +30,8 @@ from trainer.rollout import collect
 from trainer.setup import env_maker, pool_weights
 from trainer.specs import rollout_specs
 from trainer.tokens import ChatTokenizer
-from trainer.vllm_stream import RequestSettings, StreamingServerGenerator
+from trainer.vllm_server import StreamingServerGenerator
+from trainer.vllm_stream import RequestSettings
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 

@@ -1,0 +1,118 @@
+"""A streaming backend over `vllm serve`: concurrent `/v1/completions` with token ids in and out (`return_token_ids`).
+
+Start the server with `--logprobs-mode processed_logprobs`, else log-probabilities ignore the temperature.
+"""
+
+from __future__ import annotations
+
+import json
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from typing import NamedTuple
+
+from mage_envs.text.generation import Completion, Prompt
+from opponents.llm.budget import Budget
+from opponents.llm.calls import Connection
+from opponents.llm.endpoint import check_url
+from opponents.llm.failures import GARBAGE, CallFailed
+from trainer.generation import answer_all, fits
+from trainer.tokens import ChatTokenizer, Ids, make_completion
+from trainer.vllm_stream import RequestSettings, SlotReply
+
+
+class _Reply(NamedTuple):
+    """What the server sampled."""
+
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    prompt_tokens: int = 0
+    """Nobody budgets a server of one's own; so below."""
+    completion_tokens: int = 0
+
+
+class StreamingServerGenerator:
+    """A `vllm serve` with up to `concurrency` requests under way.
+
+    A request that fails or takes too long, however slowly its answer arrives, answers with `error`. Redirects are not
+    followed.
+    """
+
+    def __init__(
+        self, url: str, model: str, tokens: ChatTokenizer, settings: RequestSettings, concurrency: int = 256
+    ) -> None:
+        """Raises ValueError for what is no address of a server."""
+        check_url(url)
+        self.model = model
+        self.tokens = tokens
+        self.settings = settings
+        self._connection = Connection(
+            f"{url.rstrip('/')}/v1/completions",
+            _read,
+            budget=Budget(),
+            deadline=settings.timeout,
+            attempts=1,
+            concurrency=concurrency,
+        )
+        weakref.finalize(self, self._connection.close)
+        self._running: dict[Future[_Reply], tuple[Prompt, Ids]] = {}
+        self._ready: list[SlotReply] = []
+
+    def submit(self, prompt: Prompt) -> None:
+        ids = self.tokens.encode(prompt)
+        if not fits(ids, self.settings.max_prompt_length):
+            self._ready.append((prompt.slot, Completion("", overflow=True)))
+            return
+        body = {
+            "model": self.model,
+            "prompt": list(ids),
+            **self.settings.parameters(prompt, self.tokens),
+            "return_token_ids": True,
+        }
+        self._running[self._connection.start(json.dumps(body).encode(), "0")] = prompt, ids
+
+    def poll(self, timeout: float | None = None) -> list[SlotReply]:
+        """Waits until at least one reply is there, if any is under way, or late."""
+        done = () if self._ready else wait(self._running, timeout, FIRST_COMPLETED).done
+        ready, self._ready = self._ready, []
+        for future in done:
+            prompt, ids = self._running.pop(future)
+            ready.append((prompt.slot, self._completion(future, prompt, ids)))
+        return ready
+
+    def cancel(self) -> None:
+        """Ends all requests; the server may be asked anew."""
+        self._ready.clear()
+        for future in reversed(self._running):  # those that still wait first, or they would take the places
+            future.cancel()
+        self._running.clear()
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        """Lock-step use; nothing may be under way."""
+        return answer_all(self, prompts)
+
+    def close(self) -> None:
+        """Ends the requests and the connections."""
+        self.cancel()
+        self._connection.close()
+
+    def _completion(self, future: Future[_Reply], prompt: Prompt, ids: Ids) -> Completion:
+        try:
+            reply = future.result()
+        except CallFailed as failure:
+            return Completion("", error=f"vllm {failure}")
+        return make_completion(prompt, self.tokens, ids, reply.ids, reply.logprobs, self.settings.max_new_tokens)
+
+
+def _read(content: bytes, sent: int) -> _Reply:
+    """The reply in the body of a completion; raises CallFailed for anything else."""
+    try:
+        choice = json.loads(content)["choices"][0]
+        reason = choice["finish_reason"]
+        ids = tuple(int(i) for i in choice["token_ids"])
+        logprobs = tuple(float(value) for value in choice["logprobs"]["token_logprobs"])
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
+        raise CallFailed(GARBAGE, f"a reply without token ids or log-probabilities: {error!r}") from None
+    if reason not in ("stop", "length"):
+        raise CallFailed(GARBAGE, f"finished with {reason!r}")
+    return _Reply(ids, logprobs)

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from json.encoder import encode_basestring_ascii
 from typing import Any
 
 import numpy as np
@@ -23,18 +22,6 @@ def written(value: Any) -> bytes:
         return _LENIENT.encode(value).encode()
     except ValueError:  # NaN or an infinity
         return canonical(plain(value))
-
-
-def quoted(text: str | None) -> str:
-    """The JSON of a text."""
-    return "null" if text is None else encode_basestring_ascii(text)
-
-
-def numeral(value: float) -> str:
-    """The JSON of a number, as `plain` has it."""
-    if isinstance(value, float) and math.isfinite(value):
-        return float.__repr__(value)
-    return written(value).decode()
 
 
 def digest_of(value: Any) -> str:

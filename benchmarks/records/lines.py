@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from benchmarks.records.canonical import canonical, digest_of, number, numeral, plain, quoted, written
+from benchmarks.records.canonical import canonical, digest_of, number, plain, written
 from benchmarks.records.secrets import scrubbed
 from mage_envs.core import Task
 from mage_envs.text.generation import Message
@@ -19,7 +19,6 @@ OUTSIDE = ("digest", "seconds")
 """Fields of a line that its digest does not cover."""
 
 Line = dict[str, Any]
-_BOOLEANS = ("false", "true")
 
 
 class Encoded(NamedTuple):
@@ -45,8 +44,7 @@ class Encoded(NamedTuple):
 
 def encoded(index: int, trajectory: Trajectory, secrets: tuple[str, ...] = ()) -> Encoded:
     """The line of a meta-episode, without the secrets."""
-    calls = ",".join([_call(step) for step in trajectory.steps])
-    text = b'{"calls":[%s],%s' % (calls.encode(), written(_facts(index, trajectory))[1:])
+    text = written(_facts(index, trajectory))
     if any(canonical(secret)[1:-1] in text for secret in secrets):
         text = canonical(scrubbed(json.loads(text), secrets))
     failure: str | None = scrubbed(trajectory.failure, secrets)
@@ -54,7 +52,6 @@ def encoded(index: int, trajectory: Trajectory, secrets: tuple[str, ...] = ()) -
 
 
 def _facts(index: int, trajectory: Trajectory) -> dict[str, Any]:
-    """All but the calls, whose key comes before all of these."""
     asked = {"opponent_calls": plain(trajectory.opponent_calls)} if trajectory.opponent_calls else {}
     return asked | {
         "index": index,
@@ -67,43 +64,34 @@ def _facts(index: int, trajectory: Trajectory) -> dict[str, Any]:
         "failure": trajectory.failure,
         "num_episodes": trajectory.num_episodes,
         "episodes": [episode._asdict() | {"metrics": plain(episode.metrics)} for episode in trajectory.episodes],
+        "calls": [_call(step) for step in trajectory.steps],
     }
 
 
-_CALL = (
-    '{"action":%s,"episode":%d,"fresh":%s,"hand":%d,"hand_end":%s,"information_state":%s,"invalid_reason":%s,"kind":%s,'
-    '"legal_actions":[%s],"memory_events":%s,"messages":[%s],"observation":%s,"penalty":%s,"phase":%s,"reply":%s,'
-    '"reward":%s,"seat":%d,"shortened":%d,"tokens":%s,"truncated":%s,"turn":%d}'
-)
-"""Canonical JSON of a call, filled in as text, because calls are nearly all of a line: it takes half of the encoder's
-time."""
-_MESSAGE = '{"content":%s,"role":%s}'
-
-
-def _call(step: Step) -> str:
-    return _CALL % (
-        quoted(step.action),
-        step.episode,
-        _BOOLEANS[step.fresh_chat],
-        step.hand,
-        _BOOLEANS[step.hand_end],
-        quoted(step.information_state),
-        quoted(step.invalid_reason),
-        quoted(step.kind or step.phase),
-        ",".join(map(quoted, step.legal_actions)),
-        written(plain(step.events)).decode() if step.events else "[]",
-        ",".join([_MESSAGE % (quoted(one.content), quoted(one.role)) for one in step.messages]),
-        quoted(step.anchor),
-        numeral(step.penalty),
-        quoted(step.phase),
-        quoted(step.text),
-        numeral(step.reward),
-        step.seat,
-        step.shortened,
-        "null" if step.tokens is None else f"[{step.tokens[0]},{step.tokens[1]}]",
-        _BOOLEANS[step.truncated],
-        step.turn,
-    )
+def _call(step: Step) -> dict[str, Any]:
+    return {
+        "kind": step.kind or step.phase,
+        "phase": step.phase,
+        "episode": step.episode,
+        "hand": step.hand,
+        "turn": step.turn,
+        "seat": step.seat,
+        "messages": [message._asdict() for message in step.messages],
+        "fresh": step.fresh_chat,
+        "shortened": step.shortened,
+        "observation": step.anchor,
+        "information_state": step.information_state,
+        "legal_actions": step.legal_actions,
+        "reply": step.text,
+        "truncated": step.truncated,
+        "action": step.action,
+        "invalid_reason": step.invalid_reason,
+        "penalty": step.penalty,
+        "reward": step.reward,
+        "hand_end": step.hand_end,
+        "tokens": step.tokens,
+        "memory_events": plain(step.events) if step.events else (),
+    }
 
 
 def digest(line: Mapping[str, Any]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from benchmarks.evaluation.estimates import Estimate, estimate
+from benchmarks.evaluation.estimates import Estimate
+from benchmarks.evaluation.paired import Pairs
 from benchmarks.evaluation.scores import Measure, ScoreRow, per_hand
 from benchmarks.report.escaping import short, shown
 from benchmarks.report.runs import Played, ReportedRun
@@ -253,7 +254,7 @@ def figures(runs: Sequence[ReportedRun], view: View) -> tuple[str, dict[str, str
 
 
 def paired(first: ReportedRun, other: ReportedRun) -> list[Estimate]:
-    """The other run minus the first by episode, over the tasks that both played, with clustered intervals."""
+    """The other run minus the first by episode, over the tasks that both played, as `mage-bench compare` has it."""
     objective = first.summary.objective
     mine = {one.place: one for one in first.played if one.failure is None}
     pairs = [(mine[one.place], one) for one in other.played if one.failure is None and one.place in mine]
@@ -262,13 +263,13 @@ def paired(first: ReportedRun, other: ReportedRun) -> list[Estimate]:
     def value(one: Played, k: int) -> float:
         return per_hand(one.episodes[k]) if objective == "returns" else float(one.episodes[k].success)
 
-    found = []
-    for k in range(max((len(one.episodes) for one, _ in pairs), default=0)):
-        both = [(a, b) for a, b in pairs if len(a.episodes) > k and len(b.episodes) > k]
-        if both:
-            differences = [value(b, k) - value(a, k) for a, b in both]
-            found.append(estimate(differences, [a.cluster for a, _ in both], [a.label for a, _ in both], weights))
-    return found
+    planned = first.about["setting"]["options"]["num_episodes"]
+    if not pairs or any(len(one.episodes) < planned for pair in pairs for one in pair):
+        return []  # after early stop episodes are those of the losers alone
+    table = Pairs([a.cluster for a, _ in pairs], [a.label for a, _ in pairs], weights)
+    for k in range(planned):
+        table.add(f"episode {k + 1}", [value(b, k) for _, b in pairs], [value(a, k) for a, _ in pairs])
+    return [Estimate(row.mean, row.low, row.high, row.n) for row in table.differences()]
 
 
 def labels(runs: Sequence[ReportedRun]) -> list[str]:

@@ -8,6 +8,7 @@ import re
 import shutil
 from base64 import b64decode
 from collections import Counter
+from dataclasses import astuple
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import main
+from benchmarks.evaluation.comparison import compare
 from benchmarks.evaluation.scores import Estimate
 from benchmarks.records.store import Records
 from benchmarks.report.blocks import pack
@@ -163,6 +165,9 @@ def test_paired_differences(runs):
     assert all(point.mean == 0 for point in paired(last, last))
     means = [[row.returns.estimate.mean for row in run.summary.overall.episodes] for run in (last, random)]
     assert [point.mean for point in paired(last, random)] == pytest.approx([b - a for a, b in zip(*means)])
+    (same,) = compare([random.folder, last.folder])
+    rows = [row for row in same.rows if row.measure.startswith("episode")]
+    assert [astuple(point) for point in paired(last, random)] == [(r.mean, r.low, r.high, r.n) for r in rows]
 
 
 def test_thinned(runs, tmp_path, capsys):

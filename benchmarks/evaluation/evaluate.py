@@ -33,6 +33,7 @@ def evaluate(
     on_finished: Callable[[int, Trajectory], None] | None = None,
     limits: Limits | None = None,
     ledger: Ledger | None = None,
+    whole: bool = True,
 ) -> list[Trajectory]:
     """Plays every task of `panel` once, through all wrappers that its id brings; the trajectories come in its order.
 
@@ -45,40 +46,9 @@ def evaluate(
     `on_step(done, all)` is called after each round, `on_finished(place in the panel, trajectory)` for each meta-episode
     that is final. What breaks is played once more and then filed with its `failure`; if everything broke, RuntimeError
     tells the first reason. `ledger` keeps tracebacks, also that of an error that ends it. Replies do not depend on
-    `batch` or `workers`.
+    `batch` or `workers`. Of a piece of a panel (`whole=False`) everything may break: whoever has all pieces calls
+    `account`.
     """
-    trajectories = play(
-        agent,
-        panel,
-        env_kwargs,
-        batch=batch,
-        workers=workers,
-        env_timeout=env_timeout,
-        memory_gb=memory_gb,
-        on_step=on_step,
-        on_finished=on_finished,
-        limits=limits,
-        ledger=ledger,
-    )
-    account(trajectories, agent.name, ledger)
-    return trajectories
-
-
-def play(
-    agent: Agent,
-    panel: Sequence[Task],
-    env_kwargs: Mapping[str, Any] | None,
-    *,
-    batch: int,
-    env_timeout: float,
-    workers: int = 0,
-    memory_gb: float = 0.0,
-    on_step: Callable[[int, int], None] | None = None,
-    on_finished: Callable[[int, Trajectory], None] | None = None,
-    limits: Limits | None = None,
-    ledger: Ledger | None = None,
-) -> list[Trajectory]:
-    """What `evaluate` plays, before anybody accounts for what broke."""
     if not panel:
         raise ValueError("The panel holds no task.")
     if len({task.env_id for task in panel}) > 1:
@@ -91,7 +61,7 @@ def play(
     check_opponents(panel, game)
     kept = nullcontext() if ledger is None else ledger.kept("eval", 0)
     with environments(env_id, env_kwargs, min(batch, len(panel)), workers, memory_gb) as envs, kept:
-        return collect(
+        trajectories = collect(
             envs,
             generator,
             [RolloutSpec(task) for task in panel],
@@ -100,6 +70,9 @@ def play(
             on_step=on_step,
             on_finished=on_finished,
         )
+    if whole:
+        account(trajectories, agent.name, ledger)
+    return trajectories
 
 
 def account(trajectories: Sequence[Trajectory], agent: str, ledger: Ledger | None) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.evaluation.agents import Agent, GeneratorAgent, make_agent
 from benchmarks.evaluation.environments import game_of
-from benchmarks.evaluation.evaluate import play
+from benchmarks.evaluation.evaluate import evaluate
 from benchmarks.executors import Conditions, Executor, given
 from benchmarks.records.about import identity_of, setting_of
 from benchmarks.records.store import SHARD
@@ -58,7 +58,7 @@ class PiecePlayer:
         """The meta-episodes at these places of the panel."""
         tasks = [self._setting.tasks[place] for place in places]
         options, playing = self._setting.options, self._playing
-        return play(self._agent, tasks, options, batch=playing.batch, env_timeout=playing.env_timeout)
+        return evaluate(self._agent, tasks, options, batch=playing.batch, env_timeout=playing.env_timeout, whole=False)
 
 
 def play_spread(

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mage_envs.durable import write_atomically
+from trainer.shapes import KNOWN, ModelShape
 
 if TYPE_CHECKING:
     import torch
@@ -34,22 +35,7 @@ if TYPE_CHECKING:
 UPDATES = 3
 BUDGETS = (4096, 16_384)
 """Tokens per micro-batch whose peak memory is compared."""
-
-
-@dataclass(frozen=True)
-class ModelSize:
-    """The shape of a Qwen3 model."""
-
-    vocab: int
-    hidden: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    intermediate: int
-
-
-QWEN3_06B = ModelSize(vocab=151_936, hidden=1024, layers=28, heads=16, kv_heads=8, head_dim=128, intermediate=3072)
+QWEN3 = "Qwen/Qwen3-0.6B"
 
 
 @dataclass(frozen=True)
@@ -88,8 +74,8 @@ class Cost:
     losses: tuple[float, ...]
 
 
-def random_model(size: ModelSize, seed: int = 0) -> Qwen3ForCausalLM:
-    """A Qwen3 with random weights and tied embeddings, float32, on the CPU; a function of its arguments."""
+def random_model(size: ModelShape, seed: int = 0) -> Qwen3ForCausalLM:
+    """A Qwen3 with random weights, float32, on the CPU; a function of its arguments."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -102,7 +88,7 @@ def random_model(size: ModelSize, seed: int = 0) -> Qwen3ForCausalLM:
         head_dim=size.head_dim,
         intermediate_size=size.intermediate,
         max_position_embeddings=32_768,
-        tie_word_embeddings=True,
+        tie_word_embeddings=size.tied,
         attention_dropout=0.0,
     )
     with torch.random.fork_rng(devices=[]):
@@ -145,7 +131,7 @@ def log_probabilities(model: Any, rows: Sequence[Row], device: torch.device) -> 
         return score_logits(output.logits[batch.rows, batch.columns - 1], batch, 1.0, constrained=False).logps
 
 
-def precision(size: ModelSize, device: torch.device, lengths: Sequence[int] = (512, 384, 256, 128)) -> list[Precision]:
+def precision(size: ModelShape, device: torch.device, lengths: Sequence[int] = (512, 384, 256, 128)) -> list[Precision]:
     """bf16 against float32 for the same weights and rows: autocast, as in training, and with the weights cast."""
     import torch
 
@@ -193,7 +179,7 @@ class Meter:
         self.seconds.append(time.perf_counter() - self._started)
 
 
-def train_updates(size: ModelSize, device: torch.device, budget: int, load: Load, folder: Path) -> Cost:
+def train_updates(size: ModelShape, device: torch.device, budget: int, load: Load, folder: Path) -> Cost:
     """Three rollouts of Kuhn Poker with one update each, every micro-batch within `budget` tokens."""
     from transformers import PrinterCallback, TrainerCallback
 
@@ -222,7 +208,7 @@ def train_updates(size: ModelSize, device: torch.device, budget: int, load: Load
 
 
 def make_trainer(
-    size: ModelSize,
+    size: ModelShape,
     device: torch.device,
     budget: int,
     load: Load,
@@ -267,7 +253,7 @@ def make_trainer(
     )
 
 
-def train_under(budgets: Sequence[int], size: ModelSize, device: torch.device, load: Load) -> list[Cost]:
+def train_under(budgets: Sequence[int], size: ModelShape, device: torch.device, load: Load) -> list[Cost]:
     """One run per budget, each from the same weights, the last one's memory given back."""
     import torch
 
@@ -343,9 +329,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     quieten()
     device = torch.device("cuda")
-    measured = precision(QWEN3_06B, device)
+    measured = precision(KNOWN[QWEN3], device)
     torch.cuda.empty_cache()
-    text = table(machine, measured, train_under(BUDGETS, QWEN3_06B, device, Load()))
+    text = table(machine, measured, train_under(BUDGETS, KNOWN[QWEN3], device, Load()))
     print(text, end="")
     if chosen.out is not None:
         write_atomically(chosen.out, text)

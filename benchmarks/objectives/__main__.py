@@ -11,17 +11,17 @@ import json
 import os
 import platform
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from benchmarks.demo.run import Log
+from benchmarks.executors import Processes, given
 from benchmarks.objectives.figure import draw
 from benchmarks.objectives.report import LearnedRow, as_json, learned_row, table
 from benchmarks.objectives.study import ABLATIONS, GAMES, LEARNERS, Learner, StudyGame, StudyRun
 from mage_envs.durable import write_atomically
-from mage_envs.processes import Lost, Pool, Raised
 
 SEEDS = 3
 Found = dict[str, dict[str, Any]]
@@ -53,35 +53,20 @@ def keep(run: StudyRun, folder: Path, outcome: dict[str, Any]) -> None:
 def complete(runs: Sequence[StudyRun], folder: Path, workers: int, log: Callable[[str, bool], None]) -> Found:
     """Does the runs that were not done before, and keeps each as soon as it is done. Raises what a run raised."""
     found: Found = {run.name: was for run in runs if (was := kept(run, folder)) is not None}
-    waiting = deque(run for run in runs if run.name not in found)
+    waiting = [run for run in runs if run.name not in found]
     if found:
         log(f"{len(found)} of {len(runs)} runs were done before", True)
-    if not waiting:
-        return found
     first, began = len(found), time.monotonic()
-    pool = Pool(_learning, min(workers, len(waiting)))
-    under_way: dict[int, StudyRun] = {}
-    try:
-        while waiting or under_way:
-            for worker in range(len(pool)):
-                if worker not in under_way and waiting:
-                    pool.revive(worker)
-                    under_way[worker] = waiting.popleft()
-                    pool.call(worker, under_way[worker])
-            worker, outcome = pool.next_outcome()
-            run = under_way.pop(worker)
-            if isinstance(outcome, Raised):
-                raise outcome.error
-            if isinstance(outcome, Lost):
-                raise RuntimeError(f"{run.name}: {outcome.reason}.")
-            found[run.name] = outcome
-            keep(run, folder, outcome)
+    with closing(Processes(workers).run(_learning, waiting)) as running:
+        for place, outcome in running:
+            run = waiting[place]
+            gave: dict[str, Any] = given(outcome, run.name)
+            found[run.name] = gave
+            keep(run, folder, gave)
             left = (time.monotonic() - began) / (len(found) - first) * (len(runs) - len(found))
-            figures = " ".join(f"{value:.3f}" for value in outcome["episodes"])
-            seconds = f"{outcome['seconds']:.0f} CPU s"
+            figures = " ".join(f"{value:.3f}" for value in gave["episodes"])
+            seconds = f"{gave['seconds']:.0f} CPU s"
             log(f"{len(found)} of {len(runs)} runs; {run.name}: {figures} ({seconds}); {left:.0f} s left", True)
-    finally:
-        pool.close()
     return found
 
 

@@ -52,3 +52,16 @@ class DiesOnce:
             burn()
         time.sleep(float(os.environ.get(PAUSE, "0")))
         return turn.legal_actions[int(self.rng.integers(len(turn.legal_actions)))]
+
+
+def played_alone(command, folder):
+    """The records of a command of `mage-bench` that is played in this process, where nobody dies."""
+    import pytest
+
+    from benchmarks.__main__ import main
+    from benchmarks.records.store import Records
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FUSE, str(folder / "no fuse"))
+        assert main([*command, str(folder)]) == 0
+    return Records(folder)

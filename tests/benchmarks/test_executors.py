@@ -22,7 +22,7 @@ from benchmarks.records.about import about_run
 from benchmarks.records.store import Records, Writer
 from mage_envs.processes import Lost, Raised, WorkerFailure
 from mage_envs.processes.outcomes import CRASH, HANG
-from tests.benchmarks.executors_work import FUSE, HERE, Work
+from tests.benchmarks.executors_work import FUSE, HERE, Work, played_alone
 
 EVAL = ["eval", f"policy:{HERE}:DiesOnce", "--env", "mage/KuhnPoker-Meta-v0", "--opponents", "uniform,kuhn/aggressive"]
 EVAL += ["--rows", "4", "--out"]
@@ -69,11 +69,7 @@ def test_nothing_to_do_starts_nothing():
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     """The run that others are compared with."""
-    folder = tmp_path_factory.mktemp("alone") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FUSE, str(folder / "no fuse"))
-        assert main([*EVAL, str(folder)]) == 0
-    return Records(folder)
+    return played_alone(EVAL, tmp_path_factory.mktemp("alone") / "run")
 
 
 def test_a_killed_worker_changes_nothing_and_a_run_goes_on_under_any_executor(alone, tmp_path, monkeypatch, capsys):

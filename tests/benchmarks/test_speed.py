@@ -15,8 +15,9 @@ from benchmarks.speed import overlap, tokens, updates
 from benchmarks.speed.measure import Effort, Figure
 from benchmarks.speed.tokens import Call, TokenCounts
 from tests.trainer.tiny_runs import step, trajectory
+from trainer.shapes import KNOWN, ModelShape
 
-TOY = gpu.ModelSize(vocab=300, hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64)
+TOY = ModelShape(vocab=300, hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64, tied=True)
 ONE_OF_EACH = Effort(repeats=1, steps=40, games=1, meta_episodes=2, rollouts=2, groups=1)
 
 
@@ -176,7 +177,7 @@ def test_an_update_has_the_gradient_of_trls_loss(tmp_path):
 
 
 def test_the_gpu_model_has_the_size_of_qwen3_06b():
-    size = gpu.QWEN3_06B
+    size = KNOWN[gpu.QWEN3]
     attention = size.hidden * size.head_dim * 2 * (size.heads + size.kv_heads)
     layer = attention + 3 * size.hidden * size.intermediate + 2 * size.hidden + 2 * size.head_dim
     assert size.vocab * size.hidden + size.layers * layer + size.hidden == 596_049_920

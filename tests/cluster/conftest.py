@@ -4,9 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.records.store import Records
-from tests.benchmarks.executors_work import FUSE, HERE
+from tests.benchmarks.executors_work import FUSE, HERE, played_alone
 from tests.processes import ROOT
 
 if find_spec("ray") is None or find_spec("submitit") is None:
@@ -27,8 +25,4 @@ def no_fuse(tmp_path, monkeypatch):
 @pytest.fixture(scope="session")
 def alone(tmp_path_factory):
     """The run of one process, with which all others are compared."""
-    folder = tmp_path_factory.mktemp("alone") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FUSE, str(folder / "no fuse"))
-        assert main([*EVAL, str(folder)]) == 0
-    return Records(folder)
+    return played_alone(EVAL, tmp_path_factory.mktemp("alone") / "run")

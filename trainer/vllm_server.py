@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import weakref
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future
+from functools import partial
 from typing import NamedTuple
 
 from mage_envs.text.generation import Completion, Prompt
@@ -16,6 +17,7 @@ from opponents.llm.budget import Budget
 from opponents.llm.calls import Connection
 from opponents.llm.endpoint import check_url
 from opponents.llm.failures import GARBAGE, CallFailed
+from opponents.llm.underway import Underway
 from trainer.generation import answer_all, fits
 from trainer.tokens import ChatTokenizer, Ids, make_completion
 from trainer.vllm_stream import RequestSettings, SlotReply
@@ -55,13 +57,12 @@ class StreamingServerGenerator:
             concurrency=concurrency,
         )
         weakref.finalize(self, self._connection.close)
-        self._running: dict[Future[_Reply], tuple[Prompt, Ids]] = {}
-        self._ready: list[SlotReply] = []
+        self._underway = Underway()
 
     def submit(self, prompt: Prompt) -> None:
         ids = self.tokens.encode(prompt)
         if not fits(ids, self.settings.max_prompt_length):
-            self._ready.append((prompt.slot, Completion("", overflow=True)))
+            self._underway.answered(prompt.slot, Completion("", overflow=True))
             return
         body = {
             "model": self.model,
@@ -69,23 +70,16 @@ class StreamingServerGenerator:
             **self.settings.parameters(prompt, self.tokens),
             "return_token_ids": True,
         }
-        self._running[self._connection.start(json.dumps(body).encode(), "0")] = prompt, ids
+        call = self._connection.start(json.dumps(body).encode(), "0")
+        self._underway.begun(prompt.slot, call, partial(self._completion, call, prompt, ids))
 
     def poll(self, timeout: float | None = None) -> list[SlotReply]:
         """Waits until at least one reply is there, if any is under way, or late."""
-        done = () if self._ready else wait(self._running, timeout, FIRST_COMPLETED).done
-        ready, self._ready = self._ready, []
-        for future in done:
-            prompt, ids = self._running.pop(future)
-            ready.append((prompt.slot, self._completion(future, prompt, ids)))
-        return ready
+        return self._underway.poll(timeout)
 
     def cancel(self) -> None:
         """Ends all requests; the server may be asked anew."""
-        self._ready.clear()
-        for future in reversed(self._running):  # those that still wait first, or they would take the places
-            future.cancel()
-        self._running.clear()
+        self._underway.cancel()
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """Lock-step use; nothing may be under way."""

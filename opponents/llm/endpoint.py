@@ -8,7 +8,8 @@ import os
 import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, as_completed, wait
+from concurrent.futures import Future, as_completed
+from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
 from threading import Lock
@@ -19,6 +20,7 @@ from mage_envs.text.generation import Completion, Prompt
 from opponents.llm.budget import Budget
 from opponents.llm.cache import AnswerCache, ServerAnswer
 from opponents.llm.failures import PROMPT, CallFailed, PromptTooLong
+from opponents.llm.underway import Underway
 
 if TYPE_CHECKING:
     from opponents.llm.calls import Connection
@@ -217,34 +219,25 @@ class AnswerStream:
 
     def __init__(self, endpoints: Sequence[EndpointGenerator]) -> None:
         self._endpoints = endpoints
-        self._ready: list[tuple[int, Completion]] = []
-        self._running: dict[Future[ServerAnswer], tuple[EndpointGenerator, str, int]] = {}
+        self._underway = Underway()
 
     def submit(self, prompt: Prompt) -> None:
-        busy = Counter(id(endpoint) for endpoint, _, _ in self._running.values())
+        busy = self._underway.busy()
         endpoint = min(self._endpoints, key=lambda one: busy[id(one)])
         request = endpoint.request(prompt)
         begun = endpoint.begin(request)
         if isinstance(begun, Completion):
             endpoint.cached += begun.error is None
-            self._ready.append((prompt.slot, begun))
+            self._underway.answered(prompt.slot, begun)
         else:
-            self._running[begun] = endpoint, request.key, prompt.slot
+            self._underway.begun(prompt.slot, begun, partial(endpoint.finish, begun, request.key), id(endpoint))
 
     def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
-        done = () if self._ready else wait(self._running, timeout, FIRST_COMPLETED).done
-        ready, self._ready = self._ready, []
-        for future in done:
-            endpoint, key, slot = self._running.pop(future)
-            ready.append((slot, endpoint.finish(future, key)))
-        return ready
+        return self._underway.poll(timeout)
 
     def cancel(self) -> None:
         """Gives up all that was submitted."""
-        self._ready.clear()
-        for future in reversed(self._running):  # those that still wait first, or they would take the places
-            future.cancel()
-        self._running.clear()
+        self._underway.cancel()
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """Answers a batch; nothing may be under way."""

@@ -121,10 +121,18 @@ class State(ABC):
         return self.canonical(action), after
 
     def told(self, seat: int) -> dict[str, Any]:
-        """What `info` holds of this state for that player; the caller copies the dict, and does not change it."""
+        """What `info` holds of this state for that player, in the first hand of an episode 0 and before any answer.
+
+        The caller copies the dict, and does not change it.
+        """
         info: dict[str, Any] = {
             "legal_actions": self.legal_actions,
             "information_state": self.information_state(seat),
+            "episode_index": 0,
+            "hand": 0,
+            "seat": seat,
+            "invalid_reason": None,
+            "action": None,
         }
         if metrics := self.metrics():
             info["metrics"] = dict(metrics)
@@ -284,20 +292,22 @@ class HandResult(NamedTuple):
 
     def told(self) -> dict[str, Any]:
         """As `info["hand_results"]` has it."""
+        value, seat, ended_by, success, observation, information_state = self
         return {
-            "value": self.value,
-            "seat": self.seat,
-            "ended_by": self.ended_by,
-            "success": self.success,
-            "observation": self.observation,
-            "information_state": self.information_state,
+            "value": value,
+            "seat": seat,
+            "ended_by": ended_by,
+            "success": success,
+            "observation": observation,
+            "information_state": information_state,
         }
 
 
 def is_success(hands: Sequence[HandResult]) -> bool:
     """Whether an episode of these hands succeeded; one with a timeout never does."""
-    if len(hands) == 1 and hands[0].success is None:
-        return hands[0].value > 0 and hands[0].ended_by != BY_TIMEOUT
+    if len(hands) == 1:
+        value, _, ended_by, success, _, _ = hands[0]
+        return ended_by != BY_TIMEOUT and (value > 0 if success is None else success)
     if not hands or BY_TIMEOUT in [hand.ended_by for hand in hands]:
         return False
     if hands[0].success is not None:

@@ -50,11 +50,14 @@ class Seated:
             for learner in range(players)
         ]
         """By the learner's seat: the table, that seat open."""
-        self._tellers = [seat.teller for seat in self.others if seat.teller is not None]
+        self.remembers = any(seat.remembering is not None for seat in self.others)
+        """Whether a policy is told that a meta-episode begins."""
+        self.tellers = [seat.teller for seat in self.others if seat.teller is not None]
+        """Policies that tell what models answered them."""
 
     def told_calls(self) -> list[Mapping[str, Any]]:
         """What models answered the opponents since the meta-episode began."""
-        return [call for teller in self._tellers for call in teller.told_calls()]
+        return [call for teller in self.tellers for call in teller.told_calls()]
 
 
 class OpponentSource(Protocol):
@@ -154,20 +157,20 @@ class TextGameEnv(gym.Env[str, str]):
             self._streams.advance()
         else:
             self._open(seed, episode)
-        streams, seats = self._streams, self.seats
-        self.seated = self.opponents.draw(streams) if name is None else self.opponents.named(name)
+        streams, seats, hand = self._streams, self.seats, self.hand
+        self.seated = seated = self.opponents.draw(streams) if name is None else self.opponents.named(name)
         if seat is None:
             seat = seats[0] if len(seats) == 1 else int(streams.first(POOL) * self._players)
-        self._first_seat = seat + self._rotation * episode * self.hands_per_episode
+        self._first_seat = seat + self._rotation * episode * self.hands_per_episode if episode else seat
         self.hands, self._ended, self.over = [], [], False
-        if episode == 0:
-            self.hand.begin_meta_episode(self.seated.around[self._seat_of(0)])
+        if seated.remembers and episode == 0:
+            hand.begin_meta_episode(seated.around[seat])
         self._deal(0)
-        if self.hand.over:
+        if hand.over:
             self._settle()
         if self.render_mode == "human":
-            self._screen.show(self.hand.state, self.seat)
-        return self._observation(), self._info(None, None)
+            self._screen.show(hand.state, self.seat)
+        return self._observation() if self._ended else hand.state.observation(self.seat), self._info(None, None)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Plays an action's text. A `Reply` that overflowed (there was no answer) ends the episode as a timeout."""
@@ -191,14 +194,16 @@ class TextGameEnv(gym.Env[str, str]):
         if not ended:
             return hand.state.observation(self.seat), 0.0, False, False, info
         observation = self._observation()
-        reward = ended[0].value if len(ended) == 1 else sum([result.value for result in ended])
-        info["hand_results"] = [result.told() for result in ended]
+        if len(ended) == 1:
+            reward, info["hand_results"] = ended[0].value, [ended[0].told()]
+        else:
+            reward, info["hand_results"] = sum([result.value for result in ended]), [result.told() for result in ended]
         self._ended = []
         if self.over:
             info["success"] = is_success(self.hands)
-            info["timeout"] = self.hands[-1].ended_by == BY_TIMEOUT
+            info["timeout"] = hand.ended_by == BY_TIMEOUT
             info["opponent"] = self.seated.name
-            if calls := self.seated.told_calls():
+            if self.seated.tellers and (calls := self.seated.told_calls()):
                 info["opponent_calls"] = calls
         else:
             info["anchor"] = self.hand.observation(self.seat)
@@ -253,14 +258,16 @@ class TextGameEnv(gym.Env[str, str]):
         """Files the hand that is over, and deals the next ones until the learner is asked or the episode is over."""
         hand = self.hand
         while hand.over:
-            results = [hand.result(self.seat)]
+            result = hand.result(self.seat)
+            self.hands.append(result)
+            self._ended.append(result)
             if hand.ended_by == BY_TIMEOUT:
                 value, text = hand.timeout_value, hand.observation(self.seat)
-                for number in range(len(self.hands) + 1, self.hands_per_episode):
+                for number in range(len(self.hands), self.hands_per_episode):
                     seat = self._seat_of(number)
-                    results.append(HandResult(value=value, seat=seat, ended_by=BY_TIMEOUT, observation=text))
-            self.hands += results
-            self._ended += results
+                    unplayed = HandResult(value=value, seat=seat, ended_by=BY_TIMEOUT, observation=text)
+                    self.hands.append(unplayed)
+                    self._ended.append(unplayed)
             if len(self.hands) >= self.hands_per_episode:
                 self.over = True
                 return
@@ -280,14 +287,11 @@ class TextGameEnv(gym.Env[str, str]):
         return "\n\n".join([*(result.observation for result in self._ended), self.hand.observation(self.seat)])
 
     def _info(self, reason: str | None, action: str | None) -> dict[str, Any]:
-        info = {
-            **self.hand.state.told(self.seat),
-            "episode_index": self._chosen.episode,
-            "hand": len(self.hands),
-            "seat": self.seat,
-            "invalid_reason": reason,
-            "action": action,
-        }
+        info = self.hand.state.told(self.seat).copy()
+        info["episode_index"] = self._chosen.episode
+        info["hand"] = len(self.hands)
+        info["invalid_reason"] = reason
+        info["action"] = action
         if self.over:
             info["legal_actions"] = ()
         if self._reveals:

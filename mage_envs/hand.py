@@ -53,11 +53,11 @@ class Hand:
         self.episode = 0
         self._table = open_table(0)
         self._seats = self._table.seats
-        self._results: dict[tuple[State, int], HandResult] = {}
-        """Of final states that are shared."""
+        self._results: tuple[dict[State, HandResult], ...] = tuple({} for _ in range(game.facts.players))
+        """By seat: of final states that are shared."""
         self._draws, self._number = Streams(0), 0
-        self._opened: dict[int, Stream] = {}
-        """By seat: streams that were drawn from in this hand."""
+        self._opened: dict[int, Stream | None] = {}
+        """By seat: streams that were drawn from in this hand, made at the second number."""
         self._keeps_history = game.facts.perfect_information
         self._table_game = game if isinstance(game, TableGame) else None
 
@@ -87,7 +87,8 @@ class Hand:
         """
         self._table, self._seats = table, table.seats
         self._draws, self.episode, self._number = draws, episode, number
-        self.over, self.ended_by, self.turns, self.played = False, BY_THE_RULES, 0, None
+        self.over, self.ended_by = False, BY_THE_RULES
+        self.turns, self.played = 0, None
         dealt = episode if deal_episode is None else deal_episode
         # No name here may hold a state: errors that an engine's parser keeps hold this frame, and so all its names.
         if task is None and self._table_game is not None:
@@ -111,10 +112,14 @@ class Hand:
             raise self._failure(seat, place, error) from error
 
     def draw(self, seat: int) -> float:
-        """The next uniform number of that seat's stream in this hand; the stream is made only if it is drawn from."""
-        stream = self._opened.get(seat)
+        """The next uniform number of that seat's stream in this hand."""
+        opened = self._opened
+        if seat not in opened:
+            opened[seat] = None
+            return self._draws.first(SEATS + seat, self.episode, self._number)
+        stream = opened[seat]
         if stream is None:
-            stream = self._opened[seat] = self._draws.at(SEATS + seat, self.episode, self._number)
+            stream = opened[seat] = self._draws.at(SEATS + seat, self.episode, self._number, drawn=1)
         return stream.random()
 
     def turn(self, seat: int) -> Turn:
@@ -169,7 +174,7 @@ class Hand:
         """How the hand that is over ended for that player."""
         state, by = self.state, self.ended_by
         if by == BY_THE_RULES:
-            known = self._results.get((state, seat)) if self._table_game is not None else None
+            known = self._results[seat].get(state)
             if known is not None:
                 return known
             result = HandResult(
@@ -181,7 +186,7 @@ class Hand:
                 information_state=state.information_state(seat),
             )
             if self._table_game is not None:  # its states are shared and few
-                self._results[state, seat] = result
+                self._results[seat][state] = result
             return result
         value = self.game.facts.min_return if by == BY_FORFEIT else self._stopped_value(seat)
         return HandResult(value=value, seat=seat, ended_by=by, observation=self.observation(seat))

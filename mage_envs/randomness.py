@@ -7,6 +7,8 @@ more than uniform numbers gets a NumPy Generator on a Philox with the same key.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -29,6 +31,9 @@ _APART = 0xD1342543DE82EF95
 _AFTER = 0xDA942042E4DD58B5
 """Odd likewise: how far the streams of a following seed are from those before it."""
 _UNIT = 2.0**-53
+AHEAD = 128
+"""Advances whose numbers are made together."""
+_ADVANCES = np.arange(AHEAD, dtype=np.uint64) * np.uint64(_AFTER)
 
 
 def mix(x: int) -> int:
@@ -58,9 +63,10 @@ def seed_of(*parts: int) -> int:
 class Stream:
     """Uniform numbers of one key."""
 
-    def __init__(self, key: int) -> None:
+    def __init__(self, key: int, drawn: int = 0) -> None:
+        """`drawn`: how many numbers of it were taken elsewhere."""
         self.key = key
-        self._state = key
+        self._state = (key + drawn * _GOLDEN) & _MASK
 
     def random(self) -> float:
         """The next number in [0, 1)."""
@@ -79,21 +85,41 @@ class Streams:
 
     def __init__(self, *seed: int) -> None:
         self._base = fold(*seed)
+        self._passed = 0
+        """How often it went on since `_base`."""
+        self._ahead: dict[int, list[float]] | None = None
+        """By stream: its first number at `_base` and after each of the next advances; None before the first advance."""
 
-    def at(self, role: int, episode: int = 0, hand: int = 0) -> Stream:
-        """The stream of a role (below 256) in a hand of an episode, at its start."""
-        return Stream((self._base + (role + (episode << 8) + (hand << 32)) * _APART) & _MASK)
+    def at(self, role: int, episode: int = 0, hand: int = 0, *, drawn: int = 0) -> Stream:
+        """The stream of a role (below 256) in a hand of an episode, without its first `drawn` numbers."""
+        key = self._base + self._passed * _AFTER + (role + (episode << 8) + (hand << 32)) * _APART
+        return Stream(key & _MASK, drawn)
 
     def first(self, role: int, episode: int = 0, hand: int = 0) -> float:
-        """The first number of that stream, for who needs no second."""
-        x = (self._base + (role + (episode << 8) + (hand << 32)) * _APART + _GOLDEN) & _MASK
-        x = (x ^ (x >> 30)) * _FIRST & _MASK
-        x = (x ^ (x >> 27)) * _SECOND & _MASK
-        return ((x ^ (x >> 31)) >> 11) * _UNIT
+        """The first number of that stream; once `advance` was called, looked up in a block that NumPy made."""
+        stream = role + (episode << 8) + (hand << 32)
+        if self._ahead is None:
+            x = (self._base + stream * _APART + _GOLDEN) & _MASK
+            x = (x ^ (x >> 30)) * _FIRST & _MASK
+            x = (x ^ (x >> 27)) * _SECOND & _MASK
+            return ((x ^ (x >> 31)) >> 11) * _UNIT
+        block = self._ahead.get(stream)
+        if block is None:
+            keys = np.uint64((self._base + stream * _APART) & _MASK) + _ADVANCES
+            block = self._ahead[stream] = uniforms(keys, 0).tolist()
+        return block[self._passed]
 
     def advance(self) -> None:
         """Goes on to the streams of whatever comes after, where nobody names a seed for it."""
-        self._base = (self._base + _AFTER) & _MASK
+        self._passed += 1
+        if self._passed == AHEAD:
+            self._base, self._passed, self._ahead = (self._base + AHEAD * _AFTER) & _MASK, 0, {}
+        elif self._ahead is None:
+            self._ahead = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the numbers that were made ahead."""
+        return {**self.__dict__, "_ahead": None if self._ahead is None else {}}
 
 
 # -- many at once ----------------------------------------------------------------------------------------------

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
-from mage_envs.randomness import GAME, POOL, SEATS, SEED_BITS, Stream, Streams, fold, fold_all, mix, seed_of, uniforms
+from mage_envs.randomness import (
+    AHEAD,
+    GAME,
+    POOL,
+    SEATS,
+    SEED_BITS,
+    Stream,
+    Streams,
+    fold,
+    fold_all,
+    mix,
+    seed_of,
+    uniforms,
+)
 
 
 def test_a_stream_is_splitmix64() -> None:
@@ -57,6 +72,21 @@ def test_streams_are_functions_of_their_key() -> None:
     assert first.at(GAME).random() == again.at(GAME).random() != before
     generator, other = first.at(GAME).generator(), again.at(GAME).generator()
     assert generator.integers(1000, size=20).tolist() == other.integers(1000, size=20).tolist()
+
+
+def test_numbers_that_are_made_ahead_are_those_of_the_streams() -> None:
+    """Beyond a block and a half, copied in the middle of it, and for places that are asked for late."""
+    streams = Streams(3, 1)
+    places = [(GAME, 0, 0), (POOL, 0, 1), (SEATS, 2, 1)]
+    assert [streams.first(*place) for place in places] == [streams.at(*place).random() for place in places]
+    for advances in range(AHEAD + AHEAD // 2):
+        if advances == AHEAD // 3:
+            streams = pickle.loads(pickle.dumps(streams))
+        streams.advance()
+        for place in places[: 1 + advances % 3]:
+            stream = streams.at(*place)
+            assert streams.first(*place) == stream.random()
+            assert streams.at(*place, drawn=1).random() == stream.random()
 
 
 @pytest.mark.parametrize("role", [GAME, POOL, SEATS])

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from benchmarks.evaluation.agents import Agent, GeneratorAgent, make_agent
+from benchmarks.evaluation.agents import Agent, GeneratorAgent
 from benchmarks.evaluation.environments import game_of
 from benchmarks.evaluation.evaluate import evaluate
 from benchmarks.executors import Conditions, Executor, given
-from benchmarks.records.about import identity_of, setting_of
+from benchmarks.records.about import agent_of, setting_of
 from benchmarks.records.store import SHARD
 from mage_envs.processes import Lost
 from trainer.trajectory import Trajectory
@@ -47,10 +47,7 @@ class PiecePlayer:
                 f"Where a worker plays, {self._setting.name} is another setting (fingerprint "
                 f"{self._setting.fingerprint[:12]}, not {playing.about['fingerprint'][:12]}): its data differ."
             )
-        told = playing.about["agent"]
-        agent = make_agent(told["name"], told.get("sampling"))
-        if (found := identity_of(agent)) != told:
-            raise RuntimeError(f"Where a worker plays, {agent.name} is another model ({found}, not {told}).")
+        agent = agent_of(playing.about["agent"])
         game = game_of(self._setting.panel.env_id, self._setting.options)
         self._agent: Agent = GeneratorAgent(agent.generator(game), agent.name)
 

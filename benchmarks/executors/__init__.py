@@ -8,8 +8,19 @@ Work is a function of one job. `make` makes it in each process, from names and s
 runs the executor is the only one that writes results down.
 """
 
-from benchmarks.executors.jobs import Conditions, Executor, given, in_order
+from benchmarks.executors.jobs import Conditions, Executor, given, in_order, ordered
 from benchmarks.executors.naming import FORMS, add_option, make_executor
 from benchmarks.executors.on_this_machine import Local, Processes
 
-__all__ = ["FORMS", "Conditions", "Executor", "Local", "Processes", "add_option", "given", "in_order", "make_executor"]
+__all__ = [
+    "FORMS",
+    "Conditions",
+    "Executor",
+    "Local",
+    "Processes",
+    "add_option",
+    "given",
+    "in_order",
+    "make_executor",
+    "ordered",
+]

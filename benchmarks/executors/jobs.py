@@ -63,12 +63,17 @@ def given(outcome: Any, who: str) -> Any:
 
 
 def in_order(executor: Executor, function: Callable[..., T], fixed: Sequence[Any], jobs: Sequence[Any]) -> Iterator[T]:
-    """`function(*fixed, job)` of each job, in the jobs' order, each as soon as those before it are there.
+    """`function(*fixed, job)` of each job, in the jobs' order, as `ordered`."""
+    return ordered(executor, partial(partial, function, *fixed), jobs)
 
-    Raises what the function raised, and WorkerFailure where a job's worker was lost once too often.
+
+def ordered(executor: Executor, make: MakeWork, jobs: Sequence[Any]) -> Iterator[Any]:
+    """What the work that `make` makes gives for each job, in the jobs' order, as soon as those before it are there.
+
+    Raises what the work raised, and WorkerFailure where a job's worker was lost once too often.
     """
-    early: dict[int, T] = {}
-    with contextlib.closing(executor.run(partial(partial, function, *fixed), jobs)) as running:
+    early: dict[int, Any] = {}
+    with contextlib.closing(executor.run(make, jobs)) as running:
         following = 0
         for place, outcome in running:
             early[place] = given(outcome, f"job {jobs[place]!r}")

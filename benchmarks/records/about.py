@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.agents import Agent, GeneratorAgent, SavedModelAgent
+from benchmarks.evaluation.agents import Agent, GeneratorAgent, SavedModelAgent, make_agent
 from benchmarks.evaluation.suites.panels import Panel, named_panel
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.records.lines import VERSION
@@ -71,6 +71,14 @@ def told_apart(about: Mapping[str, Any]) -> dict[str, Any]:
 def identity_of(agent: Agent) -> dict[str, Any]:
     """What tells an agent from every other: its name, a saved model's content, and how it is sampled."""
     return {"name": agent.name, "content": _content(agent), **_sampled(agent)}
+
+
+def agent_of(told: Mapping[str, Any]) -> Agent:
+    """The agent with this identity, where a worker makes it again. RuntimeError where it is another model there."""
+    agent = make_agent(told["name"], told.get("sampling"))
+    if (found := identity_of(agent)) != told:
+        raise RuntimeError(f"Where a worker plays, {agent.name} is another model ({found}, not {told}).")
+    return agent
 
 
 def _content(agent: Agent) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import re
 from dataclasses import replace
 
@@ -22,7 +21,7 @@ from benchmarks.records.about import about_run
 from benchmarks.records.store import Records, Writer
 from mage_envs.processes import Lost, Raised, WorkerFailure
 from mage_envs.processes.outcomes import CRASH, HANG
-from tests.benchmarks.executors_work import FUSE, HERE, Work, played_alone
+from tests.benchmarks.executors_work import FUSE, HERE, Backwards, Work, played_alone
 
 EVAL = ["eval", f"policy:{HERE}:DiesOnce", "--env", "mage/KuhnPoker-Meta-v0", "--opponents", "uniform,kuhn/aggressive"]
 EVAL += ["--rows", "4", "--out"]
@@ -114,17 +113,6 @@ def test_what_a_lost_worker_had_is_told_and_played_by_resume(alone, tmp_path, mo
     assert Records(folder).missing == [4, 5, 6, 7]
     assert main([*EVAL, str(folder), "--resume"]) == 0
     assert Records(folder).root() == alone.root()
-
-
-class Backwards:
-    """Does the work here, on copies of what is sent, the last job first."""
-
-    pieces = 4
-
-    def run(self, make, jobs, conditions=None):
-        work = pickle.loads(pickle.dumps(make))()
-        for place in reversed(range(len(jobs))):
-            yield place, work(pickle.loads(pickle.dumps(jobs[place])))
 
 
 def test_results_come_in_the_order_of_the_jobs():

@@ -141,12 +141,13 @@ class LanguageModelPolicy:
             [answer] = self.generator.generate([prompt])
         elif key in recorded:
             call = recorded[key]
-            answer = Completion(call["text"], truncated=call["truncated"], overflow=call["overflow"])
+            flags = {"truncated": call["truncated"], "overflow": call["overflow"], "error": call.get("error")}
+            answer = Completion(call["text"], **flags)
         else:
             answer = Completion("", error=NOT_RECORDED)
-        if answer.error is None:
-            told = {"text": answer.text, "truncated": answer.truncated, "overflow": answer.overflow}
-            self._told.append({"key": key, "model": self.name, **told})
+        told = {"text": answer.text, "truncated": answer.truncated, "overflow": answer.overflow}
+        failed = {} if answer.error is None else {"error": answer.error}
+        self._told.append({"key": key, "model": self.name, **told, **failed})
         return answer
 
     def prompt(

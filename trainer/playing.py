@@ -13,8 +13,8 @@ from mage_envs.processes import Lost, Raised, attempt
 from mage_envs.text.generation import Completion, Message, Prompt
 from mage_envs.text.parser import Reply
 from trainer.finite import REWARD, bad_pay
-from trainer.stages import Call, Move, Start
-from trainer.trajectory import ENVIRONMENT, GENERATOR, OPPONENT, EpisodeResult, Failure, Step, Trajectory
+from trainer.stages import Call, Move, Start, Tell
+from trainer.trajectory import ENVIRONMENT, GENERATOR, OPPONENT, EpisodeResult, FailedReply, Failure, Step, Trajectory
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class Run:
         self.retry = len(failures)
         self.steps: list[Step] = []
         self.failed = self.over = False
+        """One that failed is over when its environment has told of it."""
         self.misused: Exception | None = None
         """An error that says that the task cannot be played at all (an unknown opponent, a bad option)."""
         self.prompt: Prompt
@@ -76,6 +77,8 @@ class Run:
         self._asked_at = 0.0
         self._seconds: list[float] = []
         self._earned = 0.0
+        self._opponent_calls: tuple[Mapping[str, Any], ...] = ()
+        self._failed_reply: FailedReply | None = None
 
     def _start(self) -> Start:
         task = self.spec.task
@@ -113,20 +116,29 @@ class Run:
 
     def hear(self, outcome: Any) -> None:
         """Takes what the environment gave."""
+        if self.failed:
+            began = self._info or self.failures[-1].kind == OPPONENT
+            self._opponent_calls = tuple(outcome) if began and not isinstance(outcome, _BROKEN) else ()
+            self.over = True
+            return
         if not isinstance(outcome, _BROKEN):
             outcome = attempt(self._hear, outcome)  # an environment may give anything
         if isinstance(outcome, Lost):
             self.fail(*outcome)
+            self.over = True  # nobody is there to tell anything
         elif isinstance(outcome, Raised):
             self._hear_error(outcome.error, outcome.traceback)
 
     def _hear_error(self, error: Exception | SystemExit, traceback: str) -> None:
+        if not isinstance(self.call, Start):
+            reply = self._reply
+            self._failed_reply = FailedReply(reply.text, reply.truncated, reply.overflow, self._shortened)
+        elif isinstance(error, MISUSE) and not isinstance(error, OpponentFailure):
+            self.misused = error
         if isinstance(error, OpponentFailure):
             self.fail(OPPONENT, str(error), traceback)
-            return
-        self.fail(ENVIRONMENT, f"{type(error).__name__}: {error}", traceback)
-        if isinstance(self.call, Start) and isinstance(error, MISUSE):
-            self.misused = error
+        else:
+            self.fail(ENVIRONMENT, f"{type(error).__name__}: {error}", traceback)
 
     def _hear(self, outcome: Any) -> None:
         if isinstance(self.call, Start):
@@ -177,6 +189,7 @@ class Run:
             self.fail(REWARD, wrong)
         elif over:
             self.over, self._info = True, info
+            self._opponent_calls = tuple(info.get("opponent_calls", ()))
         else:
             self._ask(observation, info)
 
@@ -231,7 +244,7 @@ class Run:
         )
 
     def fail(self, kind: str, reason: str, traceback: str = "") -> None:
-        """Ends the attempt."""
+        """Ends the attempt; its environment is still to tell what it can."""
         failure = Failure(
             kind=kind,
             reason=" ".join(reason.split()),
@@ -240,7 +253,7 @@ class Run:
             traceback=traceback,
         )
         self.failures = (*self.failures, failure)
-        self.failed = self.over = True
+        self.failed, self.call = True, Tell()
 
     def _episode(self) -> int:
         return int(self._info.get("episode_index", 0))
@@ -264,7 +277,8 @@ class Run:
             failures=self.failures,
             seconds=tuple(self._seconds),
             played=info.get("task"),
-            opponent_calls=tuple(info.get("opponent_calls", ())),
+            opponent_calls=self._opponent_calls,
+            failed_reply=self._failed_reply,
         )
 
 

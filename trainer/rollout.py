@@ -232,13 +232,13 @@ class _Rollout:
         for slot, outcome in outcomes:
             run = self.live[slot][1]
             run.hear(outcome)
-            if not run.over:
-                asking.append(run)
-                continue
             if strict and run.misused is not None:
                 run.misused.add_note(run.failures[-1].traceback)  # of a worker, which the error itself has lost
                 raise run.misused
-            self.runs += self.finish(run)
+            if run.over:
+                self.runs += self.finish(run)
+            else:
+                (self.runs if run.failed else asking).append(run)
         return asking
 
     def who(self) -> str:

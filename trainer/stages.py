@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import gymnasium as gym
 
+from mage_envs.env import TextGameEnv
 from mage_envs.processes import SLOW, Late, Lost, Pool, Raised, Watch, attempt
 from mage_envs.processes.outcomes import HANG, told
 
@@ -24,8 +25,13 @@ class Start(NamedTuple):
     options: Mapping[str, Any] | None
 
 
-Call = Start | str
-"""What an environment is asked: to start a meta-episode, or to take a reply."""
+class Tell(NamedTuple):
+    """A question, after a failure: what models answered the opponents in the meta-episode, which `info` tells at its
+    end alone."""
+
+
+Call = Start | Tell | str
+"""What an environment is asked: to start a meta-episode, to take a reply, or to tell of one that failed."""
 
 
 class Move(NamedTuple):
@@ -77,22 +83,28 @@ class Stage(Protocol):
 
 
 class Environments:
-    """Environments by slot; one that failed is made anew for the next meta-episode, if `make_env` is given."""
+    """Environments by slot; one that failed can still tell of that, and is made anew for the next meta-episode, if
+    `make_env` is given."""
 
     def __init__(self, make_env: MakeEnv | None, envs: Sequence[gym.Env[Any, Any]] = ()) -> None:
         self._make_env = make_env
         self._envs = dict(enumerate(envs))
+        self._failed: set[int] = set()
 
     def __call__(self, slot: int, call: Call | Course) -> Any:
         """Plays one call; a `Course` leads a new environment to where a lost one was."""
+        if isinstance(call, Tell):
+            return told_calls(self._envs[slot]) if slot in self._envs else []
+        if slot in self._failed and self._make_env is not None:
+            self._envs.pop(slot, None)
         try:
             if slot not in self._envs and self._make_env is not None:
                 self._envs[slot] = self._make_env()
+            self._failed.discard(slot)
             env = self._envs[slot]
             return _replay(env, call) if isinstance(call, Course) else _play(env, call)
         except BaseException:
-            if self._make_env is not None:
-                self._envs.pop(slot, None)
+            self._failed.add(slot)
             raise
 
     def close(self) -> None:
@@ -100,7 +112,13 @@ class Environments:
             env.close()
 
 
-def _play(env: gym.Env[Any, Any], call: Call) -> Any:
+def told_calls(env: gym.Env[Any, Any]) -> list[Mapping[str, Any]]:
+    """What models answered the opponents of the running meta-episode so far; nothing in an environment not of ours."""
+    inner = env.unwrapped
+    return inner.seated.told_calls() if isinstance(inner, TextGameEnv) else []
+
+
+def _play(env: gym.Env[Any, Any], call: Start | str) -> Any:
     if isinstance(call, Start):
         return env.reset(seed=call.seed, options=None if call.options is None else dict(call.options))
     return env.step(call)
@@ -284,7 +302,7 @@ class WorkerEnvs:
             return
         move = self._playing[worker] = self._waiting[worker].popleft()
         life = self._pool.revive(worker)
-        if isinstance(move.call, Start) or life == self._lives[move.slot]:
+        if isinstance(move.call, Start | Tell) or life == self._lives[move.slot]:
             self._pool.call(worker, move.slot, move.call, deadline=self._deadline)
         else:
             course = self._courses[move.slot]
@@ -294,7 +312,7 @@ class WorkerEnvs:
 
     def _note(self, move: Move, outcome: Any) -> None:
         """Keeps what leads back to where the slot's meta-episode is now."""
-        if isinstance(outcome, Raised | Lost):
+        if isinstance(move.call, Tell) or isinstance(outcome, Raised | Lost):
             self._courses.pop(move.slot, None)
         elif isinstance(move.call, Start):
             self._courses[move.slot] = Course(move.call, [], outcome[0])

@@ -73,6 +73,16 @@ class Step(NamedTuple):
     """What the memory did with this reply and for the next prompt (`info["memory_events"]`)."""
 
 
+class FailedReply(NamedTuple):
+    """A reply at which the environment, or an opponent in it, raised: it is no step, as nothing came of it."""
+
+    text: str
+    truncated: bool
+    overflow: bool
+    shortened: int
+    """As in `Step`."""
+
+
 OPPONENT, ENVIRONMENT, GENERATOR = "opponent", "environment", "generator"
 """Kinds of failures that are exceptions, or, of the model, also late; `hang`, `crash` and `memory` are
 `mage_envs.processes`'s."""
@@ -119,4 +129,6 @@ class Trajectory:
     played: str | None = None
     """Id of the task that was played, drawn or chosen, in games that have ids."""
     opponent_calls: tuple[Mapping[str, Any], ...] = ()
-    """What models answered the opponents, in a meta-episode that came to its end."""
+    """What models answered the opponents; nothing where a process was lost."""
+    failed_reply: FailedReply | None = None
+    """Where the meta-episode broke at a reply, by an exception."""

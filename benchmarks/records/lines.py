@@ -11,7 +11,7 @@ from benchmarks.records.canonical import canonical, digest_of, number, plain, wr
 from benchmarks.records.secrets import scrubbed
 from mage_envs.core import Task
 from mage_envs.text.generation import Message
-from trainer.trajectory import EpisodeResult, Step, Trajectory
+from trainer.trajectory import EpisodeResult, FailedReply, Step, Trajectory
 
 VERSION = 1
 """Of the schema; readers take every older one."""
@@ -52,8 +52,12 @@ def encoded(index: int, trajectory: Trajectory, secrets: tuple[str, ...] = ()) -
 
 
 def _facts(index: int, trajectory: Trajectory) -> dict[str, Any]:
-    asked = {"opponent_calls": plain(trajectory.opponent_calls)} if trajectory.opponent_calls else {}
-    return asked | {
+    at_times: dict[str, Any] = {}
+    if trajectory.opponent_calls:
+        at_times["opponent_calls"] = plain(trajectory.opponent_calls)
+    if trajectory.failed_reply is not None:
+        at_times["failed_reply"] = trajectory.failed_reply._asdict()
+    return at_times | {
         "index": index,
         "task": vars(trajectory.task),
         "category": trajectory.category,
@@ -115,6 +119,7 @@ def trajectory_of(line: Mapping[str, Any]) -> Trajectory:
         played=line["played"],
         seconds=tuple(line["seconds"]),
         opponent_calls=tuple(line.get("opponent_calls", ())),
+        failed_reply=FailedReply(**line["failed_reply"]) if "failed_reply" in line else None,
     )
 
 

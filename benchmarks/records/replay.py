@@ -67,15 +67,19 @@ class _Recorded:
     def _answer(self, prompt: Prompt) -> Completion:
         place, number = prompt.seed[1], prompt.seed[2]
         line = self._lines[place]
-        if number >= len(line["calls"]):
+        count = len(line["calls"])
+        failed = line.get("failed_reply") if number == count else None
+        if number >= count and failed is None:
             if line["failure"] is None:
                 self._differs(place, f"call {number + 1}", None, prompt.messages[-1].content)
             return Completion("", error=ENDED)
-        call = line["calls"][number]
+        call = failed or line["calls"][number]
         before = self._shortened.get((place, number), 0)
         if before < call["shortened"]:
             self._shortened[place, number] = before + 1
             return Completion("", overflow=True)
+        if failed:
+            return Completion(failed["text"], truncated=failed["truncated"], overflow=failed["overflow"])
         if number == 0 or place not in self._chats:
             self._chats[place] = chats(line["calls"])
         recorded = self._chats[place][number]
@@ -131,10 +135,14 @@ def executed(
         if found.digest == line["digest"]:
             continue
         again = found.line()
-        if line["failure"] is not None and NOT_RECORDED in (again["failure"] or ""):
-            continue  # what opponents were answered is told at the end alone, which it did not come to
+        untold = "opponent_calls" not in line and NOT_RECORDED in (again["failure"] or "")
+        if line["failure"] is not None and untold:
+            continue  # a process that hung or died told nothing, nor did any failure in the first records
         if line["failure"] is None and again["failure"] is not None:
             recorded.differences[place] = Difference(line["index"], "failure", None, again["failure"])
+            continue
+        if "failed_reply" in line and "failed_reply" not in again:
+            recorded.differences[place] = Difference(line["index"], "failure", line["failure"], again["failure"])
             continue
         kept = {key: value for key, value in line.items() if key not in _UNCOMPARED}
         now = {key: value for key, value in again.items() if key not in _UNCOMPARED}

@@ -196,6 +196,45 @@ def test_a_bug_in_a_users_environment_keeps_its_traceback(workers: int, tmp_path
         collect([Broken()], ScriptedGenerator(guess), [RolloutSpec(Task("", seed=104))])
 
 
+class Asks:
+    """Stands for a policy that asks a model: it tells what it was answered, and fails or dies at its third turn."""
+
+    def __init__(self, ends: str) -> None:
+        self.ends, self.calls = ends, 0
+
+    def begin_meta_episode(self) -> None:
+        self.calls = 0
+
+    def reset(self, rng: Any) -> None:
+        pass
+
+    def act(self, turn: Any) -> str:
+        self.calls += 1
+        if self.calls == 3 and self.ends == "death":
+            os._exit(4)
+        if self.calls == 3:
+            raise ConnectionError("nobody answers")
+        return str(turn.legal_actions[0])
+
+    def told_calls(self) -> list[dict[str, int]]:
+        return [{"call": number} for number in range(self.calls)]
+
+
+@pytest.mark.parametrize(("workers", "ends"), [(0, "error"), (1, "error"), (1, "death")])
+def test_a_failed_meta_episode_tells_what_models_answered_its_opponents(workers: int, ends: str) -> None:
+    """As far as its process lives; and the reply that it failed at."""
+    done = play(partial(make_meta_env, "KuhnPoker", opponent=Asks(ends), num_episodes=4), workers, wanted=3, retries=0)
+    assert {t.failure for t in done} == {
+        "crash: its process died: exit code 4"
+        if ends == "death"
+        else "opponent: Opponent 'Asks' failed in KuhnPoker: nobody answers"
+    }
+    assert [len(t.opponent_calls) for t in done] == [0 if ends == "death" else 3] * 3
+    for trajectory in done:
+        assert (trajectory.failed_reply is None) == (ends == "death")
+        assert trajectory.failed_reply is None or trajectory.failed_reply.text.startswith("<action>")
+
+
 def test_ctrl_c_ends_hung_workers_and_is_told_in_one_line(tmp_path: Path) -> None:
     """The signal goes to the whole group, as a terminal sends it."""
     arguments = ["scripted:first", "--env", "mage/KuhnPoker-Meta-v0", "--opponents", "tests.trainer.faulty:Asleep"]

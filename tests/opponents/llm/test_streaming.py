@@ -20,6 +20,7 @@ from benchmarks.records.about import setting_of
 from benchmarks.records.lines import digest
 from benchmarks.records.replay import replay
 from benchmarks.records.store import Records, read_about
+from mage_envs.core import Turn
 from mage_envs.text.generation import Completion, Message, Prompt
 from opponents.llm import AnswerStream
 from tests.opponents.llm.conftest import Connect
@@ -243,3 +244,44 @@ def test_a_model_in_the_other_seat_is_executed_again_from_its_recorded_answers(
     del lines[0]["opponent_calls"]
     [found] = replay([lines[0] | {"digest": digest(lines[0])}], setting_of(read_about(tmp_path / "run")))
     assert (found.place, "hold no answer" in str(found.found)) == ("failure", True)
+
+
+class FailsInTheSecondEpisode:
+    """A policy that takes the first legal action, until it cannot."""
+
+    def reset(self, rng: np.random.Generator) -> None: ...
+
+    def act(self, turn: Turn) -> str:
+        if turn.episode == 1:
+            raise ArithmeticError("out of numbers")
+        return turn.legal_actions[0]
+
+
+@pytest.mark.parametrize(
+    ("agent", "failure"),
+    [("scripted:first", "opponent: "), (f"policy:{__name__}:FailsInTheSecondEpisode", "generator: ArithmeticError")],
+)
+def test_failed_meta_episodes_against_a_model_are_executed_again_up_to_their_failure(
+    server: Server, tmp_path: Path, monkeypatch, capfd, agent: str, failure: str
+) -> None:
+    """Whether the model failed, or the agent did while the model had answered already."""
+    good = says({"content": "<action>check</action>"})
+    server.troubles = [good, good, hang_up] * 40 if failure == "opponent: " else []
+    opponent = f"llm:tiny@{server.url},max_tokens=8,attempts=1,cache=off"
+    folder = tmp_path / "run"
+    run = ["--env", "mage/KuhnPoker-Meta-v0", "--opponents", f"{opponent};", "--rows", "2", "--batch", "1"]
+    assert main(["eval", agent, *run, "--num-episodes", "3", "--out", str(folder)]) == 2, "all of them broke"
+    server.stop()
+    capfd.readouterr()
+    assert main(["replay", str(folder), "--verify"]) == 0
+    assert "all as recorded" in capfd.readouterr().out
+    assert main(["validate", str(folder)]) == 0
+    lines = [line for line in Records(folder).lines.values() if line["failure"]]
+    assert lines
+    assert all(line["failure"].startswith(failure) for line in lines)
+    told = [call for line in lines for call in line["opponent_calls"]]
+    assert any("error" not in call for call in told), "what it had answered before"
+    assert [call["error"] for call in told if "error" in call] or failure != "opponent: "
+    changed = lines[0] | {"opponent_calls": lines[0]["opponent_calls"][:-1]}
+    [found] = replay([changed | {"digest": digest(changed)}], setting_of(read_about(folder)))
+    assert found.place

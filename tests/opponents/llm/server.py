@@ -19,6 +19,8 @@ from trainer.local_model import HFGenerator, Sampling
 from trainer.tiny import general_tiny
 from trainer.tokens import ChatTokenizer
 
+MOST = 8
+"""Tokens of an answer: the server's own limit, without which a model that never ends would write a thousand each time."""
 Trouble = Callable[["Handler", dict[str, Any]], None]
 """Answers one request in place of the model."""
 
@@ -39,7 +41,7 @@ class TinyModel:
         with self.lock:
             self.unseeded += "seed" not in body
             prompt = Prompt(messages, seed=(1, body["seed"]) if "seed" in body else (2, self.unseeded))
-            sampling = Sampling(body["max_tokens"], body["temperature"])
+            sampling = Sampling(min(body["max_tokens"], MOST), body["temperature"])
             generator = HFGenerator(self.model, self.tokens, sampling)
             [written] = generator.generate([prompt])
             if body["model"] == "tiny":

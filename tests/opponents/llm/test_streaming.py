@@ -154,7 +154,7 @@ def test_a_run_against_a_server_within_a_budget_is_kept_and_gone_on_with(server:
 
 
 def test_webshop_against_a_server(server: Server, tmp_path: Path) -> None:
-    agent = f"llm:tiny@{server.url},max_tokens=8"
+    agent = f"llm:tiny@{server.url}"
     limits = ["--max-calls", "60", "--batch", "4", "--env-kwargs", '{"max_turns": 2}', "--num-episodes", "2"]
     with pytest.raises(SystemExit) as ended:
         main(["eval", agent, "--panel", "webshop-val-128", *limits, "--out", str(tmp_path / "run")])

@@ -3,6 +3,7 @@ PYTHON ?= $(shell for p in python3.12 python3.11 python3.13 python3.14 python3; 
   $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null && { echo $$p; break; }; done)
 VENV ?= .venv
 VENV_VLLM ?= .venv-vllm
+VENV_DEEPSPEED ?= .venv-deepspeed
 VENV_RAY ?= .venv-ray
 BIN = $(VENV)/bin
 # Parts of the tests to leave out where a system package is missing and may not be installed: terminal, browser, compiler
@@ -12,7 +13,7 @@ COMMA = ,
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo demo-plain demo-reflect demo-seeds demo-objectives test test-long vllm lint bench peers ray clean
+.PHONY: demo demo-plain demo-reflect demo-seeds demo-objectives test test-long vllm deepspeed lint bench peers ray clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.demo
@@ -40,7 +41,7 @@ test: $(VENV)/.develop
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 2 -m "not slow and not vllm and not ray" $(PYTEST_ARGS)
+	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 2 -m "not slow and not vllm and not deepspeed and not ray" $(PYTEST_ARGS)
 	@test -z "$(LEAVE_OUT)" || echo "Left out by LEAVE_OUT: $(LEAVE_OUT)"
 
 test-long: $(VENV)/.develop
@@ -49,6 +50,10 @@ test-long: $(VENV)/.develop
 # The real vLLM, without a GPU, in an environment of its own (some 2 GB); VENV_VLLM= names another one.
 vllm: $(VENV_VLLM)/.ready
 	$(VENV_VLLM)/bin/python -m pytest -m vllm -W default tests/engines $(PYTEST_ARGS)
+
+# DeepSpeed ZeRO-2 in two processes, without a GPU, in an environment of its own.
+deepspeed: $(VENV_DEEPSPEED)/.ready
+	$(VENV_DEEPSPEED)/bin/python -m pytest -m deepspeed -W default tests/engines $(PYTEST_ARGS)
 
 # Real Ray clusters on this machine, and what a Slurm queue is given, in an environment of their own.
 ray: $(VENV_RAY)/.ready
@@ -85,6 +90,14 @@ $(VENV_VLLM)/.ready: pyproject.toml constraints.txt
 	$(VENV_VLLM)/bin/pip install --quiet --disable-pip-version-check trl==1.16.0 pytest pytest-timeout -e ".[train]"
 	@touch $@
 
+$(VENV_DEEPSPEED)/.ready: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "mage-envs needs Python 3.11 to 3.14; set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV_DEEPSPEED)
+	$(VENV_DEEPSPEED)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(VENV_DEEPSPEED)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt deepspeed==0.19.8 \
+	  pytest pytest-timeout -e ".[train]"
+	@touch $@
+
 $(VENV_RAY)/.ready: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "mage-envs needs Python 3.11 to 3.14; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV_RAY)
@@ -93,4 +106,4 @@ $(VENV_RAY)/.ready: pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV_VLLM) $(VENV_RAY) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VENV_VLLM) $(VENV_DEEPSPEED) $(VENV_RAY) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

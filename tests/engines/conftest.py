@@ -1,4 +1,4 @@
-"""One real vLLM on the CPU for all tests of this folder: `make vllm`. Where vLLM is missing, they are skipped."""
+"""One real vLLM on the CPU for all tests with it: `make vllm`. Tests whose engine is not installed are left out."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
 os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 
-if find_spec("vllm") is None:
-    collect_ignore_glob = ["test_*.py"]
+collect_ignore = [f"test_{engine}.py" for engine in ("vllm", "deepspeed") if find_spec(engine) is None]
 
 
 @pytest.fixture(scope="session")

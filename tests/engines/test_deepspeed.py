@@ -1,0 +1,83 @@
+"""DeepSpeed ZeRO-2 in two CPU processes: one process's weights, checkpoints that go on exactly, whole models."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["DS_ACCELERATOR"] = "cpu"  # read at import
+
+import shutil
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deepspeed.ops import __compatible_ops__
+from peft import LoraConfig
+from safetensors.torch import load_file
+
+from tests.interruptions import forked
+from tests.trainer.test_interruptions import as_rank, run_ranks
+from tests.trainer.test_sharded import RUN, distance, whole
+from tests.trainer.tiny_runs import make_trainer, save_model, scripted
+from trainer.run_folder import fault
+
+pytestmark = [pytest.mark.deepspeed, pytest.mark.timeout(900)]
+
+ZERO_2 = {
+    "zero_optimization": {"stage": 2},
+    "zero_allow_untested_optimizer": True,  # torch's AdamW
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_clipping": "auto",
+}
+SMALL = {**RUN, "max_tokens_per_microbatch": 40}
+"""Several micro-batches make an update."""
+
+
+@pytest.fixture(scope="module")
+def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save_model(tmp_path_factory.mktemp("model"))
+
+
+def train(model: str, folder: Path, ranks: Sequence[str] = ()) -> None:
+    """Two rollouts; from the first one's checkpoint again; an adapter. In two processes also generation by both."""
+    as_rank(ranks)
+    engine: dict[str, Any] = {}
+    if ranks:
+        __compatible_ops__["deepspeed_shm_comm"] = False  # compiled for minutes when first used; gloo does the same
+        engine = {"deepspeed": ZERO_2}
+    trained = make_trainer(model, folder / "full", scripted, **SMALL, **engine)
+    trained.train()
+    trained.write_model(folder / "model")
+    if trained.accelerator.is_main_process:
+        shutil.rmtree(folder / "full" / "checkpoint-4")
+    trained.accelerator.wait_for_everyone()
+    resumed = make_trainer(model, folder / "full", scripted, **SMALL, **engine)
+    resumed.train(True)
+    resumed.write_model(folder / "resumed")
+    adapter = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False, task_type="CAUSAL_LM")
+    short = {**SMALL, **engine, "max_rollouts": 1}
+    adapted = make_trainer(model, folder / "lora", scripted, peft_config=adapter, **short)
+    adapted.train()
+    adapted.write_model(folder / "adapter")
+    if ranks:
+        assert trained.is_deepspeed_enabled
+        generated = make_trainer(model, folder / "generated", None, max_rollouts=1, **engine)
+        generated.train()
+        assert [log["failures"] for log in generated.state.log_history if "failures" in log] == [0.0]
+
+
+def test_two_processes_with_zero_2_equal_one(model_path: str, tmp_path: Path) -> None:
+    alone, both = tmp_path / "one", tmp_path / "two"
+    assert forked(partial(train, model_path, alone)) == 0
+    assert run_ranks(partial(train, model_path, both)) == [0, 0]
+    start, one, two = whole(Path(model_path)), whole(alone / "model"), whole(both / "model")
+    assert distance(start, one) > 1e-3  # four updates
+    assert distance(one, two) < 1e-6
+    assert distance(whole(both / "resumed"), two) == 0.0
+    for checkpoint in ("checkpoint-2", "checkpoint-4"):
+        assert fault(both / "full" / checkpoint) is None
+    adapters = [load_file(place / "adapter" / "adapter_model.safetensors") for place in (alone, both)]
+    assert adapters[0].keys() == adapters[1].keys()
+    assert distance(*adapters) < 1e-6

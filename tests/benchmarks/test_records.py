@@ -168,7 +168,7 @@ class Dies:
 def test_a_kill_at_any_of_100_moments_loses_the_open_shard_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "SHARD", 4)
     base = named_panel("kuhn-paper")
-    setting = Setting(replace(base, size=24), "24 of them")
+    setting = Setting(replace(base, size=14), "14 of them")
     whole = recorded(tmp_path / "whole", setting=setting)
     calls = sum(len(line["calls"]) for line in whole.lines.values())
     seen = set()
@@ -181,7 +181,7 @@ def test_a_kill_at_any_of_100_moments_loses_the_open_shard_alone(tmp_path, monke
         assert len(kept.lines) % 4 == 0
         seen.add(len(kept.lines))
         assert recorded(folder, setting=setting, resume=True).root() == whole.root()
-    assert seen >= {0, 4, 8, 12, 16}
+    assert seen == {0, 4, 8, 12}
 
 
 def test_a_kill_before_anything_is_written_leaves_a_folder_to_go_on_with(unbroken, tmp_path):

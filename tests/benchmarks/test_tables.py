@@ -112,6 +112,7 @@ def test_efficiency_is_the_way_to_the_learner_that_knows_the_pool():
 
 def test_tables_fit_80_columns_and_lose_nothing_in_files(capsys, tmp_path):
     options = ["--env", "mage/TicTacToe-Meta-v0", "--rows", "1", "--num-episodes", "7"]
+    options += ["--opponents", "tictactoe/pattern-1,tictactoe/pattern-2"]
     assert main(["eval", "scripted:random", *options, "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= WIDTH

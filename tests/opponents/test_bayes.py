@@ -156,7 +156,7 @@ def test_the_demos_ceiling() -> None:
 def test_played_it_earns_what_it_should(pool: str, hands: int, kwargs: dict[str, str]) -> None:
     env_id, opponents = "mage/KuhnPoker-Meta-v0", as_pool(f"pool:{pool}")
     weights = {str(name): weight for name, weight in zip(opponents.entries, opponents.weights)}
-    tasks = panel(env_id, tuple(weights), 150, 12)
+    tasks = panel(env_id, tuple(weights), 60, 12)
     trajectories = evaluate(
         make_agent(f"policy:bayes:{pool},3,{hands},sum"), tasks, {"hands_per_episode": hands, **kwargs}
     )

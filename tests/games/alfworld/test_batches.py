@@ -25,13 +25,13 @@ def play(envs, steps, count):
     return texts, rewards
 
 
-def test_hundreds_in_one_process():
-    envs = gym.make_vec("mage/ALFWorld-v0", num_envs=200, size="tiny", split="eval_in_distribution")
-    texts, _ = play(envs, 3, 200)
+def test_more_than_a_hundred_in_one_process():
+    envs = gym.make_vec("mage/ALFWorld-v0", num_envs=120, size="tiny", split="eval_in_distribution")
+    texts, _ = play(envs, 3, 120)
     assert len(set(texts[0])) > 40, "different games"
     envs.close()
-    envs = gym.make_vec("mage/ALFWorld-v0", num_envs=200, size="tiny", split="eval_in_distribution")
-    assert play(envs, 3, 200)[0] == texts, "the handles of closed ones are used again, and nothing of their games"
+    envs = gym.make_vec("mage/ALFWorld-v0", num_envs=120, size="tiny", split="eval_in_distribution")
+    assert play(envs, 3, 120)[0] == texts, "the handles of closed ones are used again, and nothing of their games"
     envs.close()
 
 

@@ -86,7 +86,8 @@ def played(game: OpenSpiel, seed: int, most: int = 150) -> list[object]:
         assert state.canonical(f" {action} ") == action
         hand.play(f"{action} ")
         assert told(state.after(action)) == told(hand.state), "a state is a value: the same move, the same chance"
-        assert told(pickle.loads(pickle.dumps(hand.state))) == told(hand.state)
+        if len(seen) % 5 == 0:  # a pickle plays all moves again
+            assert told(pickle.loads(pickle.dumps(hand.state))) == told(hand.state)
         assert (state.information_state(other), state.observation(player)) == (before[1], turn.observation)
         seen.append((turn, action))
     state = hand.state

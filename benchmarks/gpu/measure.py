@@ -1,9 +1,10 @@
-"""What a CUDA machine does with a model of 0.6B size (random weights): precision, memory, tokens per second.
+"""What a CUDA machine does with models of 0.6B and 4B size (random weights): precision, memory, tokens per second.
 
     python -m benchmarks.gpu --out benchmarks/results/gpu.md
 
-Takes under 8 minutes and loads nothing from the network. A model of random weights plays no legal move, so its
-gradient comes from penalties and the entropy bonus; what is measured is the cost of an update, not what it teaches.
+Loads nothing from the network. A model of random weights plays no legal move, so its gradient comes from penalties and
+the entropy bonus; what is measured is the cost of an update, not what it teaches. Beside the card's peak stands what
+`mage-train --hardware --dry-run` would have said of the same run.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mage_envs.durable import write_atomically
-from trainer.shapes import KNOWN, ModelShape
+from trainer.estimate import estimate
+from trainer.hardware import hardware
+from trainer.shapes import KNOWN, LINEAR, ModelShape
 
 if TYPE_CHECKING:
     import torch
     from transformers import Qwen3ForCausalLM
+    from trl.trainer.model_config import ModelConfig
 
     from trainer.batch import Row
     from trainer.mage_trainer import MAGETrainer
@@ -35,7 +39,9 @@ if TYPE_CHECKING:
 UPDATES = 3
 BUDGETS = (4096, 16_384)
 """Tokens per micro-batch whose peak memory is compared."""
-QWEN3 = "Qwen/Qwen3-0.6B"
+SIZES = {"0.6B": "Qwen/Qwen3-0.6B", "4B": "Qwen/Qwen3-4B"}
+ADAPTED = ("4B",)
+"""Of these an adapter is trained, on bf16 weights as under `--hardware 1x80gb`; of the others all weights, float32."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,7 @@ class Precision:
 class Cost:
     """What rollouts and updates cost under one token budget."""
 
+    trained: str
     budget: int
     updates: int
     generation_rate: float
@@ -69,8 +76,11 @@ class Cost:
     """Forwarded tokens per second of an update, its optimiser step included; median over the updates."""
     peak_bytes: int
     """Most memory held at once in an update; 0 without a GPU."""
+    estimated_bytes: int
+    """The same by the estimate of a dry run."""
     resting_bytes: int
     """Memory held after it: weights and the optimiser's state."""
+    estimated_resting: int
     losses: tuple[float, ...]
 
 
@@ -179,7 +189,20 @@ class Meter:
         self.seconds.append(time.perf_counter() - self._started)
 
 
-def train_updates(size: ModelShape, device: torch.device, budget: int, load: Load, folder: Path) -> Cost:
+def model_settings(adapted: bool) -> ModelConfig:
+    """Number format and adapter, as flags of mage-train would say it."""
+    from trl.trainer.model_config import ModelConfig
+
+    if not adapted:
+        return ModelConfig(dtype="float32")
+    return ModelConfig(
+        dtype="bfloat16", use_peft=True, lora_r=32, lora_alpha=64, lora_target_modules=[*LINEAR], lora_dropout=0.0
+    )
+
+
+def train_updates(
+    size: ModelShape, device: torch.device, budget: int, load: Load, folder: Path, adapted: bool = False
+) -> Cost:
     """Three rollouts of Kuhn Poker with one update each, every micro-batch within `budget` tokens."""
     from transformers import PrinterCallback, TrainerCallback
 
@@ -190,19 +213,24 @@ def train_updates(size: ModelShape, device: torch.device, budget: int, load: Loa
             meter.update_ended()
 
     meter = Meter(device)
-    trainer = make_trainer(size, device, budget, load, folder, meter.rollout_ended, AfterStep())
+    chosen = model_settings(adapted)
+    trainer = make_trainer(size, device, budget, load, folder, meter.rollout_ended, AfterStep(), chosen)
+    needs = estimate(trainer.args, chosen, size, hardware("1x80gb"), steps=0)
     trainer.remove_callback(PrinterCallback)
     trainer.train()
     logs = [log for log in trainer.state.log_history if "time/generate" in log and "grad_norm" in log]
     sampling = [count / log["time/generate"] for count, log in zip(meter.sampled, logs, strict=True)]
     updating = [log["tokens/forwarded"] / spent for spent, log in zip(meter.seconds, logs, strict=True)]
     return Cost(
+        trained="adapter on bf16 weights" if adapted else "all weights, float32",
         budget=budget,
         updates=len(updating),
         generation_rate=statistics.median(sampling),
         update_rate=statistics.median(updating),
         peak_bytes=meter.peak,
+        estimated_bytes=needs.update,
         resting_bytes=meter.resting,
+        estimated_resting=needs.weights + needs.optimiser,
         losses=tuple(log["loss"] for log in logs),
     )
 
@@ -215,8 +243,12 @@ def make_trainer(
     folder: Path,
     on_rollout_end: Callable[..., None],
     callback: Any,
+    chosen: ModelConfig,
 ) -> MAGETrainer:
     """The trainer of a run: prose prompts, reflections, fresh prompts, TRL's own generation; one update a rollout."""
+    import torch
+    from trl.trainer.utils import get_peft_config
+
     from trainer import MAGEConfig, MAGETrainer
     from trainer.tiny import byte_tokenizer
 
@@ -240,7 +272,7 @@ def make_trainer(
         disable_tqdm=True,
         use_cpu=device.type == "cpu",
     )
-    model = random_model(size)
+    model = random_model(size).to(getattr(torch, str(chosen.dtype)))  # type: ignore[arg-type]
     for part in (model.config, model.generation_config):
         if part is not None:
             part.pad_token_id, part.eos_token_id = tokenizer.pad_token_id, tokenizer.eos_token_id
@@ -248,19 +280,22 @@ def make_trainer(
         model,
         config,
         processing_class=tokenizer,
+        peft_config=get_peft_config(chosen),
         on_rollout_end=on_rollout_end,
         callbacks=[callback],
     )
 
 
-def train_under(budgets: Sequence[int], size: ModelShape, device: torch.device, load: Load) -> list[Cost]:
+def train_under(
+    budgets: Sequence[int], size: ModelShape, device: torch.device, load: Load, adapted: bool = False
+) -> list[Cost]:
     """One run per budget, each from the same weights, the last one's memory given back."""
     import torch
 
     costs = []
     for budget in budgets:
         with tempfile.TemporaryDirectory() as folder:
-            costs.append(train_updates(size, device, budget, load, Path(folder)))
+            costs.append(train_updates(size, device, budget, load, Path(folder), adapted))
         gc.collect()
         if device.type == "cuda":
             torch.cuda.empty_cache()
@@ -270,14 +305,14 @@ def train_under(budgets: Sequence[int], size: ModelShape, device: torch.device, 
 # -- the table -------------------------------------------------------------------------------------------------
 
 
-def table(machine: str, precisions: Sequence[Precision], costs: Sequence[Cost]) -> str:
-    """Both tables, in Markdown."""
+def table(machine: str, precisions: Sequence[Precision], costs: Mapping[str, Sequence[Cost]]) -> str:
+    """Both tables, in Markdown; costs by the model's size."""
     lines = [
         f"# GPU: {machine}",
         "",
-        "Model of 0.6B size (Qwen3), random weights. By `python -m benchmarks.gpu`.",
+        "Models of Qwen3's sizes, random weights. By `python -m benchmarks.gpu`.",
         "",
-        "Log-probabilities against float32, in nats per token, same weights and rows:",
+        "Log-probabilities against float32, in nats per token, same weights and rows (0.6B):",
         "",
         "| | tokens | mean difference | largest |",
         "|---|---|---|---|",
@@ -285,17 +320,27 @@ def table(machine: str, precisions: Sequence[Precision], costs: Sequence[Cost]) 
     lines += [f"| {p.name} | {p.tokens} | {p.mean:.5f} | {p.largest:.5f} |" for p in precisions]
     lines += [
         "",
-        f"{UPDATES} rollouts on Kuhn Poker, one update each (peak: of the update; resting: weights, optimiser):",
+        f"{UPDATES} rollouts on Kuhn Poker, one update each, in GiB: the most that an update held, the same by the "
+        "estimate of a dry run, and what was held after it (weights, optimiser):",
         "",
-        "| tokens per micro-batch | updates | peak GiB | resting GiB | generated tokens/s | updated tokens/s |",
-        "|---|---|---|---|---|---|",
+        "| model | tokens per micro-batch | updates | peak | estimated | estimate / peak | resting | estimated "
+        "| generated tokens/s | updated tokens/s |",
+        f"|{'---|' * 10}",
     ]
-    lines += [
-        f"| {c.budget} | {c.updates} | {c.peak_bytes / 2**30:.2f} | {c.resting_bytes / 2**30:.2f} "
-        f"| {c.generation_rate:,.0f} | {c.update_rate:,.0f} |"
-        for c in costs
-    ]
+    lines += [cost_row(size, cost) for size, found in costs.items() for cost in found]
     return "\n".join(lines) + "\n"
+
+
+def cost_row(size: str, cost: Cost) -> str:
+    """A line of the second table. Where the estimate is below the peak, a run that a dry run lets pass may not fit."""
+    counts = (cost.peak_bytes, cost.estimated_bytes, cost.resting_bytes, cost.estimated_resting)
+    peak, estimated, resting, rested = (f"{count / 2**30:.2f}" for count in counts)
+    share = f"{cost.estimated_bytes / cost.peak_bytes:.2f}" if cost.peak_bytes else "-"
+    low = " (TOO LOW)" if cost.estimated_bytes < cost.peak_bytes else ""
+    return (
+        f"| {size}, {cost.trained} | {cost.budget} | {cost.updates} | {peak} | {estimated} | {share}{low} "
+        f"| {resting} | {rested} | {cost.generation_rate:,.0f} | {cost.update_rate:,.0f} |"
+    )
 
 
 def cuda_name() -> str | None:
@@ -316,6 +361,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the tables there (Markdown)")
+    parser.add_argument("--sizes", nargs="+", choices=tuple(SIZES), default=list(SIZES), help="of the models (all)")
     chosen = parser.parse_args(arguments)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -329,9 +375,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     quieten()
     device = torch.device("cuda")
-    measured = precision(KNOWN[QWEN3], device)
+    measured = precision(KNOWN[SIZES["0.6B"]], device)
     torch.cuda.empty_cache()
-    text = table(machine, measured, train_under(BUDGETS, KNOWN[QWEN3], device, Load()))
+    costs = {size: train_under(BUDGETS, KNOWN[SIZES[size]], device, Load(), size in ADAPTED) for size in chosen.sizes}
+    text = table(machine, measured, costs)
     print(text, end="")
     if chosen.out is not None:
         write_atomically(chosen.out, text)

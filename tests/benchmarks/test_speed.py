@@ -4,6 +4,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from benchmarks.speed import overlap, tokens, updates
 from benchmarks.speed.measure import Effort, Figure
 from benchmarks.speed.tokens import Call, TokenCounts
 from tests.trainer.tiny_runs import step, trajectory
-from trainer.shapes import KNOWN, ModelShape
+from trainer.shapes import KNOWN, LINEAR, ModelShape
 
 TOY = ModelShape(vocab=300, hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64, tied=True)
 ONE_OF_EACH = Effort(repeats=1, steps=40, games=1, meta_episodes=2, rollouts=2, groups=1)
@@ -177,7 +178,7 @@ def test_an_update_has_the_gradient_of_trls_loss(tmp_path):
 
 
 def test_the_gpu_model_has_the_size_of_qwen3_06b():
-    size = KNOWN[gpu.QWEN3]
+    size = KNOWN[gpu.SIZES["0.6B"]]
     attention = size.hidden * size.head_dim * 2 * (size.heads + size.kv_heads)
     layer = attention + 3 * size.hidden * size.intermediate + 2 * size.hidden + 2 * size.head_dim
     assert size.vocab * size.hidden + size.layers * layer + size.hidden == 596_049_920
@@ -217,8 +218,36 @@ def test_three_updates_under_two_budgets_on_a_toy():
     assert small.updates == large.updates == gpu.UPDATES == len(small.losses)
     assert min(small.generation_rate, small.update_rate, large.generation_rate, large.update_rate) > 0
     assert small.losses == pytest.approx(large.losses, rel=1e-4)
-    text = gpu.table("toy", gpu.precision(TOY, torch.device("cpu"), (6,)), [small, large])
-    assert "| 64 | 3 | 0.00 |" in text
+    text = gpu.table("toy", gpu.precision(TOY, torch.device("cpu"), (6,)), {"toy": [small, large]})
+    assert "| toy, all weights, float32 | 64 | 3 | 0.00 |" in text
+    parameters = TOY.parameters * 4
+    assert small.estimated_resting == 3 * parameters  # weights and both moments of Adam
+    assert 4 * parameters < small.estimated_bytes <= large.estimated_bytes
+
+
+def test_an_adapter_is_estimated_as_a_dry_run_does_it():
+    (cost,) = gpu.train_under((65_536,), TOY, torch.device("cpu"), gpu.Load(1, 2, 4), adapted=True)
+    adapter = 4 * TOY.adapter(32, [*LINEAR])
+    assert cost.trained == "adapter on bf16 weights"
+    assert cost.estimated_resting == 2 * TOY.parameters + 3 * adapter
+
+
+def test_an_estimate_below_the_peak_is_told():
+    cost = gpu.Cost(
+        trained="all weights, float32",
+        budget=4096,
+        updates=3,
+        generation_rate=100.0,
+        update_rate=200.0,
+        peak_bytes=10 * 2**30,
+        estimated_bytes=12 * 2**30,
+        resting_bytes=7 * 2**30,
+        estimated_resting=8 * 2**30,
+        losses=(),
+    )
+    told = "| 0.6B, all weights, float32 | 4096 | 3 | 10.00 | 12.00 | 1.20 | 7.00 | 8.00 | 100 | 200 |"
+    assert gpu.cost_row("0.6B", cost) == told
+    assert "| 15.00 | 12.00 | 0.80 (TOO LOW) |" in gpu.cost_row("4B", replace(cost, peak_bytes=15 * 2**30))
 
 
 def test_without_cuda_one_line(monkeypatch, tmp_path, capsys):

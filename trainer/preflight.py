@@ -36,6 +36,10 @@ _MODEL = (
     "attn_implementation",
 )
 
+MADE_HERE = ("tiny", "words")
+"""Models that mage-train makes."""
+WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+
 
 def check(config: RunSettings, model: Any, machine: Hardware | None) -> Needs | None:
     """The estimate, where the model's shape is known and the hardware named.
@@ -76,6 +80,34 @@ def check_disk(found: Needs | None, folder: str | None) -> None:
         raise ValueError(
             f"checkpoints need {told_bytes(found.checkpoints)} at once and {place} has {told_bytes(free)} free; set "
             f"save_total_limit=1, a larger save_steps, or another output_dir."
+        )
+
+
+def check_present(model: str) -> None:
+    """Raises ValueError for a model whose files are not here and cannot be fetched, which loading would find out."""
+    if model in MADE_HERE:
+        return
+    from huggingface_hub import constants
+    from huggingface_hub.utils import HFValidationError, validate_repo_id
+
+    folder = folder_of(model)
+    whole = folder is not None and any(next(folder.glob(kind), None) for kind in WEIGHTS)
+    if Path(model).is_dir():
+        if not (whole and any((Path(model) / name).is_file() for name in ("config.json", "adapter_config.json"))):
+            raise ValueError(
+                f"the folder {model} holds no model: config.json or weights ({WEIGHTS[0]}) are missing; give that of a "
+                f"saved model."
+            )
+        return
+    try:
+        validate_repo_id(model)
+    except HFValidationError as error:
+        raise ValueError(f"{model} is neither a folder nor a name that the hub could have; check --model.") from error
+    if constants.is_offline_mode() and not whole:
+        raise ValueError(
+            f"{model} is no folder here and {'its weights are' if folder else 'it is'} not in the hub's cache, and "
+            f"HF_HUB_OFFLINE forbids to fetch it; where there is a network run HF_HUB_OFFLINE=0 hf download {model}, "
+            f"or give a saved model's folder as --model."
         )
 
 

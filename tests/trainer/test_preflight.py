@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from trainer.__main__ import main
+from trainer.preflight import check_present
 
 CHATS: dict[str, Any] = {"chat_template": "{{ messages }}", "eos_token": "<end>"}
 WORDS: dict[str, Any] = {"model": {"vocab": {"a": 0, "<end>": 1}}, "added_tokens": []}
@@ -55,3 +56,46 @@ def test_what_does_not_go_together_is_one_line(
     assert main([*arguments, "--dry-run"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
+
+
+def kept(cache: Path, *files: str) -> None:
+    """The hub's cache with a model of which there are these files."""
+    folder = cache / "models--some--model"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text("0" * 40)
+    (folder / "snapshots" / ("0" * 40)).mkdir(parents=True)
+    for name in files:
+        (folder / "snapshots" / ("0" * 40) / name).write_text("{}")
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "says"),
+    [
+        ("some/model", (), "some/model is no folder here and it is not in the hub's cache, and HF_HUB_OFFLINE forbids"),
+        ("some/model", ("config.json",), "and its weights are not in the hub's cache"),
+        ("some/model", ("config.json", "model.safetensors"), None),
+        ("runs/no/such", (), "runs/no/such is neither a folder nor a name that the hub could have"),
+        ("refs", (), "the folder refs holds no model: config.json or weights (*.safetensors) are missing"),
+    ],
+)
+def test_a_model_that_is_not_here_is_told_before_anything_is_loaded(
+    name: str,
+    files: tuple[str, ...],
+    says: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cache = tmp_path / "cache"
+    kept(cache, *files)
+    monkeypatch.chdir(cache / "models--some--model")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    if says is None:
+        check_present(name)
+        return
+    assert main(["--preset", "mage-kuhn", "--model", name, "--output_dir", str(tmp_path / "run")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
+    assert not (tmp_path / "run").exists()
+    assert main(["--preset", "mage-kuhn", "--model", name, "--dry-run"]) == 0  # a plan may be made anywhere

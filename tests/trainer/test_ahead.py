@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from mage_envs.core import Task
+from tests.interruptions import forked
+from tests.trainer.test_interruptions import as_rank, run_ranks
 from tests.trainer.tiny_runs import make_config, make_trainer, save_model
 from trainer import MAGETrainer, Trajectory
 from trainer.ahead import PlayedAhead
@@ -106,3 +112,32 @@ def test_one_that_is_given_up_ends_at_its_next_reply() -> None:
 def test_a_sampler_without_weights_of_its_own_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="rollout_ahead=1 needs a sampler with weights of its own"):
         make_config(tmp_path, rollout_ahead=1, **changes)
+
+
+def in_process(model: str, folder: Path, ranks: Sequence[str] = ()) -> None:
+    """Three rollouts, two of them played ahead; the first rank keeps the weights and what all ranks sampled."""
+    as_rank(ranks)
+    changes = {"learning_rate": 1e-2, "adam_epsilon": 1e-3}  # Adam would divide the rounding of gradients by itself
+    played, logs, trainer = run(model, folder / "run", 1, **changes)
+    trainer.write_model(folder / "model")
+    if trainer.accelerator.is_main_process:
+        sampled = [[[ids for ids, _ in steps] for steps in rollout] for rollout in played]
+        staleness = [log.get("rollout/staleness") for log in logs]
+        told = {"sampled": sampled, "staleness": staleness, "processes": trainer.accelerator.num_processes}
+        (folder / "told.json").write_text(json.dumps(told))
+    if ranks:
+        torch.distributed.destroy_process_group()
+
+
+def test_two_processes_that_play_ahead_equal_one(model_path: str, tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert forked(partial(in_process, model_path, one)) == 0
+    assert run_ranks(partial(in_process, model_path, two)) == [0, 0]
+    alone, both = (json.loads((folder / "told.json").read_text()) for folder in (one, two))
+    assert (alone.pop("processes"), both.pop("processes")) == (1, 2)
+    assert both == alone
+    assert both["staleness"] == [None, 2.0, 2.0]
+    mine, theirs = (load_file(folder / "model" / "model.safetensors") for folder in (one, two))
+    start = load_file(Path(model_path) / "model.safetensors")
+    assert max(float((mine[name] - theirs[name]).abs().max()) for name in mine) < 1e-6
+    assert max(float((mine[name] - start[name]).abs().max()) for name in mine) > 1e-3

@@ -77,7 +77,10 @@ class BayesPolicy:
         solution = self._solved(turn)
         outcome = self._branch(solution).outcomes.get(turn.observation)
         last = self._hand + 1 == len(solution.meeting.hands)
-        state = None if last or outcome is None else solution.meeting.learn(self._hand, self._state, outcome.evidence)
+        state = None
+        if not last and outcome is not None:
+            evidence = int(solution.meeting.hands[self._hand].tells[outcome])
+            state = solution.meeting.learn(self._hand, self._state, evidence)
         if state is None:
             self.begin_meta_episode()
             return

@@ -22,13 +22,13 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mage_envs.core import Game
 from mage_envs.env import SEATINGS
-from opponents.exact.beliefs import CHUNK, STATES, BeliefStage, Floats, TellsStates, stages_of
-from opponents.exact.hands import Branch, LivedHand, hand_of
-from opponents.exact.tree import Objective, check_seat, exact_policy, payoff_of, roots_of
+from opponents.exact.beliefs import CHUNK, STATES, BeliefStage, TellsStates, stages_of
+from opponents.exact.hands import Branch, Floats, LivedHand, Places
+from opponents.exact.plans import CELLS, Best, HandPlan, LivedHands
+from opponents.exact.tree import Objective, check_seat, exact_policy
 from opponents.pools import PoolSpec, as_pool
 
 CreditName = Literal["myopic", "sum", "mage", "last"]
@@ -37,8 +37,6 @@ Credit = CreditName | Sequence[float] | Sequence[Sequence[float]]
 a row of weights, which need not agree (each decision then counts on those to come as they will be taken)."""
 GT = 0.6
 """The discount across episodes of the credit `mage` where none is given."""
-CELLS = 2**25
-"""Most values of a table over the branches of a hand and the states that are worked on at a time (256 MB)."""
 _TIE = 1e-10
 """Relative difference below which two actions are equally good."""
 _NOTHING = 1e-15
@@ -116,8 +114,12 @@ class Meeting:
         alternate: bool = True,
         limit: int = STATES,
         progress: TellsStates | None = None,
+        lived: LivedHands | None = None,
+        start: int = 0,
+        prior: Sequence[float] | None = None,
     ) -> None:
-        """Seats alternate from hand to hand, or stay at `seat0`.
+        """Seats alternate from hand to hand, or stay at `seat0`. `lived`: the hands, where somebody has made them.
+        `start`: the number of hands that are over; all else is then about the rest, before which `prior` is believed.
 
         Raises `NotExact` for an opponent without `distribution`, `NotEnumerable` for a game without a tree,
         `TooManyStates` above `limit` states.
@@ -126,16 +128,17 @@ class Meeting:
         check_seat(game, seat0)
         check_lengths(episodes, hands)
         mixture = as_pool(pool)
-        opponents = [exact_policy(entry, game) for entry in mixture.entries]
+        lived = lived or lived_hands(game, pool, objective)
         self.episodes = episodes
-        self.seats = [(seat0 + j) % game.facts.players if alternate else seat0 for j in range(episodes * hands)]
-        roots, payoff = roots_of(game), payoff_of(objective)
-        made = {seat: hand_of(roots, opponents, seat, payoff) for seat in sorted(set(self.seats))}
-        self.hands: list[LivedHand] = [made[seat] for seat in self.seats]
-        self.plans = {seat: HandPlan(made[seat]) for seat in made}
-        self.episode_of = [j // hands for j in range(episodes * hands)]
-        self.stages: list[BeliefStage] = stages_of(mixture.weights, self.hands, limit, progress)
+        left = range(start, episodes * hands)
+        self.seats = [(seat0 + j) % game.facts.players if alternate else seat0 for j in left]
+        self.hands: list[LivedHand] = [lived.seated(seat)[0] for seat in self.seats]
+        self.plans: list[HandPlan] = [lived.seated(seat)[1] for seat in self.seats]
+        self.episode_of = [j // hands for j in left]
+        self.stages: list[BeliefStage] = stages_of(prior or mixture.weights, self.hands, limit, progress)
         self.states = sum(stage.beliefs.shape[1] for stage in self.stages)
+        self._last_episode: dict[int, Floats] = {}
+        """By hand of the last episode, what `last_episode` found."""
         self.seconds = time.process_time() - started
 
     def learn(self, hand: int, state: int, evidence: int) -> int | None:
@@ -144,38 +147,40 @@ class Meeting:
         possible = float(self.hands[hand].evidence[evidence] @ stage.beliefs[:, state]) > 0
         return int(stage.after[evidence, state]) if possible else None
 
+    def earned(self, hand: int, states: slice, following: Floats | None) -> Floats:
+        """(K - k, B, S): what each branch of a hand of episode k earns in each episode from k on, but for its own
+        decisions; `following`, (K - k', S'), is what each state before the next hand earns."""
+        plan, stage = self.plans[hand], self.stages[hand]
+        beliefs = stage.beliefs[:, states]
+        earned = np.zeros((self.episodes - self.episode_of[hand], len(plan.tree.payoff), beliefs.shape[1]))
+        earned[0] = plan.tree.payoff @ beliefs
+        if following is not None:
+            chance, after = plan.evidence @ beliefs, stage.after[:, states]
+            for mine, values in zip(earned[::-1], following[::-1], strict=False):  # both end with the last episode
+                plan.teach(mine, chance * values[after])
+        return earned
 
-class HandPlan:
-    """A hand as arrays. Its branches are numbered, each after those that follow it; the hand's own is the last."""
+    def parts(self, hand: int) -> list[slice]:
+        """The states before a hand, so many at a time that memory is bounded."""
+        size = self.stages[hand].beliefs.shape[1]
+        each = max(1, min(CHUNK, CELLS // (self.episodes * self.plans[hand].cells)))
+        return [slice(at, min(at + each, size)) for at in range(0, size, each)]
 
-    def __init__(self, hand: LivedHand) -> None:
-        self.evidence = hand.evidence
-        """(E, N)"""
-        self.decisions: list[tuple[int, list[list[int]]]] = []
-        """Each branch with decisions, and for each of these the branch that follows each action."""
-        self.number: dict[int, int] = {}
-        """By the id of a branch."""
-        payoffs: list[Floats] = []
-        masses: list[Floats] = []
-
-        def visit(branch: Branch) -> int:
-            options = [[visit(after) for after in actions.values()] for actions in branch.decisions.values()]
-            mass = np.zeros(len(hand.evidence))
-            for ending in branch.outcomes.values():
-                mass[ending.evidence] += ending.weight
-            nothing = np.zeros(hand.evidence.shape[1])
-            payoffs.append(np.sum([nothing, *(ending.payoff for ending in branch.outcomes.values())], axis=0))
-            masses.append(mass)
-            self.number[id(branch)] = len(payoffs) - 1
-            if options:
-                self.decisions.append((len(payoffs) - 1, options))
-            return len(payoffs) - 1
-
-        visit(hand.root)
-        self.payoff = np.array(payoffs)
-        """(B, N): what a branch pays by itself, times its probability."""
-        self.mass = np.array(masses)
-        """(B, E): the weight of each piece of evidence in what a branch ends with by itself."""
+    def last_episode(self, hand: int) -> Floats:
+        """(1, S): what each state before a hand of the last episode earns, which is the same for every credit."""
+        if hand not in self._last_episode:
+            tree = self.plans[hand].tree
+            if hand + 1 == len(self.hands):
+                found = tree.without_dominated().root_worth(self.stages[hand].beliefs)
+            else:
+                following, parts = self.last_episode(hand + 1), []
+                for states in self.parts(hand):
+                    worth = self.earned(hand, states, following)[0]
+                    tree.add_best(worth)
+                    parts.append(worth[-1])
+                found = np.concatenate(parts)
+            self._last_episode[hand] = found[None]
+        return self._last_episode[hand]
 
 
 class BayesSolution:
@@ -190,7 +195,11 @@ class BayesSolution:
         self._asked: tuple[tuple[int, int], Floats] = (-1, -1), np.zeros((0, 0, 0))
         """The state that `choose` was asked about last, and what its branches are worth."""
         for hand in reversed(range(len(meeting.hands))):
-            self._values[hand] = np.concatenate([part[:, -1] for part in self._solved(hand)], axis=1)
+            if meeting.episode_of[hand] + 1 == meeting.episodes and self._weights[0, -1, -1] >= 0:
+                self._values[hand] = meeting.last_episode(hand)
+            else:
+                parts = [self._follow(hand, states)[:, -1] for states in meeting.parts(hand)]
+                self._values[hand] = np.concatenate(parts, axis=1)
         self.seconds = time.process_time() - started
 
     @property
@@ -199,50 +208,44 @@ class BayesSolution:
         seconds = self.meeting.seconds + self.seconds
         return BayesValue(tuple(self._values[0][:, 0].tolist()), self.meeting.states, seconds)
 
+    def worth(self, hand: int, state: int) -> Floats:
+        """(B,): what each branch of a hand is worth from there on, as the credit counts, times its probability."""
+        if self._asked[0] != (hand, state):
+            self._asked = (hand, state), self._follow(hand, slice(state, state + 1))
+        episode = self.meeting.episode_of[hand]
+        worth: Floats = np.tensordot(self._weights[0, episode, episode:], self._asked[1][:, :, 0], 1)
+        return worth
+
     def choose(self, hand: int, state: int, branch: Branch, information_state: str) -> str:
         """The best action at a decision in `branch` of a hand, the first of equals."""
-        numbers = self.meeting.plans[self.meeting.seats[hand]].number
+        numbers = self.meeting.plans[hand].number
         options = branch.decisions[information_state]
         if self._asked[0] != (hand, state):
             self._asked = (hand, state), self._follow(hand, slice(state, state + 1))
         worth = self._asked[1]
-        best = self._best(self.meeting.episode_of[hand], worth[:, [numbers[id(after)] for after in options.values()]])
-        return list(options)[int(best[0])]
-
-    def _solved(self, hand: int) -> Iterator[Floats]:
-        meeting = self.meeting
-        size, plan = meeting.stages[hand].beliefs.shape[1], meeting.plans[meeting.seats[hand]]
-        each = max(1, min(CHUNK, CELLS // (meeting.episodes * max(plan.mass.shape))))
-        return (self._follow(hand, slice(at, at + each)) for at in range(0, size, each))
+        each = worth[:, None, [numbers[id(after)] for after in options.values()]]
+        return list(options)[int(self._best(self.meeting.episode_of[hand])(each)[0, 0])]
 
     def _follow(self, hand: int, states: slice) -> Floats:
         """(K - k, B, S): what each branch of a hand of episode k earns in each episode from k on, decided as best."""
-        meeting = self.meeting
-        plan, stage, episode = meeting.plans[meeting.seats[hand]], meeting.stages[hand], meeting.episode_of[hand]
-        beliefs = stage.beliefs[:, states]
-        earned = np.zeros((meeting.episodes - episode, len(plan.payoff), beliefs.shape[1]))
-        earned[0] = plan.payoff @ beliefs
-        if hand + 1 < len(meeting.hands):
-            chance, after = plan.evidence @ beliefs, stage.after[:, states]
-            following = self._values[hand + 1]
-            for mine, values in zip(earned[::-1], following[::-1], strict=False):  # both end with the last episode
-                mine += plan.mass @ (chance * values[after])
-        for branch, decisions in plan.decisions:
-            for options in decisions:
-                each = earned[:, options]
-                best = self._best(episode, each)
-                earned[:, branch] += np.take_along_axis(each, best[None, None], axis=1)[:, 0]
+        following = self._values[hand + 1] if hand + 1 < len(self._values) else None
+        earned = self.meeting.earned(hand, states, following)
+        self.meeting.plans[hand].tree.decide(earned, self._best(self.meeting.episode_of[hand]))
         return earned
 
-    def _best(self, episode: int, each: Floats) -> NDArray[np.intp]:
-        """(S,): which action is best, the first of equals, from (K - k, A, S): what each earns in each episode."""
-        equal = np.ones(each.shape[1:], bool)
-        for weights in self._weights[:, episode, episode:]:
-            worth = np.where(equal, np.tensordot(weights, each, 1), -np.inf)
-            best = worth.max(axis=0)
-            equal = worth >= best - _TIE * np.abs(best) - _NOTHING
-        first: NDArray[np.intp] = equal.argmax(axis=0)
-        return first
+    def _best(self, episode: int) -> Best:
+        """Of (K - k, D, A, S), what each action earns in each episode, which is best, (D, S): the first of equals."""
+
+        def best_of(each: Floats) -> Places:
+            equal = np.ones(each.shape[1:], bool)
+            for weights in self._weights[:, episode, episode:]:
+                worth = np.where(equal, np.tensordot(weights, each, 1), -np.inf)
+                best = worth.max(axis=1, keepdims=True)
+                equal = worth >= best - _TIE * np.abs(best) - _NOTHING
+            first: Places = equal.argmax(axis=1)
+            return first
+
+        return best_of
 
 
 def meetings(
@@ -255,8 +258,10 @@ def meetings(
     objective: Objective = "returns",
     limit: int = STATES,
     progress: TellsStates | None = None,
+    lived: LivedHands | None = None,
 ) -> Iterator[Meeting]:
-    """One meeting for each first seat of the seat rule, all equally likely."""
+    """One meeting for each first seat of the seat rule, all equally likely; they share the hands, `lived`."""
+    lived = lived or lived_hands(game, pool, objective)
     for seat0 in first_seats(game, seat):
         yield Meeting(
             game,
@@ -268,7 +273,13 @@ def meetings(
             alternate=seat == "alternate",
             limit=limit,
             progress=progress,
+            lived=lived,
         )
+
+
+def lived_hands(game: Game, pool: PoolSpec, objective: Objective = "returns") -> LivedHands:
+    """The hands against the opponents of a pool; raises `NotExact` for one without `distribution`."""
+    return LivedHands(game, [exact_policy(entry, game) for entry in as_pool(pool).entries], objective)
 
 
 def first_seats(game: Game, seat: str) -> range:

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from opponents.exact.hands import LivedHand, TooManyStates
+from opponents.exact.hands import Floats, LivedHand, TooManyStates
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Keys = NDArray[np.uint64]
 

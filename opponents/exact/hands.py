@@ -8,17 +8,17 @@ same piece of evidence.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mage_envs.core import ExactPolicy
+from mage_envs.core import ExactPolicy, is_state_policy
 from opponents.exact.tree import Node, Payoff, positions, share_positions
 
-Vector = NDArray[np.float64]
-"""One number per opponent, (N,)."""
-
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
 
 DECISIONS = 50_000
 """Most decisions, each with all that led to it, of a hand that is analysed."""
@@ -29,32 +29,27 @@ class TooManyStates(ValueError):
     """A problem above the limit of states."""
 
 
-class Ending(NamedTuple):
-    """Something that the learner may have seen when the hand is over."""
-
-    evidence: int
-    """Index into `LivedHand.evidence`."""
-    weight: float
-    """The outcome's probabilities by opponent are `weight` times that evidence."""
-    payoff: Vector
-    """Expected payoff by opponent, times the probability of the outcome."""
-
-
 class Branch(NamedTuple):
     """What can follow one action of the learner (or the deal)."""
 
-    outcomes: Mapping[str, Ending]
-    """By the learner's last view of the hand."""
+    outcomes: Mapping[str, int]
+    """By the learner's last view of the hand, the number of the ending."""
     decisions: Mapping[str, Mapping[str, Branch]]
     """Information state to action to what follows."""
 
 
 class LivedHand(NamedTuple):
-    """All of a hand in one seat."""
+    """All of a hand in one seat, with M endings that the learner can tell apart and E pieces of evidence."""
 
     root: Branch
-    evidence: Vector
+    evidence: Floats
     """(E, N): each row's largest entry is 1; rows differ."""
+    tells: Places
+    """(M,): the piece of evidence that an ending is."""
+    weight: Floats
+    """(M,): an ending's probabilities by opponent are its weight times its evidence."""
+    payoff: Floats
+    """(M, N): expected payoff by opponent, times the probability of the ending."""
 
 
 def hand_of(
@@ -64,12 +59,12 @@ def hand_of(
     payoff: Payoff,
 ) -> LivedHand:
     """The hand of a game with these roots, for the learner in `seat` and one of `opponents` in all others."""
-    builder = _Builder(opponents, seat, payoff)
     order = positions([node for _, node in roots])
     if share_positions(order) and max(_count_decisions(roots, order, one, seat) for one in opponents) > DECISIONS:
         raise TooManyStates(_TOO_MANY)
-    root = builder.branch([(chance * np.ones(len(opponents)), node) for chance, node in roots])
-    return LivedHand(root, np.array([row for _, row in builder.rows.values()]).reshape(-1, len(opponents)))
+    builder = _Builder(opponents, seat, payoff)
+    root = builder.branch([(node, builder.after(-1, builder.row([chance] * len(opponents)))) for chance, node in roots])
+    return LivedHand(root, *builder.endings())
 
 
 def _count_decisions(
@@ -91,53 +86,109 @@ def _count_decisions(
 
 
 class _Builder:
+    """Goes through the hand once, sorting what the learner can tell apart; the numbers are worked out at the end, for
+    all endings together. Until then a way to a position is its number, whom it speaks for is a set of bits."""
+
     def __init__(self, opponents: Sequence[ExactPolicy], seat: int, payoff: Payoff) -> None:
         self.opponents, self.seat, self.payoff = opponents, seat, payoff
-        self.rows: dict[tuple[float, ...], tuple[int, Vector]] = {}
-        """Rounded evidence to its index and the evidence itself."""
+        self._by_state = all(is_state_policy(opponent) for opponent in opponents)
         self._decisions = 0
+        self._rows: dict[tuple[float, ...], tuple[int, int]] = {}
+        """Probabilities of a move by opponent to its number, and the set of those who may make it."""
+        self._replies: dict[object, list[tuple[int, int]]] = {}
+        """By what the mover knows, of each action."""
+        self._before: list[int] = []
+        """Of each way, the one that it goes on from (-1 at the roots), ..."""
+        self._row: list[int] = []
+        """... with a move of these probabilities, ..."""
+        self._for: list[int] = []
+        """... and who of the opponents can have come so far."""
+        self._ends: list[list[tuple[Node, int]]] = []
+        """Of each ending, the positions and the ways to them."""
 
-    def branch(self, histories: list[tuple[Vector, Node]]) -> Branch:
-        """What follows for a learner that cannot tell `histories` (reach by opponent, position) apart."""
-        ended: dict[str, list[tuple[Vector, Node]]] = {}
-        waiting: dict[str, list[tuple[Vector, Node]]] = {}
+    def row(self, chances: Sequence[float]) -> tuple[int, int]:
+        """The number of these probabilities, and the set of opponents that have any."""
+        key = tuple(chances)
+        found = self._rows.get(key)
+        if found is None:
+            found = self._rows[key] = len(self._rows), sum(1 << i for i, chance in enumerate(key) if chance > 0)
+        return found
+
+    def after(self, way: int, row: tuple[int, int]) -> int:
+        """The number of the way on from `way`; -1 where no opponent goes it."""
+        number, able = row
+        left = able if way < 0 else able & self._for[way]
+        if not left:
+            return -1
+        self._before.append(way)
+        self._row.append(number)
+        self._for.append(left)
+        return len(self._for) - 1
+
+    def branch(self, histories: list[tuple[Node, int]]) -> Branch:
+        """What follows for a learner that cannot tell `histories` (position, way) apart."""
+        ended: dict[str, list[tuple[Node, int]]] = {}
+        waiting: dict[str, list[tuple[Node, int]]] = {}
         while histories:
-            reach, node = histories.pop()
+            node, way = history = histories.pop()
             if node.player is None:
-                ended.setdefault(node.view(self.seat), []).append((reach, node))
+                ended.setdefault(node.view(self.seat), []).append(history)
             elif node.player == self.seat:
-                waiting.setdefault(node.turn().information_state, []).append((reach, node))
+                waiting.setdefault(node.information_state, []).append(history)
             else:
-                histories += self._replies(reach, node)
+                for child, row in zip(node.children.values(), self._moves(node), strict=True):
+                    on = self.after(way, row)
+                    if on >= 0:
+                        histories.append((child, on))
         self._decisions += len(waiting)
         if self._decisions > DECISIONS:
             raise TooManyStates(_TOO_MANY)
+        outcomes = {view: len(self._ends) + place for place, view in enumerate(sorted(ended))}
+        self._ends += [ended[view] for view in outcomes]
         return Branch(
-            {view: self._outcome(ended[view]) for view in sorted(ended)},
+            outcomes,
             {
                 state: {
-                    action: self.branch([(reach, node.children[action]) for reach, node in waiting[state]])
-                    for action in waiting[state][0][1].children
+                    action: self.branch([(node.children[action], way) for node, way in waiting[state]])
+                    for action in waiting[state][0][0].children
                 }
                 for state in sorted(waiting)
             },
         )
 
-    def _replies(self, reach: Vector, node: Node) -> list[tuple[Vector, Node]]:
-        turn = node.turn()
-        rows = [opponent.distribution(turn) for opponent in self.opponents]
-        replies = []
-        for action, child in node.children.items():
-            after = reach * np.array([row.get(action, 0.0) for row in rows])
-            if after.any():
-                replies.append((after, child))
-        return replies
+    def _moves(self, node: Node) -> list[tuple[int, int]]:
+        key = (node.player, node.information_state) if self._by_state else node
+        found = self._replies.get(key)
+        if found is None:
+            rows = [opponent.distribution(node.turn()) for opponent in self.opponents]
+            found = [self.row([row.get(action, 0.0) for row in rows]) for action in node.children]
+            self._replies[key] = found
+        return found
 
-    def _outcome(self, ends: list[tuple[Vector, Node]]) -> Ending:
-        total = np.sum([reach for reach, _ in ends], axis=0)
-        payoff = np.sum([reach * self.payoff(node, self.seat) for reach, node in ends], axis=0)
-        weight = float(total.max())
-        row = total / weight
-        key = tuple(np.round(row, 12).tolist())
-        index, _ = self.rows.setdefault(key, (len(self.rows), row))
-        return Ending(index, weight, payoff)
+    def endings(self) -> tuple[Floats, Places, Floats, Floats]:
+        """Evidence, and of each ending which it is, its weight and payoff: as in `LivedHand`."""
+        reach = self._reach()
+        ways = [way for end in self._ends for _, way in end]
+        paid = [self.payoff(node, self.seat) for end in self._ends for node, _ in end]
+        starts = np.cumsum([0, *map(len, self._ends)])[:-1]
+        total = np.add.reduceat(reach[ways], starts)
+        payoff = np.add.reduceat(reach[ways] * np.array(paid)[:, None], starts)
+        weight = total.max(axis=1)
+        rows = total / weight[:, None]
+        _, first, tells = np.unique(np.round(rows, 12), axis=0, return_index=True, return_inverse=True)
+        order = np.argsort(first)  # evidence is numbered as it is met
+        return rows[first[order]], np.argsort(order)[tells.reshape(-1)], weight, payoff
+
+    def _reach(self) -> Floats:
+        """(ways, N): the probability of each way by opponent, those before it first."""
+        table = np.array(list(self._rows))
+        depths: list[int] = []
+        for way in self._before:
+            depths.append(0 if way < 0 else depths[way] + 1)
+        reach, before = table[self._row], np.array(self._before)
+        by_depth = np.argsort(depths, kind="stable")
+        for depth, places in groupby(by_depth.tolist(), key=depths.__getitem__):
+            if depth:
+                mine = list(places)
+                reach[mine] *= reach[before[mine]]
+        return reach

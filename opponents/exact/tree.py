@@ -23,6 +23,16 @@ class Node:
         self.children: dict[str, Node] = {}
         """By action text, in the order of `legal`."""
         self._turn: Turn | None = None
+        self._information_state: str | None = None
+
+    @property
+    def information_state(self) -> str:
+        """What the mover knows, without the texts of `turn`; made once."""
+        if self._information_state is None:
+            if self.player is None:
+                raise ValueError("The hand is over: nobody is to move.")
+            self._information_state = self.state.information_state(self.player)
+        return self._information_state
 
     def turn(self) -> Turn:
         """The mover's turn, without history."""
@@ -34,7 +44,7 @@ class Node:
                 player=seat,
                 observation=state.observation(seat),
                 legal_actions=self.legal,
-                information_state=state.information_state(seat),
+                information_state=self.information_state,
             )
         return self._turn
 

@@ -12,17 +12,18 @@ import pytest
 from mage_envs import make_game
 from mage_envs.core import Game, NotEnumerable
 from mage_envs.games.kuhn_poker import KuhnPoker
-from opponents import OpponentPool, PoolSpec, TabularPolicy
+from opponents import OpponentPool, PoolSpec, TabularPolicy, as_pool
 from opponents.exact import (
     BayesSolution,
     Headroom,
     Meeting,
     NotExact,
     bayes_value,
+    best_response_value,
     credit_weights,
     headroom,
 )
-from opponents.exact.bayes import differential_weights
+from opponents.exact.bayes import differential_weights, lived_hands
 from opponents.exact.beliefs import most_states
 from opponents.exact.hands import TooManyStates
 from opponents.exact.sampled import SampledMoves, jackknife_error
@@ -174,6 +175,29 @@ def test_two_episodes_against_all_pure_strategies() -> None:
     second = earned[earned[:, 0] > first - 1e-12][:, 1].max()
     assert BayesSolution(meeting, "myopic").value.per_episode == pytest.approx([first, second], abs=1e-12)
     assert second < earned[:, 1].max() - 0.003, "there is something to explore for"
+
+
+@pytest.mark.parametrize(
+    ("game", "pool"),
+    [
+        (make_game("LiarsDice", sides=3), "pool:liars/soft"),
+        (KuhnPoker("always"), "pool:kuhn/demo"),
+        (make_game("PrisonersDilemma", rounds=4), "pool:pd/classic"),
+        (make_game("TicTacToe"), {"tictactoe/pattern-1": 1, "tictactoe/pattern-3": 2}),
+    ],
+    ids=["liars", "kuhn", "dilemma", "patterns"],
+)
+def test_actions_that_are_never_better_than_another_are_left_out_and_nothing_else(game: Game, pool: str) -> None:
+    lived, rng = lived_hands(game, pool), np.random.default_rng(5)
+    size = len(as_pool(pool).entries)
+    beliefs = np.column_stack([rng.dirichlet(np.full(size, 0.3), 200).T, np.eye(size)])
+    for seat in (0, 1):
+        tree = lived.seated(seat)[1].tree
+        less = tree.without_dominated()
+        assert len(less.payoff) < len(tree.payoff)
+        assert less.root_worth(beliefs) == pytest.approx(tree.worth(beliefs)[-1], abs=1e-12)
+        known = [best_response_value(game, entry, seat) for entry in as_pool(pool).entries]
+        assert tree.root_worth(np.eye(size)) == pytest.approx(known, abs=1e-12)
 
 
 def test_orders_of_the_same_evidence_are_one_state() -> None:

@@ -11,8 +11,9 @@ import pytest
 from mage_envs.core import ExactPolicy
 from mage_envs.games.kuhn_poker import KuhnPoker
 from opponents import TabularPolicy, as_pool, make_opponent
-from opponents.exact import NotExact, best_nonadaptive
-from opponents.exact.regret import DecisionValues, OwnChoice, PlayedHand
+from opponents.exact import BayesSolution, Meeting, NotExact, best_nonadaptive
+from opponents.exact.bayes import CreditName
+from opponents.exact.regret import DecisionValues, OwnChoice, PlayedHand, Rest
 from opponents.exact.tree import Node, roots_of
 
 POOL = as_pool("pool:kuhn/demo")
@@ -81,6 +82,45 @@ def test_what_is_earned_and_what_is_lost_are_what_there_was(told: bool) -> None:
     assert totals[1, 0] + totals[1, 2] > best[1] + 0.01, "the second hand is played with what the first one taught"
     variances = squares - totals[:, :2] ** 2
     assert (variances[:, 1] < variances[:, 0] / 2).all()
+
+
+@pytest.mark.parametrize("credit", ["sum", "mage", "last", (0.7, 0.3)])
+def test_over_a_meta_episode_payment_and_regret_are_the_solved_policys_value(credit: CreditName | list[float]) -> None:
+    """Two hands, all ways, all opponents: what the credit pays and all regrets add up to what its optimum is paid."""
+    pool = as_pool("pool:kuhn/paper")
+    rest = Rest(KUHN, pool, episodes=2, credit=credit)
+    values = DecisionValues(KUHN, pool, rest=rest)
+    mine = player(2)
+    paid = lost = 0.0
+    for name, weight in zip(pool.entries, pool.weights, strict=True):
+        opponent = make_opponent(name, KUHN)
+        assert isinstance(opponent, ExactPolicy)
+        second = [way._replace(hand=way.hand._replace(place=1)) for way in ways(opponent, mine, 1, True)]
+        for chance, first in ways(opponent, mine, 0, True):
+            for again, hand in second:
+                found = values.judge([first, hand])
+                part = weight * chance * again
+                paid += part * (rest.weights @ [one.value for one in found])
+                lost += part * sum(sum(one.regrets) for one in found)
+                assert min(*found[0].regrets, *found[1].regrets) > -1e-12
+    best = BayesSolution(Meeting(KUHN, pool, 0, episodes=2), credit).value.per_episode
+    assert paid + lost == pytest.approx(rest.weights @ best, abs=1e-12)
+    assert lost > 0.05
+
+
+def test_after_a_lost_hand_the_rest_is_solved_anew() -> None:
+    """It teaches nothing, and leaves a belief that legal play does not lead to."""
+    for skipped in (0, 1):
+        rest = Rest(KUHN, POOL, episodes=2, hands=2, credit="mage")
+        values = DecisionValues(KUHN, POOL, rest=rest)
+        lost = PlayedHand(1, [], -2.0, by_rules=False, skipped=skipped)
+        then = PlayedHand(skipped, [OwnChoice("K", "bet") if skipped == 0 else OwnChoice("Kb", "call")], 1.0)
+        first, second = values.judge([lost, then._replace(place=1 + skipped)])
+        assert first.available - sum(first.regrets) == pytest.approx(0.4 * -2 + second.available, abs=1e-12)
+        alone = Meeting(KUHN, POOL, 1, episodes=2, hands=2)
+        assert first.available == pytest.approx(rest.weights @ BayesSolution(alone, "mage").value.per_episode)
+    with pytest.raises(ValueError, match="Single-episode credit has no rest"):
+        Rest(KUHN, POOL, episodes=2, credit="myopic")
 
 
 def test_a_hand_that_does_not_end_by_the_rules_counts_as_it_is_paid() -> None:

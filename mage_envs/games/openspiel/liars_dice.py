@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 from mage_envs.games.openspiel.texts import Texts
@@ -32,6 +33,13 @@ def _words(sides: int, key: str, seat: int) -> tuple[str, ...]:
     called = ["liar"] if len(bids) < len(moves) else []
     spoken = [said(move, turn % 2 == seat) for turn, move in enumerate([*bids, *called])]
     return (*(f"die-{die}" for die in dice), *spoken, *(f"opp-die-{die}" for die in shown))
+
+
+@lru_cache(maxsize=8192)
+def _story(actions: tuple[str, ...], moves: tuple[int, ...], player: int) -> str:
+    """What was said so far, as `player` is told it: the same for all dice."""
+    told = [f"{'you' if turn % 2 == player else 'the opponent'}: {actions[move]}" for turn, move in enumerate(moves)]
+    return ", ".join(told) or "none yet"
 
 
 class LiarsDiceTexts(Texts):
@@ -66,6 +74,11 @@ class LiarsDiceTexts(Texts):
     def action(self, state: Any, player: int, action: int) -> str:
         return super().action(state, player, action) if player < 0 or self._plain else self._actions[action]
 
+    def unique(self, state: Any, player: int, actions: Sequence[int]) -> tuple[str, ...]:
+        if player < 0 or self._plain:
+            return super().unique(state, player, actions)
+        return tuple([self._actions[action] for action in actions])
+
     def words(self) -> WordsOfState:
         return super().words() if self._plain or not self._spelled else partial(_words, self._sides)
 
@@ -73,19 +86,13 @@ class LiarsDiceTexts(Texts):
         text = super().key(state, player)
         return f"{text}|{str(state).split()[1 - player]}" if state.is_terminal() and not self._plain else text
 
-    def _said(self, state: Any) -> list[str]:
-        """The bids so far, and `liar`."""
-        return [self._actions[action] for action in state.history()[2 * self._dice :]]
-
     def view(self, state: Any, player: int) -> str:
         if self._plain:
             return super().view(state, player)
         dice = [" ".join(part) for part in str(state).split()[:2]] if self._spelled else str(state).split()[:2]
         own = "Your die" if self._dice == 1 else "Your dice"
-        story = [
-            f"{'you' if turn % 2 == player else 'the opponent'}: {bid}" for turn, bid in enumerate(self._said(state))
-        ]
-        lines = [f"{own}: {dice[player]}.", f"Bids: {', '.join(story) if story else 'none yet'}."]
+        story = _story(self._actions, tuple(state.history()[2 * self._dice :]), player)
+        lines = [f"{own}: {dice[player]}.", f"Bids: {story}."]
         if state.is_terminal():
             lines.append(f"The opponent had {dice[1 - player]}.")
         return "\n".join(lines)

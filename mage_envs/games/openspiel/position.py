@@ -48,10 +48,7 @@ class Position:
         """OpenSpiel's action for a text: as it is listed, or but for case and spaces around it where that is clear."""
         moves = self._moves
         if moves is None:
-            folded = [legal.lower() for legal in self.legal]
-            moves = {f: a for f, a in zip(folded, self.actions, strict=True) if folded.count(f) == 1}
-            moves.update(zip(self.legal, self.actions, strict=True))
-            self._moves = moves
+            moves = self._moves = _readings(self.legal, self.actions)
         action = moves.get(text)
         if action is None and len(text) <= 200:
             stripped = text.strip()
@@ -86,6 +83,15 @@ class Position:
             if draw < 0:
                 return action
         return self.actions[-1]
+
+
+@lru_cache(maxsize=256)
+def _readings(legal: tuple[str, ...], actions: tuple[int, ...]) -> dict[str, int]:
+    """Every accepted text to its action, shared by positions with the same moves."""
+    folded = [text.lower() for text in legal]
+    readings = {text: action for text, action in zip(folded, actions, strict=True) if folded.count(text) == 1}
+    readings.update(zip(legal, actions, strict=True))
+    return readings
 
 
 class Positions:

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.evaluation.report import aligned, number
 from benchmarks.evaluation.scores import headline
-from benchmarks.exact.headroom_figure import draw
+from benchmarks.exact.headroom_figure import draw, draw_table
 from benchmarks.exact.headroom_table import row_cells, solved_rows, table_lines
 from benchmarks.executors import Local, add_option, make_executor
 from mage_envs.core import Game
@@ -63,11 +63,13 @@ def run(arguments: argparse.Namespace) -> None:
     """Writes the values to stdout, the progress to stderr."""
     executor = make_executor(arguments.executor)
     if arguments.all:
-        if arguments.game is not None or arguments.figure is not None:
-            raise ValueError("--all has games of its own, and no figure: give it alone, or with --json.")
+        if arguments.game is not None:
+            raise ValueError("--all has games of its own: give it without a GAME.")
         rows = solved_rows(_tell, executor=executor)
         sys.stdout.write("\n".join(table_lines(rows)) + "\n")
         _write_json(arguments.json, [row.to_json() for row in rows])
+        if arguments.figure is not None:
+            draw_table(arguments.figure, [(f"{r.setup.title}: {r.setup.pool}", r.found) for r in rows if r.found])
         return
     if arguments.game is None:
         raise ValueError("Name a game, as in mage-bench headroom KuhnPoker, or give --all.")

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from opponents.exact import Headroom
+from opponents.exact.headroom import CREDITS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LEAST = 1e-3
+"""Adaptation headroom below which a share of it says nothing."""
 
 _STYLES = {
     "myopic": ("#3b6ea8", "o"),
@@ -20,13 +29,7 @@ def draw(path: Path, found: Headroom, title: str, unit: str) -> None:
 
     Raises ImportError with the remedy where matplotlib is missing.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ImportError('The figure needs matplotlib. Install it with: pip install "mage-envs[cli]"') from error
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained", dpi=150)
-    FigureCanvasAgg(figure)
+    figure = _blank(6.4, 4.0)
     axis = figure.subplots()
     axis.axhline(found.known, color="#222222", linestyle="--", linewidth=1.3, label="known")
     axis.axhline(found.blind, color="#222222", linestyle=":", linewidth=1.3, label="blind")
@@ -41,5 +44,45 @@ def draw(path: Path, found: Headroom, title: str, unit: str) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(axis="y", color="#e4e4e4", linewidth=0.8)
     figure.legend(loc="outside lower center", fontsize=8, frameon=False, ncols=4)
+    _save(figure, path)
+
+
+def draw_table(path: Path, rows: Sequence[tuple[str, Headroom]]) -> None:
+    """Writes a PNG of many games, by their names: of the way from the blind to the informed, in units of each game, how
+    much each learner has gone in the last episode. Games without adaptation headroom or without learners are left out.
+
+    Raises ImportError with the remedy where matplotlib is missing.
+    """
+    shown = [(name, found) for name, found in rows if found.per_episode and found.adaptation > LEAST]
+    figure = _blank(7.6, 1.2 + 0.27 * len(shown))
+    axis = figure.subplots()
+    for credit in CREDITS:
+        colour, marker = _STYLES[credit]
+        gone = [(found.per_episode[credit][-1] - found.blind) / found.adaptation for _, found in shown]
+        axis.plot(gone, range(len(shown)), linestyle="", color=colour, marker=marker, markersize=5, label=credit)
+    axis.set_yticks(range(len(shown)), [f"{name}  {found.adaptation:.3f}" for name, found in shown], fontsize=7)
+    axis.invert_yaxis()
+    axis.axvline(0, color="#222222", linestyle=":", linewidth=1.3, label="blind")
+    axis.axvline(1, color="#222222", linestyle="--", linewidth=1.3, label="known")
+    axis.set_xlabel("share of the adaptation headroom (beside the name, in the game's unit) in episode 3", fontsize=8)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(axis="both", color="#e4e4e4", linewidth=0.8)
+    figure.legend(loc="outside lower center", fontsize=8, frameon=False, ncols=6)
+    _save(figure, path)
+
+
+def _blank(width: float, height: float) -> Figure:
+    """In inches."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise ImportError('The figure needs matplotlib. Install it with: pip install "mage-envs[cli]"') from error
+    figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _save(figure: Figure, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)

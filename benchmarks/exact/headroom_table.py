@@ -137,6 +137,7 @@ def table_lines(rows: Sequence[SolvedRow]) -> list[str]:
     notes = [
         "Per hand, in 3 episodes; seats alternate unless they have roles. mage: gt 0.6. last: in the third episode.",
         "±: standard error of an estimate; some opponents' moves were sampled. <=: a bound, too many states to solve.",
+        "Sokoban, ALFWorld and WebShop repeat a task: mage-bench eval prints floors beside every score of theirs.",
     ]
     return [*aligned(columns, cells), *notes]
 

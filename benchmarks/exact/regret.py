@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.evaluation.agents import Agent, GeneratorAgent, PolicyAgent
-from benchmarks.evaluation.environments import game_of
+from benchmarks.evaluation.environments import game_of, make_envs
 from benchmarks.evaluation.estimates import Estimate, estimate
 from benchmarks.evaluation.evaluate import evaluate
 from benchmarks.records.about import setting_of
@@ -17,7 +17,9 @@ from benchmarks.records.replay import executed
 from benchmarks.records.store import Records
 from mage_envs.core import BY_THE_RULES, Game, HandResult, Policy, StatePolicy, Task, Turn
 from mage_envs.text.generation import Completion, Generator, Prompt
-from opponents.exact.regret import DecisionValues, HandRegret, OwnChoice, PlayedHand
+from opponents.exact import GT
+from opponents.exact.bayes import CreditName
+from opponents.exact.regret import DecisionValues, HandRegret, OwnChoice, PlayedHand, Rest
 from trainer.exploitability import ScoresReplies
 from trainer.trajectory import Step, Trajectory
 
@@ -97,15 +99,16 @@ class EpisodeRegret:
     value: Estimate
     """What was earned."""
     regret: Estimate
-    available: float
-    """What the best play of each hand would have been worth under the beliefs that the agent had come to."""
-    adjusted: Estimate
+    available: float | None
+    """What the best play of each hand would have been worth under the beliefs that the agent had come to; None where
+    decisions are judged by the rest of the meta-episode, which has such a value as a whole alone."""
+    adjusted: Estimate | None
     """`available` - regret, per meta-episode: as unbiased as `value`, without the luck of cards and replies."""
 
     @property
     def narrower(self) -> float | None:
         """By what factor the interval of `adjusted` is shorter than that of `value`."""
-        wide, narrow = (_width(one) for one in (self.value, self.adjusted))
+        wide, narrow = (None if one is None else _width(one) for one in (self.value, self.adjusted))
         return wide / narrow if wide and narrow else None
 
 
@@ -136,6 +139,11 @@ class RegretReport:
     episodes: tuple[EpisodeRegret, ...]
     states: tuple[StateRegret, ...]
     """The costliest first."""
+    credit: str = ""
+    """By what decisions were judged: empty for the rest of their own hand, else what the rest of the meta-episode earns
+    as this credit counts it."""
+    whole: EpisodeRegret | None = None
+    """All episodes together, each weighed as the credit weighs it."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -149,6 +157,33 @@ class _Judged(NamedTuple):
     episode_of: list[int]
 
 
+@dataclass(frozen=True)
+class Horizon:
+    """The rest of the meta-episode, by which decisions are judged."""
+
+    credit: CreditName = "sum"
+    gt: float = GT
+
+    def rest(self, env_id: str, env_kwargs: Mapping[str, Any] | None, pool: Mapping[str, float]) -> Rest:
+        """Its values in that environment; raises ValueError where hands are dealt again, or may be left out."""
+        env = make_envs(env_id, env_kwargs)[0]
+        options, protocol = dict(env_kwargs or {}), env.get_wrapper_attr("protocol")
+        if protocol.early_stop or (options.get("deal") or protocol.deal) == "replay":
+            raise ValueError(
+                "--horizon meta judges meta-episodes of fresh deals, all of whose episodes are played; this one "
+                "repeats its deals or stops at a success (protocol, deal). Take --horizon hand."
+            )
+        return Rest(
+            env.get_wrapper_attr("game"),
+            dict(pool),
+            episodes=env.get_wrapper_attr("num_episodes"),
+            hands=env.get_wrapper_attr("hands_per_episode"),
+            credit=self.credit,
+            gt=self.gt,
+            alternate=(options.get("seat") or env.get_wrapper_attr("settings").seat or protocol.seat) == "alternate",
+        )
+
+
 def regret(
     agent: Agent,
     tasks: Sequence[Task],
@@ -156,16 +191,20 @@ def regret(
     env_kwargs: Mapping[str, Any] | None = None,
     *,
     scored: bool = True,
+    horizon: Horizon | None = None,
     batch: int = 256,
     on_step: Callable[[int, int], None] | None = None,
 ) -> RegretReport:
     """Plays the panel and judges each decision against the pool `weights` of the panel's opponents.
 
-    `scored`: asks a model that can tell for the probabilities of the legal answers.
+    `scored`: asks a model that can tell for the probabilities of the legal answers. `horizon`: judges by the rest of
+    the meta-episode, not of the hand alone.
     Raises `NotExact`, `NotEnumerable`, `TooManyStates` where there are no exact values, before anything is played.
     """
-    game = game_of(tasks[0].env_id, env_kwargs)
-    values = DecisionValues(game, dict(weights))
+    env_id = tasks[0].env_id
+    game = game_of(env_id, env_kwargs)
+    rest = None if horizon is None else horizon.rest(env_id, env_kwargs, weights)
+    values = DecisionValues(game, dict(weights), rest=rest)
     watched = _Watched.of(agent, game, scored)
     judged: list[_Judged] = []
     for at in range(0, len(tasks), batch):
@@ -176,13 +215,14 @@ def regret(
                 judged.append(_judge(values, trajectory, watched.seen[slot, 0]))
         if on_step is not None:
             on_step(at + len(part), len(tasks))
-    return _report(agent.name, game, judged, len(tasks), watched.knows_probabilities, weights)
+    return _report(agent.name, game, judged, len(tasks), watched.knows_probabilities, weights, rest)
 
 
 def regret_of_run(
     records: Records,
     weights: Mapping[str, float] | None = None,
     *,
+    horizon: Horizon | None = None,
     batch: int = 256,
     on_step: Callable[[int, int], None] | None = None,
 ) -> RegretReport:
@@ -200,7 +240,8 @@ def regret_of_run(
     strangers = sorted({line["opponent"] for line in lines} - pool.keys())
     if strangers:
         raise ValueError(f"{where} was played against {strangers[0]!r}, which is not of this pool; name the run's own.")
-    values = DecisionValues(game, dict(pool))
+    rest = None if horizon is None else horizon.rest(setting.panel.env_id, setting.options, pool)
+    values = DecisionValues(game, dict(pool), rest=rest)
     judged: list[_Judged] = []
     for at in range(0, len(lines), batch):
         part, watched = lines[at : at + batch], list[_Watched]()
@@ -216,11 +257,17 @@ def regret_of_run(
         judged += [_judge(values, one, watched[0].seen[slot, 0]) for slot, one in enumerate(played)]
         if on_step is not None:
             on_step(at + len(part), len(lines))
-    return _report(records.about["agent"]["name"], game, judged, records.planned, False, pool)
+    return _report(records.about["agent"]["name"], game, judged, records.planned, False, pool, rest)
 
 
 def _report(
-    agent: str, game: Game, judged: Sequence[_Judged], planned: int, probabilities: bool, weights: Mapping[str, float]
+    agent: str,
+    game: Game,
+    judged: Sequence[_Judged],
+    planned: int,
+    probabilities: bool,
+    weights: Mapping[str, float],
+    rest: Rest | None,
 ) -> RegretReport:
     if not judged:
         raise RuntimeError("No meta-episode could be judged: all of them broke, or were played again.")
@@ -230,8 +277,10 @@ def _report(
         meta_episodes=len(judged),
         left_out=planned - len(judged),
         probabilities=probabilities,
-        episodes=tuple(_episode(judged, k, weights) for k in range(judged[0].trajectory.num_episodes)),
+        episodes=tuple(_episode(judged, k, weights, rest) for k in range(judged[0].trajectory.num_episodes)),
         states=_states(judged, weights),
+        credit="" if rest is None else rest.label,
+        whole=None if rest is None else _whole(judged, weights, rest),
     )
 
 
@@ -247,6 +296,9 @@ def _judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[_Seen]
                 starts.append(key)
             steps.setdefault(key, []).append((step, one))
     hands, choices = [], []
+    planned = trajectory.episodes[0].hands
+    places = [episode * planned + hand for episode, hand in starts]
+    following = [*places[1:], trajectory.num_episodes * planned]
     for number, key in enumerate(starts):
         mine = [
             OwnChoice(step.information_state, step.action, one.probabilities)
@@ -262,11 +314,12 @@ def _judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[_Seen]
             by_rules, ending = last.invalid_reason is None and not episode.timeout, None
             before = [r.value for r, (k, _) in zip(results, starts, strict=False) if k == key[0]]
             value = episode.value - sum(before)
-        hands.append(PlayedHand(last.seat, mine, value, ending if by_rules else None, by_rules))
+        place, skipped = places[number], following[number] - places[number] - 1
+        hands.append(PlayedHand(last.seat, mine, value, ending if by_rules else None, by_rules, place, skipped))
     return _Judged(trajectory, choices, values.judge(hands), [episode for episode, _ in starts])
 
 
-def _episode(judged: Sequence[_Judged], k: int, weights: Mapping[str, float]) -> EpisodeRegret:
+def _episode(judged: Sequence[_Judged], k: int, weights: Mapping[str, float], rest: Rest | None) -> EpisodeRegret:
     hands = [[hand for hand, e in zip(one.hands, one.episode_of, strict=True) if e == k] for one in judged]
 
     def mean(of: Callable[[HandRegret], float]) -> Estimate:
@@ -275,8 +328,26 @@ def _episode(judged: Sequence[_Judged], k: int, weights: Mapping[str, float]) ->
     return EpisodeRegret(
         value=mean(lambda hand: hand.value),
         regret=mean(lambda hand: sum(hand.regrets)),
-        available=mean(lambda hand: hand.available).mean,
-        adjusted=mean(lambda hand: hand.adjusted),
+        available=None if rest else mean(lambda hand: hand.available).mean,
+        adjusted=None if rest else mean(lambda hand: hand.adjusted),
+    )
+
+
+def _whole(judged: Sequence[_Judged], weights: Mapping[str, float], rest: Rest) -> EpisodeRegret:
+    """The meta-episode as the credit counts it, per hand of an episode."""
+    hands = judged[0].trajectory.episodes[0].hands
+
+    def mean(of: Callable[[_Judged], float]) -> Estimate:
+        return _estimate(judged, [of(one) / hands for one in judged], weights)
+
+    def lost(one: _Judged) -> float:
+        return sum(sum(hand.regrets) for hand in one.hands)
+
+    return EpisodeRegret(
+        value=mean(lambda one: float(rest.weights @ [episode.value for episode in one.trajectory.episodes])),
+        regret=mean(lost),
+        available=mean(lambda one: one.hands[0].available).mean,
+        adjusted=mean(lambda one: one.hands[0].available - lost(one)),
     )
 
 

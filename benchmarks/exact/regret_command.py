@@ -19,13 +19,14 @@ from benchmarks.evaluation.evaluate import progress_of
 from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
 from benchmarks.evaluation.suites import named_panel, panel, weights_of
 from benchmarks.evaluation.suites.panels import full_name
-from benchmarks.exact.regret import EpisodeRegret, RegretReport, StateRegret, regret, regret_of_run
+from benchmarks.exact.regret import EpisodeRegret, Horizon, RegretReport, StateRegret, regret, regret_of_run
 from benchmarks.records.about import setting_of
 from benchmarks.records.store import RUN, Records
 from mage_envs.core import Task
 from mage_envs.durable import write_atomically
 from mage_envs.registry import settings_of
 from mage_envs.terminal.json_options import read_object
+from opponents.exact import GT
 from opponents.exact.tree import is_enumerable
 from trainer.saved import FILE
 
@@ -40,6 +41,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--panel", metavar="NAME", help="a named panel; mage-bench list shows them")
     which.add_argument("--pool", metavar="NAME", help="a registered pool (default: the game's own opponents)")
+    parser.add_argument(
+        "--horizon",
+        choices=("hand", "meta"),
+        default="hand",
+        help="judge decisions by the rest of their hand (default), or of the meta-episode",
+    )
+    parser.add_argument(
+        "--credit", choices=("sum", "mage", "last"), help="what counts of the rest of the meta-episode (sum)"
+    )
+    parser.add_argument("--gt", type=float, metavar="G", help=f"discount of --credit mage ({GT})")
     parser.add_argument("--rows", type=int, default=64, metavar="N", help="meta-episodes per opponent and seat (64)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the panel (0)")
     parser.add_argument("--batch", type=int, default=256, metavar="N", help="meta-episodes played together (256)")
@@ -67,6 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
         weights,
         env_kwargs,
         scored=not arguments.sampled,
+        horizon=_horizon(arguments),
         batch=arguments.batch,
         on_step=progress_of(agent.name),
     )
@@ -94,7 +106,18 @@ def _of_run(arguments: argparse.Namespace) -> RegretReport:
         raise ValueError(f"{arguments.agent} was played under options of its own; leave --env-kwargs out.")
     pool = None if arguments.pool is None else weights_of(f"pool:{arguments.pool.removeprefix('pool:')}")
     progress = progress_of(arguments.agent)
-    return regret_of_run(records, pool, batch=arguments.batch, on_step=progress)
+    return regret_of_run(records, pool, horizon=_horizon(arguments), batch=arguments.batch, on_step=progress)
+
+
+def _horizon(arguments: argparse.Namespace) -> Horizon | None:
+    if arguments.horizon == "hand":
+        for name in ("credit", "gt"):
+            if getattr(arguments, name) is not None:
+                raise ValueError(f"--{name} says what counts of the rest of the meta-episode; add --horizon meta.")
+        return None
+    if arguments.gt is not None and arguments.credit != "mage":
+        raise ValueError("--gt is the discount of --credit mage; add that, or leave --gt out.")
+    return Horizon(arguments.credit or "sum", GT if arguments.gt is None else arguments.gt)
 
 
 def _chosen(
@@ -126,20 +149,24 @@ def lines(found: RegretReport, states: int) -> list[str]:
     left = f", {found.left_out} left out" if found.left_out else ""
     title = f"{found.agent}: {found.unit} per hand, {found.meta_episodes} meta-episodes{left}, judged {how}"
     columns = ["episode", "earned", "regret", "best", "luck-adjusted", "interval shorter by"]
-    rows = [_episode(number_, one) for number_, one in enumerate(found.episodes, start=1)]
-    text = [
-        title,
-        *aligned(columns, rows),
-        "best: the best play of each hand under what the agent had learned; luck-adjusted: best - regret",
-    ]
+    rows = [_episode(str(place), one) for place, one in enumerate(found.episodes, start=1)]
+    told = "best: the best play of each hand under what the agent had learned; luck-adjusted: best - regret"
+    if found.whole is not None:
+        rows.append(_episode(found.credit, found.whole))
+        told = (
+            f"regret: against the best play of the rest of the meta-episode, as {found.credit} counts it; last row: all"
+        )
+    text = [title, *aligned(columns, rows), told]
     shown = [_state(one) for one in found.states[:states]]
     table = aligned(["where it costs most", "episode", "regret", "visits", "played"], shown)
     return [*text, "", *table] if shown else text
 
 
-def _episode(place: int, one: EpisodeRegret) -> list[str]:
+def _episode(name: str, one: EpisodeRegret) -> list[str]:
     factor = NOT_KNOWN if one.narrower is None else f"{one.narrower:.1f}"
-    return [str(place), _shown(one.value), _shown(one.regret), number(one.available), _shown(one.adjusted), factor]
+    best = NOT_KNOWN if one.available is None else number(one.available)
+    adjusted = NOT_KNOWN if one.adjusted is None else _shown(one.adjusted)
+    return [name, _shown(one.value), _shown(one.regret), best, adjusted, factor]
 
 
 def _state(one: StateRegret) -> list[str]:

@@ -223,7 +223,7 @@ def _measured(lesson: Lesson, out: Path, wins: bool, tell: Callable[[str, bool],
 
     if not wins:
         found = regret(agent, tasks, weights, kwargs, on_step=report)
-        return [asdict(one.adjusted) for one in found.episodes]
+        return [asdict(one.adjusted) for one in found.episodes if one.adjusted is not None]
     played = evaluate(agent, tasks, kwargs, on_step=report)
     kept = [one for one in played if one.failure is None]
     seeds, met = [one.task.seed for one in kept], [one.opponent for one in kept]

@@ -12,11 +12,12 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.evaluation.agents import GeneratorAgent, make_agent
 from benchmarks.evaluation.suites import panel, weights_of
-from benchmarks.exact.regret import regret, regret_of_run
+from benchmarks.exact.regret import Horizon, regret, regret_of_run
 from benchmarks.records.store import Records
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.text.generation import Completion, Prompt
 from opponents.exact import bayes_value
+from opponents.exact.bayes import CreditName
 from tests.trainer.tiny_runs import save_model
 from trainer.saved import PlaySettings
 
@@ -36,6 +37,22 @@ def test_the_solved_policy_has_no_regret() -> None:
     assert found.episodes[0].available == pytest.approx(exact[0], abs=1e-12)
     assert all(state.regret.mean == pytest.approx(0, abs=1e-12) for state in found.states)
     assert (found.episodes[2].narrower or 0) > 4
+
+
+@pytest.mark.parametrize("credit", ["sum", "last"])
+def test_the_solved_policy_has_no_regret_over_the_meta_episode(credit: CreditName) -> None:
+    tasks, solved = panel(META, tuple(DEMO), 4, 7), make_agent(f"policy:bayes:kuhn/demo,3,1,{credit}")
+    found = regret(solved, tasks, DEMO, horizon=Horizon(credit))
+    assert all(one.regret.mean == pytest.approx(0, abs=1e-12) for one in found.episodes)
+    exact = bayes_value(KuhnPoker(), "pool:kuhn/demo", credit=credit).per_episode
+    assert found.whole is not None
+    assert found.whole.available == pytest.approx(exact[-1] if credit == "last" else sum(exact), abs=1e-12)
+    assert found.credit == credit
+    other = regret(make_agent("policy:myopic:kuhn/demo,3,1"), tasks, DEMO, horizon=Horizon(credit))
+    assert other.whole is not None
+    assert other.whole.regret.mean > 0.001, "it does not explore"
+    total = sum(one.regret.mean for one in other.episodes)
+    assert total == pytest.approx(other.whole.regret.mean, abs=1e-12)
 
 
 def test_regret_of_an_episode_is_that_of_its_states() -> None:
@@ -136,11 +153,16 @@ def test_another_game_panel_or_pool_than_that_of_a_kept_run_is_one_line(
 def test_the_command_judges_a_kept_run(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["regret", str(kept), "--panel", "kuhn-train-128", "--states", "1"]) == 0
     assert "scripted:random: chips per hand, 128 meta-episodes, judged by what it played" in capsys.readouterr().out
+    assert main(["regret", str(kept), "--horizon", "meta", "--credit", "mage", "--gt", "0.9"]) == 0
+    assert "as mage, gt 0.9 counts it" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["policy:uniform", "--env", META, "--credit", "sum"], "--credit says what counts of the rest of the meta-ep"),
+        (["policy:uniform", "--env", META, "--horizon", "meta", "--gt", ".5"], "--gt is the discount of --credit mage"),
+        (["policy:uniform", "--panel", "kuhn-paper", "--horizon", "meta"], "Take --horizon hand."),
         (["policy:uniform"], "Say what to play: --env mage/KuhnPoker-Meta-v0"),
         (["policy:uniform", "--env", "mage/Sokoban-Meta-v0"], "Sokoban has no tree with opponents at hand"),
         (["policy:uniform", "--env", "mage/ConnectFour-Meta-v0"], "ConnectFour has no tree with opponents at hand"),

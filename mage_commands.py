@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sys
 from importlib import import_module
+from typing import Any, NoReturn
 
 PROGRAMS = {
     "mage-envs": "mage_envs.__main__",
@@ -16,6 +18,22 @@ PROGRAMS = {
 """Console script to the module whose `main` it runs."""
 INTERRUPTED = 130
 """The status of a program that Ctrl-C ended: 128 and the number of SIGINT."""
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """Says what is wrong in one line, without the list of all options; of a misspelt choice, the nearest one."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {' '.join(message.split())} (options: {self.prog} --help)\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            from difflib import get_close_matches
+
+            choices = [str(choice) for choice in action.choices]
+            near = get_close_matches(str(value), choices, n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise argparse.ArgumentError(action, f"{value!r} is none of {', '.join(choices)}.{hint}")
 
 
 def envs() -> int:

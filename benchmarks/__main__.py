@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
+
+from mage_commands import OneLineParser
 
 ABOUT = "Evaluates agents, and keeps the numbers honest."
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -79,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _tell(words: Sequence[str]) -> None:
     """Ends with the help or with what is wrong, where no subcommand is named."""
-    parser = argparse.ArgumentParser(prog="mage-bench", description=ABOUT)
+    parser = OneLineParser(prog="mage-bench", description=ABOUT)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (_, about) in COMMANDS.items():
         commands.add_parser(name, help=about)

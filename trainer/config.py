@@ -25,7 +25,7 @@ class MAGEConfig(RunSettings, GRPOConfig):  # type: ignore[misc]
         if self.gradient_checkpointing is None:
             self.gradient_checkpointing = not on_cpu
         self.settle()
-        if (message := first_broken([*refused(self), *unread(self)])) is not None:
+        if (message := first_broken([*refused(self, self.backend), *unread(self)])) is not None:
             raise ValueError(message)
         GRPOConfig.__post_init__(self)  # type: ignore[no-untyped-call]
         started = int(os.environ.get("WORLD_SIZE", "1"))

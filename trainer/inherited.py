@@ -75,7 +75,7 @@ def unread(config: GRPOConfig) -> list[tuple[bool, str]]:
     ]
 
 
-def refused(c: GRPOConfig) -> list[tuple[bool, str]]:
+def refused(c: GRPOConfig, backend: str) -> list[tuple[bool, str]]:
     """(whether it is set so, what to say) for options of TRL that are offered otherwise, or not at all."""
     neutral = c.top_p == 1.0 and not c.top_k and not c.min_p and c.repetition_penalty == 1.0
     return [
@@ -106,5 +106,10 @@ def refused(c: GRPOConfig) -> list[tuple[bool, str]]:
             "off_policy_mask_threshold, top_entropy_quantile and use_adaptive_entropy are not offered; leave them off.",
         ),
         (c.use_transformers_continuous_batching, "use_transformers_continuous_batching hangs on CPU; use use_vllm."),
+        (
+            c.cache_implementation is not None and (c.use_vllm or backend != "trl"),
+            f"cache_implementation={c.cache_implementation!r} is of transformers' own sampling; use backend=trl "
+            "without use_vllm, or leave it out.",
+        ),
         (c.log_completions, "log_completions is not offered; pass on_rollout_end to MAGETrainer."),
     ]

@@ -6,7 +6,6 @@ the held-out opponents are never trained on, and the evaluation plays fresh deal
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.demo.table import DemoResult, evaluate_demo, table
+from mage_commands import OneLineParser
 from mage_envs.durable import write_atomically
 from trainer.saved import PlaySettings
 from trainer.trajectory import Trajectory
@@ -236,7 +236,7 @@ class Log:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the demo."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.demo", description=__doc__)
+    parser = OneLineParser(prog="python -m benchmarks.demo", description=__doc__)
     parser.add_argument("--reflect", action="store_true", help="train with reflections; a shorter run")
     parser.add_argument("--plain", action="store_true", help="train without the exact critic, on sampled returns alone")
     parser.add_argument("--seed", type=int, default=0, help="seed of the run (0)")

@@ -9,7 +9,6 @@ the entropy bonus; what is measured is the cost of an update, not what it teache
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import statistics
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mage_commands import OneLineParser
 from mage_envs.durable import write_atomically
 from trainer.estimate import estimate
 from trainer.hardware import hardware
@@ -359,7 +359,7 @@ def cuda_name() -> str | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints the tables."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.partition("\n")[0])
+    parser = OneLineParser(prog="python -m benchmarks.gpu", description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the tables there (Markdown)")
     parser.add_argument("--sizes", nargs="+", choices=tuple(SIZES), default=list(SIZES), help="of the models (all)")
     chosen = parser.parse_args(arguments)

@@ -8,7 +8,6 @@ and passes when vLLM's log-probabilities of the sampled tokens agree with the tr
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import os
 import subprocess
@@ -17,6 +16,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from mage_commands import OneLineParser
 
 if TYPE_CHECKING:
     from peft import LoraConfig
@@ -112,7 +113,7 @@ def check(backend: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Checks the backends, one process each; 0 when all passed, or where there is no vLLM."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.vllm", description=__doc__.partition("\n")[0])
+    parser = OneLineParser(prog="python -m benchmarks.gpu.vllm", description=__doc__.partition("\n")[0])
     parser.add_argument("--backend", choices=BACKENDS, help="this one only, in this process")
     chosen = parser.parse_args(arguments)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -21,6 +21,7 @@ from benchmarks.executors import Processes, given
 from benchmarks.objectives.figure import draw
 from benchmarks.objectives.report import LearnedRow, as_json, learned_row, table
 from benchmarks.objectives.study import ABLATIONS, GAMES, LEARNERS, Learner, StudyGame, StudyRun
+from mage_commands import OneLineParser
 from mage_envs.durable import write_atomically
 
 SEEDS = 3
@@ -83,7 +84,7 @@ def rows_of(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.objectives", description=__doc__)
+    parser = OneLineParser(prog="python -m benchmarks.objectives", description=__doc__)
     names = [game.name for game in GAMES]
     parser.add_argument("--ablations", action="store_true", help="anchors, grouping and normalisation instead")
     parser.add_argument("--games", nargs="+", choices=names, default=names, metavar="GAME", help=", ".join(names))

@@ -7,7 +7,6 @@ an environment of TextArena's is made a meta-episode, trained on and evaluated.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -23,6 +22,7 @@ from pathlib import Path
 from benchmarks.peers import foreign
 from benchmarks.peers.foreign import ForeignOutcome
 from benchmarks.peers.sides import OURS, PEERS, Child, Side, Unavailable, interpreter
+from mage_commands import OneLineParser
 from mage_envs.durable import write_atomically
 
 
@@ -210,7 +210,7 @@ def compare(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
+    parser = OneLineParser(prog="python -m benchmarks.peers", description=__doc__)
     keys, row_keys = [side.key for side in PEERS], [*(row.key for row in ROWS), foreign.ROW]
     parser.add_argument("--peers", nargs="+", choices=keys, default=keys, metavar="PEER", help=", ".join(keys))
     parser.add_argument(

@@ -7,7 +7,6 @@ generated ones of the official size.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -23,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from mage_commands import OneLineParser
 from mage_envs.durable import write_atomically
 from mage_envs.games.alfworld.engine import Engine, EngineState, FastEngine
 from mage_envs.games.alfworld.gamefile import GameLike
@@ -278,7 +278,7 @@ def table(lines: Sequence[Line]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints the table; 1 where a target is missed."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.alfworld", description=__doc__)
+    parser = OneLineParser(prog="python -m benchmarks.speed.alfworld", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer games and steps, for a look")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     chosen = parser.parse_args(arguments)

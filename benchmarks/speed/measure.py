@@ -6,7 +6,6 @@ machine slows both: trust the ratios more than the figures.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import os
@@ -27,6 +26,7 @@ import mage_envs  # noqa: F401  (registers the ids)
 from benchmarks.demo.run import DemoSettings, make_trainer
 from benchmarks.evaluation.environments import make_envs
 from benchmarks.speed import tokens
+from mage_commands import OneLineParser
 from mage_envs.durable import write_atomically
 from mage_envs.hand import Hand
 from mage_envs.randomness import Streams
@@ -380,7 +380,7 @@ def as_json(figures: Sequence[Figure], effort: Effort) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
+    parser = OneLineParser(prog="python -m benchmarks.speed", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a fifth of the time, for a look")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     chosen = parser.parse_args(arguments)

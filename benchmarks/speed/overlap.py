@@ -8,7 +8,6 @@ other and in worker processes. The share is the time in which the model generate
 
 from __future__ import annotations
 
-import argparse
 import heapq
 from collections import deque
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from typing import Any
 import gymnasium as gym
 
 import mage_envs  # noqa: F401  (registers the ids)
+from mage_commands import OneLineParser
 from mage_envs.processes import Watch, attempt
 from mage_envs.randomness import Stream, fold
 from mage_envs.text.generation import Completion, Prompt
@@ -180,7 +180,7 @@ def play(setting: OverlapSetting, slots: int = 64) -> Shares:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the table; 1 where the last line's share is too small."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.overlap", description=__doc__.partition("\n")[0])
+    parser = OneLineParser(prog="python -m benchmarks.speed.overlap", description=__doc__.partition("\n")[0])
     parser.add_argument("--slots", type=int, default=64, metavar="N", help="meta-episodes at once, a multiple of 8")
     slots = parser.parse_args(arguments).slots
     print(f"{'':<52} {'seconds':>8} {'generating':>11} {'replies under way':>18}")

@@ -7,7 +7,6 @@ ours by `MAGETrainer`, in micro-batches by tokens; TRL's by `GRPOTrainer._comput
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import sys
@@ -23,6 +22,7 @@ import gymnasium as gym
 import numpy as np
 
 from benchmarks.speed.tokens import PAPER_BUDGET, PAPER_UPDATE, Call, paper_calls
+from mage_commands import OneLineParser
 
 if TYPE_CHECKING:
     import torch
@@ -176,7 +176,7 @@ def compare(rows: Sequence[Row], budget: int, trainer: MAGETrainer, rounds: int)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints one line; 1 where a bound is missed."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.updates", description=__doc__.partition("\n")[0])
+    parser = OneLineParser(prog="python -m benchmarks.speed.updates", description=__doc__.partition("\n")[0])
     parser.add_argument("--calls", type=int, default=PAPER_UPDATE, metavar="N", help="model calls of the update")
     parser.add_argument("--rounds", type=int, default=3, metavar="N")
     chosen = parser.parse_args(arguments)

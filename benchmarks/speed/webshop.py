@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from mage_commands import OneLineParser
 from mage_envs.durable import write_atomically
 from mage_envs.games.webshop import WebShop
 from mage_envs.games.webshop.catalogue_maker import FamilyRecord, about, stream
@@ -345,7 +346,7 @@ def table(lines: Sequence[WebShopLine]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints; 1 where a target is missed."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.webshop", description="Speed of WebShop.")
+    parser = OneLineParser(prog="python -m benchmarks.speed.webshop", description="Speed of WebShop.")
     parser.add_argument("--products", type=int, nargs="+", default=[1000, 100_000], metavar="N", help="catalogue sizes")
     parser.add_argument("--folder", type=Path, help="for the data, which is removed again (default: a temporary one)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")

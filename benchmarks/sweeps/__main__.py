@@ -9,8 +9,8 @@ from pathlib import Path
 from benchmarks.executors import add_option
 from benchmarks.sweeps.plan import EXAMPLE, read_plan
 from benchmarks.sweeps.sweep import swept
+from mage_commands import OneLineParser
 from mage_envs import progress
-from mage_envs.terminal.commands import OneLineParser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,7 +7,6 @@ again, and a run that was stopped goes on from its newest checkpoint.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -27,6 +26,7 @@ from benchmarks.evaluation.scores import headline
 from benchmarks.evaluation.suites import panel, weights_of
 from benchmarks.exact.regret import regret
 from benchmarks.words.table import Learned, table
+from mage_commands import OneLineParser
 from mage_envs.durable import write_atomically
 from mage_envs.registry import make_game, settings_of
 from opponents.exact import headroom
@@ -251,7 +251,7 @@ def _lesson(lesson: Lesson, log: Callable[[str, bool], None]) -> Learned | None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Learns every game, and writes the table and its numbers."""
     names = [lesson.game for lesson in LESSONS]
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.words", description=__doc__)
+    parser = OneLineParser(prog="python -m benchmarks.words", description=__doc__)
     parser.add_argument("games", nargs="*", metavar="GAME", help=f"some of {', '.join(names)}; without, all")
     parser.add_argument("--out", type=Path, default=RESULTS, metavar="FOLDER", help="where words.txt and .json go")
     chosen = parser.parse_args(arguments)

@@ -11,10 +11,11 @@ import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 import gymnasium as gym
 
+from mage_commands import OneLineParser
 from mage_envs import _siblings, imports, progress
 from mage_envs.processes.outcomes import TRACEBACK
 
@@ -29,13 +30,6 @@ class Command(NamedTuple):
 
     module: str
     about: str
-
-
-class OneLineParser(argparse.ArgumentParser):
-    """Says what is wrong in one line, without the list of all options."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {' '.join(message.split())} (options: {self.prog} --help)\n")
 
 
 def run_command(

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,41 @@ def test_errors_are_one_line_and_exit_2(arguments, message, capfd):
     assert captured.err.splitlines()[-1].startswith("mage-bench: ")
     assert message in captured.err.splitlines()[-1]
     assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "says"),
+    [
+        ("benchmarks.__main__", [], "mage-bench: the following arguments are required: COMMAND (options: "),
+        ("benchmarks.__main__", ["evall"], "Did you mean eval? (options: mage-bench --help)"),
+        (
+            "benchmarks.__main__",
+            ["eval", "x", "--rows", "a"],
+            "mage-bench eval: argument --rows: invalid int value",
+        ),
+        (
+            "benchmarks.__main__",
+            ["eval", "x", "--control", "frozn"],
+            "none of none, frozen, shuffled, other. Did you mean f",
+        ),
+        ("mage_envs.__main__", ["lst"], "Did you mean list? (options: mage-envs --help)"),
+        (
+            "mage_envs.__main__",
+            ["webshop", "serve", "--port", "99999"],
+            "--port: a port is a number from 0 to 65535, got",
+        ),
+        ("mage_envs.__main__", ["play", "KuhnPoker", "--nosuch"], "unrecognized arguments: --nosuch"),
+        ("benchmarks.sweeps.__main__", [], "mage-sweep: the following arguments are required: FILE"),
+        ("benchmarks.speed.processes", ["--rounds", "0"], "argument --rounds: must be at least 1, got 0"),
+    ],
+)
+def test_what_the_parsers_refuse_is_one_line_too(module, words, says, capfd, monkeypatch):
+    monkeypatch.setattr("sys.argv", [module, *words])
+    with pytest.raises(SystemExit) as ended:
+        sys.exit(import_module(module).main())
+    told = capfd.readouterr()
+    assert (ended.value.code, told.out, told.err.count("\n")) == (2, "", 1)
+    assert says in told.err
 
 
 def rows_named_by(line):

@@ -124,6 +124,17 @@ def test_what_is_not_read_is_refused(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "elsewhere", [{"backend": "cached"}, {"backend": "vllm_stream", "use_vllm": True}, {"use_vllm": True}]
+)
+def test_a_cache_of_transformers_is_refused_where_transformers_does_not_sample(
+    elsewhere: dict[str, Any], tmp_path: Path
+) -> None:
+    assert make_config(tmp_path, cache_implementation="static").cache_implementation == "static"
+    with pytest.raises(ValueError, match="^cache_implementation='static' is of transformers' own sampling"):
+        make_config(tmp_path, cache_implementation="static", **elsewhere)
+
+
+@pytest.mark.parametrize(
     ("options", "says"),
     [
         (("--load_in_4bit", "true"), "load_in_4bit freezes the weights, so that an adapter alone can be trained"),

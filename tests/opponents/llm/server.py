@@ -20,7 +20,7 @@ from trainer.tiny import general_tiny
 from trainer.tokens import ChatTokenizer
 
 MOST = 8
-"""Tokens of an answer: the server's own limit, without which a model that never ends would write a thousand each time."""
+"""Tokens of an answer: the server's own limit, as this model hardly ever ends one."""
 Trouble = Callable[["Handler", dict[str, Any]], None]
 """Answers one request in place of the model."""
 

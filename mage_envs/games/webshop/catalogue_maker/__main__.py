@@ -6,9 +6,9 @@ what `prove.summary` says of a part of the goals; exits with 1 where a goal is n
 
 from __future__ import annotations
 
-import argparse
 import sys
 
+from mage_commands import OneLineParser
 from mage_envs.games.webshop.catalogue_maker.guarantee import Unproven, proven
 from mage_envs.games.webshop.catalogue_maker.make import SIZES, SPLITS
 from mage_envs.games.webshop.catalogue_maker.prove import Proof, prove, summary
@@ -18,7 +18,7 @@ from mage_envs.games.webshop.sources import shop_for
 
 def main(arguments: list[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="catalogue_maker", description="Proves the goals of a generated catalogue.")
+    parser = OneLineParser(prog="catalogue_maker", description="Proves the goals of a generated catalogue.")
     parser.add_argument("--size", choices=tuple(SIZES), default="small")
     parser.add_argument("--goals", type=int, default=2000, help="at most so many goals of each split, evenly spread")
     wanted = parser.parse_args(arguments)

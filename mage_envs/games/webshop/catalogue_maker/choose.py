@@ -9,7 +9,6 @@ What was chosen is written beside this module; the generator reads it, since cho
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections import Counter
@@ -18,6 +17,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
+from mage_commands import OneLineParser
 from mage_envs.games.webshop.cache import cached
 from mage_envs.games.webshop.catalogue_maker.choices import Choice, name, read, write
 from mage_envs.games.webshop.catalogue_maker.goals import PER_PRODUCT, CatalogueGoal, candidate
@@ -143,9 +143,7 @@ class _Chooser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the files of a size."""
-    parser = argparse.ArgumentParser(
-        prog="choose", description="Chooses the goals of a catalogue and its held-out twin."
-    )
+    parser = OneLineParser(prog="choose", description="Chooses the goals of a catalogue and its held-out twin.")
     parser.add_argument("--size", choices=tuple(SIZES), required=True)
     parser.add_argument("--only", choices=tuple(TWINS), help="one of the two catalogues; default: both")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "chosen", help="where to")

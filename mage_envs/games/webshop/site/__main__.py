@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
+from mage_commands import OneLineParser
 from mage_envs.games.webshop.cache import DamagedCache
 from mage_envs.games.webshop.site.command import add_options, serve
 from mage_envs.progress import shown
@@ -15,7 +15,7 @@ from mage_envs.terminal.commands import told
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 0 after Ctrl-C, 2 after an error (one line on stderr)."""
     about = "WebShop for a browser on this machine."
-    parser = argparse.ArgumentParser(prog="python -m mage_envs.games.webshop.site", description=about)
+    parser = OneLineParser(prog="python -m mage_envs.games.webshop.site", description=about)
     add_options(parser)
     try:
         with shown():

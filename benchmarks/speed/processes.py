@@ -1,0 +1,85 @@
+"""`python -m benchmarks.speed.processes`: how much sooner an evaluation is done in several processes, by the clock.
+
+Both play and record the panel of `policy:mcts:1000`; the processes' start is part of their time. To be run on a machine
+with as many idle cores as processes: the ratio of a busy one says nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluation.agents import make_agent
+from benchmarks.evaluation.evaluate import evaluate
+from benchmarks.evaluation.spread import play_spread
+from benchmarks.evaluation.suites import named_panel
+from benchmarks.evaluation.suites.settings import Setting
+from benchmarks.executors import Processes
+from benchmarks.records.about import about_run
+from benchmarks.records.store import Records, Writer
+from mage_commands import OneLineParser
+from mage_envs.processes import DEADLINE
+
+AGENT, PANEL = "policy:mcts:1000", "tictactoe-paper"
+TARGET = 1.7
+"""Times as fast, with two processes on two idle cores."""
+BATCH = 256
+
+
+def seconds(setting: Setting, about: Mapping[str, Any], count: int, folder: Path) -> float:
+    """Seconds until the panel is played and recorded, in this process (`count` 0) or in others."""
+    started = time.perf_counter()
+    writer = Writer(folder, about, resume=False)
+    if not count:
+        evaluate(make_agent(AGENT), setting.tasks, setting.options, batch=BATCH, on_finished=writer.add)
+    else:
+        todo = range(len(setting.tasks))
+        lost = play_spread(Processes(count), about, todo, writer.add, batch=BATCH, env_timeout=DEADLINE)
+        if lost:
+            raise RuntimeError(f"Workers were lost: {'; '.join(lost)}.")
+    writer.close()
+    return time.perf_counter() - started
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures, and prints a line; 1 where the records differ."""
+    parser = OneLineParser(prog="python -m benchmarks.speed.processes", description=(__doc__ or "").partition(":")[2])
+    parser.add_argument("--panel", default=PANEL, metavar="NAME", help=f"what is played ({PANEL})")
+    parser.add_argument("--processes", type=_positive, default=2, metavar="N", help="(2)")
+    parser.add_argument("--rounds", type=_positive, default=3, metavar="N", help="of both, in turn; medians count (3)")
+    chosen = parser.parse_args(arguments)
+    setting = Setting(named_panel(chosen.panel), chosen.panel, {})
+    about = about_run(make_agent(AGENT), setting)
+    times: dict[int, list[float]] = {0: [], chosen.processes: []}
+    roots = set()
+    for _ in range(chosen.rounds):
+        for count, taken in times.items():
+            with tempfile.TemporaryDirectory() as folder:
+                taken.append(seconds(setting, about, count, Path(folder) / "run"))
+                roots.add(Records(Path(folder) / "run").root()["root"])
+    alone, spread = (statistics.median(taken) for taken in times.values())
+    load = os.getloadavg()[0]
+    sys.stdout.write(f"{chosen.panel}, {AGENT}: {alone:.1f} s in one process, {spread:.1f} s in {chosen.processes}: ")
+    sys.stdout.write(
+        f"{alone / spread:.2f} times as fast (at least {TARGET:g} with 2 on 2 idle cores; load {load:.1f})"
+    )
+    sys.stdout.write(", the same records\n" if len(roots) == 1 else ", OTHER RECORDS\n")
+    return 0 if len(roots) == 1 else 1
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return number
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -27,10 +27,17 @@ class RolloutProgress(TrainerCallback, ExportableState):
         """State of the opponents' population after the last rollout."""
         self.mismatch: float | None = None
         """Of the sampler, when it was last measured."""
+        self.evaluation_due = False
+        """Whether the evaluation after the last update was given up, so that the run which goes on begins with it."""
         self._deferred = False
 
     def state(self) -> dict[str, Any]:
-        kept = {"rollouts": self.rollouts, "population": self.population, "mismatch": self.mismatch}
+        kept = {
+            "rollouts": self.rollouts,
+            "population": self.population,
+            "mismatch": self.mismatch,
+            "evaluation_due": self.evaluation_due,
+        }
         return {"args": {}, "attributes": kept}
 
     def on_train_begin(
@@ -41,6 +48,7 @@ class RolloutProgress(TrainerCallback, ExportableState):
         self.rollouts = held["attributes"]["rollouts"] if held else 0
         self.population = held["attributes"].get("population") if held else None
         self.mismatch = held["attributes"].get("mismatch") if held else None
+        self.evaluation_due = bool(held and held["attributes"].get("evaluation_due"))
         self.updates_left = 0
         self._deferred = False
 
@@ -56,15 +64,16 @@ class RolloutProgress(TrainerCallback, ExportableState):
 class FilesOfRun(TrainerCallback):
     """Takes the ledger of failures and the log back to where the run goes on from."""
 
-    def __init__(self, ledger: Ledger, log: RunLog) -> None:
-        self._ledger, self._log = ledger, log
+    def __init__(self, ledger: Ledger, log: RunLog, progress: RolloutProgress) -> None:
+        """`progress` has gone back before."""
+        self._ledger, self._log, self._progress = ledger, log, progress
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         if state.is_world_process_zero:
-            self._ledger.resume(state.global_step)
-            self._log.resume(state.global_step)
+            self._ledger.resume(state.global_step, self._progress.evaluation_due)
+            self._log.resume(state.global_step, self._progress.evaluation_due)
 
 
 class Evaluations(TrainerCallback):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from torch.utils.data import Sampler, SequentialSampler
@@ -16,6 +18,10 @@ from trainer.sampling import evaluation_sampling, sampled_as
 from trainer.trajectory import Trajectory
 
 
+class EndedByEvaluation(Exception):
+    """The evaluation with which a run goes on says that no more is trained."""
+
+
 class EvaluatingTrainer(RolloutTrainer):
     """Plays `eval_tasks` at every evaluation."""
 
@@ -23,14 +29,48 @@ class EvaluatingTrainer(RolloutTrainer):
     evaluation: PanelPlayed | None = None
     """What scores them, where they are a panel's."""
     stopped_early = False
+    _evaluating = False
+    """Whether an evaluation has begun that has not ended."""
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Plays `eval_tasks`, sampled as evaluations are; the metrics, with the prefix `eval_`, are those of
         `rollout_metrics` and the scores of a panel."""
         self._evaluated: list[Trajectory] = []
+        self._evaluating = True
+        if self._interruptible("eval"):
+            self.preemption.mark()
         with sampled_as(self, self.generator, *evaluation_sampling(self.play, self.args)):
             metrics: dict[str, float] = super().evaluate(*args, **kwargs)
+        self._evaluating = False
         return metrics
+
+    def make_up_evaluation(self) -> None:
+        """Plays the evaluation that was given up where this run goes on from, if one was.
+
+        Raises EndedByEvaluation where the run ends with it.
+        """
+        if not self.progress.evaluation_due:
+            return
+        state = self.state
+        metrics = self._evaluate(None, None)
+        self._determine_best_metric(metrics, None)
+        self.progress.evaluation_due = False
+        if state.best_global_step:  # that checkpoint is there: the one which this run goes on from, or an older one
+            state.best_model_checkpoint = str(Path(str(self.args.output_dir)) / f"checkpoint-{state.best_global_step}")
+        if self.control.should_training_stop:
+            raise EndedByEvaluation
+
+    def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
+        with suppress(EndedByEvaluation):
+            super()._run_epoch(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+    def _finalize_training(self, *args: Any, **kwargs: Any) -> Any:
+        """The Trainer's, after the last evaluation, where that was given up."""
+        if self.progress.evaluation_due:
+            self._load_rng_state(self._start)
+            with suppress(EndedByEvaluation):
+                self.make_up_evaluation()
+        return super()._finalize_training(*args, **kwargs)  # type: ignore[no-untyped-call]
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
         """The Trainer's, with the scores of the panel."""

@@ -32,10 +32,10 @@ class Ledger:
         self.count = 0
         """Failures of the run so far."""
 
-    def resume(self, step: int) -> None:
-        """Drops what belongs to rollouts that are played again when the run goes on after `step` optimiser steps, and a
-        last line that is not whole."""
-        self.count = self._lines.resume(step, "phase")
+    def resume(self, step: int, evaluates: bool = False) -> None:
+        """Drops what belongs to rollouts that are played again when the run goes on after `step` optimiser steps (where
+        it `evaluates` first, to that evaluation, too), and a last line that is not whole."""
+        self.count = self._lines.resume(step, "phase", evaluates)
 
     def record(self, trajectories: Iterable[Trajectory], phase: str, step: int) -> None:
         """Appends the failures of these meta-episodes."""

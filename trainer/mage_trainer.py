@@ -122,7 +122,9 @@ class MAGETrainer(UpdatingTrainer):
         self.skipped = SkippedUpdates(self.args.max_skipped_updates)
         console = console_of(args) if self.accelerator.is_main_process else None
         self.run_log = RunLog(args.output_dir or ".", console, args.log_transcripts)
-        for added in (RolloutProgress(), self.preemption, self.skipped, FilesOfRun(self.ledger, self.run_log)):
+        progress = RolloutProgress()
+        files = FilesOfRun(self.ledger, self.run_log, progress)
+        for added in (progress, self.preemption, self.skipped, files):
             self.add_callback(added)
         if self.evaluation is not None:
             self.add_callback(Evaluations(self.progress, args.eval_every, args.max_rollouts))
@@ -143,15 +145,17 @@ class MAGETrainer(UpdatingTrainer):
         more.
         """
         self._updates.clear()
-        start = self.checkpoint_to_resume(resume_from_checkpoint)
+        self._start = start = self.checkpoint_to_resume(resume_from_checkpoint)
+        self._training = True
         try:
             with rare_collections(), self.length_known(start):
                 return super().train(start, *args, **kwargs)
         except Preempted:
             self.preemption.rewind()
-            self.preemption.stopped = True
+            self.preemption.stopped, self.progress.evaluation_due = True, self._evaluating
             return self.end_here()
         finally:
+            self._training = self._evaluating = False
             self.give_up_ahead()
             self._envs.close()
             self._eval_envs.close()
@@ -181,6 +185,7 @@ class MAGETrainer(UpdatingTrainer):
 
     def _start_rollout(self, model: torch.nn.Module) -> None:
         """Plays the next rollout and queues its mini-batches."""
+        self.make_up_evaluation()
         gc.collect(1)  # least is alive now, so this costs least; see `rare_collections`
         index = self.progress.rollouts
         if self.state.global_step:

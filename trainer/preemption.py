@@ -18,7 +18,8 @@ class Preemption(TrainerCallback):
     """Ends training with a checkpoint where one loses nothing, once `ask` was called on any rank.
 
     A rollout is thrown away, and played again by the run that goes on: its streams are keyed, and what draws from
-    torch's own generators finds them as they were. Once its updates have begun, it is trained to its end first.
+    torch's own generators finds them as they were. So is an evaluation after its last update. Once its updates have
+    begun, it is trained to its end first.
     """
 
     def __init__(self) -> None:

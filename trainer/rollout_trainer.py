@@ -57,6 +57,10 @@ class RolloutTrainer(PersistentTrainer):
     """Of the panel that is played in training; else the same."""
     _begun: bool
     _ahead: PlayedAhead | None = None
+    _training = False
+    """Whether `train` runs."""
+    _start: str | None = None
+    """The checkpoint that it went on from."""
 
     @property
     def progress(self) -> RolloutProgress:
@@ -158,21 +162,26 @@ class RolloutTrainer(PersistentTrainer):
     def _play(self, specs: Sequence[RolloutSpec], phase: str = "train") -> tuple[list[Trajectory], RolloutClock]:
         """Plays this rank's specs; returns all ranks' trajectories, their failures being in the ledger.
 
-        A rollout to train on is given up, on all ranks, where one was asked to stop meanwhile: Preempted.
+        What can be played again by a run that goes on is given up, on all ranks, where one was asked to stop meanwhile:
+        Preempted.
         """
         if self._ahead is not None:
             self._ahead.wait()  # the sampler is about to get other weights
-        clock, stops = RolloutClock(), phase == "train"
-        envs = self._envs if stops else self._eval_envs
+        clock, stops = RolloutClock(), self._interruptible(phase)
+        envs = self._envs if phase == "train" else self._eval_envs
         together = trl_compat.is_collective(self) and not isinstance(self.generator, StreamingGenerator)
         interrupting = self.preemption.interrupting() if stops and not together else nullcontext()
         live = partial(self._any_rank_live, stops) if together else bool
-        watch = partial(self._watch, not together) if stops else None
+        watch = partial(self._watch, phase == "train", not together) if stops else None
         played: list[Trajectory] = []
         with suppress(Preempted), self.ledger.kept(phase, self.state.global_step), self._session(), interrupting:
             played += self._collect(envs, specs, live, clock, watch)
         self._begun = True
         return self._gather(played, phase), clock
+
+    def _interruptible(self, phase: str) -> bool:
+        """Whether a checkpoint now loses nothing: before the updates on a rollout, and in an evaluation after them."""
+        return phase == "train" or (self._training and self.state.global_step > 0 and not self.progress.updates_left)
 
     def _collect(
         self,
@@ -199,7 +208,7 @@ class RolloutTrainer(PersistentTrainer):
 
     def _gather(self, played: list[Trajectory], phase: str) -> list[Trajectory]:
         """What all ranks played, the failures being in the ledger."""
-        if phase == "train" and any(gather_object([self.preemption.asked])):
+        if self._interruptible(phase) and any(gather_object([self.preemption.asked])):
             raise Preempted
         if any(trajectory.failures for trajectory in played):
             (self._envs if phase == "train" else self._eval_envs).renew()
@@ -208,9 +217,10 @@ class RolloutTrainer(PersistentTrainer):
             self.ledger.record(gathered, phase, self.state.global_step)
         return gathered
 
-    def _watch(self, alone: bool, done: int, total: int) -> None:
+    def _watch(self, shown: bool, alone: bool, done: int, total: int) -> None:
         """Shows how far a rollout is; gives it up where this rank may do so alone, and was asked to stop."""
-        self.run_log.plays(self.progress.rollouts, done, total)
+        if shown:
+            self.run_log.plays(self.progress.rollouts, done, total)
         if alone:
             self.preemption.check(done, total)
 

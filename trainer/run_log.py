@@ -34,10 +34,10 @@ class RunLog:
         self._rollout: dict[str, Any] = {}
         self._updates: list[dict[str, Any]] = []
 
-    def resume(self, step: int) -> None:
-        """Goes back to where the run goes on from."""
-        self._metrics.resume(step, "kind")
-        self._transcripts.resume(step, "kind")
+    def resume(self, step: int, evaluates: bool = False) -> None:
+        """Goes back to where the run goes on from; `evaluates`: with an evaluation."""
+        self._metrics.resume(step, "kind", evaluates)
+        self._transcripts.resume(step, "kind", evaluates)
         self._rollout, self._updates = {}, []
 
     def begins(self, rollout: int, step: int) -> None:

@@ -27,14 +27,16 @@ class StepLines:
             return []
         return [json.loads(line) for line in self.path.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
-    def resume(self, step: int, ended: str) -> int:
+    def resume(self, step: int, ended: str, unended: bool = False) -> int:
         """Drops what is done again when the run goes on after `step` optimiser steps, and a line that is not whole;
-        returns how many are left. `ended`: the key whose value "eval" marks lines that end their step."""
+        returns how many are left. `ended`: the key whose value "eval" marks lines that end their step; `unended`: that
+        end is done again, too."""
         for draft in drafts_of(self.path.parent, self.path.name):  # of a run that was killed here
             draft.unlink()
         if not self.path.exists():
             return 0
-        kept = [row for row in self.rows() if row["step"] < step or (row.get(ended) == "eval" and row["step"] == step)]
+        last = None if unended else (step, "eval")
+        kept = [row for row in self.rows() if row["step"] < step or (row["step"], row.get(ended)) == last]
         if kept:
             write_atomically(self.path, "".join(map(_line, kept)))
         else:

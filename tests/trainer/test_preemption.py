@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import threading
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -12,12 +14,14 @@ from typing import Any
 
 import pytest
 
+from benchmarks.evaluation.suites.panels import BASES, Panel
 from tests.interruptions import forked, run_ranks
 from tests.trainer.test_interruptions import as_rank, weights_of
 from tests.trainer.tiny_runs import cached, make_trainer, save_model
 from trainer import MAGETrainer, trl_compat
-from trainer.backends import trl_generator
+from trainer.backends import cached_generator, trl_generator
 from trainer.run_folder import checkpoints
+from trainer.run_log import metric_rows
 
 
 @pytest.fixture(scope="module")
@@ -29,18 +33,20 @@ def train(model: str, folder: Path, at: int = 0, ranks: Sequence[str] = (), **se
     """A run of two rollouts, or what is left of it. In its call number `at` of the model it gets SIGTERM; an answer to
     that call never comes."""
     calls, together = 0, settings.pop("together", False)
+    evaluating, ahead = settings.pop("evaluating", False), settings.get("rollout_ahead", 0)
 
     def generator(trainer: MAGETrainer) -> Any:
-        backend = cached(trainer) if ranks else trl_generator(trainer)
+        backend = cached(trainer) if ranks else cached_generator(trainer) if ahead else trl_generator(trainer)
         generate = backend.generate
 
         def counted(prompts: Any) -> Any:
             nonlocal calls
-            calls += 1
+            beside = threading.current_thread() is not threading.main_thread()
+            calls += trainer.control.should_evaluate if evaluating else beside if ahead else 1
             answers = generate(prompts)
-            if calls == at:
+            if calls == at and calls:
                 os.kill(os.getpid(), signal.SIGTERM)
-                if not together:
+                if not together and not ahead:
                     time.sleep(60)
             return answers
 
@@ -76,6 +82,61 @@ def test_a_rollout_under_way_is_thrown_away_and_played_again(model_path: str, tm
     assert forked(partial(train, model_path, folder)) == 0
     assert weights_of(folder) == weights_of(tmp_path / "whole")
     assert not (folder / "failures.jsonl").exists()
+
+
+OPPONENTS = {"kuhn/rock": 1.0, "kuhn/maniac": 1.0}
+EVALUATED: dict[str, Any] = {"eval_panel": "kuhn-mini", "eval_every": 1, "groups_per_rollout": 1, "save_steps": 100}
+
+
+@pytest.mark.parametrize("early_stop", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_evaluation_under_way_is_given_up_and_made_again(
+    early_stop: int, model_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the first rollout, and after the last one, where nothing else is left to do, or where the evaluation itself
+    ends the run. It draws from torch's generators, as what is sampled after it does."""
+    settings = EVALUATED | {"early_stop": early_stop, "max_rollouts": 2 + early_stop}
+    panel = Panel(env_id="mage/KuhnPoker-Meta-v0", opponents=OPPONENTS, seed=70, rows_per_cell=1, about="for a test")
+    monkeypatch.setitem(BASES, "kuhn-mini", panel)  # type: ignore[arg-type]
+    whole, folder = tmp_path / "whole", tmp_path / "stopped"
+    assert forked(partial(train, model_path, whole, **settings)) == 0
+    for steps in (1, 2):
+        assert forked(partial(stopped_evaluating, model_path, folder, steps, settings)) == 0
+    assert forked(partial(train, model_path, folder, **settings)) == 0
+    assert weights_of(folder) == weights_of(whole)
+    rows, known = (metric_rows(one, "eval") for one in (folder, whole))
+    assert [row["step"] for row in rows] == [1, 2]
+    assert rows == known
+
+
+AHEAD: dict[str, Any] = {"rollout_ahead": 1, "backend": "cached", "constrained": True, "max_rollouts": 3}
+
+
+def test_with_a_rollout_played_ahead_it_goes_on_as_from_any_checkpoint(model_path: str, tmp_path: Path) -> None:
+    """What was played ahead is thrown away, as the checkpoint of a run that was never stopped does not hold it either.
+
+    The signal comes among the calls for the second rollout, which is played while the first one is trained on."""
+    whole, folder = tmp_path / "whole", tmp_path / "stopped"
+    assert forked(partial(train, model_path, whole, **AHEAD)) == 0
+    assert forked(partial(stopped_ahead, model_path, folder)) == 0
+    assert forked(partial(train, model_path, folder, **AHEAD)) == 0
+    for later in ("checkpoint-2", "checkpoint-3"):
+        shutil.rmtree(whole / later)
+    assert forked(partial(train, model_path, whole, **AHEAD)) == 0
+    assert weights_of(folder) == weights_of(whole)
+
+
+def stopped_ahead(model: str, folder: Path) -> None:
+    trainer = train(model, folder, 2, **AHEAD)
+    assert trainer.preemption.stopped
+    assert (trainer.state.global_step, trainer.progress.rollouts) == (1, 1)
+
+
+def stopped_evaluating(model: str, folder: Path, steps: int, settings: dict[str, Any]) -> None:
+    trainer = train(model, folder, 2, evaluating=True, **settings)
+    assert trainer.preemption.stopped
+    assert trainer.progress.evaluation_due
+    assert (trainer.state.global_step, checkpoints(folder)[0].name) == (steps, f"checkpoint-{steps}")
+    assert len(metric_rows(folder, "eval")) == steps - 1
 
 
 def rank(model: str, folder: Path, at: int = 0, ranks: Sequence[str] = (), together: bool = False) -> None:

@@ -19,14 +19,12 @@ from mage_envs.cache import cache_root
 from mage_envs.core import HandResult, Turn
 from mage_envs.durable import write_atomically
 from mage_envs.randomness import Streams
-from mage_envs.text.prompts import EpisodeRecord, TurnRecord
+from mage_envs.text.prompts import BLOCK, EpisodeRecord, TurnRecord
 from wrappers.chat import Chat, Message
 from wrappers.memory import MemoryView
 
 ORDER, SOURCE = 11, 12
 """Roles of a control's random streams."""
-BLOCK = "\n\n"
-"""What stands between two items of a memory's text."""
 
 
 class Control:

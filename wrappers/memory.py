@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from mage_envs.core import Turn
 from mage_envs.text.parser import REMARK_LIMIT
-from mage_envs.text.prompts import EpisodeRecord, PromptStyle, ReflectView, TurnRecord
+from mage_envs.text.prompts import BLOCK, EpisodeRecord, PromptStyle, ReflectView, TurnRecord
 
 REMARK = "remark"
 """The tag that stands for the style's own `remark_tag`."""
@@ -219,10 +219,9 @@ class EpisodicMemory:
         return items
 
     def render(self, view: MemoryView) -> str:
-        separator = "\n\n" if view.style.action_tag else " "
         items = self._items(view)
         self._held = len(items)
-        return separator.join(items[self._dropped :])
+        return BLOCK.join(items[self._dropped :])
 
     def shorten(self) -> bool:
         if self._dropped >= self._held:

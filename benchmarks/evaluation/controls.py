@@ -30,6 +30,8 @@ def controlled(setting: Setting, control: str, source: str | None) -> Setting:
     """
     if control != "other" and source is not None:
         raise ValueError("--from belongs to --control other; leave it out.")
+    if (episodes := setting.resolved["num_episodes"]) < 2:
+        raise ValueError(f"--control {control} with num_episodes={episodes}: there is no earlier episode to remember.")
     if control == "none":
         return setting.changed(memory="none")
     memory = setting.resolved["memory"]

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple, Protocol
 
 from mage_envs.core import HandResult, Turn
 
+BLOCK = "\n\n"
+"""What stands between two items of a memory's text; styles without paragraphs show them in a row."""
+
 
 class TurnRecord(NamedTuple):
     """One answer of the learner: what it saw, what it answered."""

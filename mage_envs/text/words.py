@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from mage_envs.core import BY_THE_RULES, BY_TIMEOUT, GameFacts
-from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, ReflectView, TurnRecord
+from mage_envs.text.prompts import BLOCK, ContinueView, EpisodeRecord, PlayView, ReflectView, TurnRecord
 from mage_envs.text.spelling import WordsOfState, as_word
 
 EPISODE, REFLECT, REMARK, ILLEGAL, TIMEOUT, UNREADABLE = "episode", "reflect", "remark", "illegal", "timeout", "?"
@@ -68,7 +68,7 @@ class Words:
         self._words_of, self._actions = facts.words, frozenset(facts.actions)
 
     def play(self, view: PlayView) -> str:
-        memory = [view.memory] if view.memory else []
+        memory = view.memory.split(BLOCK) if view.memory else []
         return " ".join([*memory, EPISODE, str(view.episode + 1), *self._turns(view.turns), *self._now(view)])
 
     def continue_play(self, view: ContinueView) -> str:

@@ -87,12 +87,13 @@ def test_every_strategy_runs_under_every_control(memory, tmp_path):
     assert len(texts) == 8
 
 
-def test_the_items_are_the_same_and_their_order_is_not():
-    plain, mixed = (play(setting_of_memory(memory)) for memory in ("history", "shuffled/history"))
+@pytest.mark.parametrize(("style", "between"), [("prose", "\n\n"), ("words", "episode ")])
+def test_the_items_are_the_same_and_their_order_is_not(style, between):
+    plain, mixed = (play(setting_of_memory(memory, style=style)) for memory in ("history", "shuffled/history"))
     moved = 0
     for a, b in zip(plain, mixed, strict=True):
-        one, two = (first_prompts(t)[3].replace(HEADING, "") for t in (a, b))
-        assert sorted(one.split("\n\n")) == sorted(two.split("\n\n"))
+        one, two = (f"{first_prompts(t)[3].replace(HEADING, '')} " for t in (a, b))
+        assert sorted(one.split(between)) == sorted(two.split(between))
         moved += one != two
     assert moved >= 2
 
@@ -158,6 +159,7 @@ def test_a_control_is_part_of_the_run_and_is_executed_again(tmp_path, capsys):
             "--from",
             str(tmp_path / "plain"),
         ],
+        "--control frozen with num_episodes=1: there is no earlier": ["--control", "frozen", "--num-episodes", "1"],
         "is under a control already": ["--memory", "frozen/reflexion", "--control", "shuffled"],
         "unknown control 'frzen'. Did you mean 'frozen'?": ["--memory", "frzen/reflexion"],
         "its source 0123 is not in the cache": ["--memory", "other@0123/none"],

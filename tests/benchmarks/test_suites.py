@@ -11,9 +11,10 @@ import pytest
 
 from benchmarks import SUITES, Panel, Setting, named_panel, panel
 from benchmarks.__main__ import main
-from benchmarks.evaluation.environments import seats_of
+from benchmarks.evaluation.environments import game_of, seats_of
 from benchmarks.evaluation.suites.panels import BASES, SIZES, full_name, panel_names
 from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, named_suite, reported, setting_for
+from opponents import make_opponent
 
 KUHN = "mage/KuhnPoker-Meta-v0"
 GOLDEN = json.loads((Path(__file__).parent / "fingerprints.json").read_text())
@@ -32,6 +33,13 @@ def settings_of_panel(base):
         }
         for size in SIZES
     }
+
+
+def test_the_opponents_of_every_panel_play_its_game():
+    for base, found in BASES.items():
+        for name in found.weights():
+            if not name.startswith("cfr"):  # which solves the game at once
+                assert make_opponent(name, game_of(found.env_id, found.env_kwargs)), base
 
 
 def test_every_cell_has_the_same_deals():

@@ -150,11 +150,6 @@ def _even(names: str) -> dict[str, float]:
     return dict.fromkeys(names.split(), 1.0)
 
 
-def _unseen(game: str, seed: int) -> Panel:
-    about = "a game that no preset trains on, against a search and a random player"
-    return Panel(env_id=f"mage/{game}-Meta-v0", opponents={"ismcts:100": 1.0, "uniform": 1.0}, seed=seed, about=about)
-
-
 def _sokoban(boxes: int, seed: int, about: str) -> Panel:
     told = f"{boxes} {'box' if boxes == 1 else 'boxes'}{about}"
     return Panel(env_id="mage/Sokoban-Meta-v0", seed=seed, about=told, env_kwargs={"boxes": boxes})
@@ -189,7 +184,9 @@ BASES: Mapping[str, Panel] = {
     "tictactoe-mcts100": _tictactoe({"mcts:100": 1.0}, 51, "the opponent of the paper's table"),
     "tictactoe-paper-unseen": _tictactoe({"mcts:1000": 1.0}, 6, "a search ten times as deep"),
     "tictactoe-heldout": _tictactoe({"minimax": 1.0, "mcts:10": 1.0}, 52, "two that no preset trains on"),
-    "connectfour-heldout": _unseen("ConnectFour", 53),
+    "connectfour-search": _repeated(
+        "ConnectFour", _even("mcts:100 uniform"), 53, "a game that no preset trains on", (0, 1)
+    ),
     "pd-train": _repeated("PrisonersDilemma", "pool:pd/classic", 18, "five classics, one of them always defecting"),
     "pd-heldout": _repeated("PrisonersDilemma", _even("pd/generous pd/alternate pd/random:.7"), 19, "three others"),
     "ultimatum-train": _repeated("Ultimatum", "pool:ultimatum/reserves", 20, "hidden prices from 1 to 8"),

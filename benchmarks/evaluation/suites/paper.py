@@ -63,7 +63,11 @@ SUITES: Mapping[str, Suite] = {
     ),
     "heldout": Suite(
         about="opponents and games that no preset trains on",
-        panels=("kuhn-heldout", "tictactoe-heldout", "connectfour-heldout", "leduc-heldout"),
+        panels=("kuhn-heldout", "tictactoe-heldout", "connectfour-search", "leduc-heldout"),
+    ),
+    "demo": Suite(
+        about="what the demo's model trains against, and what it never meets",
+        panels=("kuhn-train", "kuhn-heldout"),
     ),
 }
 

@@ -62,7 +62,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         draft.replace(path)
     except BaseException as error:
         draft.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:  # a full disk names no file
+        if isinstance(error, OSError):  # a full disk names no file, a folder without rights the draft
             error.filename = str(path)
         raise
     sync(path.parent)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mage_envs.arguments import nearest_name
 from mage_envs.durable import write_atomically
 from mage_envs.imports import load_modules
 
@@ -44,7 +45,11 @@ class PlaySettings:
         if not path.exists():
             raise FileNotFoundError(f"{folder} holds no {FILE}; give a folder that mage-train or the demo saved.")
         try:
-            read = cls(**json.loads(path.read_text()))
+            told = json.loads(path.read_text())
+            known = [one.name for one in fields(cls)]
+            if unknown := next((name for name in told if name not in known), None):
+                raise ValueError(f"{path}: unknown key {unknown!r}.{nearest_name(unknown, known)}")
+            read = cls(**told)
             settings = replace(read, imports=tuple(read.imports))
         except (json.JSONDecodeError, TypeError) as error:
             raise ValueError(f"{path} is not readable as play settings: {error}. Save the model again.") from error

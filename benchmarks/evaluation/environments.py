@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -11,10 +12,13 @@ import gymnasium as gym
 import numpy as np
 
 import mage_envs  # noqa: F401  (registers the ids)
+from mage_envs.arguments import nearest_name
 from mage_envs.core import Game, GameFacts, State, Task
+from mage_envs.registry import list_games, load_game
 from opponents import make_opponent
 from trainer.stages import WorkerEnvs
 from wrappers.described import Described
+from wrappers.make import META_OPTIONS, make_meta_env
 from wrappers.memories import refuse_instance
 
 
@@ -26,6 +30,20 @@ class _TextAlone(Game):
 
     def initial_state(self, rng: np.random.Generator) -> State:
         raise TypeError(f"{self.facts.name} is known by its text alone: it has no states.")
+
+
+def _nearest_option(env_id: str, options: Mapping[str, Any]) -> str:
+    """What an option may have meant that one of our ids does not take; empty where all are known."""
+    game = gym.spec(env_id).kwargs.get("game_name")
+    if game not in list_games():
+        return ""
+    known = [
+        *META_OPTIONS,
+        *inspect.signature(make_meta_env).parameters,
+        *inspect.signature(load_game(game)).parameters,
+    ]
+    unknown = next((name for name in options if name not in known), None)
+    return "" if unknown is None else f" unknown option {unknown!r}.{nearest_name(unknown, known)}"
 
 
 def make_envs(env_id: str, env_kwargs: Mapping[str, Any] | None = None, count: int = 1) -> list[gym.Env[Any, Any]]:
@@ -40,7 +58,9 @@ def make_envs(env_id: str, env_kwargs: Mapping[str, Any] | None = None, count: i
     except gym.error.UnregisteredEnv as error:
         raise ValueError(f"Unknown environment {env_id!r}: {error}") from error
     except TypeError as error:
-        raise ValueError(f"{env_id} could not be made with {options}: {error}") from error
+        raise ValueError(
+            f"{env_id} could not be made with {options}:{_nearest_option(env_id, options)} {error}"
+        ) from error
     if not envs[0].has_wrapper_attr("described"):
         raise ValueError(f"Environment {env_id!r} is no meta-episode; choose an id that ends with -Meta-v0.")
     return envs

@@ -130,6 +130,8 @@ def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
         (["eval", "policy:cfr", *KUHN, "--resume"], "name it by --out"),
         (["eval", "policy:cfr", *KUHN, "--opponents", "cfr,cfr"], "names one twice"),
         (["eval", "policy:cfr", "--panel", "alfworld-eval-in", "--env-kwargs", '{"data": "official"}'], "fixes data"),
+        (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"revael": "always"}'], "'revael'. Did you mean 'reveal'?"),
+        (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"num_episods": 1}'], "Did you mean 'num_episodes'?"),
         (["replay", "nowhere"], "nowhere holds no run: there is no run.json"),
         (["validate", "."], "holds no run"),
         (["eval", "model:nowhere"], "there is no such folder"),

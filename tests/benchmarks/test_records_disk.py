@@ -14,9 +14,14 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.records import store
 from benchmarks.records.store import Records
+from mage_envs.games.kuhn_poker import KuhnPoker
 
 EVAL = ["eval", "scripted:random", "--env", "mage/KuhnPoker-Meta-v0", "--opponents", "uniform", "--rows", "8", "--out"]
 """16 meta-episodes."""
+COLUMNS = """
+- {name: one, agent: {kuhn-train: "scripted:last"}, memory: none}
+- {name: two, agent: {kuhn-train: "scripted:first"}, memory: none}
+"""
 NOBODY = 65534
 
 
@@ -109,3 +114,60 @@ def test_a_folder_that_may_not_be_written_is_told_before_anything_is_played(own,
         assert main([*EVAL, str(own / "run"), "--resume"]) == 2
     told = capsys.readouterr().err
     assert told == f"mage-bench: {own / 'run' / 'episodes'}: Permission denied; name a place that you may use.\n"
+
+
+def suite_in(folder):
+    """Two runs of 16 meta-episodes."""
+    return ["suite", "demo", "--columns", str(folder / "c.yaml"), "--quick", "--out", str(folder / "s")]
+
+
+def last_line(capsys):
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+def test_suites_and_reports_on_a_full_disk(own, capsys):
+    """Writes of a suite: its plan, run.json, four shards, root.json, summary.json, scores.csv, run.json."""
+    (own / "c.yaml").write_text(COLUMNS)
+    with full_after(0):
+        assert main(suite_in(own)) == 2
+    assert last_line(capsys) == f"mage-bench: {own / 's' / 'suite.json'}: No space left on device; free some space."
+    with full_after(4):
+        assert main(suite_in(own)) == 2
+    shard = own / "s" / "kuhn-train" / "one" / "episodes" / "00002.jsonl.gz"
+    assert last_line(capsys).startswith(f"mage-bench: {shard}: No space left on device; free some space. 8 of 16 ")
+    assert main([*suite_in(own), "--resume"]) == 0
+    assert main(["validate", str(own / "s")]) == 0
+    before = (own / "s" / "report.html").read_bytes()
+    with full_after(0):
+        assert main(["report", str(own / "s"), "--out", str(own / "s" / "report.html")]) == 2
+    assert last_line(capsys) == f"mage-bench: {own / 's' / 'report.html'}: No space left on device; free some space."
+    assert (own / "s" / "report.html").read_bytes() == before
+    assert not list(own.rglob("*.partial"))
+
+
+def test_suites_and_reports_where_nothing_may_be_written(own, capsys):
+    (own / "c.yaml").write_text(COLUMNS)
+    assert main([*EVAL, str(own / "run")]) == 0
+    own.chmod(0o555)
+    capsys.readouterr()
+    for words, place in (suite_in(own), "s"), (["report", str(own / "run"), "--out", str(own / "a.html")], "a.html"):
+        with not_root():
+            assert main(words) == 2
+        told = capsys.readouterr().err
+        assert told == f"mage-bench: {own / place}: Permission denied; name a place that you may use.\n"
+        assert not (own / place).exists()
+
+
+def test_data_that_are_not_those_of_the_run(own, capsys, monkeypatch):
+    assert main([*EVAL, str(own / "run")]) == 0
+    monkeypatch.setattr(KuhnPoker, "data_hash", lambda game: "f00")
+    assert main([*EVAL, str(own / "run"), "--resume"]) == 2
+    told = last_line(capsys)
+    assert "holds a run of something else (fingerprint " in told
+    assert 'setting.options.data null there, "f00" now' in told
+    with pytest.raises(SystemExit, match="1"):
+        main(["validate", str(own / "run")])
+    out = capsys.readouterr().out
+    assert 'run.json: setting.options.data is null, and this version with these data makes "f00"' in out
+    assert main(["report", str(own / "run"), "--out", str(own / "a.html")]) == 0
+    assert "its data or this version are OTHERS" in (own / "a.html").read_text()

@@ -13,7 +13,7 @@ COMMA = ,
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo demo-plain demo-reflect demo-seeds demo-objectives test test-long vllm deepspeed lint bench peers ray clean
+.PHONY: demo demo-plain demo-reflect demo-seeds demo-objectives tables test test-long vllm deepspeed lint bench peers ray clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.demo
@@ -29,6 +29,13 @@ demo-seeds: $(VENV)/.runtime
 
 demo-objectives: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.objectives
+
+# Every suite with scripted columns, as a trial, and the demo's model (runs/demo, from `make demo`) under all controls.
+tables: $(VENV)/.runtime
+	for suite in paper-table1 paper-ood paper-ablations heldout; do $(BIN)/mage-bench suite $$suite --resume --quick \
+	  --columns benchmarks/results/quick.yaml --out runs/quick/$$suite || exit 1; done
+	$(BIN)/mage-bench suite demo --resume --protocol adaptive --num-episodes 3 \
+	  --columns benchmarks/results/demo.yaml --out runs/demo-suite
 
 bench: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.speed

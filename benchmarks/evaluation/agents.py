@@ -16,6 +16,7 @@ from mage_envs.randomness import Streams
 from mage_envs.text.generation import Completion, Generator, Prompt
 from opponents import make_opponent
 from opponents.llm import AnswerStream, EndpointGenerator, shared_endpoint
+from trainer.console import quieten
 from trainer.saved import PlaySettings, load_generator
 
 REMARK = "No remark."
@@ -73,6 +74,7 @@ class SavedModelAgent:
     def generator(self, game: Game) -> Generator:
         converses = self.settings.env_kwargs.get("context") == "conversation"
         try:
+            quieten()
             generator, _ = load_generator(self.folder, cached=converses, **(self.sampling or {}))
         except ModuleNotFoundError as error:
             raise ImportError(

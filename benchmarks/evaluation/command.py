@@ -19,15 +19,17 @@ from benchmarks.evaluation.controls import NAMES, controlled
 from benchmarks.evaluation.environments import game_of, seats_of
 from benchmarks.evaluation.evaluate import account, evaluate, lacked_budget, ledger_in, progress_of
 from benchmarks.evaluation.floors import floor_rows
-from benchmarks.evaluation.references import optimal_learner
 from benchmarks.evaluation.sampling import FORM, read_sampling
-from benchmarks.evaluation.scores import Summary, headline, label, summarise
+from benchmarks.evaluation.scores import Summary, label
 from benchmarks.evaluation.spread import play_spread
 from benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, weights_of
 from benchmarks.evaluation.suites.settings import Setting
+from benchmarks.evaluation.summary import summary_of
 from benchmarks.executors import Executor, Local, add_option, make_executor
 from benchmarks.records.about import about_run
 from benchmarks.records.store import Records, Writer
+from benchmarks.report.document import REPORT, write_report
+from benchmarks.report.runs import read_runs
 from mage_envs.core import Game
 from mage_envs.processes import DEADLINE
 from mage_envs.registry import settings_of
@@ -114,7 +116,10 @@ def run(arguments: argparse.Namespace) -> None:
         measured = measure(own, agent, setting)
         sys.stdout.write(("\n" if number else "") + shown(arguments, measured.summary))
         if own.out is not None:
-            sys.stderr.write("".join(f"wrote {path}\n" for path in report.save(Path(own.out), measured.summary)))
+            folder = Path(own.out)
+            written = [*report.save(folder, measured.summary), folder / REPORT]
+            write_report(written[-1], read_runs([folder], known={folder: measured.summary}))
+            sys.stderr.write("".join(f"wrote {path}\n" for path in written))
         statuses.append(ending(setting, measured))
     if any(statuses):
         raise SystemExit(min(status for status in statuses if status))
@@ -298,23 +303,6 @@ def ending(setting: Setting, measured: Measured) -> int:
     if failed:
         sys.stderr.write(f"mage-bench: {len(failed)} meta-episodes failed; the first: {failed[0]}\n")
     return 3 if missing or failed else 0
-
-
-def summary_of(agent: str, setting: Setting, trajectories: Sequence[Trajectory]) -> Summary:
-    """The scores, with the setting's name and fingerprint."""
-    game = game_of(setting.panel.env_id, setting.options)
-    count = len(setting.tasks)
-    hashed = f"{setting.name}, {count} meta-episodes, sha256 {setting.fingerprint[:12]}"
-    weights = setting.panel.weights()
-    met = {trajectory.opponent for trajectory in trajectories}
-    scored = weights if weights and set(weights) <= met else None
-    optimal: tuple[float, ...] = ()
-    whole = [t for t in trajectories if t.failure is None]
-    if scored and whole and headline(game) == "returns" and setting.resolved["deal"] == "fresh":
-        planned = max(t.num_episodes for t in whole)
-        if all(len(t.episodes) == planned for t in whole):
-            optimal = optimal_learner(game, scored, whole)
-    return summarise(trajectories, game, weights=scored, optimal=optimal, agent=agent, panel=hashed)
 
 
 def setting_from(arguments: argparse.Namespace, agent: Agent) -> Setting:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.evaluation import report
-from benchmarks.evaluation.command import summary_of
 from benchmarks.evaluation.scores import ScoreRow, Summary
 from benchmarks.evaluation.suites.panels import full_name, named_panel
 from benchmarks.evaluation.suites.settings import Setting
+from benchmarks.evaluation.summary import summary_of
 from mage_envs.core import Task
 from trainer.panels import SCORE, Scored
 from trainer.trajectory import Trajectory

@@ -3,32 +3,33 @@
 F/suite.json                 suite, size, columns, and the roots of all runs once they were played
 F/PANEL/COLUMN/              a run, as `mage-bench eval --out` keeps it, at K = 3 and protocol adaptive
 F/PANEL-k10-paper/COLUMN/    the same at other settings
-F/table.txt, F/table.tsv     made from the runs
+F/table.txt, F/table.tsv     made from the runs, as F/report.html is
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluation import report
 from benchmarks.evaluation.agents import Agent, SavedModelAgent, make_agent
 from benchmarks.evaluation.command import add_play_arguments, ending, measure
+from benchmarks.evaluation.controls import controlled
 from benchmarks.evaluation.scores import Summary
 from benchmarks.evaluation.suites.columns import Column, read_columns
 from benchmarks.evaluation.suites.panels import QUICK, SIZES, named_panel
-from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, Suite, named_suite
+from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES, Suite, named_suite
 from benchmarks.evaluation.suites.settings import Setting
-from benchmarks.evaluation.suites.table import SuiteCell, text_table
+from benchmarks.evaluation.suites.table import SuiteCell, text_table, tsv
 from benchmarks.records.canonical import digest_of
 from benchmarks.records.store import ROOT, SUITE, OtherRun
+from benchmarks.report.document import REPORT, write_report
+from benchmarks.report.runs import read_runs
 from mage_envs.durable import write_atomically
 
 
@@ -43,6 +44,7 @@ class _Planned:
     column: Column
     agent: Agent
     setting: Setting
+    """Before the control `other`, which its source's run has to be played for."""
 
     @property
     def block(self) -> str:
@@ -53,6 +55,16 @@ class _Planned:
     @property
     def folder(self) -> str:
         return f"{self.block}/{self.column.name}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As suite.json plans it; no fingerprint where that depends on another run."""
+        return {"folder": self.folder, "fingerprint": None if self.column.source else self.setting.fingerprint}
+
+    def played_in(self, out: Path) -> Setting:
+        """The setting, its source having been played below `out`."""
+        if self.column.source is None:
+            return self.setting
+        return controlled(self.setting, "other", str(out / self.block / self.column.source))
 
 
 def short_names(suite: Suite) -> dict[str, str]:
@@ -66,14 +78,23 @@ def short_names(suite: Suite) -> dict[str, str]:
     return found
 
 
-def planned(suite: Suite, columns: Sequence[Column], quick: bool, size: int) -> list[_Planned]:
+def planned(
+    suite: Suite,
+    columns: Sequence[Column],
+    size: int,
+    protocols: Sequence[str] = PROTOCOLS,
+    lengths: Sequence[int] = EPISODES,
+) -> list[_Planned]:
     """All runs of a suite, setting by setting. Raises what makes one of them impossible."""
     found: list[_Planned] = []
-    for protocol in PROTOCOLS[:1] if quick else PROTOCOLS:
-        for episodes in EPISODES[:1] if quick else EPISODES:
+    for protocol in protocols:
+        for episodes in lengths:
             for panel, short in short_names(suite).items():
                 for column in columns:
-                    found += _planned(f"{panel}-{size}", short, column, protocol, episodes)
+                    for cell in _planned(f"{panel}-{size}", short, column, protocol, episodes):
+                        if column.source and f"{cell.block}/{column.source}" not in {one.folder for one in found}:
+                            raise ValueError(f"{column.name} is from {column.source}, which does not play {short}.")
+                        found.append(cell)
     return found
 
 
@@ -92,6 +113,8 @@ def _planned(panel: str, short: str, column: Column, protocol: str, episodes: in
     if column.memory is not None:
         options["memory"] = column.memory
     setting = Setting(named, panel, options)
+    if column.control not in (None, "other"):
+        setting = controlled(setting, column.control, None)
     _ = setting.fingerprint  # raises for options that do not go together, before anything is played
     yield _Planned(short, protocol, episodes, column, agent, setting)
 
@@ -102,7 +125,7 @@ def _planned(panel: str, short: str, column: Column, protocol: str, episodes: in
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench suite`."""
     parser.epilog = "Example: mage-bench suite paper-table1 --columns columns.yaml --quick --out runs/t1"
-    parser.add_argument("suite", metavar="NAME", help="paper-table1, paper-ood, paper-ablations or heldout")
+    parser.add_argument("suite", metavar="NAME", help=", ".join(SUITES))
     parser.add_argument("--columns", metavar="FILE", required=True, help="YAML: name, agent, memory, and so on")
     parser.add_argument("--out", metavar="FOLDER", required=True, help="where the runs are kept")
     parser.add_argument(
@@ -110,6 +133,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help=f"a trial: {QUICK} tasks a panel, K = 3, adaptive; no results",
     )
+    parser.add_argument("--protocol", choices=PROTOCOLS, help="one of the two alone")
+    parser.add_argument("--num-episodes", type=int, choices=EPISODES, help="one of the two lengths alone")
     parser.add_argument("--size", type=int, choices=SIZES, default=SIZES[0], help="meta-episodes a panel (512)")
     parser.add_argument("--resume", action="store_true", help="play what is missing or failed in --out")
     parser.add_argument("--tsv", action="store_true", help="unaligned, with tabs between the fields")
@@ -120,27 +145,39 @@ def run(arguments: argparse.Namespace) -> None:
     """Plays the suite, and writes its table to stdout; ends as `mage-bench eval` does, with its gravest status."""
     suite = named_suite(arguments.suite)
     columns = read_columns(Path(arguments.columns), tuple(short_names(suite).values()))
-    cells = planned(suite, columns, arguments.quick, QUICK if arguments.quick else arguments.size)
+    cells = planned(
+        suite,
+        columns,
+        QUICK if arguments.quick else arguments.size,
+        [arguments.protocol] if arguments.protocol else PROTOCOLS[: 1 if arguments.quick else None],
+        [arguments.num_episodes] if arguments.num_episodes else EPISODES[: 1 if arguments.quick else None],
+    )
     if not cells:
         raise ValueError(f"{arguments.columns}: no column plays any panel of {arguments.suite}.")
     out = Path(arguments.out)
     plan = _plan(arguments, columns, cells)
     _begin(out, plan, arguments.resume)
     done: list[SuiteCell] = []
+    scores: dict[Path, Summary] = {}
     statuses = []
     for number, cell in enumerate(cells, start=1):
         sys.stderr.write(f"[{number}/{len(cells)}] {cell.folder}\n")
         folder = out / cell.folder
         own = argparse.Namespace(**{**vars(arguments), "out": str(folder)})
-        measured = measure(own, cell.agent, cell.setting)
+        setting = cell.played_in(out)
+        measured = measure(own, cell.agent, setting)
         report.save(folder, measured.summary, figure=False)
-        statuses.append(ending(cell.setting, measured))
+        scores[folder] = measured.summary
+        statuses.append(ending(setting, measured))
         done.append(SuiteCell(cell.panel, cell.protocol, cell.episodes, cell.column.name, measured.summary))
     _finish(out, plan, cells)
     text = text_table(arguments.suite, done, [c.name for c in columns], list(short_names(suite).items()))
+    unaligned = tsv(done)
     write_atomically(out / "table.txt", text)
-    write_atomically(out / "table.tsv", _tsv(done))
-    sys.stdout.write(_tsv(done) if arguments.tsv else text)
+    write_atomically(out / "table.tsv", unaligned)
+    sys.stdout.write(unaligned if arguments.tsv else text)
+    write_report(out / REPORT, read_runs(list(scores), known=scores))
+    sys.stderr.write(f"wrote {out / REPORT}\n")
     if any(statuses):
         raise SystemExit(min(status for status in statuses if status))
 
@@ -152,7 +189,7 @@ def _plan(arguments: argparse.Namespace, columns: Sequence[Column], cells: Seque
         "suite": arguments.suite,
         "quick": arguments.quick,
         "columns": [asdict(column) for column in columns],
-        "runs": [{"folder": cell.folder, "fingerprint": cell.setting.fingerprint} for cell in cells],
+        "runs": [cell.to_json() for cell in cells],
     }
 
 
@@ -183,20 +220,3 @@ def _finish(out: Path, plan: Mapping[str, Any], cells: Sequence[_Planned]) -> No
     roots = [json.loads((out / cell.folder / ROOT).read_text("utf-8"))["root"] for cell in cells]
     runs = [{**one, "root": root} for one, root in zip(plan["runs"], roots, strict=True)]
     write_atomically(out / SUITE, json.dumps({**plan, "runs": runs, "root": digest_of(roots)}, indent=2) + "\n")
-
-
-def _tsv(cells: Sequence[SuiteCell]) -> str:
-    """One line per run, numbers in full."""
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter="\t", lineterminator="\n")
-    head = "panel protocol episodes column agent pass_at_k low high measure first last n"
-    writer.writerow(head.split())
-    for cell in cells:
-        summary: Summary = replace(cell.summary, floors=())
-        passed = summary.overall.pass_at[-1] if summary.overall.pass_at else None
-        ends = (None, None, None) if passed is None else (passed.mean, passed.low, passed.high)
-        means = [episode.measure(summary.objective).estimate.mean for episode in summary.overall.episodes]
-        first, last = (means[0], means[-1]) if means and not summary.early_stop else (None, None)
-        where = (cell.panel, cell.protocol, cell.episodes, cell.column, summary.agent)
-        writer.writerow([*where, *ends, summary.objective, first, last, summary.overall.meta_episodes])
-    return text.getvalue()

@@ -29,7 +29,7 @@ def narrow(summary: Summary) -> str:
         room = WIDTH - sum(
             2 + max(map(len, (column, *(line[place] for line in cells)))) for place, column in enumerate(columns)
         )
-        names = [_fitted(row.opponent or "all", max(room, _LEAST)) for row in rows]
+        names = [fitted(row.opponent or "all", max(room, _LEAST)) for row in rows]
         lines.extend(["", title])
         lines.extend(
             aligned([summary.rows_are, *columns], [[name, *one] for name, one in zip(names, cells, strict=True)])
@@ -117,7 +117,7 @@ def _kinds(summary: Summary) -> list[str]:
     return lines
 
 
-def _fitted(name: str, room: int) -> str:
+def fitted(name: str, room: int) -> str:
     """A name in so many characters; one that is longer loses its middle."""
     if len(name) <= room:
         return name

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.command import summary_of
 from benchmarks.evaluation.estimates import Estimate
 from benchmarks.evaluation.report import NOT_KNOWN
+from benchmarks.evaluation.summary import summary_of
 from benchmarks.records.about import setting_of
 from benchmarks.records.replay import replay
 from benchmarks.records.store import Records
 from benchmarks.records.validate import problems
+from benchmarks.report.document import REPORT
 
 MOST_MB = 20
 """A submission is one folder of at most so many megabytes."""
@@ -28,7 +29,8 @@ def entry(folder: Path, sample: int) -> dict[str, Any]:
     wrong = next(problems(folder), None)
     if wrong is not None:
         raise ValueError(f"{folder} is not valid: {wrong}; mage-bench validate {folder} tells all.")
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != REPORT]  # made of the others
+    size = sum(path.stat().st_size for path in files) / 1e6
     if size > MOST_MB:
         raise ValueError(f"{folder} has {size:.1f} MB; a submission is a folder of at most {MOST_MB} MB.")
     records = Records(folder)

@@ -11,8 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.evaluation.command import summary_of
 from benchmarks.evaluation.suites.settings import Setting
+from benchmarks.evaluation.summary import summary_of
 from benchmarks.records.about import setting_of
 from benchmarks.records.canonical import digest_of, plain
 from benchmarks.records.store import ROOT, RUN, SUITE, Records, differences, run_folders, short

@@ -7,19 +7,18 @@ import sys
 from pathlib import Path
 
 from benchmarks.report.bubbles import draw
-from benchmarks.report.document import document
+from benchmarks.report.document import MOST_MB, REPORT, write_report
 from benchmarks.report.runs import read_runs
-from mage_envs.durable import write_atomically
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench report`."""
     parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of runs, or folders with runs below them")
-    parser.add_argument("--out", metavar="FILE", default="report.html", help="where the report goes (report.html)")
+    parser.add_argument("--out", metavar="FILE", default=REPORT, help="where the report goes (report.html)")
     parser.add_argument(
         "--max-mb",
         type=float,
-        default=20.0,
+        default=MOST_MB,
         metavar="N",
         help="largest size of the file (20); transcripts beyond that are left out, evenly spread",
     )
@@ -37,9 +36,8 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.sample < 0:
         raise ValueError(f"--sample must be at least 0, got {arguments.sample}.")
     runs = read_runs([Path(name) for name in arguments.runs], arguments.sample)
-    text, blocks = document(runs, arguments.max_mb)
     path = Path(arguments.out)
-    write_atomically(path, text)
+    blocks = write_report(path, runs, arguments.max_mb)
     kept = sum(map(len, blocks.places))
     sys.stderr.write(f"wrote {path}: {len(runs)} runs, {kept:,} transcripts, {path.stat().st_size / 1e6:.1f} MB\n")
     if blocks.left_out:

@@ -6,6 +6,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from benchmarks.report import sections
@@ -13,9 +14,23 @@ from benchmarks.report.blocks import Blocks, pack
 from benchmarks.report.bubbles import bubbles
 from benchmarks.report.escaping import embedded
 from benchmarks.report.runs import ReportedRun
+from mage_envs.durable import write_atomically
 
 SCRIPTS = ("text.js", "records.js", "listing.js", "transcript.js", "page.js")
 """In the order in which they stand in the page, all in one scope."""
+
+
+REPORT = "report.html"
+"""In the folder of a run, or of a suite."""
+MOST_MB = 20.0
+"""Largest size of a file by default, in 10^6 bytes."""
+
+
+def write_report(path: Path, runs: Sequence[ReportedRun], most_mb: float = MOST_MB) -> Blocks:
+    """Writes the report of these runs; what of their transcripts is in it. Raises as `document`, and OSError."""
+    text, blocks = document(runs, most_mb)
+    write_atomically(path, text)
+    return blocks
 
 
 def document(runs: Sequence[ReportedRun], most_mb: float) -> tuple[str, Blocks]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from benchmarks.evaluation.command import summary_of
 from benchmarks.evaluation.environments import game_of
 from benchmarks.evaluation.report import load
 from benchmarks.evaluation.scores import ScoreRow, Summary, cluster_of, label, per_hand
 from benchmarks.evaluation.suites.settings import Setting
+from benchmarks.evaluation.summary import summary_of
 from benchmarks.records.about import setting_of, told_apart
 from benchmarks.records.canonical import digest_of
 from benchmarks.records.lines import Line
@@ -69,8 +71,8 @@ class ReportedRun:
 
     @property
     def method(self) -> str:
-        """The agent, and its memory where it has one."""
-        memory = self.about["setting"]["options"]["memory"]
+        """The agent, and its memory where it has one, a control's source being left out."""
+        memory = re.sub(r"^other@\w+", "other", self.about["setting"]["options"]["memory"])
         name: str = self.about["agent"]["name"]
         return name if memory == "none" else f"{name} + {memory}"
 
@@ -101,18 +103,25 @@ def folders_of(path: Path) -> list[Path]:
     return below
 
 
-def read_runs(paths: Sequence[Path], sample: int = 0) -> list[ReportedRun]:
+def read_runs(
+    paths: Sequence[Path], sample: int = 0, known: Mapping[Path, Summary] = MappingProxyType({})
+) -> list[ReportedRun]:
     """The runs at these paths and below them, those of one setting after each other.
 
-    `sample`: meta-episodes of each that are executed again. Raises NoRun, and ValueError for a run without records.
+    `sample`: meta-episodes of each that are executed again. `known`: by folder, scores that were just made of these
+    very records, and are not made once more. Raises NoRun, and ValueError for a run without records.
     """
     folders = list(dict.fromkeys(folder.resolve() for path in paths for folder in folders_of(path)))
-    runs = [_read(folder, "run" if place == 0 else f"run{place + 1}", sample) for place, folder in enumerate(folders)]
+    scores = {folder.resolve(): summary for folder, summary in known.items()}
+    runs = [
+        _read(folder, "run" if place == 0 else f"run{place + 1}", sample, scores.get(folder))
+        for place, folder in enumerate(folders)
+    ]
     groups = list(dict.fromkeys(run.group for run in runs))
     return sorted(runs, key=lambda run: groups.index(run.group))
 
 
-def _read(folder: Path, key: str, sample: int) -> ReportedRun:
+def _read(folder: Path, key: str, sample: int, scored: Summary | None) -> ReportedRun:
     records = Records(folder)
     about = records.about
     if not records.lines:
@@ -121,7 +130,7 @@ def _read(folder: Path, key: str, sample: int) -> ReportedRun:
     game = game_of(setting.panel.env_id, setting.options)
     lines = [line for _, line in sorted(records.lines.items())]
     trajectories = records.trajectories()
-    summary = summary_of(about["agent"]["name"], setting, trajectories)
+    summary = scored or summary_of(about["agent"]["name"], setting, trajectories)
     tokens = [call["tokens"] for line in lines for call in line["calls"]]
     known = [pair for pair in tokens if pair is not None]
     return ReportedRun(
@@ -194,6 +203,8 @@ def _verified(records: Records, lines: Sequence[Line], setting: Setting, sample:
         told += " and root agree" if root == records.root() else "; root.json DISAGREES with the records"
     except (OSError, ValueError):
         told += " agree; no readable root.json"
+    if setting.fingerprint != records.about["fingerprint"]:
+        told += "; its data or this version are OTHERS than those it was played with"
     if records.problems:
         told += f"; {len(records.problems)} lines are DAMAGED"
     if not sample:

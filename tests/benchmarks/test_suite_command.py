@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
+import os
+import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,13 +15,23 @@ from benchmarks.__main__ import main
 from benchmarks.evaluation.suite_command import planned, short_names
 from benchmarks.evaluation.suites.columns import Column, read_columns
 from benchmarks.evaluation.suites.paper import SUITES, reported
-from benchmarks.records.store import Records
+from benchmarks.records import store
+from benchmarks.records.store import Records, Writer
+from tests.interruptions import forked
 
 COLUMNS = Path(__file__).parents[1] / "data" / "columns.yaml"
 SMALL = """
 - {name: react, agent: {kuhn: "scripted:random"}, memory: react}
 - {name: nash, agent: {kuhn: "policy:kuhn/nash"}, memory: reflexion, env_kwargs: {reveal: always}}
+- {name: none, agent: {kuhn: "policy:kuhn/nash"}, control: none}
+- name: others
+  agent: {kuhn: "policy:kuhn/nash"}
+  memory: reflexion
+  env_kwargs: {reveal: always}
+  control: other
+  from: nash
 """
+PLAYED = ("react", "nash", "none", "others")
 
 
 def suite(folder, *more):
@@ -43,32 +55,58 @@ def test_each_column_is_a_run_and_the_papers_figures_stand_apart(played, capsys)
     assert "MAGE" not in ours
     assert "nash" not in theirs
     assert next(line for line in theirs.splitlines() if line.startswith("ReAct")).split()[1:3] == ["65", "(4)"]
-    assert ours.count("n/a") == 2 * 2 * 4  # two columns, two blocks, four panels that they do not play
+    three, rows = len(PLAYED) * 3, 3  # columns in three blocks, exact values in one of them
+    assert ours.count("n/a") == 4 * (three + rows)  # panels that nobody plays
+    assert "= best response" in ours
     runs = {path.parent.name: Records(path.parent) for path in (played / "s").rglob("run.json")}
-    assert {name: len(run.lines) for name, run in runs.items()} == {"react": 18, "nash": 18}
+    assert {name: len(run.lines) for name, run in runs.items()} == dict.fromkeys(PLAYED, 18)
+    memories = [runs[name].about["setting"]["options"]["memory"] for name in PLAYED]
+    assert memories[:3] == ["react", "reflexion", "none"]
+    assert memories[3].startswith("other@")
+    assert memories[3].endswith("/reflexion")
     rows = list(csv.DictReader((played / "s" / "table.tsv").read_text().splitlines(), delimiter="\t"))
-    assert [(row["panel"], row["column"], row["n"]) for row in rows] == [
-        ("kuhn", "react", "18"),
-        ("kuhn", "nash", "18"),
-    ]
+    assert [(row["panel"], row["column"], row["n"]) for row in rows] == [("kuhn", name, "18") for name in PLAYED]
+    for row in rows:
+        assert float(row["best_without_memory"]) == pytest.approx(0.125)
+        assert 0.125 < float(row["optimal_learner"]) < float(row["best_response"])
+        assert float(row["best_response"]) == pytest.approx(0.275)
+        assert float(row["gain_low"]) <= float(row["last"]) - float(row["first"]) <= float(row["gain_high"])
+    assert "<!doctype html>" in (played / "s" / "report.html").read_text()
     assert main(["validate", str(played / "s")]) == 0
     assert main(["replay", str(played / "s"), "--verify", "--sample", "2"]) == 0
-    assert capsys.readouterr().out.count("all as recorded") == 2
+    assert capsys.readouterr().out.count("all as recorded") == len(PLAYED)
     assert main(["compare", str(played / "s/kuhn/nash"), str(played / "s/kuhn/react")]) == 2
     assert "options.game.reveal is" in capsys.readouterr().err
 
 
-def test_what_is_missing_is_played_and_the_root_is_the_same(played, tmp_path, capsys):
-    shutil.copytree(played, tmp_path, dirs_exist_ok=True)
-    whole = json.loads((tmp_path / "s" / "suite.json").read_text())
-    plan = {key: value for key, value in whole.items() if key != "root"}
-    plan["runs"] = [{key: run[key] for key in ("folder", "fingerprint")} for run in whole["runs"]]
-    (tmp_path / "s" / "suite.json").write_text(json.dumps(plan))
-    shutil.rmtree(tmp_path / "s/kuhn/nash")
-    (tmp_path / "s/kuhn/react/episodes/00000.jsonl.gz").unlink()
+def killed_after(folder, count):
+    """Plays a suite that ends by SIGKILL after so many meta-episodes; shards have four lines."""
+    store.SHARD, add = 4, Writer.add
+
+    def counted(writer, index, trajectory):
+        nonlocal count
+        add(writer, index, trajectory)
+        count -= 1
+        if not count:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Writer.add = counted
+    suite(folder)
+
+
+def test_a_killed_suite_goes_on_to_the_same_root(played, tmp_path, capsys):
+    whole = json.loads((played / "s" / "suite.json").read_text())
+    (tmp_path / "c.yaml").write_text(SMALL)
+    assert forked(partial(killed_after, tmp_path, 18 + 11)) == -signal.SIGKILL
+    kept = {path.parent.name: len(Records(path.parent).lines) for path in (tmp_path / "s").rglob("run.json")}
+    assert kept == {"react": 18, "nash": 8}
+    (tmp_path / "s/kuhn/react/episodes/00002.jsonl.gz").unlink()
+    capsys.readouterr()
     with pytest.raises(SystemExit, match="1"):
         main(["validate", str(tmp_path / "s")])
-    assert "suite.json: there is no run kuhn/nash" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "suite.json: there is no run kuhn/others" in out
+    assert "suite.json: not all of it was played; mage-bench suite … --resume goes on" in out
     assert suite(tmp_path) == 2
     assert "holds a suite; go on with it (--resume)" in capsys.readouterr().err
     assert suite(tmp_path, "--resume") == 0
@@ -78,14 +116,18 @@ def test_what_is_missing_is_played_and_the_root_is_the_same(played, tmp_path, ca
     with pytest.raises(SystemExit, match="1"):
         main(["validate", str(tmp_path / "s")])
     assert "suite.json: the root of kuhn/react is 000000000000" in capsys.readouterr().out
-    (tmp_path / "c.yaml").write_text(SMALL.replace("reflexion", "none"))
+    (tmp_path / "c.yaml").write_text(SMALL.replace("memory: react", "memory: none"))
     assert suite(tmp_path, "--resume") == 2
     assert "holds another suite: columns, runs differ" in capsys.readouterr().err
 
 
 def test_a_suite_has_its_panels_at_two_lengths_under_two_protocols():
     columns = [Column("random", "scripted:random", "none")]
-    cells = planned(SUITES["heldout"], columns, quick=False, size=128)
+    assert [cell.folder for cell in planned(SUITES["demo"], columns, 128, ["paper"], [10])] == [
+        "kuhn-train-k10-paper/random",
+        "kuhn-heldout-k10-paper/random",
+    ]
+    cells = planned(SUITES["heldout"], columns, size=128)
     assert len(cells) == 4 * 2 * 2
     folders = [cell.folder for cell in cells]
     assert folders[0] == "kuhn/random"
@@ -128,6 +170,14 @@ def test_the_file_of_the_docs_is_read():
         ("- {name: a, agent: 'scripted:rndom'}", "Unknown agent 'scripted:rndom'"),
         ("- {name: a, agent: 'scripted:random', memory: amm}", "memory='amm' is unknown; Did you mean 'amem'?"),
         ("- {name: a, agent: 'scripted:random', memory: 'amem:encoder=hsh'}", "Did you mean 'hash'?"),
+        ("- {name: a, agent: 'scripted:random', control: frosen}", "unknown control 'frosen'. Did you mean 'frozen'?"),
+        ("- {name: a, agent: 'scripted:random', control: other}", "control other, and no other one, needs from"),
+        ("- {name: a, agent: 'scripted:random', from: a}", "control other, and no other one, needs from"),
+        ("- {name: a, agent: x, control: other, from: b}", "a is from 'b', which is no column above it."),
+        (
+            "- {name: a, agent: {kuhn: 'scripted:last'}}\n- {name: b, agent: 'scripted:last', control: other, from: a}",
+            "b is from a, which does not play tictactoe.",
+        ),
         ("name: a", "must be a list of columns"),
         ("- [", "is no YAML"),
     ],

@@ -11,9 +11,9 @@ import pytest
 from benchmarks import Summary, named_panel, summarise
 from benchmarks.__main__ import main
 from benchmarks.evaluation.calls import CallShares, costs_of
-from benchmarks.evaluation.command import summary_of
 from benchmarks.evaluation.references import optimal_learner
 from benchmarks.evaluation.suites import Setting
+from benchmarks.evaluation.summary import summary_of
 from benchmarks.evaluation.tables import WIDTH, narrow, tsv
 from mage_envs.games.kuhn_poker import KuhnPoker
 from opponents.exact import best_response_value

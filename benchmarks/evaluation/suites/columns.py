@@ -6,6 +6,7 @@
   sampling: paper
 - name: MAGE
   agent: {kuhn: runs/mage-kuhn, webshop: runs/mage-webshop}     # a model for each panel; no other is measured
+- {name: MAGE-other, agent: {kuhn: runs/mage-kuhn}, control: other, from: MAGE}
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from typing import Any
 
 from benchmarks.evaluation.sampling import checked, read_sampling
 from mage_envs.arguments import nearest_name
+from wrappers.controls import CONTROLS
 
-KEYS = ("name", "agent", "memory", "env_kwargs", "sampling")
+KEYS = ("name", "agent", "memory", "env_kwargs", "sampling", "control", "from")
 SET = ("protocol", "num_episodes", "memory")
 """Options that a column's `env_kwargs` do not take: the suite sets two of them, and the memory has a key of its own."""
 
@@ -36,6 +38,10 @@ class Column:
     """None: a saved model's own, else the default."""
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     sampling: Mapping[str, float] | None = None
+    control: str | None = None
+    """`none`, or one of `CONTROLS`."""
+    source: str | None = None
+    """The key `from`: the column before it whose runs the control `other` takes its memories from."""
 
     def agent_at(self, panel: str) -> str | None:
         """The agent at a panel; None where the column is not measured there."""
@@ -61,6 +67,10 @@ def read_columns(path: Path, panels: tuple[str, ...]) -> tuple[Column, ...]:
     names = [column.name for column in columns]
     if doubled := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(f"{path} has two columns named {doubled!r}; give each a name of its own.")
+    for place, column in enumerate(columns):
+        if column.source is not None and column.source not in names[:place]:
+            hint = nearest_name(column.source, names[:place])
+            raise ValueError(f"{path}: {column.name} is from {column.source!r}, which is no column above it.{hint}")
     return columns
 
 
@@ -88,7 +98,21 @@ def _column(where: str, told: Any, panels: tuple[str, ...]) -> Column:
         raise ValueError(f"{where}: env_kwargs must be a mapping of options, got {kwargs!r}.")
     if taken := next((key for key in SET if key in kwargs), None):
         raise ValueError(f"{where}: env_kwargs may not set {taken}; the suite does, or the key memory.")
-    return Column(name=name, agent=agent, memory=memory, env_kwargs=kwargs, sampling=_sampling(where, told))
+    control, source = told.get("control"), told.get("from")
+    if control is not None and control not in ("none", *CONTROLS):
+        hint = nearest_name(str(control), CONTROLS)
+        raise ValueError(f"{where}: unknown control {control!r}.{hint} Choose none, {', '.join(CONTROLS)}.")
+    if (control == "other") != isinstance(source, str):
+        raise ValueError(f"{where}: control other, and no other one, needs from: the name of a column above it.")
+    return Column(
+        name=name,
+        agent=agent,
+        memory=memory,
+        env_kwargs=kwargs,
+        sampling=_sampling(where, told),
+        control=control,
+        source=source,
+    )
 
 
 def _sampling(where: str, told: Mapping[str, Any]) -> dict[str, float] | None:

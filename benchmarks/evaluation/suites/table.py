@@ -1,18 +1,32 @@
-"""A suite's table: columns by panels, and what the paper reported there, in a block of its own."""
+"""A suite's table: columns by panels, with floors and exact values; what the paper reported in a block of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
 from benchmarks.evaluation.estimates import Estimate
 from benchmarks.evaluation.report import NOT_KNOWN, aligned
-from benchmarks.evaluation.scores import Summary
+from benchmarks.evaluation.scores import ScoreRow, Summary
 from benchmarks.evaluation.suites.paper import reported
+from benchmarks.evaluation.tables import WIDTH, fitted
+from opponents.exact import Objective
 
-ACROSS = 5
-"""Panels beside each other in 80 columns."""
+LONGEST = 21
+"""Characters of a row's name at most."""
+EXACT = ("= best without memory", "= optimal learner", "= best response")
+"""Rows of exact values: of the best policy without information, of the learner that knows the pool and is optimal for
+the sum of the episodes, and of who knows the opponent."""
+FIELDS = (
+    *("panel", "protocol", "episodes", "column", "agent", "pass_at_k", "low", "high", "measure"),
+    *("first", "first_low", "first_high", "last", "last_low", "last_high", "gain", "gain_low", "gain_high"),
+    *("best_without_memory", "optimal_learner", "best_response", "n", "failed"),
+)
+Shown = tuple[ScoreRow, Objective] | str
+"""What a cell is made of: scores, or a text."""
 
 
 @dataclass(frozen=True)
@@ -33,60 +47,148 @@ def text_table(
     """The table of all settings; `panels`: whole and short names, in their order."""
     lines: list[str] = []
     for protocol, episodes in dict.fromkeys((cell.protocol, cell.episodes) for cell in cells):
-        here = {(cell.panel, cell.column): cell.summary for cell in cells if _at(cell, protocol, episodes)}
-        sizes = sorted({summary.overall.meta_episodes for summary in here.values()})
+        here = [cell for cell in cells if (cell.protocol, cell.episodes) == (protocol, episodes)]
+        shorts = [short for _, short in panels]
+        sizes = sorted({cell.summary.overall.meta_episodes for cell in here})
         played = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
         lines += [f"{suite}: K = {episodes}, protocol {protocol}, {played} meta-episodes a panel"]
+        rows = _rows(here, columns)
         solved = f"Success within {episodes} episodes (pass@{episodes}), 95% intervals, in percent"
-        lines += _blocks(solved, here, columns, panels, _solved)
-        if not any(summary.early_stop for summary in here.values()):
+        lines += _blocks(solved, rows, columns, shorts, _solved)
+        if not any(cell.summary.early_stop for cell in here):
             last = f"Episode {episodes}: chips and the like per hand, ± half of the interval; else success"
-            lines += _blocks(last, here, columns, panels, _last)
+            lines += _blocks(last, {**rows, **_exact(here)}, columns, shorts, _last)
+            gain = f"Gain from episode 1 to {episodes}, likewise; success in percent"
+            learning = {name: rows[name] for name in columns}
+            lines += _blocks(gain, learning, columns, shorts, _gain) if episodes > 1 else []
         lines.append("")
     return "\n".join([*lines, *_paper(suite, panels)]) + "\n"
 
 
-def _at(cell: SuiteCell, protocol: str, episodes: int) -> bool:
-    return (cell.protocol, cell.episodes) == (protocol, episodes)
+def _rows(here: Sequence[SuiteCell], columns: Sequence[str]) -> dict[str, dict[str, Shown]]:
+    """By name and panel: the columns, then the floors, which are of the panel and the same beside each column."""
+    rows: dict[str, dict[str, Shown]] = {name: {} for name in columns}
+    for cell in here:
+        rows[cell.column][cell.panel] = cell.summary.overall, cell.summary.objective
+        for floor in cell.summary.floors:
+            rows.setdefault(floor.opponent, {})[cell.panel] = floor, cell.summary.objective
+    return rows
+
+
+def _exact(here: Sequence[SuiteCell]) -> dict[str, dict[str, Shown]]:
+    """The exact values of the last episode, by name and panel; where columns with options of their own have different
+    ones, only the file with tabs tells them."""
+    rows: dict[str, dict[str, Shown]] = {}
+    for short in dict.fromkeys(cell.panel for cell in here):
+        known = [_known(cell.summary) for cell in here if cell.panel == short]
+        wins = any(cell.summary.objective == "success" for cell in here if cell.panel == short)
+        for name, values in zip(EXACT, zip(*known, strict=True), strict=True):
+            found = {None if value is None else round(value, 9) for value in values}
+            if found != {None}:
+                value = found.pop()
+                text = "varies" if found or value is None else f"{100 * value:.0f}" if wins else f"{value:+.2f}"
+                rows.setdefault(name, {})[short] = text
+    return rows
+
+
+def _known(summary: Summary) -> tuple[float | None, ...]:
+    """The values of `EXACT` in the last episode."""
+    row = summary.overall
+    if not row.episodes or len(row.episodes) < len(row.pass_at):
+        return (None,) * len(EXACT)
+    measure = row.episodes[-1].measure(summary.objective)
+    return measure.uninformed, row.optimal[-1] if row.optimal else None, measure.ceiling
 
 
 def _blocks(
     title: str,
-    here: dict[tuple[str, str], Summary],
+    rows: Mapping[str, Mapping[str, Shown]],
     columns: Sequence[str],
-    panels: Sequence[tuple[str, str]],
-    shown: Callable[[Summary], str],
+    panels: Sequence[str],
+    shown: Callable[[ScoreRow, Objective], str],
 ) -> list[str]:
+    """Lines of at most `WIDTH` characters, with as many panels beside each other as there is room for; rows beside the
+    `columns` stand where they say something."""
+    names = {name: fitted(name, LONGEST) for name in rows}
+    cells = {panel: {name: _cell(row.get(panel), shown) for name, row in rows.items()} for panel in panels}
+    width = {panel: 2 + max(len(panel), *map(len, cells[panel].values())) for panel in panels}
     lines = ["", title]
-    for start in range(0, len(panels), ACROSS):
-        shorts = [short for _, short in panels[start : start + ACROSS]]
-        found = [[here.get((short, column)) for short in shorts] for column in columns]
-        cells = [
-            [column, *(NOT_KNOWN if one is None else shown(one) for one in row)]
-            for column, row in zip(columns, found, strict=True)
-        ]
-        lines += [*([""] if start else []), *aligned(["", *shorts], cells)]
+    left = list(panels)
+    while left:
+        beside = 1
+        while beside < len(left) and max(map(len, names.values())) + sum(width[p] for p in left[: beside + 1]) <= WIDTH:
+            beside += 1
+        now, left = left[:beside], left[beside:]
+        here = [name for name, row in rows.items() if name in columns or not row.keys().isdisjoint(now)]
+        body = [[names[name], *(cells[panel][name] for panel in now)] for name in here]
+        lines += [*([""] if now[0] != panels[0] else []), *aligned(["", *now], body)]
     return lines
 
 
-def _solved(summary: Summary) -> str:
-    return _percent(summary.overall.pass_at[-1]) if summary.overall.pass_at else NOT_KNOWN
-
-
-def _last(summary: Summary) -> str:
-    if len(summary.overall.episodes) < len(summary.overall.pass_at) or not summary.overall.episodes:
+def _cell(found: Shown | None, shown: Callable[[ScoreRow, Objective], str]) -> str:
+    if found is None:
         return NOT_KNOWN
-    estimate = summary.overall.episodes[-1].measure(summary.objective).estimate
-    if summary.objective == "success":
-        return _percent(estimate)
-    half = "" if estimate.low is None or estimate.high is None else f"±{(estimate.high - estimate.low) / 2:.2f}"
-    return f"{estimate.mean:+.2f}{half}"
+    return found if isinstance(found, str) else shown(*found)
+
+
+def _solved(row: ScoreRow, objective: Objective) -> str:
+    return _percent(row.pass_at[-1]) if row.pass_at else NOT_KNOWN
+
+
+def _last(row: ScoreRow, objective: Objective) -> str:
+    if len(row.episodes) < len(row.pass_at) or not row.episodes:
+        return NOT_KNOWN
+    estimate = row.episodes[-1].measure(objective).estimate
+    return _percent(estimate) if objective == "success" else _signed(estimate)
+
+
+def _gain(row: ScoreRow, objective: Objective) -> str:
+    gain = row.success_gain if objective == "success" else row.gain
+    if gain is None:
+        return NOT_KNOWN
+    return _signed(gain, 100, ".0f") if objective == "success" else _signed(gain)
+
+
+def _signed(estimate: Estimate, times: int = 1, form: str = ".2f") -> str:
+    mean = f"{times * estimate.mean:+{form}}"
+    if estimate.low is None or estimate.high is None:
+        return mean
+    return f"{mean}±{times * (estimate.high - estimate.low) / 2:{form}}"
 
 
 def _percent(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return f"{100 * estimate.mean:.0f}"
     return f"{100 * estimate.mean:.0f} [{100 * estimate.low:.0f},{100 * estimate.high:.0f}]"
+
+
+def tsv(cells: Sequence[SuiteCell]) -> str:
+    """One line per run, then one per floor of a panel, numbers in full, with tabs between the fields."""
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter="\t", lineterminator="\n")
+    writer.writerow(FIELDS)
+    for cell in cells:
+        summary = cell.summary
+        writer.writerow(_line(cell, cell.column, summary.agent, summary.overall, *_known(summary)))
+    floors = {(c.panel, c.protocol, c.episodes, row.opponent): (c, row) for c in cells for row in c.summary.floors}
+    for cell, row in floors.values():
+        writer.writerow(_line(cell, row.opponent, "", row, *[None] * len(EXACT)))
+    return text.getvalue()
+
+
+def _line(cell: SuiteCell, column: str, agent: str, row: ScoreRow, *exact: float | None) -> list[object]:
+    objective = cell.summary.objective
+    means = [episode.measure(objective).estimate for episode in row.episodes]
+    whole = not cell.summary.early_stop and bool(means)
+    estimates = [
+        row.pass_at[-1] if row.pass_at else None,
+        means[0] if whole else None,
+        means[-1] if whole else None,
+        row.success_gain if objective == "success" else row.gain,
+    ]
+    spread = [value for e in estimates for value in ((None,) * 3 if e is None else (e.mean, e.low, e.high))]
+    where = [cell.panel, cell.protocol, cell.episodes, column, agent]
+    return [*where, *spread[:3], objective, *spread[3:], *exact, row.meta_episodes, row.failures]
 
 
 def _paper(suite: str, panels: Sequence[tuple[str, str]]) -> list[str]:

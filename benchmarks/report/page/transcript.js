@@ -123,7 +123,7 @@ function callBox(page, row, number, prompts, total, query) {
     call.reward ? element('span', { class: 'chip' }, `reward ${signed(Number(call.reward))}`) : null,
     call.penalty ? element('span', { class: 'chip wrong' }, `penalty ${signed(-Number(call.penalty))}`) : null,
   ];
-  const costs = [`total ${signed(total)}`, call.tokens && `${call.tokens[0]} + ${call.tokens[1]} tokens`, call.seconds && `${call.seconds} s`,
+  const costs = [`total ${signed(total)}`, call.tokens && `${call.tokens[0]} + ${call.tokens[1]} tokens`, call.seconds && `${Number(call.seconds.toPrecision(3))} s`,
     call.hand && `hand ${call.hand + 1}`].filter((one) => one).join(' · ');
   const box = element('article', { class: `call ${call.n.startsWith('t') ? 'play' : 'request'}`, 'data-at': at, 'aria-label': `${call.kind} ${at}` },
     element('div', { class: 'head' }, element('a', { href: linkTo(row, at) }, call.n), element('b', {}, plain(call.kind)),
@@ -171,7 +171,7 @@ function promptBox(page, call, number, prompts, query) {
   const isNew = (line) => !known.has(line);
   const all = messages.flatMap((message) => message.lines);
   const fresh = all.filter(isNew);
-  const told = [`Prompt, ${all.length} lines`, before >= 0 && `${fresh.length} new`, call.goes_on && 'goes on with the chat',
+  const told = [`Prompt, ${all.length} line${all.length === 1 ? '' : 's'}`, before >= 0 && `${fresh.length} new`, call.goes_on && 'goes on with the chat',
     call.shortened && `made shorter ${call.shortened} times`].filter((one) => one).join(', ');
   const made = element('details', { class: 'prompt', toggle: () => {
     if (!made.open || made.children.length > 1) return;

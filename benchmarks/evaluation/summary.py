@@ -1,0 +1,28 @@
+"""`summary_of`: the scores of a setting from what was played there, whoever asks: a command, a check, a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.evaluation.environments import game_of
+from benchmarks.evaluation.references import optimal_learner
+from benchmarks.evaluation.scores import Summary, headline, summarise
+from benchmarks.evaluation.suites.settings import Setting
+from trainer.trajectory import Trajectory
+
+
+def summary_of(agent: str, setting: Setting, trajectories: Sequence[Trajectory]) -> Summary:
+    """The scores, with the setting's name and fingerprint."""
+    game = game_of(setting.panel.env_id, setting.options)
+    count = len(setting.tasks)
+    hashed = f"{setting.name}, {count} meta-episodes, sha256 {setting.fingerprint[:12]}"
+    weights = setting.panel.weights()
+    met = {trajectory.opponent for trajectory in trajectories}
+    scored = weights if weights and set(weights) <= met else None
+    optimal: tuple[float, ...] = ()
+    whole = [t for t in trajectories if t.failure is None]
+    if scored and whole and headline(game) == "returns" and setting.resolved["deal"] == "fresh":
+        planned = max(t.num_episodes for t in whole)
+        if all(len(t.episodes) == planned for t in whole):
+            optimal = optimal_learner(game, scored, whole)
+    return summarise(trajectories, game, weights=scored, optimal=optimal, agent=agent, panel=hashed)

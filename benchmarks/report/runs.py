@@ -20,7 +20,7 @@ from benchmarks.records.about import setting_of, told_apart
 from benchmarks.records.canonical import digest_of
 from benchmarks.records.lines import Line
 from benchmarks.records.replay import replay
-from benchmarks.records.store import ROOT, RUN, NoRun, Records
+from benchmarks.records.store import ROOT, RUN, SUITE, NoRun, Records
 from benchmarks.report.transcripts import outcomes, packed
 from mage_envs.core import Game
 from opponents.exact import Objective
@@ -94,13 +94,25 @@ class ReportedRun:
 
 
 def folders_of(path: Path) -> list[Path]:
-    """The run at a path, or all runs below it. Raises NoRun where there is none."""
+    """The run at a path, or all runs below it, those of a suite in its order. Raises NoRun where there is none."""
     if (path / RUN).exists():
         return [path]
     below = sorted(found.parent for found in path.rglob(RUN)) if path.is_dir() else []
     if not below:
         raise NoRun(f"{path} holds no run: there is no {RUN}; mage-bench eval … --out {path} makes one.")
-    return below
+    planned = [path / run["folder"] for run in _plan(path)]
+    return sorted(below, key=lambda folder: planned.index(folder) if folder in planned else len(planned))
+
+
+def _plan(path: Path) -> list[dict[str, Any]]:
+    """The runs of the suite in a folder; none where it holds no suite."""
+    if not (path / SUITE).exists():
+        return []
+    try:
+        runs: list[dict[str, Any]] = json.loads((path / SUITE).read_text("utf-8"))["runs"]
+    except (ValueError, LookupError, TypeError) as error:
+        raise ValueError(f"{path / SUITE} is not readable as a suite ({error}).") from error
+    return runs
 
 
 def read_runs(

@@ -186,6 +186,19 @@ def test_a_server_that_dies_in_the_middle_leaves_a_run_to_go_on_with(server: Ser
     assert Records(tmp_path / "run").failed == []
 
 
+def test_a_served_model_with_a_memory_that_asks_it(server: Server, tmp_path: Path) -> None:
+    agent = f"llm:tiny@{server.url},max_tokens=8+amem"
+    folder = str(tmp_path / "run")
+    assert main(["eval", agent, *KUHN[:4], "--rows", "1", "--num-episodes", "2", "--out", folder]) == 0
+    records = Records(Path(folder))
+    assert records.about["setting"]["options"]["memory"] == "amem"
+    kinds = [{call["kind"] for call in line["calls"]} for line in records.lines.values()]
+    assert kinds == [{"play", "note"}] * 2
+    assert main(["replay", folder, "--verify"]) == 0
+    assert main(["validate", folder]) == 0
+    assert (tmp_path / "run" / "report.html").exists()
+
+
 def test_a_key_reaches_no_file_and_no_output(server: Server, tmp_path: Path, monkeypatch, capfd) -> None:
     monkeypatch.setenv("MAGE_LLM_API_KEY", SECRET)
     server.troubles = [

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mage_envs.core import Game
 from mage_envs.env import SEATINGS
@@ -139,6 +140,8 @@ class Meeting:
         self.states = sum(stage.beliefs.shape[1] for stage in self.stages)
         self._last_episode: dict[int, Floats] = {}
         """By hand of the last episode, what `last_episode` found."""
+        self._shared: dict[tuple[int, int], Floats] = {}
+        """By hand before the last episode and first state, what `earned_by_all` found, `CELLS` numbers at most."""
         self.seconds = time.process_time() - started
 
     def learn(self, hand: int, state: int, evidence: int) -> int | None:
@@ -160,11 +163,25 @@ class Meeting:
                 plan.teach(mine, chance * values[after])
         return earned
 
+    def earned_by_all(self, hand: int, states: slice, following: Floats) -> Floats:
+        """`earned` where all that follows is the last episode, so that it is the same for every credit."""
+        key = hand, states.start
+        if key not in self._shared:
+            found = self.earned(hand, states, following)
+            if sum(kept.size for kept in self._shared.values()) + found.size > CELLS:
+                return found
+            self._shared[key] = found
+        return self._shared[key].copy()
+
     def parts(self, hand: int) -> list[slice]:
         """The states before a hand, so many at a time that memory is bounded."""
         size = self.stages[hand].beliefs.shape[1]
         each = max(1, min(CHUNK, CELLS // (self.episodes * self.plans[hand].cells)))
         return [slice(at, min(at + each, size)) for at in range(0, size, each)]
+
+    def last_episode_of(self, hand: int) -> Floats | None:
+        """What `last_episode` found of that hand; None where it was not asked."""
+        return self._last_episode.get(hand)
 
     def last_episode(self, hand: int) -> Floats:
         """(1, S): what each state before a hand of the last episode earns, which is the same for every credit."""
@@ -198,7 +215,7 @@ class BayesSolution:
             if meeting.episode_of[hand] + 1 == meeting.episodes and self._weights[0, -1, -1] >= 0:
                 self._values[hand] = meeting.last_episode(hand)
             else:
-                parts = [self._follow(hand, states)[:, -1] for states in meeting.parts(hand)]
+                parts = [self._decided(hand, self._before(hand, states))[:, -1] for states in meeting.parts(hand)]
                 self._values[hand] = np.concatenate(parts, axis=1)
         self.seconds = time.process_time() - started
 
@@ -226,26 +243,49 @@ class BayesSolution:
         each = worth[:, None, [numbers[id(after)] for after in options.values()]]
         return list(options)[int(self._best(self.meeting.episode_of[hand])(each)[0, 0])]
 
+    def _before(self, hand: int, states: slice) -> Floats:
+        """`Meeting.earned`, which is worked out once where credits do not differ in what follows."""
+        following = self._following(hand)
+        if following is not None and following is self.meeting.last_episode_of(hand + 1):
+            return self.meeting.earned_by_all(hand, states, following)
+        return self.meeting.earned(hand, states, following)
+
+    def _following(self, hand: int) -> Floats | None:
+        return self._values[hand + 1] if hand + 1 < len(self._values) else None
+
     def _follow(self, hand: int, states: slice) -> Floats:
         """(K - k, B, S): what each branch of a hand of episode k earns in each episode from k on, decided as best."""
-        following = self._values[hand + 1] if hand + 1 < len(self._values) else None
-        earned = self.meeting.earned(hand, states, following)
+        return self._decided(hand, self.meeting.earned(hand, states, self._following(hand)))
+
+    def _decided(self, hand: int, earned: Floats) -> Floats:
+        """The same from what branches earn but for their own decisions; in its place."""
         self.meeting.plans[hand].tree.decide(earned, self._best(self.meeting.episode_of[hand]))
         return earned
 
     def _best(self, episode: int) -> Best:
         """Of (K - k, D, A, S), what each action earns in each episode, which is best, (D, S): the first of equals."""
+        tiers = self._weights[:, episode, episode:]
 
         def best_of(each: Floats) -> Places:
-            equal = np.ones(each.shape[1:], bool)
-            for weights in self._weights[:, episode, episode:]:
-                worth = np.where(equal, np.tensordot(weights, each, 1), -np.inf)
-                best = worth.max(axis=1, keepdims=True)
-                equal = worth >= best - _TIE * np.abs(best) - _NOTHING
-            first: Places = equal.argmax(axis=1)
-            return first
+            worth = np.tensordot(tiers[0], each, 1)
+            best: Places = worth.argmax(axis=1)
+            equal = _as_good(worth, 1)
+            tied = np.nonzero(equal.sum(axis=1) > 1)
+            if len(tied[0]):
+                each, equal = each[:, tied[0], :, tied[1]], equal[tied[0], :, tied[1]]
+                for weights in tiers[1:]:
+                    equal = _as_good(np.where(equal, each.transpose(0, 2, 1) @ weights, -np.inf), 1)
+                best[tied] = equal.argmax(axis=1)
+            return best
 
         return best_of
+
+
+def _as_good(worth: Floats, axis: int) -> NDArray[np.bool_]:
+    """What is as good as the best along an axis, but for rounding."""
+    best = worth.max(axis=axis, keepdims=True)
+    good: NDArray[np.bool_] = worth >= best - _TIE * np.abs(best) - _NOTHING
+    return good
 
 
 def meetings(

@@ -162,7 +162,7 @@ def test_the_command_judges_a_kept_run(kept: Path, capsys: pytest.CaptureFixture
     [
         (["policy:uniform", "--env", META, "--credit", "sum"], "--credit says what counts of the rest of the meta-ep"),
         (["policy:uniform", "--env", META, "--horizon", "meta", "--gt", ".5"], "--gt is the discount of --credit mage"),
-        (["policy:uniform", "--panel", "kuhn-paper", "--horizon", "meta"], "Take --horizon hand."),
+        (["policy:uniform", "--env", META, "--env-kwargs", '{"deal": "replay"}', "--horizon", "meta"], "its deals or"),
         (["policy:uniform"], "Say what to play: --env mage/KuhnPoker-Meta-v0"),
         (["policy:uniform", "--env", "mage/Sokoban-Meta-v0"], "Sokoban has no tree with opponents at hand"),
         (["policy:uniform", "--env", "mage/ConnectFour-Meta-v0"], "ConnectFour has no tree with opponents at hand"),

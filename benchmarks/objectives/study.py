@@ -9,6 +9,7 @@ from typing import Any
 from mage_envs.registry import make_game, settings_of
 from opponents.exact import GT, Credit, bayes_value
 from opponents.exact.bayes import differential_weights
+from trainer.presets import WORDS
 
 EPISODES, MEMBERS = 3, 8
 """Of a meta-episode; of a group."""
@@ -79,7 +80,7 @@ class StudyRun:
 
     def to_json(self) -> dict[str, Any]:
         """The settings that the result depends on."""
-        return {**asdict(self), "training": dict(TRAINING), "decay": DECAY}
+        return {**asdict(self), "training": {**WORDS, **TRAINING}, "decay": DECAY}
 
 
 def _cumulative(gt: float) -> tuple[float, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.objectives import study
 from benchmarks.objectives.__main__ import complete, keep, kept, main, rows_of
 from benchmarks.objectives.exact_play import ExactPlay
 from benchmarks.objectives.figure import draw
@@ -185,7 +186,7 @@ def test_runs_go_on_where_they_stopped(tmp_path, threads):
     assert complete(runs, tmp_path, 1, lambda text, milestone: None) == found
 
 
-def test_a_run_of_other_settings_is_done_again(tmp_path):
+def test_a_run_of_other_settings_is_done_again(tmp_path, monkeypatch):
     run = small_run(0)
     keep(run, tmp_path, {"episodes": [0.0]})
     assert kept(run, tmp_path) == {"episodes": [0.0]}
@@ -193,6 +194,8 @@ def test_a_run_of_other_settings_is_done_again(tmp_path):
     assert other.name == run.name
     assert kept(other, tmp_path) is None
     assert kept(small_run(1), tmp_path) is None
+    monkeypatch.setattr(study, "WORDS", {**study.WORDS, "adam_beta2": 0.9})
+    assert kept(run, tmp_path) is None
 
 
 def test_the_table(tmp_path):

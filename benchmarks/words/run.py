@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,11 +53,8 @@ class Lesson:
     game: str
     pool: str = ""
     """The opponents; the game's own where none are named."""
-    horizon: str = "meta"
-    """Of the exact critic."""
-    rollouts: int | None = None
-    """None: as many as `--model words` sets."""
-    groups: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of `MAGEConfig` in place of those that `--model words` sets."""
     rows: int = 250
     """Meta-episodes per opponent and seat on which the model is measured."""
     seed: int = 0
@@ -65,9 +62,9 @@ class Lesson:
     @property
     def flags(self) -> tuple[str, ...]:
         """What `mage-train` is told."""
-        named = ("--opponents", f"pool:{self.pool}") if self.pool else ()
-        horizon = () if self.horizon == "meta" else ("--horizon", self.horizon)
-        return ("--model", "words", "--env_id", f"mage/{self.game}-Meta-v0", *named, *horizon)
+        named = {"env_id": f"mage/{self.game}-Meta-v0"} | ({"opponents": f"pool:{self.pool}"} if self.pool else {})
+        chosen = {"model": "words", **named, **self.settings, "seed": self.seed}
+        return tuple(text for name, value in chosen.items() for text in (f"--{name}", str(value)))
 
     @property
     def spec(self) -> str:
@@ -77,8 +74,14 @@ class Lesson:
 
 LESSONS = (
     Lesson(game="KuhnPoker"),
-    Lesson(game="LeducPoker", pool="leduc/four", horizon="hand", rows=150),
-    Lesson(game="TicTacToe", pool="tictactoe/patterns", rows=100),
+    # With the usual pull to uniform answers it folds to every raise before it has learned what to do after a call.
+    Lesson(
+        game="LeducPoker",
+        pool="leduc/four",
+        settings={"horizon": "hand", "learning_rate": 0.002, "uniform_legal_coef": 0.4, "max_rollouts": 240},
+        rows=150,
+    ),
+    Lesson(game="TicTacToe", pool="tictactoe/patterns", settings={"max_rollouts": 100}, rows=100),
     Lesson(game="RockPaperScissors"),
     Lesson(game="PrisonersDilemma"),
     Lesson(game="Ultimatum"),
@@ -138,13 +141,10 @@ def config_of(lesson: Lesson, folder: Path) -> MAGEConfig:
     from trainer.config import MAGEConfig
     from trainer.setup import prefer_exact
 
-    chosen = dict(WORDS)
-    given = {"max_rollouts": lesson.rollouts, "groups_per_rollout": lesson.groups}
-    chosen |= {name: value for name, value in given.items() if value is not None}
+    chosen = {**WORDS, **lesson.settings}
     chosen |= {
         "env_id": f"mage/{lesson.game}-Meta-v0",
         "opponents": f"pool:{lesson.pool}" if lesson.pool else None,
-        "horizon": lesson.horizon,
         "output_dir": str(folder),
         "seed": lesson.seed,
         "disable_tqdm": True,

@@ -17,6 +17,7 @@ from benchmarks.evaluation.suites.columns import Column, read_columns
 from benchmarks.evaluation.suites.paper import SUITES, reported
 from benchmarks.records import store
 from benchmarks.records.store import Records, Writer
+from benchmarks.report.runs import folders_of
 from tests.interruptions import forked
 
 COLUMNS = Path(__file__).parents[1] / "data" / "columns.yaml"
@@ -72,6 +73,7 @@ def test_each_column_is_a_run_and_the_papers_figures_stand_apart(played, capsys)
         assert float(row["best_response"]) == pytest.approx(0.275)
         assert float(row["gain_low"]) <= float(row["last"]) - float(row["first"]) <= float(row["gain_high"])
     assert "<!doctype html>" in (played / "s" / "report.html").read_text()
+    assert [folder.name for folder in folders_of(played / "s")] == list(PLAYED)
     assert main(["validate", str(played / "s")]) == 0
     assert main(["replay", str(played / "s"), "--verify", "--sample", "2"]) == 0
     assert capsys.readouterr().out.count("all as recorded") == len(PLAYED)

@@ -180,3 +180,22 @@ def test_no_attack_runs(reader, runs):
         == 0
     )
     assert reader.run("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_narrow_screen_shows_the_numbers_and_is_not_wider(reader):
+    screen = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    reader.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    try:
+        reader.open("#run/0/e1/t1/beside/run2")
+        reader.wait_for_title("run/0")
+        assert reader.run("return document.documentElement.scrollWidth <= innerWidth")
+        assert reader.run(
+            "const box = document.querySelector('#transcript'); return box.scrollWidth <= box.clientWidth"
+        )
+        cells = "[...document.querySelectorAll('.results tbody th, .runs td:nth-child(2)')]"
+        names = reader.run(f"return {cells}.map((one) => one.offsetWidth)")
+        assert names
+        assert max(names) < 240
+        assert min(names) > 100
+    finally:
+        reader.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

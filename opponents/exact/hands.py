@@ -63,8 +63,8 @@ def hand_of(
     if share_positions(order) and max(_count_decisions(roots, order, one, seat) for one in opponents) > DECISIONS:
         raise TooManyStates(_TOO_MANY)
     builder = _Builder(opponents, seat, payoff)
-    root = builder.branch([(node, builder.after(-1, builder.row([chance] * len(opponents)))) for chance, node in roots])
-    return LivedHand(root, *builder.endings())
+    first = [(node, builder.after(-1, builder.row([chance] * len(opponents)))) for chance, node in roots]
+    return LivedHand(builder.branch(first), *builder.endings())
 
 
 def _count_decisions(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mage_envs.core import ExactPolicy, Game
 from opponents.exact.hands import Branch, Floats, LivedHand, Places, hand_of
-from opponents.exact.tree import Objective, payoff_of, roots_of
+from opponents.exact.tree import Objective, payoff_of, roots_of, uncollected
 
 Truths = NDArray[np.bool_]
 
@@ -217,6 +217,7 @@ class LivedHands:
     def seated(self, seat: int) -> tuple[LivedHand, HandPlan]:
         """That of the learner in `seat`; raises `TooManyStates` where it has too many decisions."""
         if seat not in self._made:
-            hand = hand_of(self._roots, self._opponents, seat, self._payoff)
-            self._made[seat] = hand, HandPlan(hand)
+            with uncollected():
+                hand = hand_of(self._roots, self._opponents, seat, self._payoff)
+                self._made[seat] = hand, HandPlan(hand)
         return self._made[seat]

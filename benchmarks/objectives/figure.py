@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.objectives.report import LearnedRow
 from benchmarks.objectives.study import StudyGame
 
-_COLOURS = ("#3b6ea8", "#8a5fb0", "#c08a1e", "#c05a2b", "#3f8f5f", "#777777", "#222222", "#b0577e")
+COLOURS = ("#3b6ea8", "#8a5fb0", "#c08a1e", "#c05a2b", "#3f8f5f", "#777777", "#222222", "#b0577e", "#1fa3a3")
 
 
 def draw(path: Path, rows: Sequence[LearnedRow], games: Sequence[StudyGame]) -> None:
@@ -28,7 +28,7 @@ def draw(path: Path, rows: Sequence[LearnedRow], games: Sequence[StudyGame]) -> 
         mine = [row for row in rows if row.game == game.name]
         for row in mine:
             number = names.index(row.learner)
-            colour, places = _COLOURS[number % len(_COLOURS)], range(1, len(row.mean) + 1)
+            colour, places = COLOURS[number % len(COLOURS)], range(1, len(row.mean) + 1)
             beside = [place + 0.03 * (number - (len(names) - 1) / 2) for place in places]
             axis.errorbar(
                 beside, row.mean, row.deviation, color=colour, marker=".", linewidth=1.3, capsize=2, label=row.learner

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +19,9 @@ import torch
 from benchmarks.objectives import study
 from benchmarks.objectives.__main__ import complete, keep, kept, main, rows_of
 from benchmarks.objectives.exact_play import ExactPlay
-from benchmarks.objectives.figure import draw
+from benchmarks.objectives.figure import COLOURS, draw
 from benchmarks.objectives.learning import Learning, config_of
-from benchmarks.objectives.report import learned_row, table
+from benchmarks.objectives.report import LearnedRow, learned_row, table
 from benchmarks.objectives.study import ABLATIONS, GAMES, LEARNERS, StudyRun, gigpo_weights
 from mage_envs import make_game
 from mage_envs.core import Task
@@ -38,6 +40,7 @@ from trainer.trajectory import EpisodeResult, Step, Trajectory
 ULTIMATUM, DILEMMA = GAMES
 SMALL = replace(DILEMMA, options={"rounds": 1}, decisions=1, training={"groups_per_rollout": 2})
 """Of one round, so that a meta-episode has three decisions."""
+RESULTS = Path(study.__file__).parents[1] / "results"
 BY_NAME = {learner.name: learner for learner in LEARNERS}
 
 
@@ -214,6 +217,15 @@ def test_the_table(tmp_path):
     assert "ultimatum (" not in text
     draw(tmp_path / "figure.png", [row], [DILEMMA])
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("name", "learners"), [("objectives", LEARNERS), ("objectives_ablations", ABLATIONS)])
+def test_the_committed_tables_are_those_of_their_numbers(name, learners):
+    rows = [LearnedRow(**row) for row in json.loads((RESULTS / f"{name}.json").read_text())["rows"]]
+    assert (RESULTS / f"{name}.txt").read_text() == table(rows, GAMES)
+    assert [(row.game, row.learner) for row in rows] == [(game.name, one.name) for game in GAMES for one in learners]
+    assert {tuple(row.seeds) for row in rows} == {(0, 1, 2)}
+    assert len(COLOURS) >= len(learners)
 
 
 def test_names_are_files_names_and_differ():

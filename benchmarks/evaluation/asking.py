@@ -31,7 +31,7 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("max_calls", "max_tokens", "max_minutes"):
             value = vars(self)[name]
-            if value is not None and value <= 0:
+            if value is not None and not value > 0:
                 raise ValueError(f"--{name.replace('_', '-')} must be more than 0, got {value:g}.")
         self._started = time.monotonic()
 

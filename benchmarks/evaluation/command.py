@@ -153,6 +153,9 @@ class Measured(NamedTuple):
 
 def measure(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> Measured:
     """Plays the setting, or what of it is not in `arguments.out` yet, and scores it."""
+    least = arguments.env_workers, arguments.env_memory_gb, arguments.env_timeout
+    if arguments.batch < 1 or not all(number >= 0 for number in least):
+        raise ValueError("--batch must be at least 1; --env-workers, --env-memory-gb and --env-timeout at least 0.")
     executor = _executor(arguments)
     limits = Limits(arguments.max_calls, arguments.max_tokens, arguments.max_minutes)
     about = about_run(agent, setting)

@@ -15,6 +15,7 @@ import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.arguments import nearest_name
 from mage_envs.core import Game, GameFacts, State, Task
 from mage_envs.registry import list_games, load_game
+from mage_envs.terminal.commands import told
 from opponents import make_opponent
 from trainer.stages import WorkerEnvs
 from wrappers.described import Described
@@ -56,7 +57,7 @@ def make_envs(env_id: str, env_kwargs: Mapping[str, Any] | None = None, count: i
     try:
         envs = [make() for _ in range(count)]
     except gym.error.UnregisteredEnv as error:
-        raise ValueError(f"Unknown environment {env_id!r}: {error}") from error
+        raise ValueError(f"Unknown environment {env_id!r}: {told(error)}") from error
     except TypeError as error:
         raise ValueError(
             f"{env_id} could not be made with {options}:{_nearest_option(env_id, options)} {error}"

@@ -51,9 +51,9 @@ def run(arguments: argparse.Namespace) -> None:
     if not is_enumerable(game):
         raise ValueError(f"{game.facts.name} has no tree at hand, so that it has no exact ceilings: they are n/a.")
     sent = arguments.game, options
-    sys.stdout.write("\n".join(opponent_table(game, sent, executor)) + "\n")
     pools = [f"pool:{name.removeprefix('pool:')}" for name in arguments.pool or list_pools()]
     fitting = [name for name in pools if _fitting(name, game, arguments.pool is not None)]
+    sys.stdout.write("\n".join(opponent_table(game, sent, executor)) + "\n")
     if fitting:
         bayes = None if arguments.no_bayes else (arguments.episodes, arguments.hands)
         sys.stdout.write("\n" + "\n".join(pool_table(game, sent, fitting, bayes, executor)) + "\n")

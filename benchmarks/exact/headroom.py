@@ -79,6 +79,10 @@ def run(arguments: argparse.Namespace) -> None:
         )
     if arguments.episodes < 1 or arguments.hands < 1:
         raise ValueError("--episodes and --hands must be at least 1.")
+    if arguments.limit < 1 or arguments.samples < 0:
+        raise ValueError("--limit must be at least 1, and --samples at least 0.")
+    for path in filter(None, (arguments.json, arguments.figure)):
+        path.parent.mkdir(parents=True, exist_ok=True)  # what is wrong with it is told before anything is solved
     game = game_with(arguments.game, dict(_option(text) for text in arguments.option))
     name, pool = _pool(arguments, game)
     seat = arguments.seat or settings_of(arguments.game).seat or "alternate"

@@ -63,6 +63,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Plays, judges, and writes the tables to stdout."""
     if arguments.rows < 1 or arguments.batch < 1:
         raise ValueError("--rows and --batch must be at least 1.")
+    if arguments.json is not None:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)  # what is wrong with it is told before all else
     if (Path(arguments.agent) / RUN).exists() and not (Path(arguments.agent) / FILE).exists():
         _finish(arguments, _of_run(arguments))
         return

@@ -11,6 +11,7 @@ from benchmarks.sweeps.plan import EXAMPLE, read_plan
 from benchmarks.sweeps.sweep import swept
 from mage_commands import OneLineParser
 from mage_envs import progress
+from mage_envs.terminal.commands import told
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("\nmage-sweep: interrupted; the same command goes on from there.\n")
         return 130
     except (ValueError, LookupError, OSError, ImportError, RuntimeError) as error:
-        sys.stderr.write(f"mage-sweep: {' '.join(str(error).split())}\n")
+        sys.stderr.write(f"mage-sweep: {' '.join(told(error).split())}\n")
         return 2
     sys.stdout.write(text)
     return 0

@@ -66,6 +66,8 @@ def run_command(
 
 def told(error: Exception) -> str:
     """What an error says; of one from the system, which only numbers itself, the path and the remedy."""
+    if isinstance(error, gym.error.UnregisteredEnv):
+        return f"{error} mage-envs list names all ids."
     if not isinstance(error, OSError) or error.errno is None:
         return str(error)
     reason = error.strerror or f"error {error.errno} of the system"

@@ -42,6 +42,8 @@ def panel(
         raise ValueError(
             f"A panel needs at least one row per cell and different opponents, got {rows_per_cell} and {opponents}."
         )
+    if seed < 0:
+        raise ValueError(f"seed={seed} must not be negative.")
     if seats is None:
         seats = seats_of(env_id)
     return tuple(

@@ -31,7 +31,12 @@ _SMALL: Fields = {
     "save_strategy": "no",
 }
 """What a tiny model needs in place of the 4B model's settings; the credit stays the preset's."""
-_TINY: Fields = {"groups_per_rollout": 2, "max_completion_length": 8, "eval_panel": "tictactoe-paper-16"}
+_TINY: Fields = {
+    "groups_per_rollout": 1,
+    "num_generations": 4,
+    "max_completion_length": 8,
+    "eval_panel": "tictactoe-paper-16",
+}
 """What `tiny` needs beside: it writes any text, hence never an answer, so that each meta-episode has all its turns."""
 
 

@@ -110,7 +110,7 @@ def _run(arguments: list[str]) -> int:
     if script.dry_run:
         print(preflight.describe(config, model, typed.machine, found))
         return 0
-    preflight.check_present(model.model_name_or_path)
+    preflight.check_present(str(model.model_name_or_path))
     preflight.check_disk(found, config.output_dir)
     if not typed.needs_trl:
         from trainer.config import MAGEConfig

@@ -87,8 +87,8 @@ def check_present(model: str) -> None:
     """Raises ValueError for a model whose files are not here and cannot be fetched, which loading would find out."""
     if model in MADE_HERE:
         return
-    from huggingface_hub import constants
-    from huggingface_hub.utils import HFValidationError, validate_repo_id
+    from huggingface_hub import constants, try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
 
     folder = folder_of(model)
     whole = folder is not None and any(next(folder.glob(kind), None) for kind in WEIGHTS)
@@ -100,7 +100,7 @@ def check_present(model: str) -> None:
             )
         return
     try:
-        validate_repo_id(model)
+        try_to_load_from_cache(model, "config.json")
     except HFValidationError as error:
         raise ValueError(f"{model} is neither a folder nor a name that the hub could have; check --model.") from error
     if constants.is_offline_mode() and not whole:

@@ -94,6 +94,14 @@ def _update_rules(c: RunFields) -> Rules:
         (c.max_tokens_per_microbatch < 1, f"max_tokens_per_microbatch={c.max_tokens_per_microbatch}; use more."),
         (c.max_rollouts is not None and c.max_rollouts < 1, f"max_rollouts={c.max_rollouts}; use at least 1."),
         (
+            c.groups_per_rollout is not None and c.groups_per_rollout < 1,
+            f"groups_per_rollout={c.groups_per_rollout} plays nothing; use at least 1.",
+        ),
+        (
+            c.num_generations is not None and c.num_generations < 2,
+            f"num_generations={c.num_generations} is a group with nobody to compare with; use at least 2.",
+        ),
+        (
             updates == "auto"
             and not str(c.lr_scheduler_type).removeprefix("SchedulerType.").lower().startswith("const"),
             f"lr_scheduler_type={str(c.lr_scheduler_type)!r} needs the length of the run, unknown under "

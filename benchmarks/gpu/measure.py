@@ -272,7 +272,7 @@ def make_trainer(
         disable_tqdm=True,
         use_cpu=device.type == "cpu",
     )
-    model = random_model(size).to(getattr(torch, str(chosen.dtype)))  # type: ignore[arg-type]
+    model = random_model(size).to(getattr(torch, str(chosen.dtype)))
     for part in (model.config, model.generation_config):
         if part is not None:
             part.pad_token_id, part.eos_token_id = tokenizer.pad_token_id, tokenizer.eos_token_id

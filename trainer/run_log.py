@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer.console import Console
+from trainer.lines import Line, line_of, plain
 from trainer.step_lines import StepLines
 from trainer.trajectory import Trajectory
 
@@ -21,7 +22,7 @@ class RunLog:
     `metrics.jsonl`: for each rollout a line of kind `rollout`, then one of kind `update` for each of its optimiser
     steps; for each evaluation one of kind `eval`. `step`: optimiser steps before it (of an evaluation: done).
     `transcripts.jsonl`: some meta-episodes of each rollout, with messages, reply, reward, penalty and advantage of
-    every step.
+    every call (`transcript`); `mage-bench report` shows them.
 
     A rollout's lines are written when its last update is done, so a run that is resumed has each once.
     """
@@ -95,43 +96,23 @@ def means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in found.items()}
 
 
+def transcripts(folder: str | Path) -> list[Line]:
+    """The meta-episodes that a run kept, in the order in which they were played."""
+    return StepLines(Path(folder) / TRANSCRIPTS).rows()
+
+
 def metric_rows(folder: str | Path, kind: str) -> list[dict[str, Any]]:
     """The lines of one kind in a run's folder."""
     return [row for row in StepLines(Path(folder) / METRICS).rows() if row["kind"] == kind]
 
 
-def transcript(trajectory: Trajectory, advantages: Sequence[float]) -> dict[str, Any]:
-    """A meta-episode as JSON values."""
-    steps = [
-        {
-            "phase": step.phase,
-            "episode": step.episode,
-            "turn": step.turn,
-            "messages": [{"role": one.role, "content": one.content} for one in step.messages],
-            "reply": step.text,
-            "action": step.action,
-            "invalid": step.invalid_reason,
-            "truncated": step.truncated,
-            "reward": step.reward,
-            "penalty": step.penalty,
-            "advantage": advantage,
-        }
-        for step, advantage in zip(trajectory.steps, advantages, strict=True)
-    ]
-    return {
-        "env_id": trajectory.task.env_id,
-        "seed": trajectory.task.seed,
-        "task": trajectory.task.task_id,
-        "opponent": trajectory.opponent or None,
-        "group": trajectory.group,
-        "member": trajectory.member,
-        "failure": trajectory.failure,
-        "episodes": [
-            {"reward": e.reward, "value": e.value, "success": e.success, "timeout": e.timeout}
-            for e in trajectory.episodes
-        ],
-        "steps": steps,
-    }
+def transcript(trajectory: Trajectory, advantages: Sequence[float]) -> Line:
+    """A meta-episode as in the records of evaluations, with its place in the rollout and each call's advantage."""
+    line = line_of(trajectory)
+    for call, advantage in zip(line["calls"], advantages, strict=True):
+        call["advantage"] = advantage
+    told: Line = plain({"group": trajectory.group, "member": trajectory.member, "seconds": trajectory.seconds, **line})
+    return told
 
 
 def _spread(count: int, wanted: int) -> list[int]:

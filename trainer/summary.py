@@ -81,7 +81,7 @@ def figure(folder: str | Path) -> Path | None:
 def commands(
     folder: str | Path, played: PlaySettings | None, arguments: Sequence[str], rollouts: int | None, opponents: bool
 ) -> str:
-    """What to type next: to evaluate the model, to play against it, to train it for as many rollouts again.
+    """What to type next: to evaluate the model, play against it, read transcripts, train it for as many rollouts again.
 
     `opponents`: whether somebody else takes a seat in the game."""
     name = shlex.quote(str(folder))
@@ -91,6 +91,9 @@ def commands(
         if opponents:
             base = played.env_id.replace("-Meta-v0", "-v0")
             lines.append(f"Play against it:  mage-envs play {base} --opponent {shlex.quote(f'checkpoint:{folder}')}")
+    if (Path(folder) / TRANSCRIPTS).exists():
+        page = shlex.quote(str(Path(folder) / "report.html"))
+        lines.append(f"Read transcripts: mage-bench report {name} --out {page}")
     words = [word for word in arguments if word != "--resume"]
     if rollouts is not None and "--max_rollouts" in words:
         place = words.index("--max_rollouts")

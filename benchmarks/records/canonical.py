@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
-import numpy as np
+from trainer.lines import plain
 
 
 def canonical(value: Any) -> bytes:
@@ -32,31 +31,6 @@ def digest_of(value: Any) -> str:
 def root_of(digests: Iterable[tuple[int, str]]) -> str:
     """SHA-256 over (index, digest) pairs by index: what was played, whatever the order."""
     return sha256("".join(digest for _, digest in sorted(digests)).encode()).hexdigest()
-
-
-def plain(value: Any) -> Any:
-    """JSON values: tuples as lists, NaN and the infinities as the texts `NaN`, `Infinity` and `-Infinity`.
-
-    What is neither text, number nor collection is told by its `repr`.
-    """
-    if isinstance(value, str) or value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else "NaN" if value != value else f"{'-' * (value < 0)}Infinity"
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(one) for one in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    return repr(value)
-
-
-def number(value: Any) -> float:
-    """The number that `plain` wrote."""
-    return float(value)
 
 
 _STRICT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.records.lines import Line
 from benchmarks.records.store import Records
 from mage_envs.durable import write_atomically
+from trainer.lines import Line
 
 _TASK = ("opponent", "category", "seat0", "failure")
 _CALL = (

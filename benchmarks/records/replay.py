@@ -19,12 +19,13 @@ import gymnasium as gym
 from benchmarks.evaluation.environments import make_envs
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.records.about import setting_of
-from benchmarks.records.lines import Line, chats, encoded
+from benchmarks.records.lines import chats, encoded
 from benchmarks.records.secrets import scrubbed, secrets_of
 from benchmarks.records.store import Records, differences, run_folders
 from mage_envs.core import Task
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from opponents.language_model import NOT_RECORDED, answered_by
+from trainer.lines import Line
 from trainer.rollout import RolloutSpec, collect
 from trainer.trajectory import Trajectory
 

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.records.canonical import canonical, root_of
-from benchmarks.records.lines import VERSION, Encoded, Line, digest, encoded, trajectory_of
+from benchmarks.records.lines import VERSION, Encoded, digest, encoded
 from benchmarks.records.secrets import scrubbed, secrets_of
 from mage_envs.durable import drafts_of, write_atomically
+from trainer.lines import Line, trajectory_of
 from trainer.trajectory import Trajectory
 
 RUN, ROOT, EPISODES = "run.json", "root.json", "episodes"

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.evaluation.summary import summary_of
 from benchmarks.records.about import setting_of
-from benchmarks.records.canonical import digest_of, plain
+from benchmarks.records.canonical import digest_of
 from benchmarks.records.store import ROOT, RUN, SUITE, Records, differences, run_folders, short
+from trainer.lines import plain
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator

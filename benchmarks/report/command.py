@@ -8,12 +8,13 @@ from pathlib import Path
 
 from benchmarks.report.bubbles import draw
 from benchmarks.report.document import MOST_MB, REPORT, write_report
-from benchmarks.report.runs import read_runs
+from benchmarks.report.runs import has_runs, read_runs
+from benchmarks.report.trained import read_trained, trained_folders
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench report`."""
-    parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of runs, or folders with runs below them")
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of evaluations or trainings, or above some")
     parser.add_argument("--out", metavar="FILE", default=REPORT, help="where the report goes (report.html)")
     parser.add_argument(
         "--max-mb",
@@ -35,11 +36,15 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--max-mb must be above 0, got {arguments.max_mb:g}.")
     if arguments.sample < 0:
         raise ValueError(f"--sample must be at least 0, got {arguments.sample}.")
-    runs = read_runs([Path(name) for name in arguments.runs], arguments.sample)
+    paths = [Path(name) for name in arguments.runs]
+    runs = read_runs([path for path in paths if not trained_folders(path) or has_runs(path)], arguments.sample)
+    trained = read_trained(paths, len(runs))
     path = Path(arguments.out)
-    blocks = write_report(path, runs, arguments.max_mb)
+    blocks = write_report(path, runs, arguments.max_mb, trained)
     kept = sum(map(len, blocks.places))
-    sys.stderr.write(f"wrote {path}: {len(runs)} runs, {kept:,} transcripts, {path.stat().st_size / 1e6:.1f} MB\n")
+    sys.stderr.write(
+        f"wrote {path}: {len(runs) + len(trained)} runs, {kept:,} transcripts, {path.stat().st_size / 1e6:.1f} MB\n"
+    )
     if blocks.left_out:
         sys.stderr.write(f"{blocks.left_out:,} transcripts are left out for --max-mb {arguments.max_mb:g}\n")
     if arguments.bubbles is not None:

@@ -56,8 +56,13 @@ def chart(
     size: ChartSize = LARGE,
     *,
     limits: tuple[float, float] | None = None,
+    axis: str = "episode",
+    names: Sequence[str] = (),
 ) -> str:
-    """An SVG. `limits` of the scale: those of what is drawn by default. Each point's title tells its interval and n."""
+    """An SVG. `limits` of the scale: those of what is drawn by default. Each point's title tells its interval and n.
+
+    `names` of the points along the `axis`: their numbers by default.
+    """
     episodes = max([len(one.points) for one in series] + [len(one.values) for one in references])
     low, high = limits or limits_of(series, references)
     ticks = _ticks(low, high)
@@ -77,9 +82,10 @@ def chart(
             f'<line class="grid{zero}" x1="{size.left}" x2="{size.width - size.right}" y1="{y(tick)}" y2="{y(tick)}"/>'
         )
         parts.append(f'<text class="tick end" x="{size.left - 6}" y="{y(tick) + 4}">{tick:g}</text>')
-    parts += [f'<text class="tick" x="{x[k]:.1f}" y="{size.height - 16}">{k + 1}</text>' for k in range(episodes)]
+    below = names or [str(k + 1) for k in range(episodes)]
+    parts += [f'<text class="tick" x="{x[k]:.1f}" y="{size.height - 16}">{below[k]}</text>' for k in range(episodes)]
     middle = (size.left + size.width - size.right) / 2
-    parts.append(f'<text class="tick" x="{middle:.0f}" y="{size.height - 2}">episode</text>')
+    parts.append(f'<text class="tick" x="{middle:.0f}" y="{size.height - 2}">{axis}</text>')
     parts += _references(references, x, y, size)
     for number, one in reversed(list(enumerate(series))):
         apart = _APART * (number - (len(series) - 1) / 2)

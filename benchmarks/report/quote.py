@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.records.lines import Line
 from benchmarks.records.store import Records
 from benchmarks.report.escaping import visible
 from benchmarks.report.transcripts import numbered, outcomes, parts
+from trainer.lines import Line
 
 _WORDS = {"W": "success", "L": "no success", "D": "draw", "T": "out of turns"}
 

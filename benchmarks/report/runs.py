@@ -18,12 +18,12 @@ from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.evaluation.summary import summary_of
 from benchmarks.records.about import setting_of, told_apart
 from benchmarks.records.canonical import digest_of
-from benchmarks.records.lines import Line
 from benchmarks.records.replay import replay
 from benchmarks.records.store import ROOT, RUN, SUITE, NoRun, Records
 from benchmarks.report.transcripts import outcomes, packed
 from mage_envs.core import Game
 from opponents.exact import Objective
+from trainer.lines import Line
 from trainer.trajectory import EpisodeResult, Trajectory
 
 INVALID = "(no usable action)"
@@ -102,6 +102,11 @@ def folders_of(path: Path) -> list[Path]:
         raise NoRun(f"{path} holds no run: there is no {RUN}; mage-bench eval … --out {path} makes one.")
     planned = [path / run["folder"] for run in _plan(path)]
     return sorted(below, key=lambda folder: planned.index(folder) if folder in planned else len(planned))
+
+
+def has_runs(path: Path) -> bool:
+    """Whether a run lies at a path or below it."""
+    return (path / RUN).exists() or (path.is_dir() and next(path.rglob(RUN), None) is not None)
 
 
 def _plan(path: Path) -> list[dict[str, Any]]:

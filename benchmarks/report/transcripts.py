@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from benchmarks.records.lines import Line
 from mage_envs.text.parser import after_reasoning
+from trainer.lines import Line
 
 
 class ReplyParts(NamedTuple):
@@ -79,6 +79,7 @@ def packed(line: Line) -> bytes:
             "cut": call["truncated"],
             "reward": call["reward"],
             "penalty": call["penalty"],
+            "advantage": call.get("advantage"),
             "seat": call["seat"],
             "hand": call["hand"],
             "ends": call["hand_end"],
@@ -99,6 +100,8 @@ def packed(line: Line) -> bytes:
         "played": line["played"],
         "lines": list(lines.places),
     }
+    if "rollout" in line:  # of a training
+        found |= {name: line[name] for name in ("rollout", "group", "member")}
     return json.dumps(found, separators=(",", ":")).encode()
 
 

@@ -18,13 +18,14 @@ from benchmarks.__main__ import main
 from benchmarks.evaluation.suites.paper import setting_for
 from benchmarks.records import store
 from benchmarks.records.about import about_run, setting_of
-from benchmarks.records.canonical import canonical, plain, root_of
-from benchmarks.records.lines import chats, digest, encoded, trajectory_of
+from benchmarks.records.canonical import canonical, root_of
+from benchmarks.records.lines import chats, digest, encoded
 from benchmarks.records.replay import replay
 from benchmarks.records.store import NoRun, OtherRun, Records, Writer
 from benchmarks.records.validate import problems, validator
 from mage_envs.durable import draft_beside, drafts_of
 from trainer.generation import ScriptedGenerator
+from trainer.lines import plain, trajectory_of
 
 PANEL = "kuhn-paper-128"
 EVAL = ["eval", "scripted:random", "--env", "mage/KuhnPoker-Meta-v0", "--rows", "12"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.__main__ import main as report
 from tests.trainer.tiny_runs import TINY, flags, make_trainer, save_model, step, trajectory
 from trainer.__main__ import main
 from trainer.console import Console, rollout_line, told_time
@@ -108,8 +109,11 @@ def test_a_run_keeps_its_metrics_and_says_what_to_do_next(
     assert {"kl", "clip_ratio/any", "tokens/padding_factor"} <= set(updates[0])
     transcripts = [json.loads(line) for line in (Path("run") / TRANSCRIPTS).read_text().splitlines()]
     assert [one["rollout"] for one in transcripts] == [0, 1]
-    assert "# Task\nKuhn Poker" in transcripts[0]["steps"][0]["messages"][0]["content"]
-    assert {"reply", "reward", "penalty", "advantage", "invalid"} <= set(transcripts[0]["steps"][0])
+    assert "# Task\nKuhn Poker" in transcripts[0]["calls"][0]["messages"][0]["content"]
+    assert {"reply", "reward", "penalty", "advantage", "invalid_reason"} <= set(transcripts[0]["calls"][0])
+    told = next(line for line in shown.out.splitlines() if line.startswith("Read transcripts"))
+    assert report(told.split()[3:]) == 0
+    assert "wrote run/report.html: 1 runs, 2 transcripts" in capsys.readouterr().err
     again = next(line for line in shown.out.splitlines() if line.startswith("Train it further"))
     assert again.endswith("--max_rollouts 4 --resume")
 
@@ -119,7 +123,7 @@ def test_transcripts_hold_each_step_s_advantage(tmp_path: Path) -> None:
     played = [trajectory([step([1], [2]), step([1, 2], [3])], member=member) for member in range(4)]
     log.played(5, 7, played, [[member + 0.25, member + 0.5] for member in range(4)], {})
     rows = StepLines(tmp_path / TRANSCRIPTS).rows()
-    assert [(row["member"], [one["advantage"] for one in row["steps"]]) for row in rows] == [
+    assert [(row["member"], [one["advantage"] for one in row["calls"]]) for row in rows] == [
         (0, [0.25, 0.5]),
         (2, [2.25, 2.5]),
     ]

@@ -82,7 +82,8 @@ function heading(columns, pages) {
 
 function about(row, page) {
   const facts = [row.label && (row.run.alone ? row.label : `against ${row.label}`), page.played && `task ${page.played}`,
-    page.task.seat !== null && `seat ${page.task.seat + 1} first`, `seed ${page.task.seed}`, `${row.calls} calls`];
+    page.task.seat !== null && `seat ${page.task.seat + 1} first`, `seed ${page.task.seed}`, `${row.calls} calls`,
+    page.rollout !== undefined && `rollout ${page.rollout + 1}, group ${page.group + 1}, member ${page.member + 1}`];
   const made = element('div', {},
     element('h3', {}, plain(`${row.run.key}/${row.at} · ${row.run.name}`)),
     element('p', {}, letters(row.outcomes), row.gain === null ? null : element('b', {}, ` ${signed(row.gain)} `),
@@ -122,6 +123,7 @@ function callBox(page, row, number, prompts, total, query) {
     call.cut ? element('span', { class: 'chip wrong' }, 'cut') : null,
     call.reward ? element('span', { class: 'chip' }, `reward ${signed(Number(call.reward))}`) : null,
     call.penalty ? element('span', { class: 'chip wrong' }, `penalty ${signed(-Number(call.penalty))}`) : null,
+    call.advantage !== undefined ? element('span', { class: 'chip' }, `advantage ${signed(Number(call.advantage))}`) : null,
   ];
   const costs = [`total ${signed(total)}`, call.tokens && `${call.tokens[0]} + ${call.tokens[1]} tokens`, call.seconds && `${Number(call.seconds.toPrecision(3))} s`,
     call.hand && `hand ${call.hand + 1}`].filter((one) => one).join(' · ');

@@ -25,7 +25,9 @@ from benchmarks.report.bubbles import measured
 from benchmarks.report.curves import Reference, Series, chart, paired
 from benchmarks.report.escaping import embedded, visible
 from benchmarks.report.runs import read_runs
+from benchmarks.report.trained import read_trained
 from benchmarks.report.transcripts import packed, parts
+from trainer.run_log import RunLog
 
 
 def unpacked(page):
@@ -168,6 +170,34 @@ def test_paired_differences(runs):
     (same,) = compare([random.folder, last.folder])
     rows = [row for row in same.rows if row.measure.startswith("episode")]
     assert [astuple(point) for point in paired(last, random)] == [(r.mean, r.low, r.high, r.n) for r in rows]
+
+
+def test_a_training_and_its_transcripts(runs, tmp_path, capsys):
+    """Beside an evaluation and alone: curves over the rollouts, and what was played with each call's advantage."""
+    log = RunLog(tmp_path / "trained", transcripts=2)
+    played = Records(runs / "random").trajectories()[:4]
+    advantages = [[0.25] * len(one.steps) for one in played]
+    for rollout in range(23):
+        log.played(rollout, rollout, played, advantages, {"success/episode_1": rollout / 23, "success/episode_2": 1.0})
+        log.update(rollout, {"kl": 0.1}, 0)
+    (alone,) = read_trained([tmp_path], 2)
+    assert (alone.key, len(alone.played), len(alone.pages)) == ("run3", 46, 46)
+    page = json.loads(alone.pages[45])
+    assert (page["rollout"], {call["advantage"] for call in page["calls"]}) == (22, {0.25})
+    assert unpacked(page) == [[one.content for one in step.messages] for step in played[2].steps]
+    assert alone.played[45].outcomes == read_runs([runs / "random"])[0].played[2].outcomes
+    for kind, paths in (("trained", [tmp_path / "trained"]), ("both", [tmp_path / "trained", runs / "last"])):
+        out = tmp_path / f"{kind}.html"
+        assert main(["report", *map(str, paths), "--out", str(out)]) == 0
+        text = out.read_text()
+        assert f'<body class="{kind}">' in text
+        assert "of 23 rollouts kept 46 transcripts." in text
+        assert [*re.findall(r'<text class="tick" x="[^"]*" y="[^"]*">(\d+-\d+)<', text)][:2] == ["1-2", "3-4"]
+        assert "Success of training trained" in text
+    assert "2 runs, " in capsys.readouterr().err
+    (tmp_path / "trained" / "transcripts.jsonl").write_text('{"step": 0, "steps": []}\n')
+    assert main(["report", str(tmp_path / "trained")]) == 2
+    assert "is of an earlier version" in capsys.readouterr().err
 
 
 def test_thinned(runs, tmp_path, capsys):

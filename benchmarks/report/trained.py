@@ -1,0 +1,143 @@
+"""Training runs in a report: how success went over the rollouts, and the transcripts that they kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.evaluation.estimates import estimate
+from benchmarks.evaluation.scores import label, per_hand
+from benchmarks.report.curves import COLOURS, Series, chart, mark
+from benchmarks.report.escaping import shown
+from benchmarks.report.transcripts import outcomes, packed
+from trainer.lines import Line, trajectory_of
+from trainer.run_log import TRANSCRIPTS, metric_rows, transcripts
+from trainer.summary import table
+
+PARTS = 10
+"""Most points of a curve; each is the mean over neighbouring rollouts."""
+
+
+class KeptMetaEpisode(NamedTuple):
+    """One transcript of a training, as the list of transcripts tells it."""
+
+    place: int
+    """In the file."""
+    label: str
+    outcomes: str
+    gain: float | None
+    calls: int
+    invalid: int
+    failure: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedRun:
+    """The folder of a training."""
+
+    key: str
+    """In links, as those of evaluated runs."""
+    folder: Path
+    played: tuple[KeptMetaEpisode, ...]
+    pages: Mapping[int, bytes]
+    rollouts: tuple[Mapping[str, Any], ...]
+    """Metrics of each."""
+
+    @property
+    def name(self) -> str:
+        return f"training {self.folder.name}"
+
+
+def trained_folders(path: Path) -> list[Path]:
+    """The folders at a path and below it where a training kept transcripts."""
+    if (path / TRANSCRIPTS).exists():
+        return [path]
+    return sorted(found.parent for found in path.rglob(TRANSCRIPTS)) if path.is_dir() else []
+
+
+def read_trained(paths: Sequence[Path], before: int) -> list[TrainedRun]:
+    """The trainings at these paths and below them, numbered after `before` other runs."""
+    folders = dict.fromkeys(folder.resolve() for path in paths for folder in trained_folders(path))
+    return [_read(folder, f"run{place}" if place > 1 else "run") for place, folder in enumerate(folders, before + 1)]
+
+
+def _read(folder: Path, key: str) -> TrainedRun:
+    lines = transcripts(folder)
+    if any("calls" not in line for line in lines):
+        raise ValueError(f"{folder / TRANSCRIPTS} is of an earlier version, whose transcripts cannot be shown.")
+    return TrainedRun(
+        key=key,
+        folder=folder,
+        played=tuple(_kept(place, line) for place, line in enumerate(lines)),
+        pages={place: packed({**line, "index": place}) for place, line in enumerate(lines)},
+        rollouts=tuple(metric_rows(folder, "rollout")),
+    )
+
+
+def _kept(place: int, line: Line) -> KeptMetaEpisode:
+    played = trajectory_of(line)
+    episodes = played.episodes
+    whole = played.failure is None and len(episodes) == played.num_episodes > 1
+    return KeptMetaEpisode(
+        place=place,
+        label=label(played),
+        outcomes=outcomes(line),
+        gain=per_hand(episodes[-1]) - per_hand(episodes[0]) if whole else None,
+        calls=len(played.steps),
+        invalid=sum(step.invalid_reason is not None for step in played.steps),
+        failure=played.failure,
+    )
+
+
+def sentence(runs: Sequence[TrainedRun]) -> str:
+    """What was trained, in one sentence."""
+    rollouts, count = sum(len(run.rollouts) for run in runs), sum(len(run.played) for run in runs)
+    trainings = f"{len(runs)} trainings" if len(runs) > 1 else "One training"
+    return f"{trainings} of {rollouts:,} rollouts kept {count:,} transcripts."
+
+
+def section(runs: Sequence[TrainedRun]) -> str:
+    """Success by episode over the rollouts of each training, and its table."""
+    return "".join(map(_run, runs))
+
+
+def _run(run: TrainedRun) -> str:
+    count = len(run.played)
+    kept = f'<p class="quiet">{run.key}: {len(run.rollouts):,} rollouts; {count:,} meta-episodes were kept.</p>'
+    return (
+        f'<section class="curves"><h3>{shown(run.name)}</h3>{kept}{_curves(run)}'
+        f"<pre>{shown(table(run.folder))}</pre></section>"
+    )
+
+
+def _curves(run: TrainedRun) -> str:
+    parts = _parts(len(run.rollouts))
+    series: list[Series] = []
+    while any((key := f"success/episode_{len(series) + 1}") in rollout for rollout in run.rollouts):
+        points = []
+        for first, end in parts:
+            values = [row[key] for row in run.rollouts[first:end] if key in row]
+            if values:
+                points.append(estimate(values, range(len(values))))
+        series.append(Series(f"episode {len(series) + 1}", len(series), points))
+    if not series:
+        return ""
+    switches = "".join(
+        f'<label class="c{one.place % COLOURS}"><input type="checkbox" data-switch="{one.place}" checked> '
+        f'<svg viewBox="-8 -8 16 16" class="key" aria-hidden="true"><g class="series c{one.place % COLOURS}">'
+        f"{mark(one.place, 0, 0)}</g></svg>{shown(one.name)}</label>"
+        for one in series
+    )
+    names = [str(end) if end - first == 1 else f"{first + 1}-{end}" for first, end in parts]
+    drawn = chart(f"Success of {run.name}", series, axis="rollouts", names=names)
+    legend = f'<fieldset class="choice"><legend>Success in</legend>{switches}</fieldset>'
+    return f"{legend}{drawn}"
+
+
+def _parts(rollouts: int) -> list[tuple[int, int]]:
+    """Ranges of rollouts of about equal length."""
+    count = min(rollouts, PARTS)
+    return list(pairwise(part * rollouts // count for part in range(count + 1))) if count else []

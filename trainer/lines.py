@@ -1,0 +1,148 @@
+"""A meta-episode as one line of JSON, in the records of evaluations and in a training's transcripts, and back.
+
+docs/results-schema.md describes the fields. No torch here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mage_envs.core import Task
+from mage_envs.text.generation import Message
+from trainer.trajectory import EpisodeResult, FailedReply, Step, Trajectory
+
+Line = dict[str, Any]
+
+
+def line_of(trajectory: Trajectory) -> Line:
+    """What was played; numbers may be NaN or infinite (`plain`)."""
+    at_times: dict[str, Any] = {}
+    if trajectory.opponent_calls:
+        at_times["opponent_calls"] = plain(trajectory.opponent_calls)
+    if trajectory.failed_reply is not None:
+        at_times["failed_reply"] = trajectory.failed_reply._asdict()
+    return at_times | {
+        "task": vars(trajectory.task),
+        "category": trajectory.category,
+        "played": trajectory.played,
+        "opponent": trajectory.opponent,
+        "seat0": trajectory.task.seat,
+        "retries": trajectory.retries,
+        "failure": trajectory.failure,
+        "num_episodes": trajectory.num_episodes,
+        "episodes": [episode._asdict() | {"metrics": plain(episode.metrics)} for episode in trajectory.episodes],
+        "calls": [_call(step) for step in trajectory.steps],
+    }
+
+
+def _call(step: Step) -> dict[str, Any]:
+    return {
+        "kind": step.kind or step.phase,
+        "phase": step.phase,
+        "episode": step.episode,
+        "hand": step.hand,
+        "turn": step.turn,
+        "seat": step.seat,
+        "messages": [message._asdict() for message in step.messages],
+        "fresh": step.fresh_chat,
+        "shortened": step.shortened,
+        "observation": step.anchor,
+        "information_state": step.information_state,
+        "legal_actions": step.legal_actions,
+        "reply": step.text,
+        "truncated": step.truncated,
+        "action": step.action,
+        "invalid_reason": step.invalid_reason,
+        "penalty": step.penalty,
+        "reward": step.reward,
+        "hand_end": step.hand_end,
+        "tokens": step.tokens,
+        "memory_events": plain(step.events) if step.events else (),
+    }
+
+
+def trajectory_of(line: Mapping[str, Any]) -> Trajectory:
+    """The meta-episode that a line tells of; ids and log-probabilities of tokens are no part of it."""
+    return Trajectory(
+        task=Task(**line["task"]),
+        opponent=line["opponent"],
+        group=0,
+        member=0,
+        steps=tuple(_step(call) for call in line["calls"]),
+        episodes=tuple(_episode(episode) for episode in line["episodes"]),
+        num_episodes=line["num_episodes"],
+        failure=line["failure"],
+        retries=line["retries"],
+        category=line["category"],
+        played=line["played"],
+        seconds=tuple(line["seconds"]),
+        opponent_calls=tuple(line.get("opponent_calls", ())),
+        failed_reply=FailedReply(**line["failed_reply"]) if "failed_reply" in line else None,
+    )
+
+
+def _episode(told: Mapping[str, Any]) -> EpisodeResult:
+    return EpisodeResult(
+        reward=number(told["reward"]),
+        value=number(told["value"]),
+        hands=told["hands"],
+        success=told["success"],
+        timeout=told["timeout"],
+        seats=tuple(told["seats"]),
+        metrics={name: number(value) for name, value in told["metrics"].items()},
+    )
+
+
+def _step(call: Mapping[str, Any]) -> Step:
+    return Step(
+        episode=call["episode"],
+        phase=call["phase"],
+        turn=call["turn"],
+        hand=call["hand"],
+        anchor=call["observation"],
+        information_state=call["information_state"],
+        seat=call["seat"],
+        action=call["action"],
+        reward=number(call["reward"]),
+        penalty=number(call["penalty"]),
+        invalid_reason=call["invalid_reason"],
+        text=call["reply"],
+        truncated=call["truncated"],
+        hand_end=call["hand_end"],
+        kind=call["kind"],
+        messages=tuple(Message(**message) for message in call["messages"]),
+        fresh_chat=call["fresh"],
+        shortened=call["shortened"],
+        legal_actions=tuple(call["legal_actions"]),
+        tokens=None if call["tokens"] is None else (call["tokens"][0], call["tokens"][1]),
+        events=tuple(call["memory_events"]),
+    )
+
+
+def plain(value: Any) -> Any:
+    """JSON values: tuples as lists, NaN and the infinities as the texts `NaN`, `Infinity` and `-Infinity`.
+
+    What is neither text, number nor collection is told by its `repr`.
+    """
+    if isinstance(value, str) or value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else "NaN" if value != value else f"{'-' * (value < 0)}Infinity"
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(one) for one in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    return repr(value)
+
+
+def number(value: Any) -> float:
+    """The number that `plain` wrote."""
+    return float(value)

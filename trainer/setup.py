@@ -30,8 +30,8 @@ ENVIRONMENT: Mapping[str, str] = {
     "opponents": "opponent",
 }
 """Fields to keyword arguments of the Meta id."""
-_KEPT = ("num_episodes", "protocol", "memory", "context", "style")
-"""Arguments of `MetaEpisode` that a saved model keeps, set or not."""
+_KEPT = tuple(argument for argument in ENVIRONMENT.values() if argument not in ("seat", "opponent"))
+"""Arguments of `MetaEpisode` that a saved model keeps, set or not; the others are the game's environment's."""
 
 CRITIC = 10_000
 """Most positions of a game whose every rollout asks the exact critic; above, it takes longer than the rollout."""

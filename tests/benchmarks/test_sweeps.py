@@ -11,6 +11,7 @@ from benchmarks.sweeps.__main__ import main
 from benchmarks.sweeps.plan import read_plan
 from benchmarks.sweeps.sweep import table
 from benchmarks.sweeps.training import RESULT
+from trainer.__main__ import main as train
 
 PLAN = """
 presets: [mage-kuhn]
@@ -28,6 +29,18 @@ common:
   save_strategy: "no"
   log_transcripts: 0
 """
+
+
+def test_the_sweep_that_was_run_is_the_one_in_the_repository(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its file has the algorithms of its table, and each is a run that mage-train takes."""
+    results = Path(__file__).parents[2] / "benchmarks" / "results"
+    runs = read_plan(results / "sweep_kuhn.yaml", 3)
+    told = [line.split() for line in (results / "sweep_kuhn.txt").read_text().splitlines()[1:]]
+    assert len(runs) == 12
+    assert dict.fromkeys(run.name for run in runs) == dict.fromkeys(words[0] for words in told)
+    assert {words[-1] for words in told} == {"3"}
+    for run in runs[::3]:
+        assert train([*run.arguments, "--seed", "0", "--dry-run"]) == 0
 
 
 def test_a_sweep_trains_what_is_missing_and_makes_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

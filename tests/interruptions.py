@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import io
 import os
 import signal
@@ -119,6 +120,7 @@ def started(act: Act, stop_at: int | None = None, told: Path | None = None) -> i
 
 def _only(act: Act, stop_at: int | None, told: Path | None) -> None:
     """What the fork does; it ends without the parent's exit handlers."""
+    gc.freeze()  # what the parent made is not searched, which would copy all of its pages
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     layer = _Layer(stop_at)
     if told is not None or stop_at is not None:

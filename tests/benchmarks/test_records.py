@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import os
@@ -64,6 +65,7 @@ def child(work):
         pid = os.fork()
     if pid == 0:
         try:
+            gc.freeze()  # what the parent made is not searched, which would copy all of its pages
             os.setpgid(0, 0)
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, 1)

@@ -103,6 +103,16 @@ def test_without_it_nothing_is_announced(tmp_path: Path) -> None:
     assert "WaterFireWood" not in found.stdout
 
 
+def test_an_editable_install_copies_nothing(tmp_path: Path) -> None:
+    """`git pull` is enough: the console scripts' module and all packages are those of the clone."""
+    script = "import mage_commands, mage_envs; print(mage_commands.__file__, mage_envs.__file__)"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    found = subprocess.run(
+        [sys.executable, "-P", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == [str(ROOT / "mage_commands.py"), str(ROOT / "mage_envs" / "__init__.py")]
+
+
 def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, check=True, capture_output=True, text=True, cwd=ROOT)

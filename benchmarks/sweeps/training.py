@@ -23,6 +23,8 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
         kept = done(out, run)
         if kept is not None:
             return kept
+        import torch
+
         from trainer.__main__ import main
         from trainer.run_folder import checkpoints
 
@@ -30,8 +32,13 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
         folder.mkdir(parents=True, exist_ok=True)
         words = [*run.arguments, "--seed", str(run.seed), "--output_dir", str(folder)]
         words += ["--resume"] if checkpoints(folder) else []
-        with (folder / SHOWN).open("a") as shown, redirect_stdout(shown), redirect_stderr(shown):
-            status = main(words)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # trainings share the cores; and the sums do not depend on how many there are
+        try:
+            with (folder / SHOWN).open("a") as shown, redirect_stdout(shown), redirect_stderr(shown):
+                status = main(words)
+        finally:
+            torch.set_num_threads(threads)
         if status:
             last = (folder / SHOWN).read_text().strip().splitlines()[-1:]
             raise RuntimeError(f"{run.name}, seed {run.seed}: {' '.join(last)} (all of it: {folder / SHOWN})")

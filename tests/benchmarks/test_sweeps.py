@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.sweeps.__main__ import main
-from benchmarks.sweeps.plan import read_plan
+from benchmarks.sweeps.plan import SweepRun, read_plan
 from benchmarks.sweeps.sweep import table
-from benchmarks.sweeps.training import RESULT
+from benchmarks.sweeps.training import RESULT, trainer_in
 from trainer.__main__ import main as train
 
 PLAN = """
@@ -61,6 +61,28 @@ def test_a_sweep_trains_what_is_missing_and_makes_one_table(tmp_path: Path, caps
     results[0].write_text(json.dumps({**kept, "arguments": ["--x"]}))
     assert main(command) == 2
     assert "is of other settings (--x); choose another --out." in capsys.readouterr().err
+
+
+def test_a_training_takes_one_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others have the rest of them; what comes before and after is left alone."""
+    import torch
+
+    seen: list[int] = []
+
+    def fails(words: list[str]) -> int:
+        seen.append(torch.get_num_threads())
+        print("no training today")
+        return 2
+
+    monkeypatch.setattr("trainer.__main__.main", fails)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(RuntimeError, match="one, seed 3: no training today"):
+            trainer_in(tmp_path)(SweepRun("one", 3, ()))
+        assert (seen, torch.get_num_threads()) == ([1], 2)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_intervals_are_over_seeds() -> None:

@@ -97,12 +97,9 @@ class Streams:
 
     def first(self, role: int, episode: int = 0, hand: int = 0) -> float:
         """The first number of that stream; once `advance` was called, looked up in a block that NumPy made."""
-        stream = role + (episode << 8) + (hand << 32)
         if self._ahead is None:
-            x = (self._base + stream * _APART + _GOLDEN) & _MASK
-            x = (x ^ (x >> 30)) * _FIRST & _MASK
-            x = (x ^ (x >> 27)) * _SECOND & _MASK
-            return ((x ^ (x >> 31)) >> 11) * _UNIT
+            return self.at(role, episode, hand).random()
+        stream = role + (episode << 8) + (hand << 32)
         block = self._ahead.get(stream)
         if block is None:
             keys = np.uint64((self._base + stream * _APART) & _MASK) + _ADVANCES

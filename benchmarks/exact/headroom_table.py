@@ -68,7 +68,8 @@ VARIANTS = (
     Setup(game="PrisonersDilemma", pool="pd/classic", options={"rounds": 2, "noise": 0.1}),
     Setup(game="Ultimatum", pool="ultimatum/reserves"),
     Setup(game="Ultimatum", pool="ultimatum/reserves", options={"offers": 2}),
-    Setup(game="LiarsDice", pool="liars/soft", options={"sides": 5}),
+    Setup(game="LiarsDice", pool="liars/four", options={"sides": 5}),
+    Setup(game="LiarsDice", pool="liars/soft", options={"sides": 4}),
 )
 """Rows of games of which more than one kind is of interest, or whose own kind takes more than 20 CPU seconds."""
 

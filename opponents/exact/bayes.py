@@ -138,10 +138,6 @@ class Meeting:
         self.episode_of = [j // hands for j in left]
         self.stages: list[BeliefStage] = stages_of(prior or mixture.weights, self.hands, limit, progress)
         self.states = sum(stage.beliefs.shape[1] for stage in self.stages)
-        self._last_episode: dict[int, Floats] = {}
-        """By hand of the last episode, what `last_episode` found."""
-        self._shared: dict[tuple[int, int], Floats] = {}
-        """By hand before the last episode and first state, what `earned_by_all` found, `CELLS` numbers at most."""
         self.seconds = time.process_time() - started
 
     def learn(self, hand: int, state: int, evidence: int) -> int | None:
@@ -163,41 +159,11 @@ class Meeting:
                 plan.teach(mine, chance * values[after])
         return earned
 
-    def earned_by_all(self, hand: int, states: slice, following: Floats) -> Floats:
-        """`earned` where all that follows is the last episode, so that it is the same for every credit."""
-        key = hand, states.start
-        if key not in self._shared:
-            found = self.earned(hand, states, following)
-            if sum(kept.size for kept in self._shared.values()) + found.size > CELLS:
-                return found
-            self._shared[key] = found
-        return self._shared[key].copy()
-
     def parts(self, hand: int) -> list[slice]:
         """The states before a hand, so many at a time that memory is bounded."""
         size = self.stages[hand].beliefs.shape[1]
         each = max(1, min(CHUNK, CELLS // (self.episodes * self.plans[hand].cells)))
         return [slice(at, min(at + each, size)) for at in range(0, size, each)]
-
-    def last_episode_of(self, hand: int) -> Floats | None:
-        """What `last_episode` found of that hand; None where it was not asked."""
-        return self._last_episode.get(hand)
-
-    def last_episode(self, hand: int) -> Floats:
-        """(1, S): what each state before a hand of the last episode earns, which is the same for every credit."""
-        if hand not in self._last_episode:
-            tree = self.plans[hand].tree
-            if hand + 1 == len(self.hands):
-                found = tree.without_dominated().root_worth(self.stages[hand].beliefs)
-            else:
-                following, parts = self.last_episode(hand + 1), []
-                for states in self.parts(hand):
-                    worth = self.earned(hand, states, following)[0]
-                    tree.add_best(worth)
-                    parts.append(worth[-1])
-                found = np.concatenate(parts)
-            self._last_episode[hand] = found[None]
-        return self._last_episode[hand]
 
 
 class BayesSolution:
@@ -212,11 +178,8 @@ class BayesSolution:
         self._asked: tuple[tuple[int, int], Floats] = (-1, -1), np.zeros((0, 0, 0))
         """The state that `choose` was asked about last, and what its branches are worth."""
         for hand in reversed(range(len(meeting.hands))):
-            if meeting.episode_of[hand] + 1 == meeting.episodes and self._weights[0, -1, -1] >= 0:
-                self._values[hand] = meeting.last_episode(hand)
-            else:
-                parts = [self._decided(hand, self._before(hand, states))[:, -1] for states in meeting.parts(hand)]
-                self._values[hand] = np.concatenate(parts, axis=1)
+            parts = [self._follow(hand, states)[:, -1] for states in meeting.parts(hand)]
+            self._values[hand] = np.concatenate(parts, axis=1)
         self.seconds = time.process_time() - started
 
     @property
@@ -243,22 +206,10 @@ class BayesSolution:
         each = worth[:, None, [numbers[id(after)] for after in options.values()]]
         return list(options)[int(self._best(self.meeting.episode_of[hand])(each)[0, 0])]
 
-    def _before(self, hand: int, states: slice) -> Floats:
-        """`Meeting.earned`, which is worked out once where credits do not differ in what follows."""
-        following = self._following(hand)
-        if following is not None and following is self.meeting.last_episode_of(hand + 1):
-            return self.meeting.earned_by_all(hand, states, following)
-        return self.meeting.earned(hand, states, following)
-
-    def _following(self, hand: int) -> Floats | None:
-        return self._values[hand + 1] if hand + 1 < len(self._values) else None
-
     def _follow(self, hand: int, states: slice) -> Floats:
         """(K - k, B, S): what each branch of a hand of episode k earns in each episode from k on, decided as best."""
-        return self._decided(hand, self.meeting.earned(hand, states, self._following(hand)))
-
-    def _decided(self, hand: int, earned: Floats) -> Floats:
-        """The same from what branches earn but for their own decisions; in its place."""
+        following = self._values[hand + 1] if hand + 1 < len(self._values) else None
+        earned = self.meeting.earned(hand, states, following)
         self.meeting.plans[hand].tree.decide(earned, self._best(self.meeting.episode_of[hand]))
         return earned
 

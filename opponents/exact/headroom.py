@@ -167,11 +167,6 @@ class _SingleHands:
 
     def values(self, without: int | None = None) -> tuple[float, float]:
         """(blind, known), the means over the seats; without one group of the samples where it is named."""
-        if not self._sampled:
-            try:
-                return self._as_lived()
-            except TooManyStates:
-                pass  # a best response needs positions alone, which may be far fewer than what leads to them
         tables = {place: moves.table(without) for place, moves in self._sampled.items()} if without is not None else {}
         pool = OpponentPool(
             [(tables.get(place, entry), weight) for place, (entry, weight) in enumerate(self._weighted())]
@@ -193,13 +188,6 @@ class _SingleHands:
             "known": jackknife_error([known for _, known in each]),
             "adaptation": jackknife_error([known - blind for blind, known in each]),
         }
-
-    def _as_lived(self) -> tuple[float, float]:
-        """The same from the hands that the learner lives: the best play under the prior and under each certainty."""
-        weights = np.array(self.pool.weights)
-        beliefs = np.column_stack([weights, np.eye(len(weights))])
-        worth = np.mean([self.lived.seated(seat)[1].tree.root_worth(beliefs) for seat in self._seats], axis=0)
-        return float(worth[0]), float(weights @ worth[1:])
 
     def _weighted(self) -> list[tuple[Entry, float]]:
         return list(zip(self.pool.entries, self.pool.weights, strict=True))

@@ -7,13 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mage_envs.core import ExactPolicy, Game
 from opponents.exact.hands import Branch, Floats, LivedHand, Places, hand_of
 from opponents.exact.tree import Objective, payoff_of, roots_of, uncollected
-
-Truths = NDArray[np.bool_]
 
 CELLS = 2**25
 """Most values of a table over the branches of a hand and the states that are worked on at a time (256 MB)."""
@@ -61,16 +58,8 @@ class DecisionTree:
     def worth(self, beliefs: Floats) -> Floats:
         """(B, S): what each branch is worth if all is decided as best, times its probability; `beliefs` are (N, S)."""
         worth: Floats = self.payoff @ beliefs
-        self.add_best(worth)
+        self.decide(worth[None], lambda each: each[0].argmax(axis=1))  # a view: in its place
         return worth
-
-    def add_best(self, worth: Floats) -> None:
-        """Adds to (B, S), what each branch is worth by itself, what the best decisions make of it."""
-        for options, starts, branches in self.decisions:
-            best = worth[options[:, 0]]
-            for others in options.T[1:]:
-                np.maximum(best, worth[others], out=best)
-            worth[branches] += np.add.reduceat(best, starts)
 
     def decide(self, earned: Floats, best: Best) -> None:
         """Adds to (K, B, S), what each branch earns by itself in each episode, what is earned by `best` decisions."""
@@ -78,82 +67,6 @@ class DecisionTree:
             each = earned[:, options]
             taken = np.take_along_axis(each, best(each)[None, :, None], axis=2)[:, :, 0]
             earned[:, branches] += np.add.reduceat(taken, starts, axis=1)
-
-    def root_worth(self, beliefs: Floats) -> Floats:
-        """(S,): the last row of `worth`, in parts that bound the memory."""
-        each = max(1, CELLS // (4 * len(self.payoff)))
-        parts = [self.worth(beliefs[:, at : at + each])[-1] for at in range(0, beliefs.shape[1], each)]
-        return np.concatenate(parts)
-
-    def without_dominated(self) -> DecisionTree:
-        """One that is worth as much at the root for all beliefs, without actions that are never better than another.
-
-        An action is left out if another earns, by some fixed play, at least as much against each single opponent
-        as this one can at most earn against it. A decision with one action left is no decision.
-        """
-        low, high = self.payoff.copy(), self.payoff.copy()
-        """(B, N): what some play earns against each opponent, and the most that can be earned against it."""
-        settled = np.ones(len(low), bool)
-        kept_of: list[Truths] = []
-        for options, starts, branches in self.decisions:
-            kept = _undominated(low[options], high[options])
-            kept_of.append(kept)
-            highest = np.where(kept[:, :, None], high[options], -np.inf).max(axis=1)
-            choice = np.where(kept, low[options].sum(axis=2), -np.inf).argmax(axis=1)
-            chosen = options[np.arange(len(options)), choice]
-            high[branches] += np.add.reduceat(highest, starts)
-            low[branches] += np.add.reduceat(low[chosen], starts)
-            settled[branches] &= np.logical_and.reduceat((kept.sum(axis=1) == 1) & settled[chosen], starts)
-        left: dict[int, list[list[int]]] = defaultdict(list)
-        """By branch that is not settled, the options of its decisions that are left."""
-        for (options, starts, branches), kept in zip(self.decisions, kept_of, strict=True):
-            of = np.repeat(branches, np.diff(np.append(starts, len(options))))
-            for at in np.flatnonzero(~settled[of]).tolist():
-                left[int(of[at])].append(options[at][kept[at]].tolist())
-        return _Pruned(self.payoff, high, settled, left).tree()
-
-
-def _undominated(low: Floats, high: Floats) -> Truths:
-    """(D, A), from (D, A, N) twice; of actions that dominate each other the first stays."""
-    beats = np.ones((*low.shape[:2], low.shape[1]), bool)
-    for opponent in range(low.shape[2]):
-        beats &= low[:, :, None, opponent] >= high[:, None, :, opponent]
-    first = np.triu(np.ones(beats.shape[1:], bool), 1)
-    dominated = beats & (~beats.transpose(0, 2, 1) | first)
-    return np.asarray(~dominated.any(axis=1), bool)
-
-
-class _Pruned:
-    """Makes the tree of what is left, joining to each branch those that surely follow it."""
-
-    def __init__(self, payoff: Floats, high: Floats, settled: Truths, left: dict[int, list[list[int]]]) -> None:
-        self._payoff, self._high, self._settled, self._left = payoff, high, settled, left
-        self._payoffs: list[Floats] = []
-        self._options: list[list[list[int]]] = []
-
-    def tree(self) -> DecisionTree:
-        self._add(len(self._payoff) - 1)
-        return DecisionTree.of(np.array(self._payoffs), self._options)
-
-    def _add(self, branch: int) -> int:
-        paid, decisions = self._joined(branch)
-        options = [[self._add(after) for after in one] for one in decisions]
-        self._payoffs.append(paid)
-        self._options.append(options)
-        return len(self._payoffs) - 1
-
-    def _joined(self, branch: int) -> tuple[Floats, list[list[int]]]:
-        if self._settled[branch]:
-            return self._high[branch], []
-        paid, decisions = self._payoff[branch], list[list[int]]()
-        for options in self._left[branch]:
-            if len(options) == 1:
-                more, after = self._joined(options[0])
-                paid = paid + more
-                decisions += after
-            else:
-                decisions.append(options)
-        return paid, decisions
 
 
 class HandPlan:

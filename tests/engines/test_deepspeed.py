@@ -15,13 +15,11 @@ from typing import Any
 import pytest
 from deepspeed.ops import __compatible_ops__
 from peft import LoraConfig
-from safetensors.torch import load_file
 
 from tests.interruptions import forked
 from tests.trainer.test_interruptions import as_rank, run_ranks
-from tests.trainer.test_sharded import RUN, distance, whole
+from tests.trainer.test_sharded import RUN, check_that_two_equal_one
 from tests.trainer.tiny_runs import make_trainer, save_model, scripted
-from trainer.run_folder import fault
 
 pytestmark = [pytest.mark.deepspeed, pytest.mark.timeout(900)]
 
@@ -72,12 +70,4 @@ def test_two_processes_with_zero_2_equal_one(model_path: str, tmp_path: Path) ->
     alone, both = tmp_path / "one", tmp_path / "two"
     assert forked(partial(train, model_path, alone)) == 0
     assert run_ranks(partial(train, model_path, both)) == [0, 0]
-    start, one, two = whole(Path(model_path)), whole(alone / "model"), whole(both / "model")
-    assert distance(start, one) > 1e-3  # four updates
-    assert distance(one, two) < 1e-6
-    assert distance(whole(both / "resumed"), two) == 0.0
-    for checkpoint in ("checkpoint-2", "checkpoint-4"):
-        assert fault(both / "full" / checkpoint) is None
-    adapters = [load_file(place / "adapter" / "adapter_model.safetensors") for place in (alone, both)]
-    assert adapters[0].keys() == adapters[1].keys()
-    assert distance(*adapters) < 1e-6
+    check_that_two_equal_one(model_path, alone, both)

@@ -86,18 +86,23 @@ def whole(folder: Path) -> Weights:
     return dict(model.state_dict())
 
 
+def check_that_two_equal_one(model_path: str, alone: Path, both: Path) -> None:
+    """What two processes left in a folder is what one left in the other."""
+    start, one, two = whole(Path(model_path)), whole(alone / "model"), whole(both / "model")
+    assert distance(start, one) > 1e-3  # four updates
+    assert distance(one, two) < 1e-6
+    assert distance(whole(both / "resumed"), two) == 0.0
+    for checkpoint in ("checkpoint-2", "checkpoint-4"):
+        assert fault(both / "full" / checkpoint) is None
+    adapters = [load_file(place / "adapter" / "adapter_model.safetensors") for place in (alone, both)]
+    assert adapters[0].keys() == adapters[1].keys()
+    assert distance(*adapters) < 1e-6
+
+
 @pytest.mark.parametrize("kind", [STATE_DICTS[0], pytest.param(STATE_DICTS[1], marks=pytest.mark.slow)])
 def test_two_sharded_processes_equal_one(model_path: str, alone: Path, tmp_path: Path, kind: str) -> None:
     assert run_ranks(partial(train, model_path, tmp_path, kind)) == [0, 0]
-    start, one, two = whole(Path(model_path)), whole(alone / "model"), whole(tmp_path / "model")
-    assert distance(start, one) > 1e-3  # four updates
-    assert distance(one, two) < 1e-6
-    assert distance(whole(tmp_path / "resumed"), two) == 0.0
-    for checkpoint in ("checkpoint-2", "checkpoint-4"):
-        assert fault(tmp_path / "full" / checkpoint) is None
-    adapters = [load_file(place / "adapter" / "adapter_model.safetensors") for place in (alone, tmp_path)]
-    assert adapters[0].keys() == adapters[1].keys()
-    assert distance(*adapters) < 1e-6
+    check_that_two_equal_one(model_path, alone, tmp_path)
 
 
 @pytest.mark.slow

@@ -20,13 +20,15 @@ LARGEST = 1e30
 def bad_pay(steps: Sequence[Step], episodes: Sequence[EpisodeResult]) -> str | None:
     """What is paid, or taken as a penalty, that is not finite; None where all is."""
     for step in steps:
-        for name, value in (("reward", step.reward), ("penalty", step.penalty)):
-            if not isfinite(value):
-                return f"the {name} of turn {step.turn} in episode {step.episode} is {value}"
+        if not isfinite(step.reward):
+            return f"the reward of turn {step.turn} in episode {step.episode} is {step.reward}"
+        if not isfinite(step.penalty):
+            return f"the penalty of turn {step.turn} in episode {step.episode} is {step.penalty}"
     for number, episode in enumerate(episodes):
-        for name, value in (("reward", episode.reward), ("value", episode.value)):
-            if not isfinite(value):
-                return f"the {name} of episode {number} is {value}"
+        if not isfinite(episode.reward):
+            return f"the reward of episode {number} is {episode.reward}"
+        if not isfinite(episode.value):
+            return f"the value of episode {number} is {episode.value}"
     return None
 
 

@@ -28,6 +28,10 @@ from wrappers.running import RunningEpisode
 
 CONTEXTS = ("rebuilt", "conversation")
 """`rebuilt`: every call is one fresh user message; `conversation`: turns are appended to one chat."""
+PASSED_ON = ("metrics", "task", "category")
+"""What `info` tells as the environment does."""
+PASSED_ON_LAST = (*PASSED_ON, "opponent_calls")
+"""The same at the end."""
 
 
 class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
@@ -228,7 +232,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """Calls the hooks in their order from that one on, until one asks the model or it is the learner's turn."""
         while stage:
             self._stage = stage
-            request = self._calls.call(stage, self.memory_view, self._is_last())
+            request = self._calls.call(stage, self.memory_view, self._is_last)
             if request is not None:
                 self._put(request.text)
                 return
@@ -362,19 +366,19 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     def _told(self, outcome: Outcome) -> dict[str, Any]:
         """The `info` of a step: what the next answer is about, and what became of the last one."""
-        request = self._calls.pending
-        playing = request is None and self._calls.running
+        request, running, shown, turn = self._calls.pending, self._calls.running, self._info, self._turn
+        playing = running and request is None
         info: dict[str, Any] = {
             "messages": self._chat.messages(),
             "fresh_chat": self._chat.fresh,
             "phase": "play" if request is None else "reflect",
             "kind": "play" if request is None else request.kind,
-            "episode_index": self._episode.index + int(self._ended and self._calls.running),
+            "episode_index": self._episode.index + int(self._ended and running),
             "num_episodes": self.num_episodes,
             "hand": self._hand if playing else 0,
-            "seat": self._turn.player,
-            "legal_actions": self._info.get("legal_actions", ()) if playing else (),
-            "anchor": self._turn.observation if playing else "reflection",
+            "seat": turn.player,
+            "legal_actions": shown.get("legal_actions", ()) if playing else (),
+            "anchor": turn.observation if playing else "reflection",
             "answer_tag": self.style.action_tag if request is None else self._calls.tag(self.style.remark_tag),
             "invalid_reason": outcome.invalid_reason,
             "action": outcome.action,
@@ -386,15 +390,16 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             "success": None,
         }
         if playing:
-            info["information_state"], info["history"] = self._turn.information_state, self._turn.history
+            info["information_state"], info["history"] = turn.information_state, turn.history
         if outcome.thought:
             info["thought"] = True
-        last = () if self._calls.running else ("opponent_calls",)
-        info |= {key: copy(self._info[key]) for key in ("metrics", "task", "category", *last) if key in self._info}
+        for key in PASSED_ON if running else PASSED_ON_LAST:
+            if key in shown:
+                info[key] = copy(shown[key])
         if outcome.results:
             info["hand_results"] = [result.told() for result in outcome.results]
         if outcome.episode_end:
             info |= self.records[-1].told() | {"episode_metrics": dict(outcome.metrics)}
-        if self._reveals or not self._calls.running:
-            info["opponent"] = self._info.get("opponent", "")
+        if self._reveals or not running:
+            info["opponent"] = shown.get("opponent", "")
         return info

@@ -11,10 +11,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from mage_envs.arguments import nearest_name
 from mage_envs.core import BY_THE_RULES, Game, HandResult, Policy, RemembersMetaEpisode, SeesResults, Turn
 from mage_envs.randomness import Streams
 from mage_envs.text.generation import Completion, Generator, Prompt
-from opponents import make_opponent
+from opponents import list_opponents, make_opponent
 from opponents.llm import AnswerStream, EndpointGenerator, shared_endpoint
 from trainer.console import quieten
 from trainer.saved import PlaySettings, load_generator
@@ -226,7 +227,10 @@ def make_agent(spec: str, sampling: Mapping[str, float] | None = None) -> Agent:
         return PolicyAgent(lambda game: make_opponent(rest, game), spec)
     if kind == "scripted" and rest in _SCRIPTS:
         return PolicyAgent(_SCRIPTS[rest], spec)
-    raise ValueError(f"Unknown agent {spec!r}: no folder, and none of the forms {', '.join(FORMS)}.")
+    policies = [f"policy:{name}" for name in list_opponents()]
+    known = policies + [f"scripted:{name}" for name in _SCRIPTS]
+    hint = f" Did you mean 'policy:{spec}'?" if f"policy:{spec}" in policies else nearest_name(spec, known)
+    raise ValueError(f"Unknown agent {spec!r}: no folder, and none of the forms {', '.join(FORMS)}.{hint}")
 
 
 def split_memory(spec: str) -> tuple[str, str | None]:

@@ -355,7 +355,9 @@ def test_an_opponent_without_any_score_ends_the_command_with_status_1(capfd):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("plicy:cfr", "Unknown agent 'plicy:cfr'"),
+        ("plicy:cfr", "Unknown agent 'plicy:cfr'.* Did you mean 'policy:cfr'\\?"),
+        ("cfr", r"Did you mean 'policy:cfr'\?$"),
+        ("zzz", r"MODEL@URL\.$"),
         ("scripted:best", "none of the forms policy:NAME"),
         ("policy:", "Unknown"),
         ("model:nowhere", "there is no such folder"),

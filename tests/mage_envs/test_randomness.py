@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -87,6 +88,19 @@ def test_numbers_that_are_made_ahead_are_those_of_the_streams() -> None:
             stream = streams.at(*place)
             assert streams.first(*place) == stream.random()
             assert streams.at(*place, drawn=1).random() == stream.random()
+
+
+def test_a_generator_is_a_keyed_philox_and_spawns_from_its_key_alone() -> None:
+    for key in (0, 7, 2**63, 2**64 - 1):
+        ours, numpys = Stream(key).generator(), np.random.Generator(np.random.Philox(key=mix(key)))
+        assert ours.random(9).tolist() == numpys.random(9).tolist()
+        assert ours.integers(2**60) == numpys.integers(2**60)
+        copies = deepcopy(ours), pickle.loads(pickle.dumps(ours))
+        assert copies[0].random() == copies[1].random() == ours.random()
+    children = [[child.random() for count in (2, 1) for child in Stream(5).generator().spawn(count)] for _ in "12"]
+    assert children[0] == children[1]
+    rng = Stream(5).generator()
+    assert len({child.random() for count in (2, 2) for child in rng.spawn(count)} | {rng.random()}) == 5
 
 
 @pytest.mark.parametrize("role", [GAME, POOL, SEATS])

@@ -96,6 +96,16 @@ class PersistentTrainer(GRPOTrainer):
                 place_model(draft, target)
                 remove_drafts(target, "model")
 
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """As the Trainer's, which writes no model at all where FSDP keeps checkpoints in shards: outside of them it is
+        whole."""
+        plugin = self.accelerator.state.fsdp_plugin if self.is_fsdp_enabled else None
+        if plugin is not None and "FULL" not in str(plugin.state_dict_type) and not _internal_call:
+            held = self.accelerator.get_state_dict(self.model)
+            if self.args.should_save:
+                self._save(output_dir, held)
+        super().save_model(output_dir, _internal_call)
+
     def end_here(self) -> TrainOutput:
         """Ends training between two steps, with a checkpoint, which may have been written already."""
         place = Path(str(self.args.output_dir)) / f"checkpoint-{self.state.global_step}"

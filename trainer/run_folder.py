@@ -35,11 +35,14 @@ def checkpoints(run: Path) -> list[Path]:
 
 
 def finish_checkpoint(draft: Path, place: Path) -> None:
-    """Moves a whole checkpoint from `draft` to `place`; its manifest comes last, and all of it is on the disk first."""
+    """Moves a whole checkpoint from `draft` to `place`; its manifest comes last, and all of it is on the disk first.
+
+    One that is there makes way first: a run that is killed in between goes on from an older one.
+    """
     files = {str(file.relative_to(draft)): _checked(file) for file in files_below(draft)}
     sync_tree(draft)
     write_atomically(draft / MANIFEST, json.dumps({"files": files}, indent=1, sort_keys=True) + "\n")
-    if place.exists():  # a damaged one: a sound one would have been gone on from
+    if place.exists():  # damaged, or one that an older one was chosen instead of: else it had been gone on from
         place.rename(draft_beside(place))
     draft.rename(place)
     sync(place.parent)

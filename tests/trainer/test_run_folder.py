@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import torch
 from transformers import AutoModelForCausalLM, TrainerCallback
 
 from mage_envs.durable import drafts_of, write_atomically
+from tests.interruptions import distinct, forked, killed, points
 from tests.trainer.test_cli import SMALL, run
 from tests.trainer.tiny_runs import make_trainer, save_model
 from trainer import run_folder
@@ -77,6 +80,31 @@ def test_a_damaged_checkpoint_is_passed_over_in_one_line(damage: Any, reason: st
     again = checkpoint(tmp_path, 100)  # the run comes by there once more
     assert newest_checkpoint(tmp_path) == (again, [])
     assert drafts_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("damage", [truncate, None])
+def test_a_kill_while_a_checkpoint_takes_the_place_of_another_leaves_a_sound_one(damage: Any, tmp_path: Path) -> None:
+    """For a moment there is none of that name; then the run goes on from the older one, and comes by there again."""
+    before, run = tmp_path / "before", tmp_path / "run"
+    older, place = run / checkpoint(before, 1).name, run / checkpoint(before, 2).name
+    if damage is not None:
+        damage(before / place.name)
+    shutil.copytree(before, tmp_path / "counted")
+    found = points(partial(checkpoint, tmp_path / "counted", 2), tmp_path / "told")
+    absent = 0
+    for number in distinct(found, ("write", "fsync", "rename", "replace")):
+        shutil.copytree(before, run)
+        killed(partial(checkpoint, run, 2), number)
+        newest, passed = newest_checkpoint(run)
+        absent += not place.exists()
+        assert newest == (older if passed or not place.exists() else place), found[number - 1]
+        assert damage is not None or not passed, found[number - 1]
+        shutil.rmtree(run / "draft", ignore_errors=True)
+        checkpoint(run, 2)
+        assert newest_checkpoint(run) == (place, [])
+        assert drafts_of(run) == []
+        shutil.rmtree(run)
+    assert absent == 1
 
 
 def test_rotation_keeps_the_newest_sound_ones_and_the_best(tmp_path: Path) -> None:
@@ -249,7 +277,6 @@ def test_sigterm_among_the_updates_on_a_rollout_saves_after_the_last_and_resumes
 def test_ctrl_c_writes_the_model_and_a_second_one_ends_at_once(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tests.interruptions import forked
     from trainer.persistence import PersistentTrainer
 
     common = ("--preset", "mage-kuhn", *SMALL, "--max_rollouts", "3", "--save_strategy", "no", "--output_dir")

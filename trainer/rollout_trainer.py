@@ -129,10 +129,12 @@ class RolloutTrainer(PersistentTrainer):
 
     def _take_ahead(self, ahead: PlayedAhead) -> list[Trajectory]:
         """What was played ahead, by all ranks."""
-        with self.ledger.kept("train", self.state.global_step), self.preemption.interrupting():
-            played = ahead.result()
+        mine: list[Trajectory] = []
+        with suppress(Preempted), self.ledger.kept("train", self.state.global_step), self.preemption.interrupting():
+            mine += ahead.result()
+        played = self._gather(mine, "train")
         self._ahead = None
-        return self._gather(played, "train")
+        return played
 
     @contextmanager
     def _session(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import TrainerCallback
 
 from benchmarks.evaluation.suites.panels import BASES, Panel
 from tests.interruptions import forked, run_ranks
@@ -42,9 +43,12 @@ def train(model: str, folder: Path, at: int = 0, ranks: Sequence[str] = (), **se
         def counted(prompts: Any) -> Any:
             nonlocal calls
             beside = threading.current_thread() is not threading.main_thread()
-            calls += trainer.control.should_evaluate if evaluating else beside if ahead else 1
+            counts = trainer.control.should_evaluate if evaluating else beside if ahead else not trainer._evaluating
+            calls += counts
             answers = generate(prompts)
-            if calls == at and calls:
+            if calls == at and counts:
+                if ahead and ranks:
+                    time.sleep(0.5)  # the rollout before is trained on by now, so that this one is waited for
                 os.kill(os.getpid(), signal.SIGTERM)
                 if not together and not ahead:
                     time.sleep(60)
@@ -139,20 +143,58 @@ def stopped_evaluating(model: str, folder: Path, steps: int, settings: dict[str,
     assert len(metric_rows(folder, "eval")) == steps - 1
 
 
-def rank(model: str, folder: Path, at: int = 0, ranks: Sequence[str] = (), together: bool = False) -> None:
-    """One of two, of which the second gets SIGTERM."""
+class Asked(TrainerCallback):
+    """Sends this process SIGTERM in the update after `step` others."""
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == self._step:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def rank(
+    model: str,
+    folder: Path,
+    at: int = 0,
+    among: int | None = None,
+    steps: int = 0,
+    ranks: Sequence[str] = (),
+    **settings: Any,
+) -> None:
+    """One of two, of which the second gets SIGTERM: in a call of the model, or in the update after `among` others. Both
+    then end after `steps` updates, without the evaluation that follows them."""
     as_rank(ranks)
-    trainer = train(model, folder, at if ranks[0] == "1" else 0, ranks, together=together)
-    assert trainer.preemption.stopped == bool(at)
+    second = ranks[0] == "1"
+    if among is not None and second:
+        settings["callbacks"] = [Asked(among)]
+    trainer = train(model, folder, at if second else 0, ranks, **settings)
+    assert trainer.preemption.stopped == bool(steps)
+    assert not steps or trainer.state.global_step == steps
+    assert trainer.progress.evaluation_due == (among is not None or bool(at and settings.get("evaluating")))
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("together", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_all_ranks_throw_it_away_where_one_is_asked_to(model_path: str, tmp_path: Path, together: bool) -> None:
-    """Where they generate together, the one that is asked waits for the end of a call."""
-    assert run_ranks(partial(rank, model_path, tmp_path / "whole", together=together)) == [0, 0]
-    folder = tmp_path / "stopped"
-    assert run_ranks(partial(rank, model_path, folder, at=7, together=together)) == [0, 0]
-    assert [path.name for path in checkpoints(folder)] == ["checkpoint-1"]
-    assert run_ranks(partial(rank, model_path, folder, together=together)) == [0, 0]
-    assert weights_of(folder) == weights_of(tmp_path / "whole")
+def test_all_ranks_throw_it_away_where_one_is_asked_to(
+    model_path: str, tmp_path: Path, together: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where they generate together, the one that is asked waits for the end of a call; so it does among the updates."""
+    panel = Panel(env_id="mage/KuhnPoker-Meta-v0", opponents=OPPONENTS, seed=70, rows_per_cell=1, about="for a test")
+    monkeypatch.setitem(BASES, "kuhn-mini", panel)  # type: ignore[arg-type]
+    whole, folder = tmp_path / "whole", tmp_path / "stopped"
+    chosen = {**EVALUATED, "groups_per_rollout": 3, "updates_per_rollout": 2, "together": together}
+    assert run_ranks(partial(rank, model_path, whole, **chosen)) == [0, 0]
+    for steps, asked in ((2, {"at": 2, "evaluating": True}), (2, {"at": 3}), (4, {"among": 2})):
+        assert run_ranks(partial(rank, model_path, folder, steps=steps, **asked, **chosen)) == [0, 0]
+        assert checkpoints(folder)[0].name == f"checkpoint-{steps}"
+    assert run_ranks(partial(rank, model_path, folder, **chosen)) == [0, 0]
+    assert weights_of(folder) == weights_of(whole)
+    assert metric_rows(folder, "eval") == metric_rows(whole, "eval")
+
+
+def test_ranks_that_play_ahead_stop_together(model_path: str, tmp_path: Path) -> None:
+    """The second one is asked while it waits for what it plays ahead."""
+    assert run_ranks(partial(rank, model_path, tmp_path, at=2, steps=1, **AHEAD)) == [0, 0]
+    assert [path.name for path in checkpoints(tmp_path)] == ["checkpoint-1"]

@@ -168,7 +168,7 @@ def test_a_slurm_template_starts_accelerate_on_every_node(name: str, resumed: bo
     tools = {
         "srun": 'SLURM_NODEID=0 "$@"',
         "scontrol": "echo node1; echo node2",
-        "accelerate": 'printf "%s\\n" "$@" > "$WRITTEN"',
+        "accelerate": 'printf "%s\\n" "$@" "$TORCH_ELASTIC_SHUTDOWN_TIMEOUT" > "$WRITTEN"',
     }
     for tool, text in tools.items():
         (tmp_path / tool).write_text(f"#!/bin/bash\n{text}\n")
@@ -180,7 +180,8 @@ def test_a_slurm_template_starts_accelerate_on_every_node(name: str, resumed: bo
     environment |= {"SLURM_JOB_NODELIST": "node[1-2]", "PYTHONPATH": str(FOLDER.parent.parent)}
     given = ["--preset", "mage-kuhn", "--output_dir", str(out)]
     subprocess.run(["bash", FOLDER / f"{name}.slurm", *given], env=environment, check=True)
-    words = (tmp_path / "written").read_text().splitlines()
+    *words, seconds = (tmp_path / "written").read_text().splitlines()
+    assert f"#SBATCH --signal=TERM@{int(seconds) + 10}" in (FOLDER / f"{name}.slurm").read_text().splitlines()
     assert words[:3] == ["launch", "--config_file", str(FOLDER / f"{name}.accelerate.yaml")]
     assert words[3:7] == ["--machine_rank", "0", "--main_process_ip", "node1"]
     assert words[9:] == ["-m", "trainer", "--hardware", name, *given, *(["--resume"] if resumed else [])]

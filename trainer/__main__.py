@@ -106,11 +106,12 @@ def _run(arguments: list[str]) -> int:
         _say_suited({name: value for name, value in typed.suited.items() if name not in typed.given}, config)
     if script.resume:
         _load_kept_imports(config.output_dir)
+    if not script.dry_run:
+        preflight.check_present(str(model.model_name_or_path), model.model_revision)
     found = preflight.check(config, model, typed.machine)
     if script.dry_run:
         print(preflight.describe(config, model, typed.machine, found))
         return 0
-    preflight.check_present(str(model.model_name_or_path))
     preflight.check_disk(found, config.output_dir)
     if not typed.needs_trl:
         from trainer.config import MAGEConfig

@@ -39,6 +39,8 @@ _MODEL = (
 MADE_HERE = ("tiny", "words")
 """Models that mage-train makes."""
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+DESCRIPTION = ["*config.json", "tokenizer.json", "chat_template.*"]
+"""Files of a model without its weights."""
 
 
 def check(config: RunSettings, model: Any, machine: Hardware | None) -> Needs | None:
@@ -83,8 +85,11 @@ def check_disk(found: Needs | None, folder: str | None) -> None:
         )
 
 
-def check_present(model: str) -> None:
-    """Raises ValueError for a model whose files are not here and cannot be fetched, which loading would find out."""
+def check_present(model: str, revision: str = "main") -> None:
+    """Raises ValueError for a model whose files are not here and cannot be fetched, which loading would find out.
+
+    Of one that the hub has it fetches, into the hub's cache, what `check` reads.
+    """
     if model in MADE_HERE:
         return
     from huggingface_hub import constants, try_to_load_from_cache
@@ -93,7 +98,7 @@ def check_present(model: str) -> None:
     folder = folder_of(model)
     whole = folder is not None and any(next(folder.glob(kind), None) for kind in WEIGHTS)
     if Path(model).is_dir():
-        if not (whole and any((Path(model) / name).is_file() for name in ("config.json", "adapter_config.json"))):
+        if not (whole and _is_described(Path(model))):
             raise ValueError(
                 f"the folder {model} holds no model: config.json or weights ({WEIGHTS[0]}) are missing; give that of a "
                 f"saved model."
@@ -103,12 +108,47 @@ def check_present(model: str) -> None:
         try_to_load_from_cache(model, "config.json")
     except HFValidationError as error:
         raise ValueError(f"{model} is neither a folder nor a name that the hub could have; check --model.") from error
-    if constants.is_offline_mode() and not whole:
+    if not constants.is_offline_mode():
+        folder = _fetched(model, revision)
+        if not _is_described(folder):
+            raise ValueError(f"{model} at {constants.ENDPOINT} has no config.json, so it is no model; check --model.")
+    elif not whole:
         raise ValueError(
             f"{model} is no folder here and {'its weights are' if folder else 'it is'} not in the hub's cache, and "
             f"HF_HUB_OFFLINE forbids to fetch it; where there is a network run HF_HUB_OFFLINE=0 hf download {model}, "
             f"or give a saved model's folder as --model."
         )
+
+
+def _is_described(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in ("config.json", "adapter_config.json"))
+
+
+def _fetched(model: str, revision: str) -> Path:
+    """The hub's small files of a model, in its cache: what it is, and its tokenizer. Raises ValueError without them."""
+    import httpx  # the hub's client
+    from huggingface_hub import constants, errors, snapshot_download
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    hub = constants.ENDPOINT
+    told = {  # the first that fits
+        errors.GatedRepoError: f"must be granted to you; ask for it at {hub}/{model}, then run hf auth login.",
+        errors.RepositoryNotFoundError: f"is no folder here, and no model at {hub} that you may see; check --model, or "
+        f"run hf auth login where it is private.",
+        errors.RevisionNotFoundError: f"at {hub} has no revision {revision!r}; check --model_revision.",
+    }
+    disable_progress_bars()
+    try:
+        return Path(snapshot_download(model, revision=revision, allow_patterns=DESCRIPTION))
+    except (httpx.HTTPError, errors.LocalEntryNotFoundError) as error:
+        cause = str(error).strip().partition("\n")[0].removeprefix("Got: ")
+        refused = (
+            f"is no folder here and not in the hub's cache, and {hub} does not give it ({cause}); check the network, "
+            f"or give a saved model's folder as --model."
+        )
+        raise ValueError(
+            f"{model} {next((text for kind, text in told.items() if isinstance(error, kind)), refused)}"
+        ) from error
 
 
 def check_tokenizer(model: str) -> None:

@@ -15,6 +15,7 @@ from benchmarks.evaluation.suites import panel, weights_of
 from benchmarks.exact.regret import Horizon, regret, regret_of_run
 from benchmarks.records.store import Records
 from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.registry import make_game
 from mage_envs.text.generation import Completion, Prompt
 from opponents.exact import bayes_value
 from opponents.exact.bayes import CreditName
@@ -53,6 +54,23 @@ def test_the_solved_policy_has_no_regret_over_the_meta_episode(credit: CreditNam
     assert other.whole.regret.mean > 0.001, "it does not explore"
     total = sum(one.regret.mean for one in other.episodes)
     assert total == pytest.approx(other.whole.regret.mean, abs=1e-12)
+
+
+@pytest.mark.slow
+def test_ten_thousand_meta_episodes_earn_the_myopic_value_less_the_regret() -> None:
+    """Opponents that look at nothing show everybody the same, and each of them is met with each choice that suits it:
+    any player earns the myopic value less its regret in every episode, one that remembers nothing 0."""
+    game, pool = make_game("RockPaperScissors", rounds=1), weights_of("pool:rps/biased")
+    tasks, options = panel("mage/RockPaperScissors-Meta-v0", tuple(pool), 3334, 11), {"rounds": 1, "memory": "none"}
+    found = regret(make_agent("policy:rps/rock:.6"), tasks, pool, options)
+    assert found.meta_episodes == 10_002
+    myopic = bayes_value(game, "pool:rps/biased", credit="myopic").per_episode
+    for one, value in zip(found.episodes, myopic, strict=True):
+        for score in (one.value, one.adjusted):
+            half = (score.high - score.low) / 2 + 1e-12
+            assert abs(score.mean) < half
+            assert abs(score.mean + one.regret.mean - value) < half
+    assert all((one.narrower or 0) > 10 for one in found.episodes[1:])
 
 
 def test_regret_of_an_episode_is_that_of_its_states() -> None:

@@ -10,8 +10,11 @@ import pytest
 
 from mage_envs.core import ExactPolicy
 from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.hand import Hand
+from mage_envs.randomness import Streams
+from mage_envs.seats import Seat, Table
 from opponents import TabularPolicy, as_pool, make_opponent
-from opponents.exact import BayesSolution, Meeting, NotExact, best_nonadaptive
+from opponents.exact import BayesSolution, Meeting, NotExact, bayes_value, best_nonadaptive
 from opponents.exact.bayes import CreditName
 from opponents.exact.regret import DecisionValues, OwnChoice, PlayedHand, Rest
 from opponents.exact.tree import Node, roots_of
@@ -82,6 +85,68 @@ def test_what_is_earned_and_what_is_lost_are_what_there_was(told: bool) -> None:
     assert totals[1, 0] + totals[1, 2] > best[1] + 0.01, "the second hand is played with what the first one taught"
     variances = squares - totals[:, :2] ** 2
     assert (variances[:, 1] < variances[:, 0] / 2).all()
+
+
+def meta_episodes(mine: ExactPolicy, count: int) -> Iterator[list[PlayedHand]]:
+    """Three hands of Kuhn Poker each against one opponent drawn from the pool, in alternate seats, really played."""
+    hand = Hand(KUHN)
+    tables = [
+        [
+            Table([None if place == seat else Seat(make_opponent(name, KUHN), name, {}) for place in (0, 1)])
+            for seat in (0, 1)
+        ]
+        for name in POOL.entries
+    ]
+    met = np.random.default_rng(5).choice(len(tables), p=POOL.weights, size=count)
+    for number, opponent in enumerate(met):
+        streams, played = Streams(number), []
+        for episode in range(3):
+            seat = (number + episode) % 2
+            hand.deal(tables[opponent][seat], streams, streams, episode=episode)
+            choices = []
+            while not hand.over:
+                turn = hand.turn(seat)
+                row = mine.distribution(turn)
+                first, second = row
+                choices.append(
+                    OwnChoice(turn.information_state, first if hand.draw(seat) < row[first] else second, row)
+                )
+                hand.play(choices[-1].action)
+            result = hand.result(seat)
+            played.append(PlayedHand(seat, choices, result.value, result.observation))
+        yield played
+
+
+def test_in_ten_thousand_meta_episodes_the_adjusted_score_is_the_chips_without_the_luck() -> None:
+    """Means differ by no more than the spread of their pairs, and lie about the exact ones."""
+    values, mine = DecisionValues(KUHN, POOL), player(1)
+    found = np.array(
+        [
+            [(one.value, one.adjusted, sum(one.regrets)) for one in values.judge(played)]
+            for played in meta_episodes(mine, 10_000)
+        ]
+    )
+    raw, adjusted, lost = np.moveaxis(found, 2, 0)  # (meta-episodes, episodes) each
+    exact, squares = np.zeros(2), np.zeros(2)
+    for name, weight in zip(POOL.entries, POOL.weights, strict=True):
+        opponent = make_opponent(name, KUHN)
+        assert isinstance(opponent, ExactPolicy)
+        for way in (way for seat in (0, 1) for way in ways(opponent, mine, seat, True)):
+            (one,) = values.judge([way.hand])
+            exact += weight / 2 * way.chance * np.array([one.value, one.adjusted])
+            squares += weight / 2 * way.chance * np.array([one.value, one.adjusted]) ** 2
+
+    def is_mean(samples: np.ndarray, mean: float) -> bool:
+        """Whether it lies in each interval, of 99.9% as there are eight of them."""
+        return bool((abs(samples.mean(axis=0) - mean) < 3.29 * samples.std(axis=0) / len(samples) ** 0.5).all())
+
+    assert is_mean(raw - adjusted, 0.0)
+    assert is_mean((raw - adjusted).sum(axis=1), 0.0)
+    assert is_mean(adjusted, exact[0]), "it earns the same in each episode"
+    assert is_mean((raw + lost)[:, 0], bayes_value(KUHN, POOL, credit="myopic").per_episode[0])
+    factor = np.sqrt(np.divide(*(squares - exact**2)))
+    assert factor > 2
+    assert raw[:, 0].std() / adjusted[:, 0].std() == pytest.approx(factor, rel=0.03)
 
 
 @pytest.mark.parametrize("credit", ["sum", "mage", "last", (0.7, 0.3)])

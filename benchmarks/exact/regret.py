@@ -20,6 +20,7 @@ from mage_envs.text.generation import Completion, Generator, Prompt
 from opponents.exact import GT
 from opponents.exact.bayes import CreditName
 from opponents.exact.regret import DecisionValues, HandRegret, OwnChoice, PlayedHand, Rest
+from opponents.exact.tree import roots_of
 from trainer.exploitability import ScoresReplies
 from trainer.trajectory import Step, Trajectory
 
@@ -165,14 +166,9 @@ class Horizon:
     gt: float = GT
 
     def rest(self, env_id: str, env_kwargs: Mapping[str, Any] | None, pool: Mapping[str, float]) -> Rest:
-        """Its values in that environment; raises ValueError where hands are dealt again, or may be left out."""
+        """Its values in that environment."""
         env = make_envs(env_id, env_kwargs)[0]
         options, protocol = dict(env_kwargs or {}), env.get_wrapper_attr("protocol")
-        if protocol.early_stop or (options.get("deal") or protocol.deal) == "replay":
-            raise ValueError(
-                "--horizon meta judges meta-episodes of fresh deals, all of whose episodes are played; this one "
-                "repeats its deals or stops at a success (protocol, deal). Take --horizon hand."
-            )
         return Rest(
             env.get_wrapper_attr("game"),
             dict(pool),
@@ -181,6 +177,18 @@ class Horizon:
             credit=self.credit,
             gt=self.gt,
             alternate=(options.get("seat") or env.get_wrapper_attr("settings").seat or protocol.seat) == "alternate",
+        )
+
+
+def _check_deals(env_id: str, env_kwargs: Mapping[str, Any] | None) -> None:
+    """Raises ValueError where a deal comes again, which a player knows who has seen it, or episodes may be left out."""
+    env = make_envs(env_id, env_kwargs)[0]
+    protocol, given = env.get_wrapper_attr("protocol"), dict(env_kwargs or {})
+    replays = (given.get("deal") or protocol.deal) == "replay" and len(roots_of(env.get_wrapper_attr("game"))) > 1
+    if env.get_wrapper_attr("num_episodes") > 1 and (protocol.early_stop or replays):
+        raise ValueError(
+            "Exact regret takes deals for fresh and all episodes for played; here the deals of the first come again, "
+            "so that who saw them knows them, or a success ends it all. Take protocol adaptive, or num_episodes 1."
         )
 
 
@@ -199,10 +207,12 @@ def regret(
 
     `scored`: asks a model that can tell for the probabilities of the legal answers. `horizon`: judges by the rest of
     the meta-episode, not of the hand alone.
-    Raises `NotExact`, `NotEnumerable`, `TooManyStates` where there are no exact values, before anything is played.
+    Raises `NotExact`, `NotEnumerable`, `TooManyStates` where there are no exact values, and ValueError where deals are
+    replayed or a success ends a meta-episode, before anything is played.
     """
     env_id = tasks[0].env_id
     game = game_of(env_id, env_kwargs)
+    _check_deals(env_id, env_kwargs)
     rest = None if horizon is None else horizon.rest(env_id, env_kwargs, weights)
     values = DecisionValues(game, dict(weights), rest=rest)
     watched = _Watched.of(agent, game, scored)
@@ -236,6 +246,7 @@ def regret_of_run(
     pool = setting.panel.weights() if weights is None else weights
     if not pool or game.facts.players == 1:
         raise ValueError(f"{where} is a run of {game.facts.name} without opponents: it has no exact regret.")
+    _check_deals(setting.panel.env_id, setting.options)
     lines = [line for _, line in sorted(records.lines.items()) if line["failure"] is None]
     strangers = sorted({line["opponent"] for line in lines} - pool.keys())
     if strangers:

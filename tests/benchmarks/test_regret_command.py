@@ -23,6 +23,7 @@ from tests.trainer.tiny_runs import save_model
 from trainer.saved import PlaySettings
 
 META = "mage/KuhnPoker-Meta-v0"
+PD = "mage/PrisonersDilemma-Meta-v0"
 DEMO = weights_of("pool:kuhn/demo")
 
 
@@ -105,6 +106,16 @@ def test_a_model_that_tells_its_probabilities_is_judged_by_them() -> None:
     assert all(sorted(state.actions.values()) == pytest.approx([0.25, 0.75]) for state in found.states)
 
 
+def test_deals_that_come_again_are_judged_where_nothing_can_be_known_of_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In one episode alone, and in a game of one deal."""
+    one = ["regret", "policy:uniform", "--rows", "1"]
+    assert main([*one, "--env", META, "--env-kwargs", '{"protocol": "paper", "num_episodes": 1}']) == 0
+    assert main([*one, "--env", PD, "--env-kwargs", '{"deal": "replay"}']) == 0
+    assert "nan" not in capsys.readouterr().out
+
+
 def test_a_saved_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder = save_model(tmp_path / "model")
     PlaySettings(META, {"style": "words"}, 1, 1.0, constrained=True).save(folder)
@@ -180,7 +191,15 @@ def test_the_command_judges_a_kept_run(kept: Path, capsys: pytest.CaptureFixture
     [
         (["policy:uniform", "--env", META, "--credit", "sum"], "--credit says what counts of the rest of the meta-ep"),
         (["policy:uniform", "--env", META, "--horizon", "meta", "--gt", ".5"], "--gt is the discount of --credit mage"),
-        (["policy:uniform", "--env", META, "--env-kwargs", '{"deal": "replay"}', "--horizon", "meta"], "its deals or"),
+        (
+            ["policy:uniform", "--env", META, "--env-kwargs", '{"deal": "replay"}', "--horizon", "meta"],
+            "the first come again",
+        ),
+        (
+            ["policy:uniform", "--env", META, "--env-kwargs", '{"deal": "replay"}'],
+            "Take protocol adaptive, or num_epis",
+        ),
+        (["policy:uniform", "--env", PD, "--env-kwargs", '{"protocol": "paper"}'], "or a success ends it all."),
         (["policy:uniform"], "Say what to play: --env mage/KuhnPoker-Meta-v0"),
         (["policy:uniform", "--env", "mage/Sokoban-Meta-v0"], "Sokoban has no tree with opponents at hand"),
         (["policy:uniform", "--env", "mage/ConnectFour-Meta-v0"], "ConnectFour has no tree with opponents at hand"),

@@ -26,14 +26,9 @@ def narrow(summary: Summary) -> str:
     lines = [f"{summary.agent} in {summary.env_id}", *([summary.panel] if summary.panel else [])]
 
     def block(title: str, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-        room = WIDTH - sum(
-            2 + max(map(len, (column, *(line[place] for line in cells)))) for place, column in enumerate(columns)
-        )
-        names = [fitted(row.opponent or "all", max(room, _LEAST)) for row in rows]
-        lines.extend(["", title])
-        lines.extend(
-            aligned([summary.rows_are, *columns], [[name, *one] for name, one in zip(names, cells, strict=True)])
-        )
+        names = [row.opponent or "all" for row in rows]
+        named = [[name, *one] for name, one in zip(names, cells, strict=True)]
+        lines.extend(["", title, *fitting([summary.rows_are, *columns], named)])
 
     episodes = [f"ep. {k}" for k in shown]
     spread = "95% intervals, in percent" if wins else "with half of the 95% interval"
@@ -115,6 +110,13 @@ def _kinds(summary: Summary) -> list[str]:
         told = ", ".join(f"{kind} {count}" for kind, count in row.failed_by.items())
         lines += ["", f"Meta-episodes that failed, by what broke: {told}"]
     return lines
+
+
+def fitting(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """`aligned`, in at most `WIDTH` columns: names too long for what the other cells leave lose their middle."""
+    others = [max(map(len, column)) for column in zip(columns[1:], *(row[1:] for row in rows), strict=True)]
+    room = max(WIDTH - sum(2 + width for width in others), _LEAST)
+    return aligned(columns, [[fitted(row[0], room), *row[1:]] for row in rows])
 
 
 def fitted(name: str, room: int) -> str:

@@ -56,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the values there")
     parser.add_argument("--figure", type=Path, metavar="FILE", help="draw the values there, as a PNG")
     parser.add_argument("--all", action="store_true", help="the table of every shipped game and pool")
+    parser.add_argument("--wide", action="store_true", help="with --all: one wide table with units and every episode")
     add_option(parser)
 
 
@@ -66,11 +67,13 @@ def run(arguments: argparse.Namespace) -> None:
         if arguments.game is not None:
             raise ValueError("--all has games of its own: give it without a GAME.")
         rows = solved_rows(_tell, executor=executor)
-        sys.stdout.write("\n".join(table_lines(rows)) + "\n")
+        sys.stdout.write("\n".join(table_lines(rows, arguments.wide)) + "\n")
         _write_json(arguments.json, [row.to_json() for row in rows])
         if arguments.figure is not None:
-            draw_table(arguments.figure, [(f"{r.setup.title}: {r.setup.pool}", r.found) for r in rows if r.found])
+            draw_table(arguments.figure, [(row.setup.name, row.found) for row in rows if row.found])
         return
+    if arguments.wide:
+        raise ValueError("--wide is a form of the table of --all; one game's values fit 80 columns.")
     if arguments.game is None:
         raise ValueError("Name a game, as in mage-bench headroom KuhnPoker, or give --all.")
     if not isinstance(executor, Local):

@@ -1,21 +1,29 @@
-"""The headroom of every shipped game and pool, as one table."""
+"""The headroom of every shipped game and pool, as one table; the floors of those whose tasks repeat."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from benchmarks.evaluation.agents import Agent
+from benchmarks.evaluation.evaluate import evaluate, progress_of
+from benchmarks.evaluation.floors import floor_rows
 from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
-from benchmarks.evaluation.scores import headline
+from benchmarks.evaluation.scores import ScoreRow, headline
+from benchmarks.evaluation.suites import Setting, named_panel
+from benchmarks.evaluation.tables import fitting
 from benchmarks.executors import Executor, Local, in_order
 from mage_envs.core import ExactPolicy
 from mage_envs.registry import list_games, load_game, make_game, settings_of
+from mage_envs.terminal.commands import told
 from opponents import as_pool, list_pools, make_opponent, opponent_info
 from opponents.exact import Headroom, Objective, headroom
 from opponents.exact.beliefs import TellsStates
 from opponents.exact.headroom import CREDITS, SAMPLES
 from opponents.exact.tree import is_enumerable
+from trainer.trajectory import Trajectory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +35,8 @@ class Setup:
     options: Mapping[str, Any] = field(default_factory=dict)
     hands: int = 1
     objective: Objective | None = None
+    panel: str = ""
+    """Whose floors stand for the values, where a game repeats its tasks."""
 
     @property
     def spec(self) -> str:
@@ -40,6 +50,11 @@ class Setup:
         said += [f"{self.hands} hands"] * (self.hands > 1) + [self.objective or ""]
         return ", ".join([self.game, *filter(None, said)])
 
+    @property
+    def name(self) -> str:
+        """The game with all that is not the default, and against whom, or on what."""
+        return ": ".join(filter(None, [self.title, self.pool or self.panel]))
+
 
 @dataclass(frozen=True)
 class SolvedRow:
@@ -49,11 +64,20 @@ class SolvedRow:
     unit: str = ""
     found: Headroom | None = None
     reason: str = ""
+    floors: tuple[ScoreRow, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
         found = None if self.found is None else self.found.to_json()
-        return {**asdict(self.setup), "unit": self.unit, "reason": self.reason, "headroom": found}
+        floors = [
+            {
+                "name": floor.opponent,
+                "success": [asdict(one.success.estimate) for one in floor.episodes],
+                "pass_at": [asdict(one) for one in floor.pass_at],
+            }
+            for floor in self.floors
+        ]
+        return {**asdict(self.setup), "unit": self.unit, "reason": self.reason, "headroom": found, "floors": floors}
 
 
 VARIANTS = (
@@ -73,6 +97,14 @@ VARIANTS = (
 )
 """Rows of games of which more than one kind is of interest, or whose own kind takes more than 20 CPU seconds."""
 
+PANELS: Mapping[str, str] = {
+    "Sokoban": "sokoban-eval-2box-128",
+    "WebShop": "webshop-val-128",
+    "ALFWorld": "alfworld-eval-in-16",
+}
+"""Games whose tasks repeat, with a panel of which the floors are played in under 20 CPU seconds."""
+NOT_ENUMERABLE = "not enumerable"
+
 
 def setups() -> Iterator[Setup]:
     """`VARIANTS`, every other registered pool with each game that it plays, and games without such a pool.
@@ -83,7 +115,7 @@ def setups() -> Iterator[Setup]:
         pools = [pool for pool in list_pools() if _plays(pool, name)]
         for pool in pools or [""]:
             if (name, pool) not in {(setup.game, setup.pool) for setup in VARIANTS}:
-                yield Setup(game=name, pool=pool)
+                yield Setup(game=name, pool=pool, panel=PANELS.get(name, ""))
 
 
 def _plays(pool: str, name: str) -> bool:
@@ -103,11 +135,13 @@ def solved_rows(
 
 
 def _solved(progress: TellsStates | None, setup: Setup) -> SolvedRow:
+    if setup.panel:
+        return _played(progress, setup)
     if load_game(setup.game).facts.players == 1:
-        return SolvedRow(setup, reason="not enumerable")
+        return SolvedRow(setup, reason=NOT_ENUMERABLE)
     game = make_game(setup.game, **setup.options)
     if not is_enumerable(game):
-        return SolvedRow(setup, reason="not enumerable")
+        return SolvedRow(setup, reason=NOT_ENUMERABLE)
     if not setup.pool:
         return SolvedRow(setup, reason="no pool")
     objective: Objective = setup.objective or headline(game)
@@ -124,8 +158,51 @@ def _solved(progress: TellsStates | None, setup: Setup) -> SolvedRow:
     return SolvedRow(setup, "success" if objective == "success" else game.facts.unit, found)
 
 
-def table_lines(rows: Sequence[SolvedRow]) -> list[str]:
-    """The table as text."""
+def _played(progress: TellsStates | None, setup: Setup) -> SolvedRow:
+    """The floors of the panel, or what they lack, as packages or data."""
+
+    def play(agent: Agent, setting: Setting) -> list[Trajectory]:
+        on_step = None if progress is None else progress_of(agent.name)
+        return evaluate(agent, setting.tasks, setting.options, on_step=on_step)
+
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "The row .* is left out", RuntimeWarning)
+            floors = floor_rows(Setting(named_panel(setup.panel), setup.panel), play)
+    except (ImportError, RuntimeWarning) as error:
+        return SolvedRow(setup, reason=f"{NOT_ENUMERABLE}; no floors: {told(error)}")
+    return SolvedRow(setup, "success", reason=NOT_ENUMERABLE, floors=floors)
+
+
+def table_lines(rows: Sequence[SolvedRow], wide: bool = False) -> list[str]:
+    """The table as text, of 80 columns, or `wide` with units, errors, every episode and the time in one row each."""
+    return [*(_wide(rows) if wide else _narrow(rows)), "", *_floors(rows), "", *_NOTES]
+
+
+_NOTES = (
+    "Per hand, in 3 episodes; seats alternate unless they have roles. mage: gt 0.6.",
+    "±: standard error of an estimate; some opponents' moves were sampled.",
+    "<=: a bound, too many states to solve. pass@3: success within three episodes.",
+)
+
+
+def _narrow(rows: Sequence[SolvedRow]) -> list[str]:
+    solved = [(row.setup.name, row.found) for row in rows if row.found]
+    worth = [[name, number(found.blind), number(found.known), *_worth(found)[2:]] for name, found in solved]
+    third = [
+        [name, *(number(found.per_episode[credit][-1]) for credit in CREDITS)]
+        for name, found in solved
+        if found.per_episode
+    ]
+    return [
+        *("What memory of earlier episodes, and exploration across them, is worth at most", ""),
+        *fitting(["game: pool", "blind", "known", "adaptation", "exploration"], worth),
+        *("", "What the optimum of each credit earns in episode 3", ""),
+        *fitting(["game: pool", *CREDITS], third),
+    ]
+
+
+def _wide(rows: Sequence[SolvedRow]) -> list[str]:
     columns = ["game", "pool", "unit", "blind", "known", *CREDITS, "adaptation", "exploration", "CPU s"]
     cells = [
         [
@@ -136,34 +213,43 @@ def table_lines(rows: Sequence[SolvedRow]) -> list[str]:
         ]
         for row in rows
     ]
-    notes = [
-        "Per hand, in 3 episodes; seats alternate unless they have roles. mage: gt 0.6. last: in the third episode.",
-        "±: standard error of an estimate; some opponents' moves were sampled. <=: a bound, too many states to solve.",
-        "Sokoban, ALFWorld and WebShop repeat a task: mage-bench eval prints floors beside every score of theirs.",
+    return aligned(columns, cells)
+
+
+def _floors(rows: Sequence[SolvedRow]) -> list[str]:
+    """The games without values; below those whose tasks repeat, what scores there without reading or remembering."""
+    unsolved = [row for row in rows if row.found is None]
+    cells = []
+    for row in unsolved:
+        cells.append([row.setup.name, *["" if row.floors else NOT_KNOWN] * 5])
+        for floor in row.floors:
+            shares = [*(one.success.estimate.mean for one in floor.episodes), floor.pass_at[-1].mean]
+            cells.append([f"  {floor.opponent}", *map(number, shares), str(floor.meta_episodes)])
+    return [
+        *("Not enumerable; where tasks repeat, how often policies that play them succeed", ""),
+        *fitting(["game: panel", "ep. 1", "ep. 2", "ep. 3", "pass@3", "n"], cells),
+        *(f"{row.setup.game}: {row.reason}" for row in unsolved if row.reason != NOT_ENUMERABLE),
     ]
-    return [*aligned(columns, cells), *notes]
 
 
 def _values(found: Headroom) -> list[str]:
     credits = [" ".join(map(number, found.per_episode[name])) for name in CREDITS[:-1]] if found.per_episode else []
+    last = number(found.per_episode["last"][-1]) if found.per_episode else NOT_KNOWN
+    blind, known, *headrooms = _worth(found)
+    return [blind, known, *(credits or [NOT_KNOWN] * 3), last, *headrooms, f"{found.seconds:.1f}"]
+
+
+def _worth(found: Headroom) -> list[str]:
+    """Blind, known, adaptation headroom and exploration headroom."""
+    known = {"blind": found.blind, "known": found.known, "adaptation": found.adaptation}
     error = {name: f" ± {number(value)}" for name, value in found.errors.items()}
-    return [
-        number(found.blind) + error.get("blind", ""),
-        number(found.known) + error.get("known", ""),
-        *(credits or [NOT_KNOWN] * 3),
-        number(found.per_episode["last"][-1]) if found.per_episode else NOT_KNOWN,
-        number(found.adaptation) + error.get("adaptation", ""),
-        f"<= {number(found.adaptation)}" if found.exploration is None else number(found.exploration),
-        f"{found.seconds:.1f}",
-    ]
+    explored = f"<= {number(found.adaptation)}" if found.exploration is None else number(found.exploration)
+    return [*(number(value) + error.get(name, "") for name, value in known.items()), explored]
 
 
 def row_cells(found: Headroom) -> dict[str, list[str]]:
     """Each learner's value in each episode."""
     episodes = len(found.per_episode["last"]) if found.per_episode else 1
-    error = {name: f" ± {number(value)}" for name, value in found.errors.items()}
-    cells = {
-        "blind": [number(found.blind) + error.get("blind", "")] * episodes,
-        "known": [number(found.known) + error.get("known", "")] * episodes,
-    }
+    blind, known, *_ = _worth(found)
+    cells = {"blind": [blind] * episodes, "known": [known] * episodes}
     return cells | {name: [number(value) for value in values] for name, values in found.per_episode.items()}

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
+from benchmarks.evaluation import floors
+from benchmarks.evaluation.floors import FLOORS
+from benchmarks.exact import headroom_table
 from benchmarks.exact.headroom_table import Setup, setups, solved_rows, table_lines
 from mage_envs.registry import list_games
 from opponents import list_pools
@@ -96,6 +99,7 @@ def test_games_with_room_to_explore(capsys: pytest.CaptureFixture[str], game, op
         (["KuhnPoker", "--option", "revael=always"], "KuhnPoker does not take these options"),
         (["KunhPoker"], "Did you mean 'KuhnPoker'?"),
         (["KuhnPoker", "--all"], "--all has games of its own"),
+        (["KuhnPoker", "--wide"], "--wide is a form of the table of --all"),
         ([], "Name a game, as in mage-bench headroom KuhnPoker, or give --all."),
     ],
 )
@@ -111,12 +115,50 @@ def test_the_table_is_of_every_game_and_pool() -> None:
     rows = list(setups())
     assert {row.game for row in rows} == set(list_games()) - {"OpenSpiel"}
     assert {row.pool for row in rows} - {""} == set(list_pools())
-    few = {"KuhnPoker", "Ultimatum", "ConnectFour", "WebShop", "ALFWorld", "Sokoban"}
+    assert {row.game for row in rows if row.panel} == set(FLOORS)
+    few = {"KuhnPoker", "Ultimatum", "ConnectFour"}
     quick = [row for row in rows if row.game in few and row.hands == 1]
     solved = solved_rows(lambda *_: None, quick)
     paper = next(row.found for row in solved if row.setup == Setup(game="KuhnPoker", pool="kuhn/paper"))
     assert paper is not None
     assert paper.adaptation == pytest.approx(0.150, abs=1e-9)
-    text = table_lines(solved)
-    assert any(line.startswith("KuhnPoker, success") and " 0.583 " in line for line in text)
-    assert {line.split()[0] for line in text if "not enumerable" in line} >= {"WebShop", "ALFWorld", "Sokoban"}
+    narrow = table_lines(solved)
+    assert max(map(len, narrow)) <= 80
+    worth, third = (
+        narrow.index(next(line for line in narrow if line.startswith(title))) for title in ("What m", "What t")
+    )
+    (success,) = (line.split() for line in narrow[worth:third] if line.startswith("KuhnPoker, success: kuhn/paper"))
+    assert success[-4:] == ["0.583", "0.583", "0.000", "0.000"]
+    (explored,) = (line.split() for line in narrow[third:] if line.startswith("Ultimatum: ultimatum/reserves"))
+    assert explored[-4:] == ["0.412", "0.463", "0.487", "0.500"]
+    assert ["ConnectFour", *["n/a"] * 5] in [line.split() for line in narrow]
+    wide = table_lines(solved, wide=True)
+    assert any(line.startswith("KuhnPoker, success") and " 0.583 0.583 0.583 " in line for line in wide)
+    assert any(line.startswith("ConnectFour") and " not enumerable " in line for line in wide)
+
+
+def test_games_that_repeat_a_task_show_their_floors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those that `mage-bench eval` prints."""
+    monkeypatch.setattr(floors, "cache_root", lambda: tmp_path)
+    row, *_ = rows = solved_rows(lambda *_: None, [Setup(game="Sokoban", pool="", panel="sokoban-eval-1box-16")])
+    assert [floor.opponent for floor in row.floors] == list(FLOORS["Sokoban"])
+    kept = row.to_json()["floors"]
+    assert [floor["name"] for floor in kept] == list(FLOORS["Sokoban"])
+    assert [one["mean"] for one in kept[1]["success"]] == [1.0, 1.0, 1.0]
+    for wide in (False, True):
+        text = table_lines(rows, wide)
+        at = text.index("Sokoban: sokoban-eval-1box-16")
+        assert text[at + 2].split() == ["expert,", "who", "needs", "no", "memory", *["1.000"] * 4, "16"]
+
+
+def test_floors_that_cannot_be_played_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def evaluate(agent, *_: object, **__: object) -> None:
+        raise RuntimeError(f"All 16 meta-episodes of {agent.name} broke; the first: ALFWorld needs textworld.")
+
+    monkeypatch.setattr(floors, "cache_root", lambda: tmp_path)
+    monkeypatch.setattr(headroom_table, "evaluate", evaluate)
+    rows = solved_rows(lambda *_: None, [Setup(game="Sokoban", pool="", panel="sokoban-eval-1box-16")])
+    text = table_lines(rows)
+    assert ["Sokoban:", "sokoban-eval-1box-16", *["n/a"] * 5] in [line.split() for line in text]
+    (missing,) = (line for line in text if line.startswith("Sokoban: not enumerable; no floors: "))
+    assert missing.endswith("broke; the first: ALFWorld needs textworld.")

@@ -108,8 +108,9 @@ $(VENV_DEEPSPEED)/.ready: pyproject.toml constraints.txt
 $(VENV_RAY)/.ready: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "mage-envs needs Python 3.11 to 3.14; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV_RAY)
-	$(VENV_RAY)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[ray,slurm,records,cli]" \
-	  pytest pytest-timeout
+	$(VENV_RAY)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(VENV_RAY)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt \
+	  -e ".[train,ray,slurm,records,cli]" pytest pytest-timeout
 	@touch $@
 
 clean:

@@ -145,9 +145,9 @@ def _say_suited(chosen: dict[str, Any], config: Any) -> None:
 def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> int:
     from trl.trainer.utils import get_peft_config, get_quantization_config
 
-    from trainer.console import quieten
     from trainer.mage_trainer import MAGETrainer
     from trainer.persistence import on_first_rank
+    from trainer.quiet import quieten
     from trainer.saved import FILE, PlaySettings
     from trainer.tiny import general_tiny
     from trainer.words import words_model

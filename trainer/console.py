@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
@@ -15,17 +13,6 @@ from trainer.settings import RunSettings
 Metrics = Mapping[str, float]
 _EVERY = 0.2
 """Seconds between two states of the line that is redrawn."""
-
-
-def quieten() -> None:
-    """Silences the bars and the advice of the libraries underneath, in this process and those that it starts."""
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    warnings.filterwarnings("ignore", module="transformers|trl|torch|accelerate|peft")
 
 
 class Console:

@@ -194,7 +194,7 @@ def train(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -
 
 def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> DemoResult | None:
     """Trains, evaluates and writes everything to `out`; None when Ctrl-C stopped the training."""
-    from trainer.console import quieten
+    from trainer.quiet import quieten
 
     quieten()
     started = time.monotonic()

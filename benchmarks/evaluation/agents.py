@@ -17,7 +17,7 @@ from mage_envs.randomness import Streams
 from mage_envs.text.generation import Completion, Generator, Prompt
 from opponents import list_opponents, make_opponent
 from opponents.llm import AnswerStream, EndpointGenerator, shared_endpoint
-from trainer.console import quieten
+from trainer.quiet import quieten
 from trainer.saved import PlaySettings, load_generator
 
 REMARK = "No remark."

@@ -33,7 +33,6 @@ def evaluate(
     on_finished: Callable[[int, Trajectory], None] | None = None,
     limits: Limits | None = None,
     ledger: Ledger | None = None,
-    whole: bool = True,
 ) -> list[Trajectory]:
     """Plays every task of `panel` once, through all wrappers that its id brings; the trajectories come in its order.
 
@@ -46,8 +45,7 @@ def evaluate(
     `on_step(done, all)` is called after each round, `on_finished(place in the panel, trajectory)` for each meta-episode
     that is final. What breaks is played once more and then filed with its `failure`; if everything broke, RuntimeError
     tells the first reason. `ledger` keeps tracebacks, also that of an error that ends it. Replies do not depend on
-    `batch` or `workers`. Of a piece of a panel (`whole=False`) everything may break: whoever has all pieces calls
-    `account`.
+    `batch` or `workers`.
     """
     if not panel:
         raise ValueError("The panel holds no task.")
@@ -70,8 +68,7 @@ def evaluate(
             on_step=on_step,
             on_finished=on_finished,
         )
-    if whole:
-        account(trajectories, agent.name, ledger)
+    account(trajectories, agent.name, ledger)
     return trajectories
 
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from benchmarks.evaluation.agents import Agent, GeneratorAgent
-from benchmarks.evaluation.environments import game_of
-from benchmarks.evaluation.evaluate import evaluate
+from benchmarks.evaluation.asking import guarded
+from benchmarks.evaluation.environments import check_opponents, env_maker, game_of
 from benchmarks.executors import Conditions, Executor, given
 from benchmarks.records.about import agent_of, setting_of
 from benchmarks.records.store import SHARD
 from mage_envs.processes import Lost
+from trainer.rollout import RolloutSpec, collect
+from trainer.stages import RunEnvs
 from trainer.trajectory import Trajectory
 
 LOGGER = logging.getLogger(__name__)
@@ -37,25 +38,34 @@ class Playing:
 
 
 class PiecePlayer:
-    """Plays pieces of a panel; the agent is made once and serves all of them."""
+    """Plays pieces of a panel; the agent and the environments are made once and serve all of them."""
 
     def __init__(self, playing: Playing) -> None:
         self._playing = playing
-        self._setting = setting_of(playing.about)
-        if self._setting.fingerprint != playing.about["fingerprint"]:
+        setting = setting_of(playing.about)
+        if setting.fingerprint != playing.about["fingerprint"]:
             raise RuntimeError(
-                f"Where a worker plays, {self._setting.name} is another setting (fingerprint "
-                f"{self._setting.fingerprint[:12]}, not {playing.about['fingerprint'][:12]}): its data differ."
+                f"Where a worker plays, {setting.name} is another setting (fingerprint "
+                f"{setting.fingerprint[:12]}, not {playing.about['fingerprint'][:12]}): its data differ."
             )
-        agent = agent_of(playing.about["agent"])
-        game = game_of(self._setting.panel.env_id, self._setting.options)
-        self._agent: Agent = GeneratorAgent(agent.generator(game), agent.name)
+        self._tasks = setting.tasks
+        game = game_of(setting.panel.env_id, setting.options)
+        self._generator = guarded(agent_of(playing.about["agent"]).generator(game))
+        check_opponents(self._tasks, game)
+        self._envs = RunEnvs(env_maker(setting.panel.env_id, setting.options))
 
     def __call__(self, places: Sequence[int]) -> list[Trajectory]:
         """The meta-episodes at these places of the panel."""
-        tasks = [self._setting.tasks[place] for place in places]
-        options, playing = self._setting.options, self._playing
-        return evaluate(self._agent, tasks, options, batch=playing.batch, env_timeout=playing.env_timeout, whole=False)
+        played = collect(
+            self._envs.stage(min(self._playing.batch, len(places))),
+            self._generator,
+            [RolloutSpec(self._tasks[place]) for place in places],
+            env_timeout=self._playing.env_timeout,
+            make_env=self._envs.make_env,
+        )
+        if any(trajectory.failures for trajectory in played):
+            self._envs.renew()
+        return played
 
 
 def play_spread(

@@ -371,7 +371,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     import torch
 
-    from trainer.console import quieten
+    from trainer.quiet import quieten
 
     quieten()
     device = torch.device("cuda")

@@ -15,8 +15,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from benchmarks.objectives.exact_play import ExactPlay
 from benchmarks.objectives.study import DECAY, EPISODES, MEMBERS, TRAINING, StudyRun
 from trainer import MAGEConfig, MAGETrainer
-from trainer.console import quieten
 from trainer.presets import WORDS
+from trainer.quiet import quieten
 from trainer.tokens import ChatTokenizer
 from trainer.trajectory import Trajectory
 from trainer.words import words_model

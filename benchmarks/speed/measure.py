@@ -35,8 +35,8 @@ from mage_envs.seats import Seat, Table
 from mage_envs.text.generation import Prompt
 from opponents import make_opponent
 from opponents.mcts import MEMORY_MB, ROLLOUTS, UCT
-from trainer.console import quieten
 from trainer.generation import ScriptedGenerator
+from trainer.quiet import quieten
 from trainer.rollout import collect
 from trainer.specs import rollout_specs
 from trainer.trajectory import Trajectory

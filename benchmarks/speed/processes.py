@@ -52,10 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measures, and prints a line; 1 where the records differ."""
     parser = OneLineParser(prog="python -m benchmarks.speed.processes", description=(__doc__ or "").partition(":")[2])
     parser.add_argument("--panel", default=PANEL, metavar="NAME", help=f"what is played ({PANEL})")
+    parser.add_argument("--num-episodes", type=_positive, default=3, metavar="K", help="of a meta-episode (3)")
     parser.add_argument("--processes", type=_positive, default=2, metavar="N", help="(2)")
     parser.add_argument("--rounds", type=_positive, default=3, metavar="N", help="of both, in turn; medians count (3)")
     chosen = parser.parse_args(arguments)
-    setting = Setting(named_panel(chosen.panel), chosen.panel, {})
+    setting = Setting(named_panel(chosen.panel), chosen.panel, {"num_episodes": chosen.num_episodes})
     about = about_run(make_agent(AGENT), setting)
     times: dict[int, list[float]] = {0: [], chosen.processes: []}
     roots = set()
@@ -66,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 roots.add(Records(Path(folder) / "run").root()["root"])
     alone, spread = (statistics.median(taken) for taken in times.values())
     load = os.getloadavg()[0]
-    sys.stdout.write(f"{chosen.panel}, {AGENT}: {alone:.1f} s in one process, {spread:.1f} s in {chosen.processes}: ")
+    sys.stdout.write(f"{chosen.panel}, K = {chosen.num_episodes}, {AGENT}: ")
+    sys.stdout.write(f"{alone:.1f} s in one process, {spread:.1f} s in {chosen.processes}: ")
     sys.stdout.write(
         f"{alone / spread:.2f} times as fast (at least {TARGET:g} with 2 on 2 idle cores; load {load:.1f})"
     )

@@ -260,7 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"{unknown[0]!r} is none of {', '.join(names)}.")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    from trainer.console import quieten
+    from trainer.quiet import quieten
 
     quieten()
     log, found = Log(), []

@@ -19,6 +19,8 @@ from mage_envs.processes import Lost, Raised
 from tests.benchmarks.executors_work import FUSE, PAUSE, Work
 from tests.cluster.conftest import EVAL
 from tests.processes import ROOT
+from tests.trainer.tiny_runs import save_model
+from trainer.saved import PlaySettings
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 
@@ -106,6 +108,16 @@ def test_a_tournament(tmp_path, cluster):
     assert main([*command, str(tmp_path / "ray"), "--executor", f"ray:{cluster.address}"]) == 0
     assert main([*command, str(tmp_path / "here"), "--executor", "local"]) == 0
     assert (tmp_path / "ray" / "tournament.json").read_bytes() == (tmp_path / "here" / "tournament.json").read_bytes()
+
+
+def test_a_model_is_asked_by_exploit(tmp_path, cluster, monkeypatch):
+    folder = save_model(tmp_path / "model")
+    PlaySettings("mage/KuhnPoker-Meta-v0", {"style": "words"}, 1, 1.0, constrained=True).save(folder)
+    monkeypatch.setattr("trainer.exploitability.BATCH", 20)  # 48 answers: three tasks
+    command = ["exploit", folder, "--samples", "4", "--resamples", "10", "--out"]
+    assert main([*command, str(tmp_path / "ray.json"), "--executor", f"ray:{cluster.address}"]) == 0
+    assert main([*command, str(tmp_path / "here.json")]) == 0
+    assert (tmp_path / "ray.json").read_bytes() == (tmp_path / "here.json").read_bytes()
 
 
 def test_a_cluster_that_does_not_answer_is_told_in_one_line(tmp_path, capfd):

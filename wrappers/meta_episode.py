@@ -28,10 +28,6 @@ from wrappers.running import RunningEpisode
 
 CONTEXTS = ("rebuilt", "conversation")
 """`rebuilt`: every call is one fresh user message; `conversation`: turns are appended to one chat."""
-PASSED_ON = ("metrics", "task", "category")
-"""What `info` tells as the environment does."""
-PASSED_ON_LAST = (*PASSED_ON, "opponent_calls")
-"""The same at the end."""
 
 
 class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
@@ -265,9 +261,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     def _look(self, observation: str, info: dict[str, Any]) -> None:
         """Takes in what the environment shows now."""
-        self._info = info
-        self._shown = observation
-        self._hand = info.get("hand", 0)
+        self._info, self._shown, self._hand = info, observation, info.get("hand", 0)
         self._turn = Turn(
             player=info.get("seat", 0),
             observation=info.get("anchor", observation),
@@ -393,7 +387,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             info["information_state"], info["history"] = turn.information_state, turn.history
         if outcome.thought:
             info["thought"] = True
-        for key in PASSED_ON if running else PASSED_ON_LAST:
+        at_the_end = () if running else ("opponent_calls",)
+        for key in ("metrics", "task", "category", *at_the_end):
             if key in shown:
                 info[key] = copy(shown[key])
         if outcome.results:

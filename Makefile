@@ -58,7 +58,7 @@ test-long: $(VENV)/.develop
 vllm: $(VENV_VLLM)/.ready
 	$(VENV_VLLM)/bin/python -m pytest -m vllm -W default tests/engines $(PYTEST_ARGS)
 
-# DeepSpeed ZeRO-2 in two processes, without a GPU, in an environment of its own.
+# DeepSpeed's ZeRO-2 and ZeRO-3 in two processes, without a GPU, in an environment of its own.
 deepspeed: $(VENV_DEEPSPEED)/.ready
 	$(VENV_DEEPSPEED)/bin/python -m pytest -m deepspeed -W default tests/engines $(PYTEST_ARGS)
 

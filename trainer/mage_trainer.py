@@ -118,6 +118,7 @@ class MAGETrainer(UpdatingTrainer):
             quantization_config=quantization_config,
         )
         trl_compat.check_model(self.accelerator.unwrap_model(self.model))
+        trl_compat.check_whole_model(self)
         self.preemption = Preemption()
         self.skipped = SkippedUpdates(self.args.max_skipped_updates)
         console = console_of(args) if self.accelerator.is_main_process else None

@@ -12,12 +12,12 @@ from typing import Any, TypeVar, cast
 import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
-from torch.distributed.tensor import DTensor
 from transformers.trainer_callback import TrainerState
 from transformers.trainer_utils import TrainOutput
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from mage_envs.durable import draft_beside, remove_drafts
+from trainer import trl_compat
 from trainer.callbacks import RolloutProgress
 from trainer.config import MAGEConfig
 from trainer.metrics import RunStopped
@@ -161,11 +161,9 @@ class PersistentTrainer(GRPOTrainer):
 
     def _check_weights(self, named: str, together: bool) -> None:
         """Raises if a weight is not finite; `together` on all ranks if one of them holds such a weight."""
-        model = self.accelerator.unwrap_model(self.model)
         broken = torch.zeros((), device=self.accelerator.device)
-        for weight in model.parameters():
-            local = weight.to_local() if isinstance(weight, DTensor) else weight
-            broken += (~torch.isfinite(local.detach())).any()
+        for weight in trl_compat.local_weights(self):
+            broken += (~torch.isfinite(weight)).any()
         if float(self.accelerator.reduce(broken, reduction="sum") if together else broken):
             raise RunStopped(
                 f"The weights are not finite after update {self.state.global_step}, so {named} is not written; go on "

@@ -15,6 +15,7 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedType, gather_object, is_peft_model
 from datasets import Dataset
 from packaging.version import Version
+from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 from trl import __version__ as trl_version
 from trl.models.utils import disable_gradient_checkpointing
@@ -80,8 +81,30 @@ def is_collective(trainer: GRPOTrainer) -> bool:
 
 def is_sharded(trainer: GRPOTrainer) -> bool:
     """Whether a process holds a part of the weights alone."""
+    return bool(trainer.is_fsdp_enabled or _zero_3(trainer) is not None)
+
+
+def _zero_3(trainer: GRPOTrainer) -> Mapping[str, Any] | None:
+    """The settings of DeepSpeed's ZeRO-3; None where weights are not in its shards."""
     plugin = trainer.accelerator.state.deepspeed_plugin if trainer.is_deepspeed_enabled else None
-    return bool(trainer.is_fsdp_enabled or (plugin is not None and plugin.zero_stage == 3))
+    return plugin.deepspeed_config["zero_optimization"] if plugin is not None and plugin.zero_stage == 3 else None
+
+
+def local_weights(trainer: GRPOTrainer) -> Iterator[torch.Tensor]:
+    """What this process holds of each weight."""
+    parted = _zero_3(trainer) is not None
+    for weight in trainer.accelerator.unwrap_model(trainer.model).parameters():
+        held = cast(Any, weight).ds_tensor if parted else weight.detach()
+        yield held.to_local() if isinstance(held, DTensor) else held
+
+
+def check_whole_model(trainer: GRPOTrainer) -> None:
+    """Refuses DeepSpeed's ZeRO-3 where it would write no model, but shards of a checkpoint in its place."""
+    gathers, settings = "stage3_gather_16bit_weights_on_model_save", _zero_3(trainer)
+    if settings is not None and not settings.get(gathers):
+        raise ValueError(
+            f"DeepSpeed's ZeRO-3 would leave no whole model; set {gathers}: true in its zero_optimization."
+        )
 
 
 def generate_ids(trainer: GRPOTrainer, prompts: list[list[int]]) -> tuple[list[list[int]], list[list[float]] | None]:

@@ -1,4 +1,4 @@
-"""DeepSpeed ZeRO-2 in two CPU processes: one process's weights, checkpoints that go on exactly, whole models."""
+"""DeepSpeed's ZeRO-2 and ZeRO-3 in two CPU processes: one's weights, checkpoints that go on exactly, whole models."""
 
 from __future__ import annotations
 
@@ -20,15 +20,22 @@ from tests.interruptions import forked
 from tests.trainer.test_interruptions import as_rank, run_ranks
 from tests.trainer.test_sharded import RUN, check_that_two_equal_one
 from tests.trainer.tiny_runs import make_trainer, save_model, scripted
+from trainer import trl_compat
+from trainer.metrics import RunStopped
 
+__compatible_ops__["deepspeed_shm_comm"] = False  # compiled for minutes when first used; gloo does the same
 pytestmark = [pytest.mark.deepspeed, pytest.mark.timeout(900)]
 
-ZERO_2 = {
-    "zero_optimization": {"stage": 2},
+ZERO = {
     "zero_allow_untested_optimizer": True,  # torch's AdamW
     "train_micro_batch_size_per_gpu": "auto",
     "gradient_clipping": "auto",
 }
+STAGES: dict[int, dict[str, Any]] = {
+    2: {"stage": 2},
+    3: {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True},
+}
+"""Gradients and optimiser in shards; the weights, too."""
 SMALL = {**RUN, "max_tokens_per_microbatch": 40}
 """Several micro-batches make an update."""
 
@@ -38,13 +45,12 @@ def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return save_model(tmp_path_factory.mktemp("model"))
 
 
-def train(model: str, folder: Path, ranks: Sequence[str] = ()) -> None:
+def train(model: str, folder: Path, stage: int = 0, ranks: Sequence[str] = ()) -> None:
     """Two rollouts; from the first one's checkpoint again; an adapter. In two processes also generation by both."""
     as_rank(ranks)
     engine: dict[str, Any] = {}
     if ranks:
-        __compatible_ops__["deepspeed_shm_comm"] = False  # compiled for minutes when first used; gloo does the same
-        engine = {"deepspeed": ZERO_2}
+        engine = {"deepspeed": {**ZERO, "zero_optimization": STAGES[stage]}}
     trained = make_trainer(model, folder / "full", scripted, **SMALL, **engine)
     trained.train()
     trained.write_model(folder / "model")
@@ -61,13 +67,30 @@ def train(model: str, folder: Path, ranks: Sequence[str] = ()) -> None:
     adapted.write_model(folder / "adapter")
     if ranks:
         assert trained.is_deepspeed_enabled
+        assert trl_compat.is_sharded(trained) == (stage == 3)
         generated = make_trainer(model, folder / "generated", None, max_rollouts=1, **engine)
         generated.train()
         assert [log["failures"] for log in generated.state.log_history if "failures" in log] == [0.0]
+        if ranks[0] == "1":
+            next(trl_compat.local_weights(generated)).fill_(float("nan"))
+        with pytest.raises(RunStopped, match="The weights are not finite after update 2, so .*broken is not written"):
+            generated.write_model(folder / "broken")
 
 
-def test_two_processes_with_zero_2_equal_one(model_path: str, tmp_path: Path) -> None:
+def unfit(model: str, folder: Path, ranks: Sequence[str] = ()) -> None:
+    """Without the gathering of its weights ZeRO-3 writes no model."""
+    as_rank(ranks)
+    with pytest.raises(ValueError, match="set stage3_gather_16bit_weights_on_model_save: true"):
+        make_trainer(model, folder, scripted, deepspeed={**ZERO, "zero_optimization": {"stage": 3}})
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_two_sharded_processes_equal_one(model_path: str, tmp_path: Path, stage: int) -> None:
     alone, both = tmp_path / "one", tmp_path / "two"
     assert forked(partial(train, model_path, alone)) == 0
-    assert run_ranks(partial(train, model_path, both)) == [0, 0]
+    assert run_ranks(partial(train, model_path, both, stage)) == [0, 0]
     check_that_two_equal_one(model_path, alone, both)
+
+
+def test_a_run_that_would_end_without_a_model_is_refused(model_path: str, tmp_path: Path) -> None:
+    assert run_ranks(partial(unfit, model_path, tmp_path)) == [0, 0]

@@ -197,5 +197,10 @@ def test_a_narrow_screen_shows_the_numbers_and_is_not_wider(reader):
         assert names
         assert max(names) < 240
         assert min(names) > 100
+        links = "[...document.querySelectorAll('nav a')].filter((one) => one.offsetParent)"
+        assert len(reader.run(f"return {links}.map((one) => one.hash)")) > 4
+        assert reader.run(f"return {links}.every((one) => one.getBoundingClientRect().right <= innerWidth)")
+        head = "document.querySelector('header:has(nav)').offsetHeight"
+        assert reader.run(f"return {head} <= parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop)")
     finally:
         reader.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -176,7 +177,8 @@ def test_a_slurm_template_starts_accelerate_on_every_node(name: str, resumed: bo
     out = tmp_path / "a run"
     if resumed:
         (out / "checkpoint-3").mkdir(parents=True)
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "WRITTEN": str(tmp_path / "written")}
+    path = os.pathsep.join([str(tmp_path), str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "WRITTEN": str(tmp_path / "written")}
     environment |= {"SLURM_JOB_NODELIST": "node[1-2]", "PYTHONPATH": str(FOLDER.parent.parent)}
     given = ["--preset", "mage-kuhn", "--output_dir", str(out)]
     subprocess.run(["bash", FOLDER / f"{name}.slurm", *given], env=environment, check=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.records.store import Records
 from benchmarks.report.escaping import visible
+from benchmarks.report.trained import trained_folders, trained_lines
 from benchmarks.report.transcripts import numbered, outcomes, parts
 from trainer.lines import Line
 
@@ -19,7 +20,7 @@ _WORDS = {"W": "success", "L": "no success", "D": "draw", "T": "out of turns"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench quote`."""
-    parser.add_argument("run", metavar="RUN", help="the folder of a run, from mage-bench eval --out")
+    parser.add_argument("run", metavar="RUN", help="the folder of a run, from mage-bench eval --out or mage-train")
     parser.add_argument("--index", type=int, required=True, metavar="I", help="the meta-episode, from 0")
     parser.add_argument("--episode", type=int, metavar="K", help="only this episode, from 1")
     parser.add_argument("--prompts", action="store_true", help="also what is new in each prompt's chat")
@@ -28,32 +29,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes the transcript to stdout."""
-    records = Records(Path(arguments.run))
-    line = records.lines.get(arguments.index)
-    if line is None:
-        told = f"0 to {records.planned - 1}, {len(records.lines)} of them played"
-        raise ValueError(f"{arguments.run} has no record of meta-episode {arguments.index}; there are {told}.")
+    title, facts, line = _found(Path(arguments.run), arguments.index)
     played = max([len(line["episodes"]), *(call["episode"] + 1 for call in line["calls"])])
     if arguments.episode is not None and arguments.episode not in range(1, played + 1):
         raise ValueError(f"Meta-episode {arguments.index} has episodes 1 to {played}, and no {arguments.episode}.")
     episodes = range(played) if arguments.episode is None else [arguments.episode - 1]
-    sys.stdout.write("\n\n".join([*_head(records.about, line), *_body(line, episodes, arguments.prompts)]) + "\n")
-
-
-def _head(about: dict[str, Any], line: Line) -> Iterator[str]:
-    options = about["setting"]["options"]
-    yield f"# Meta-episode {line['index']} of {_inline(about['setting']['name'])}"
-    facts = {
-        "agent": about["agent"]["name"],
-        "memory": options["memory"],
-        "environment": options["env_id"],
+    told = {
+        **facts,
         "opponent": line["opponent"] or None,
         "task": line["played"],
         "outcomes": ", ".join(_WORDS[letter] for letter in outcomes(line)),
         "failure": line["failure"],
+    }
+    head = "\n".join(f"- {name}: {_inline(str(value))}" for name, value in told.items() if value is not None)
+    sys.stdout.write("\n\n".join([f"# {title}", head, *_body(line, episodes, arguments.prompts)]) + "\n")
+
+
+def _found(folder: Path, index: int) -> tuple[str, Mapping[str, Any], Line]:
+    """A transcript of an evaluation or of a training, with a title and what is known of its run."""
+    if folder in trained_folders(folder):
+        lines = trained_lines(folder)
+        if index not in lines:
+            raise ValueError(f"{folder} has no transcript {index}; there are {len(lines)}, from 0.")
+        return (
+            f"Transcript {index} of training {_inline(folder.name)}",
+            {"rollout": lines[index]["rollout"]},
+            lines[index],
+        )
+    records = Records(folder)
+    if index not in records.lines:
+        told = f"0 to {records.planned - 1}, {len(records.lines)} of them played"
+        raise ValueError(f"{folder} has no record of meta-episode {index}; there are {told}.")
+    about, options = records.about, records.about["setting"]["options"]
+    facts = {
+        "agent": about["agent"]["name"],
+        "memory": options["memory"],
+        "environment": options["env_id"],
         "fingerprint": about["fingerprint"][:12],
     }
-    yield "\n".join(f"- {name}: {_inline(str(value))}" for name, value in facts.items() if value is not None)
+    return f"Meta-episode {index} of {_inline(about['setting']['name'])}", facts, records.lines[index]
 
 
 def _body(line: Line, episodes: range | list[int], prompts: bool) -> Iterator[str]:
@@ -78,6 +92,7 @@ def _body(line: Line, episodes: range | list[int], prompts: bool) -> Iterator[st
         ends += [call["invalid_reason"]] if call["invalid_reason"] is not None else []
         ends += [f"reward {call['reward']}"] if call["reward"] else []
         ends += [f"penalty {call['penalty']}"] if call["penalty"] else []
+        ends += [f"advantage {call['advantage']:+.3f}"] if "advantage" in call else []
         if ends:
             yield f"→ {', '.join(ends)}"
 

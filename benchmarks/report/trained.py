@@ -64,15 +64,21 @@ def read_trained(paths: Sequence[Path], before: int) -> list[TrainedRun]:
     return [_read(folder, f"run{place}" if place > 1 else "run") for place, folder in enumerate(folders, before + 1)]
 
 
-def _read(folder: Path, key: str) -> TrainedRun:
+def trained_lines(folder: Path) -> dict[int, Line]:
+    """The transcripts that a training kept, by their place in the file. Raises ValueError for an earlier version's."""
     lines = transcripts(folder)
     if any("calls" not in line for line in lines):
         raise ValueError(f"{folder / TRANSCRIPTS} is of an earlier version, whose transcripts cannot be shown.")
+    return {place: {**line, "index": place} for place, line in enumerate(lines)}
+
+
+def _read(folder: Path, key: str) -> TrainedRun:
+    lines = trained_lines(folder)
     return TrainedRun(
         key=key,
         folder=folder,
-        played=tuple(_kept(place, line) for place, line in enumerate(lines)),
-        pages={place: packed({**line, "index": place}) for place, line in enumerate(lines)},
+        played=tuple(_kept(place, line) for place, line in lines.items()),
+        pages={place: packed(line) for place, line in lines.items()},
         rollouts=tuple(metric_rows(folder, "rollout")),
     )
 

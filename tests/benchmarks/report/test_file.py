@@ -186,6 +186,13 @@ def test_a_training_and_its_transcripts(runs, tmp_path, capsys):
     assert (page["rollout"], {call["advantage"] for call in page["calls"]}) == (22, {0.25})
     assert unpacked(page) == [[one.content for one in step.messages] for step in played[2].steps]
     assert alone.played[45].outcomes == read_runs([runs / "random"])[0].played[2].outcomes
+    capsys.readouterr()
+    assert main(["quote", str(tmp_path / "trained"), "--index", "45", "--episode", "1"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("# Transcript 45 of training `trained`\n\n- rollout: `22`\n- opponent: ")
+    assert out.count("advantage +0.250") == sum(step.episode == 0 for step in played[2].steps)
+    assert main(["quote", str(tmp_path / "trained"), "--index", "46"]) == 2
+    assert "has no transcript 46; there are 46, from 0." in capsys.readouterr().err
     for kind, paths in (("trained", [tmp_path / "trained"]), ("both", [tmp_path / "trained", runs / "last"])):
         out = tmp_path / f"{kind}.html"
         assert main(["report", *map(str, paths), "--out", str(out)]) == 0
@@ -197,6 +204,8 @@ def test_a_training_and_its_transcripts(runs, tmp_path, capsys):
     assert "2 runs, " in capsys.readouterr().err
     (tmp_path / "trained" / "transcripts.jsonl").write_text('{"step": 0, "steps": []}\n')
     assert main(["report", str(tmp_path / "trained")]) == 2
+    assert "is of an earlier version" in capsys.readouterr().err
+    assert main(["quote", str(tmp_path / "trained"), "--index", "0"]) == 2
     assert "is of an earlier version" in capsys.readouterr().err
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import mage_envs
 from tests.contract import GARBAGE, check_id, pairs, transcript
+from tests.packages import marked
 from tests.processes import told_by_two
 
 with warnings.catch_warnings():
@@ -15,7 +16,7 @@ with warnings.catch_warnings():
     from pettingzoo.test import api_test, seed_test
 
 PAIRS = pairs()
-GAMES = mage_envs.list_games()
+GAMES = marked(mage_envs.list_games())
 
 SCRIPT = """
 import hashlib, sys

@@ -65,7 +65,7 @@ def test_the_catalogue_that_is_made_on_first_use(tmp_path: Path, monkeypatch: py
             assert forked(make) == 0, found[number - 1]
             assert content(shop) == wanted, found[number - 1]
             assert drafts_of(folder / "webshop") == [], found[number - 1]
-    assert len(chosen) > 80
+    assert len(chosen) > 60  # Python 3.14 needs fewer calls than 3.11
     assert len(tried) >= 3
 
 

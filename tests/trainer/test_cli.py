@@ -13,8 +13,8 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
-from mage_envs.games.alfworld.scenes import is_installed
 from mage_envs.text.generation import Message, Prompt
+from tests.packages import marked
 from tests.trainer.tiny_runs import TINY, flags
 from trainer.__main__ import main
 from trainer.presets import PRESETS
@@ -110,12 +110,6 @@ C_LEN = {"kuhn": 2.0, "tictactoe": 2.0, "sokoban": 1.0, "webshop": 0.0, "alfworl
 SMALL = [*TINY, *flags(groups_per_rollout=1, max_rollouts=1, updates_per_rollout=2)]
 
 
-def with_skips(names: Sequence[str]) -> list[Any]:
-    """ALFWorld's packages are not to be had for each Python."""
-    missing = pytest.mark.skipif(not is_installed(), reason='needs pip install "mage-envs[alfworld]"')
-    return [pytest.param(name, marks=missing) if "alfworld" in name else name for name in names]
-
-
 def run(*arguments: str) -> int:
     return main(list(arguments))
 
@@ -166,7 +160,7 @@ def test_a_file_changes_a_preset_and_flags_change_both(tmp_path: Path, capsys: p
     assert (printed["gamma_episode"], printed["learning_rate"], printed["beta"]) == (0.9, 3e-6, 0.1)
 
 
-@pytest.mark.parametrize("name", with_skips(NAMES))
+@pytest.mark.parametrize("name", marked(NAMES))
 def test_dry_run_prints_the_papers_settings_and_a_prompt_of_each_kind(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -189,7 +183,7 @@ def test_dry_run_prints_the_papers_settings_and_a_prompt_of_each_kind(
         assert not any(opponent in prompt for opponent in printed["opponents"] or {})
 
 
-@pytest.mark.parametrize("name", with_skips(TRAINED))
+@pytest.mark.parametrize("name", marked(TRAINED))
 def test_every_preset_trains_two_updates(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
     assert run("--preset", name, *SMALL, "--output_dir", str(out), "--save_steps", "2") == 0

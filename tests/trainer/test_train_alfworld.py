@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from mage_envs.games.alfworld.scenes import TASK_TYPES, is_installed
+from mage_envs.games.alfworld.scenes import TASK_TYPES
 from opponents import make_opponent
+from tests.packages import needs_alfworld
 from tests.trainer.scripted_runs import Same, check, train
 
-pytestmark = pytest.mark.skipif(not is_installed(), reason='needs pip install "mage-envs[alfworld]"')
+pytestmark = needs_alfworld
 
 
 def test_the_winners_answers_become_likelier(tmp_path: Path) -> None:

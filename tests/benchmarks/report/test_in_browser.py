@@ -10,7 +10,9 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from benchmarks.__main__ import main
 from benchmarks.records.store import Records
-from tests.browser import needs_browser, opened_chromium
+from benchmarks.speed import report as speed
+from benchmarks.speed.chromium import opened_chromium
+from tests.browser import NO_NETWORK, needs_browser
 
 pytestmark = needs_browser
 INVISIBLE = "U+202E", "U+001B", "U+0000", "U+D800"
@@ -58,7 +60,7 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def chromium():
-    with opened_chromium() as driver:
+    with opened_chromium(NO_NETWORK) as driver:
         yield driver
 
 
@@ -204,3 +206,17 @@ def test_a_narrow_screen_shows_the_numbers_and_is_not_wider(reader):
         assert reader.run(f"return {head} <= parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop)")
     finally:
         reader.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_reports_speed_is_measured(monkeypatch, capsys):
+    monkeypatch.setattr(speed, "VIEWS", 1)
+    monkeypatch.setattr(speed, "TRANSCRIPTS", 3)
+    assert speed.main(["--panel", "webshop-val-16"]) == 0
+    figures = {line[:34].strip(): float(line[34:].split()[0]) for line in capsys.readouterr().out.splitlines()[-5:]}
+    assert list(figures)[1:] == [
+        "file",
+        "first contentful paint",
+        "a transcript, median of 3",
+        "memory of the page at most",
+    ]
+    assert min(figures.values()) > 0

@@ -13,9 +13,10 @@ from selenium.common.exceptions import WebDriverException
 from selenium.webdriver import ActionChains
 from selenium.webdriver.support.ui import WebDriverWait
 
+from benchmarks.speed.chromium import opened_chromium
 from mage_envs.games.webshop import WebShop
 from mage_envs.games.webshop.site import Site
-from tests.browser import needs_browser, opened_chromium
+from tests.browser import NO_NETWORK, needs_browser
 from tests.games.webshop.site.shops import ATTACKS
 
 pytestmark = needs_browser
@@ -23,7 +24,7 @@ pytestmark = needs_browser
 
 @pytest.fixture(scope="module")
 def chromium():
-    with opened_chromium() as driver:
+    with opened_chromium(NO_NETWORK) as driver:
         yield driver
 
 

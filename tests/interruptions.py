@@ -12,6 +12,7 @@ import io
 import os
 import signal
 import socket
+import stat
 import sys
 import traceback
 import warnings
@@ -42,6 +43,7 @@ class _Layer:
         """For good: the process is a fork that ends soon."""
         for name in ("fsync", "rename", "replace", "mkdir", "unlink", "remove", "rmdir", "link", "truncate"):
             self._count(os, name)
+        self._count_appends()
         opened = io.open
 
         def counting_open(file: Any, mode: str = "r", buffering: int = -1, *args: Any, **kwargs: Any) -> Any:
@@ -65,6 +67,17 @@ class _Layer:
             return real(*args, **kwargs)
 
         setattr(owner, name, counted)
+
+    def _count_appends(self) -> None:
+        """What is written into a file without Python's own."""
+        real = os.write
+
+        def counted(handle: int, data: Any) -> int:
+            if stat.S_ISREG(os.fstat(handle).st_mode):
+                self.event("write", "", lambda: real(handle, data[: len(data) // 2]))
+            return real(handle, data)
+
+        os.write = counted
 
     def _count_libraries(self) -> None:
         """What torch and safetensors write without Python's files."""

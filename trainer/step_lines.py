@@ -44,14 +44,21 @@ class StepLines:
         return len(kept)
 
     def append(self, rows: Iterable[Line]) -> None:
-        """Adds lines."""
-        text = "".join(map(_line, rows))
-        if not text:
+        """Adds lines; none of them where the disk is full."""
+        left = "".join(map(_line, rows)).encode()
+        if not left:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
-            os.write(file, text.encode())
+            before = os.lseek(file, 0, os.SEEK_END)
+            try:
+                while left:  # a part is written where there is room for no more
+                    left = left[os.write(file, left) :]
+            except OSError as error:
+                os.ftruncate(file, before)
+                error.filename = str(self.path)
+                raise
             os.fsync(file)
         finally:
             os.close(file)

@@ -19,7 +19,9 @@ from tests.interruptions import KILLED, distinct, forked, killed, points, run_ra
 from tests.trainer.sharding import shard_on_cpu
 from tests.trainer.tiny_runs import POOL, make_trainer, save_model, scripted
 from trainer.run_folder import checkpoints, newest_checkpoint
+from trainer.run_log import METRICS
 from trainer.saved import PlaySettings
+from trainer.step_lines import StepLines
 
 CHANGES = ("write", "fsync", "rename", "replace")
 EVERYTHING = (*CHANGES, "mkdir", "unlink", "rmdir")
@@ -90,9 +92,22 @@ def is_model(folder: Path) -> bool:
 
 
 def state(folder: Path) -> tuple[tuple[str, bytes], ...]:
-    """What the next process finds: all names, and what the models hold; drafts are not looked into by anyone."""
+    """What the next process finds: all names, and what the models and the log hold; drafts are not looked into by
+    anyone."""
     found = [path for path in sorted(folder.rglob("*")) if ".partial" not in str(path.relative_to(folder))]
-    return tuple((str(p.relative_to(folder)), p.read_bytes() if p.suffix == ".safetensors" else b"") for p in found)
+    return tuple((str(path.relative_to(folder)), _content(path)) for path in found)
+
+
+def _content(path: Path) -> bytes:
+    if path.suffix == ".jsonl":  # of seconds, which differ, only where they end
+        *whole, last = path.read_bytes().split(b"\n")
+        return f"{len(whole)} {bool(last)}".encode()
+    return path.read_bytes() if path.suffix == ".safetensors" else b""
+
+
+def logged(folder: Path) -> list[tuple[str, int]]:
+    """The lines of the log: kind and updates before it."""
+    return [(row["kind"], row["step"]) for row in StepLines(folder / METRICS).rows()]
 
 
 def begun(model: str, folder: Path, kind: str = FULL) -> Path:
@@ -140,6 +155,7 @@ def sweep(model: str, tmp_path: Path, kinds: Sequence[str], kind: str = FULL, ev
         assert [path.name for path in checkpoints(folder)][:2] == ["checkpoint-3", "checkpoint-2"], where
         assert drafts_of(folder) == [], where
         assert population_of(folder) == population, where
+        assert logged(folder) == logged(tmp_path / "whole"), where
         assert selves_of(folder) == selves, where
         assert list(folder.rglob(".*.partial")) == [], where
         shutil.rmtree(folder)
@@ -147,8 +163,8 @@ def sweep(model: str, tmp_path: Path, kinds: Sequence[str], kind: str = FULL, ev
 
 
 def test_a_run_killed_anywhere_ends_with_the_same_weights(model_path: str, tmp_path: Path) -> None:
-    """At every second write, fsync and rename; `test_every_single_point` has them all."""
-    sweep(model_path, tmp_path, CHANGES, every=2)
+    """At every third write, fsync and rename; `test_every_single_point` has them all."""
+    sweep(model_path, tmp_path, CHANGES, every=3)
 
 
 @pytest.mark.slow
@@ -212,4 +228,5 @@ def sweep_ranks(
             assert run_ranks(partial(train, model_path, folder, kind)) == [0, 0], where
             assert weights_of(folder) == wanted, where
             assert drafts_of(folder) == [], where
+            assert logged(folder) == logged(whole), where
             shutil.rmtree(folder)

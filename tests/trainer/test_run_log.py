@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,21 @@ def test_a_rollout_is_one_line() -> None:
     assert rollout_line(11, 150, ROLLOUT, None) == line
     assert rollout_line(11, 150, ROLLOUT, 7560.0) == f"{line}  2 h 6 min left"
     assert [told_time(s) for s in (5.2, 65, 3600)] == ["5 s", "1 min 5 s", "1 h 0 min"]
+
+
+def test_lines_are_whole_where_the_disk_is_full(tmp_path: Path) -> None:
+    """As files are at their limit here: a write goes as far as there is room, and the next one fails."""
+    lines = StepLines(tmp_path / METRICS)
+    lines.append([{"step": 0}])
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (lines.path.stat().st_size + 5, hard))
+    try:
+        with pytest.raises(OSError, match=f"too large.*{METRICS}"):
+            lines.append([{"step": 1}])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    lines.append([{"step": 2}])
+    assert lines.rows() == [{"step": 0}, {"step": 2}]
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])

@@ -170,8 +170,12 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
             peft_config=get_peft_config(model),
             quantization_config=get_quantization_config(model),
         )
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         reason = " ".join(str(error).split())
+        if config.use_vllm and config.vllm_mode == "server":  # whose server is not up, or not as TRL needs it
+            raise ValueError(reason) from error
+        if isinstance(error, RuntimeError):
+            raise
         raise ValueError(
             f"model {name!r} could not be loaded; give a saved model's folder, or a name that the hub has. ({reason})"
         ) from error

@@ -22,9 +22,7 @@ def one_engine() -> Iterator[None]:
 
     What the tests try is left alone: every trainer pushes its own weights into it.
     """
-    import torch
     from trl.generation import vllm_generation
-    from vllm.model_executor.layers import utils
 
     made: list[Any] = []
     engine: Any = vllm_generation.LLM
@@ -34,12 +32,19 @@ def one_engine() -> Iterator[None]:
             made.append(engine(**options))
         return made[0]
 
-    def unpacked(layer: Any, remove_weight: bool) -> None:
-        """vLLM's own packs the weights of a layer and drops them, after which none can be pushed."""
-        layer.cpu_linear = torch.nn.functional.linear
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vllm_generation, "LLM", once)
-        if not torch.cuda.is_available():
-            patch.setattr(utils, "dispatch_cpu_unquantized_gemm", unpacked)
+        take_weights(patch)
         yield
+
+
+def take_weights(patch: pytest.MonkeyPatch) -> None:
+    """Until `patch` is undone vLLM on the CPU keeps the weights of a layer, which it packs and drops by itself."""
+    import torch
+    from vllm.model_executor.layers import utils
+
+    def unpacked(layer: Any, remove_weight: bool) -> None:
+        layer.cpu_linear = torch.nn.functional.linear
+
+    if not torch.cuda.is_available():
+        patch.setattr(utils, "dispatch_cpu_unquantized_gemm", unpacked)

@@ -25,6 +25,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from benchmarks.gpu.vllm import MAX_LENGTH, TOLERANCE, make_config, start_model, train, verdict
+from tests.processes import ROOT
+from tests.trainer.tiny_runs import TINY, flags
+from trainer.__main__ import main
 from trainer.batch import build_rows, collate
 from trainer.rollout import collect
 from trainer.setup import env_maker, pool_weights
@@ -84,6 +87,9 @@ from vllm.entrypoints.cli.main import main
 main()
 """
 
+DEVELOPMENT = {"VLLM_SERVER_DEV_MODE": "1"}
+"""TRL asks for its settings."""
+
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
@@ -97,7 +103,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
     limits = ["--max-model-len", str(MAX_LENGTH), "--logprobs-mode", "processed_logprobs"]
     log = tmp_path_factory.mktemp("log") / "server.log"
     with log.open("w") as written:
-        server = subprocess.Popen([*command, *limits], stdout=written, stderr=written, start_new_session=True)
+        server = subprocess.Popen(
+            [*command, *limits], stdout=written, stderr=written, start_new_session=True, env=os.environ | DEVELOPMENT
+        )
     try:
         wait_until_healthy(url, server, log)
         yield url, model
@@ -136,6 +144,28 @@ def test_vllm_serve_samples_from_the_model(served: tuple[str, str], context: str
         for weight in model.parameters():
             weight += 0.02 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
     assert mismatch(model, rows) > TOLERANCE  # another model's probabilities are not the server's
+
+
+def two_processes(*arguments: str) -> None:
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node=2", "-m", "tests.engines.vllm_rank", *arguments]
+    done = subprocess.run([sys.executable, *launch], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-9000:]
+
+
+@pytest.mark.parametrize("backend", ["trl", "vllm_stream"])
+def test_two_processes_have_an_engine_each(backend: str, tmp_path: Path) -> None:
+    two_processes(start_model(tmp_path / "model"), str(tmp_path), backend)
+
+
+def test_two_processes_ask_one_server(served: tuple[str, str], tmp_path: Path) -> None:
+    url, model = served
+    two_processes(model, str(tmp_path), "vllm_stream", url)
+
+
+def test_a_server_that_is_not_up_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = flags(vllm_mode="server", vllm_server_base_url="http://127.0.0.1:9", vllm_server_timeout=0)
+    assert main([*TINY, *where, "--use_vllm", "true", "--output_dir", str(tmp_path)]) == 2
+    assert "mage-train: The vLLM server can't be reached at http://127.0.0.1:9 " in capsys.readouterr().err
 
 
 @torch.no_grad()

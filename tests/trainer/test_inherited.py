@@ -158,7 +158,7 @@ def test_cached_needs_whole_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         cached_generator(trainer)
 
 
-def test_no_rank_asks_a_server_before_it_has_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_rank_asks_a_server_while_it_gets_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = make_trainer(save_model(tmp_path / "model"), tmp_path)
     told: list[str] = []
 
@@ -171,7 +171,8 @@ def test_no_rank_asks_a_server_before_it_has_the_weights(tmp_path: Path, monkeyp
     monkeypatch.setattr(trainer, "use_vllm", True)
     monkeypatch.setattr(trainer, "vllm_generation", Engine(), raising=False)
     monkeypatch.setattr(trainer.accelerator, "wait_for_everyone", lambda: told.append("all wait"))
-    for mode, expected in (("server", ["pushed", "all wait", "asked"]), ("colocate", ["pushed", "asked"])):
+    waiting = ["all wait", "pushed", "all wait", "asked"]
+    for mode, expected in (("server", waiting), ("colocate", ["pushed", "asked"])):
         monkeypatch.setattr(trainer, "vllm_mode", mode)
         with trl_compat.generation_session(trainer):
             told.append("asked")

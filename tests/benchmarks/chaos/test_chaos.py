@@ -73,7 +73,7 @@ def test_what_is_sound_passes(arguments: tuple[str, ...], capsys: pytest.Capture
         ("Remembers", "order", r"after another episode the same seed and answers gave another one: row \d+ has "),
         ("Shares", "interleaving", r"beside a second environment the same seed and answers gave another episode: row"),
         ("Uncopied", "copies", r"(a|the original beside its) deepcopy.*, after \d answers, went on differently: row"),
-        ("Unpickled", "copies", r"(Attribute|Pickling)Error: Can't pickle local object.*"),
+        ("Unpickled", "copies", r"(Attribute|Pickling)Error: Can't (pickle|get) local object.*"),
         ("Shares", "batch", r"\d at a time the rollout loop gave other trajectories than one by one: row"),
         ("Raises", "batch", r"a rollout failed: opponent: "),
         ("Keeps", "memory", r"memory grows by \d+ bytes an episode, for the most part in planted\.py:\d+"),

@@ -7,6 +7,7 @@ more than uniform numbers gets a NumPy Generator on a Philox with the same key.
 
 from __future__ import annotations
 
+from array import array
 from typing import Any, cast
 
 import numpy as np
@@ -32,7 +33,7 @@ _APART = 0xD1342543DE82EF95
 _AFTER = 0xDA942042E4DD58B5
 """Odd likewise: how far the streams of a following seed are from those before it."""
 _UNIT = 2.0**-53
-AHEAD = 128
+AHEAD = 1024
 """Advances whose numbers are made together."""
 _ADVANCES = np.arange(AHEAD, dtype=np.uint64) * np.uint64(_AFTER)
 
@@ -111,7 +112,7 @@ class Streams:
         self._base = fold(*seed)
         self._passed = 0
         """How often it went on since `_base`."""
-        self._ahead: dict[int, list[float]] | None = None
+        self._ahead: dict[int, array[float]] | None = None
         """By stream: its first number at `_base` and after each of the next advances; None before the first advance."""
 
     def at(self, role: int, episode: int = 0, hand: int = 0, *, drawn: int = 0) -> Stream:
@@ -127,7 +128,7 @@ class Streams:
         block = self._ahead.get(stream)
         if block is None:
             keys = np.uint64((self._base + stream * _APART) & _MASK) + _ADVANCES
-            block = self._ahead[stream] = uniforms(keys, 0).tolist()
+            block = self._ahead[stream] = array("d", uniforms(keys, 0).tobytes())
         return block[self._passed]
 
     def advance(self) -> None:

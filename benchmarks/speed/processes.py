@@ -27,7 +27,7 @@ from benchmarks.records.store import Records, Writer
 from mage_commands import OneLineParser
 from mage_envs.processes import DEADLINE
 
-AGENT, PANEL = "policy:mcts:1000", "tictactoe-paper"
+AGENT, PANEL = "policy:mcts:1000", "tictactoe-paper-unseen"
 TARGET = 1.7
 """Times as fast, with two processes on two idle cores."""
 BATCH = 256

@@ -27,6 +27,7 @@ class Reader:
     def open(self, link=""):
         self.driver.get("about:blank")
         self.driver.get(self.url + link)
+        self.wait_for("document.readyState === 'complete'")  # under load `get` can return before
 
     def all(self, selector):
         return self.driver.find_elements("css selector", selector)

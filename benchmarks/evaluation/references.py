@@ -97,11 +97,9 @@ class ExactValues:
         return self._responses[seat, objective]
 
 
-def optimal_learner(
-    game: Game, pool: Mapping[str, float], played: Sequence[Trajectory], limit: int = STATES
-) -> tuple[float, ...]:
+def optimal_learner(game: Game, pool: Mapping[str, float], played: Sequence[Trajectory]) -> tuple[float, ...]:
     """What the learner earns per hand in each episode that knows the pool and maximises their sum, seated as in what
-    was `played`, which is whole and of fresh deals; empty where that is not known exactly, with `limit` states."""
+    was `played`, which is whole and of fresh deals; empty where that is not known exactly."""
     seats = [[seat for episode in t.episodes for seat in episode.seats] for t in played]
     firsts = {one[0] for one in seats}
     rule = "alternate" if any(len(set(one)) > 1 for one in seats) else "fixed"
@@ -111,7 +109,7 @@ def optimal_learner(
         return ()
     hands = played[0].episodes[0].hands
     try:
-        known = bayes_value(game, pool, episodes=len(played[0].episodes), hands=hands, seat=rule, limit=limit)
+        known = bayes_value(game, pool, episodes=len(played[0].episodes), hands=hands, seat=rule, limit=STATES)
     except (NotExact, TooManyStates, UnknownOpponent, TypeError):
         return ()
     return tuple(value / hands for value in known.per_episode)

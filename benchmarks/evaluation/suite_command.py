@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +26,11 @@ from benchmarks.evaluation.suites.panels import QUICK, SIZES, named_panel
 from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES, Suite, named_suite
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.evaluation.suites.table import SuiteCell, text_table, tsv
-from benchmarks.evaluation.summary import optimum_of
 from benchmarks.records.canonical import digest_of
 from benchmarks.records.store import ROOT, SUITE, OtherRun
 from benchmarks.report.document import REPORT, write_report
 from benchmarks.report.runs import read_runs
 from mage_envs.durable import write_atomically
-from trainer.trajectory import Trajectory
-
-STATES = 6_000_000
-"""Of belief, for the optimal learner in the table: it is solved once for all columns of a setting (some ten seconds
-with the demo's pool, where a single evaluation does without it)."""
-_OF_THE_COLUMN = ("memory", "context", "style", "shown", "further")
-"""Options that do not change what a learner can earn."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +159,6 @@ def run(arguments: argparse.Namespace) -> None:
     _begin(out, plan, arguments.resume)
     done: list[SuiteCell] = []
     scores: dict[Path, Summary] = {}
-    optima: dict[str, tuple[float, ...]] = {}
     statuses = []
     for number, cell in enumerate(cells, start=1):
         sys.stderr.write(f"[{number}/{len(cells)}] {cell.folder}\n")
@@ -176,9 +167,9 @@ def run(arguments: argparse.Namespace) -> None:
         setting = cell.played_in(out)
         measured = measure(own, cell.agent, setting)
         report.save(folder, measured.summary, figure=False)
-        scores[folder] = with_optimum(measured.summary, setting, measured.trajectories, optima)
+        scores[folder] = measured.summary
         statuses.append(ending(setting, measured))
-        done.append(SuiteCell(cell.panel, cell.protocol, cell.episodes, cell.column.name, scores[folder]))
+        done.append(SuiteCell(cell.panel, cell.protocol, cell.episodes, cell.column.name, measured.summary))
     _finish(out, plan, cells)
     text = text_table(arguments.suite, done, [c.name for c in columns], list(short_names(suite).items()))
     unaligned = tsv(done)
@@ -189,20 +180,6 @@ def run(arguments: argparse.Namespace) -> None:
     sys.stderr.write(f"wrote {out / REPORT}\n")
     if any(statuses):
         raise SystemExit(min(status for status in statuses if status))
-
-
-def with_optimum(
-    summary: Summary, setting: Setting, played: Sequence[Trajectory], optima: dict[str, tuple[float, ...]]
-) -> Summary:
-    """The scores with what the optimal learner earns, also where it has up to `STATES` states; `optima`: those known
-    so far."""
-    if summary.overall.optimal:
-        return summary
-    told = {name: value for name, value in setting.resolved.items() if name not in _OF_THE_COLUMN}
-    key = digest_of([told, setting.panel.weights()])
-    if key not in optima:
-        optima[key] = optimum_of(setting, played, STATES)
-    return replace(summary, overall=replace(summary.overall, optimal=optima[key]))
 
 
 def _plan(arguments: argparse.Namespace, columns: Sequence[Column], cells: Sequence[_Planned]) -> dict[str, Any]:

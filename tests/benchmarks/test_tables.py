@@ -12,9 +12,8 @@ from benchmarks import Summary, named_panel, summarise
 from benchmarks.__main__ import main
 from benchmarks.evaluation.calls import CallShares, costs_of
 from benchmarks.evaluation.references import optimal_learner
-from benchmarks.evaluation.suite_command import with_optimum
 from benchmarks.evaluation.suites import Setting
-from benchmarks.evaluation.summary import optimum_of, summary_of
+from benchmarks.evaluation.summary import summary_of
 from benchmarks.evaluation.tables import WIDTH, narrow, tsv
 from mage_envs.games.kuhn_poker import KuhnPoker
 from opponents.exact import best_response_value
@@ -107,13 +106,6 @@ def test_efficiency_is_the_way_to_the_learner_that_knows_the_pool():
     assert row.episodes[2].returns.regret == pytest.approx(row.episodes[2].returns.ceiling - 0.5)
     replayed = Setting(named_panel("kuhn-paper-128"), "kuhn-paper-128", {"deal": "replay"})
     assert summary_of("tester", replayed, rows).overall.optimal == ()
-    summary, known = summary_of("tester", setting, rows), {}
-    lacking = replace(summary, overall=replace(row, optimal=()))
-    assert optimum_of(setting, rows, 1) == ()
-    assert with_optimum(lacking, setting, rows, known).overall == row
-    assert with_optimum(lacking, setting.changed(memory="history"), [], known).overall == row  # solved once
-    told = with_optimum(lacking, setting.changed(reveal="always"), rows, known).overall.optimal
-    assert told == pytest.approx((0.125, 0.197, 0.234), abs=1e-3)
     fixed = [played([1, 1], seats=[(0,), (0,)])]
     assert optimal_learner(KUHN, {"kuhn/rock": 1.0}, fixed) == pytest.approx((ROCK, ROCK))
 

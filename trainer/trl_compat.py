@@ -162,10 +162,12 @@ def generation_session(trainer: GRPOTrainer) -> Iterator[None]:
         return
     engine: Any = trainer.vllm_generation
     sleeps = trainer.vllm_mode == "colocate" and engine.enable_sleep_mode
-    everyone = trainer.accelerator.wait_for_everyone if trainer.vllm_mode == "server" else lambda: None
-    everyone()  # no rank is still being answered, for a rollout that is played ahead
+    shared = trainer.vllm_mode == "server"
+    if shared:
+        trainer.accelerator.wait_for_everyone()  # no rank is still being answered, for a rollout that is played ahead
     engine.sync_weights()
-    everyone()  # no rank asks the server before rank 0 has pushed all weights
+    if shared:
+        trainer.accelerator.wait_for_everyone()  # no rank asks the server before rank 0 has pushed all weights
     trainer._last_loaded_step = trainer.state.global_step
     if not sleeps:
         yield

@@ -99,11 +99,9 @@ class MemoryCalls:
         """A play prompt is shown, so that counting starts again."""
         self._made = 0
 
-    def call(self, hook: str, view: Callable[[], MemoryView], last: Callable[[], bool]) -> Request | None:
+    def call(self, hook: str, view: Callable[[], MemoryView], last: bool) -> Request | None:
         """What that hook asks. `view` makes what it sees; `last`: whether the episode is the meta-episode's last."""
         memory, watching = self.memory, self._watching
-        if watching is None and hook in (AFTER_TURN, BEFORE_TURN):
-            return None
         asked: Asked = None
         if self._controlled and not self.control.allows(hook in (AFTER_TURN, AFTER_EPISODE), view().episode):
             return None
@@ -111,8 +109,8 @@ class MemoryCalls:
             seen = view()
             asked = memory.before_episode(seen.episode, seen)
         elif hook == AFTER_EPISODE and self._sees_the_end:
-            asked = memory.after_episode(view(), last=last())
-        elif hook == AFTER_EPISODE and not last():
+            asked = memory.after_episode(view(), last=last)
+        elif hook == AFTER_EPISODE and not last:
             asked = memory.after_episode(view())
         elif watching is not None and hook in (BEFORE_TURN, AFTER_TURN):
             asked = watching.before_turn(view()) if hook == BEFORE_TURN else watching.after_turn(view())

@@ -228,7 +228,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """Calls the hooks in their order from that one on, until one asks the model or it is the learner's turn."""
         while stage:
             self._stage = stage
-            request = self._calls.call(stage, self.memory_view, self._is_last)
+            request = self._calls.call(stage, self.memory_view, self._is_last())
             if request is not None:
                 self._put(request.text)
                 return

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,6 @@ from mage_envs.core import Game, GameFacts, State, Task
 from mage_envs.registry import list_games, load_game
 from mage_envs.terminal.commands import told
 from opponents import make_opponent
-from trainer.stages import WorkerEnvs
 from wrappers.described import Described
 from wrappers.make import META_OPTIONS, make_meta_env
 from wrappers.memories import refuse_instance
@@ -72,23 +70,6 @@ def env_maker(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> Calla
     if env_kwargs and "memory" in env_kwargs:
         refuse_instance(env_kwargs["memory"])
     return partial(gym.make, env_id, disable_env_checker=True, **(env_kwargs or {}))
-
-
-@contextmanager
-def environments(
-    env_id: str, env_kwargs: Mapping[str, Any] | None, count: int, workers: int, memory_gb: float
-) -> Iterator[list[gym.Env[Any, Any]] | WorkerEnvs]:
-    """`count` environments in this process, or in `workers` processes, which end with the context."""
-    if not workers:
-        if memory_gb:
-            raise ValueError(f"memory_gb={memory_gb:g} limits worker processes; ask for at least one worker.")
-        yield make_envs(env_id, env_kwargs, count)
-        return
-    held = WorkerEnvs(env_maker(env_id, env_kwargs), count, min(workers, count), memory_gb=memory_gb)
-    try:
-        yield held
-    finally:
-        held.close()
 
 
 def check_opponents(tasks: Sequence[Task], game: Game) -> None:

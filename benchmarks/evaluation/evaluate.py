@@ -4,20 +4,70 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from tempfile import mkdtemp
 from typing import Any
 
 from benchmarks.evaluation.agents import Agent
 from benchmarks.evaluation.asking import SPENT, Limits, guarded
-from benchmarks.evaluation.environments import check_opponents, env_maker, environments, game_of
+from benchmarks.evaluation.environments import check_opponents, env_maker, game_of
 from mage_envs.core import Task
 from mage_envs.processes import DEADLINE
 from mage_envs.processes.outcomes import TRACEBACK
 from mage_envs.progress import Progress
 from trainer.ledger import Ledger
 from trainer.rollout import RolloutSpec, collect
+from trainer.stages import RunEnvs
 from trainer.trajectory import Trajectory
+
+
+class PanelPlayer:
+    """Plays tasks of one environment by one agent. Environments are made as they are needed, and serve all that is
+    asked until `close`."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        tasks: Sequence[Task],
+        env_kwargs: Mapping[str, Any] | None = None,
+        *,
+        workers: int = 0,
+        memory_gb: float = 0.0,
+        limits: Limits | None = None,
+    ) -> None:
+        """`tasks`: those that may be asked for; the rest as in `evaluate`."""
+        env_id = tasks[0].env_id
+        game = game_of(env_id, env_kwargs)
+        self._generator = guarded(agent.generator(game), limits)
+        check_opponents(tasks, game)
+        self._envs = RunEnvs(env_maker(env_id, env_kwargs), workers, memory_gb)
+
+    def __call__(
+        self,
+        tasks: Sequence[Task],
+        batch: int,
+        env_timeout: float,
+        *,
+        on_step: Callable[[int, int], None] | None = None,
+        on_finished: Callable[[int, Trajectory], None] | None = None,
+    ) -> list[Trajectory]:
+        """The meta-episodes of these tasks, in their order; what breaks is played once more."""
+        played = collect(
+            self._envs.stage(min(batch, len(tasks))),
+            self._generator,
+            [RolloutSpec(task) for task in tasks],
+            env_timeout=env_timeout,
+            make_env=self._envs.make_env,
+            on_step=on_step,
+            on_finished=on_finished,
+        )
+        if any(trajectory.failures for trajectory in played):
+            self._envs.renew()
+        return played
+
+    def close(self) -> None:
+        """Ends the worker processes."""
+        self._envs.close()
 
 
 def evaluate(
@@ -53,21 +103,13 @@ def evaluate(
         raise ValueError("The tasks of a panel must share one environment id; evaluate each id by itself.")
     if batch < 1 or workers < 0:
         raise ValueError(f"evaluate() needs batch >= 1 and workers >= 0, got {batch} and {workers}.")
-    env_id = panel[0].env_id
-    game = game_of(env_id, env_kwargs)
-    generator = guarded(agent.generator(game), limits)
-    check_opponents(panel, game)
+    if memory_gb and not workers:
+        raise ValueError(f"memory_gb={memory_gb:g} limits worker processes; ask for at least one worker.")
+    workers = min(workers, batch, len(panel))
+    player = PanelPlayer(agent, panel, env_kwargs, workers=workers, memory_gb=memory_gb, limits=limits)
     kept = nullcontext() if ledger is None else ledger.kept("eval", 0)
-    with environments(env_id, env_kwargs, min(batch, len(panel)), workers, memory_gb) as envs, kept:
-        trajectories = collect(
-            envs,
-            generator,
-            [RolloutSpec(task) for task in panel],
-            env_timeout=env_timeout,
-            make_env=env_maker(env_id, env_kwargs),
-            on_step=on_step,
-            on_finished=on_finished,
-        )
+    with closing(player), kept:
+        trajectories = player(panel, batch, env_timeout, on_step=on_step, on_finished=on_finished)
     account(trajectories, agent.name, ledger)
     return trajectories
 

@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from benchmarks.evaluation.asking import guarded
-from benchmarks.evaluation.environments import check_opponents, env_maker, game_of
+from benchmarks.evaluation.evaluate import PanelPlayer
 from benchmarks.executors import Conditions, Executor, given
 from benchmarks.records.about import agent_of, setting_of
 from benchmarks.records.store import SHARD
 from mage_envs.processes import Lost
-from trainer.rollout import RolloutSpec, collect
-from trainer.stages import RunEnvs
 from trainer.trajectory import Trajectory
 
 LOGGER = logging.getLogger(__name__)
@@ -49,23 +46,11 @@ class PiecePlayer:
                 f"{setting.fingerprint[:12]}, not {playing.about['fingerprint'][:12]}): its data differ."
             )
         self._tasks = setting.tasks
-        game = game_of(setting.panel.env_id, setting.options)
-        self._generator = guarded(agent_of(playing.about["agent"]).generator(game))
-        check_opponents(self._tasks, game)
-        self._envs = RunEnvs(env_maker(setting.panel.env_id, setting.options))
+        self._play = PanelPlayer(agent_of(playing.about["agent"]), self._tasks, setting.options)
 
     def __call__(self, places: Sequence[int]) -> list[Trajectory]:
         """The meta-episodes at these places of the panel."""
-        played = collect(
-            self._envs.stage(min(self._playing.batch, len(places))),
-            self._generator,
-            [RolloutSpec(self._tasks[place]) for place in places],
-            env_timeout=self._playing.env_timeout,
-            make_env=self._envs.make_env,
-        )
-        if any(trajectory.failures for trajectory in played):
-            self._envs.renew()
-        return played
+        return self._play([self._tasks[place] for place in places], self._playing.batch, self._playing.env_timeout)
 
 
 def play_spread(

@@ -11,7 +11,7 @@ import pytest
 from benchmarks import make_agent
 from benchmarks.__main__ import main
 from benchmarks.chaos.processes import CheckRow, Found
-from benchmarks.evaluation import command, spread
+from benchmarks.evaluation import command, evaluate
 from benchmarks.evaluation.spread import Playing
 from benchmarks.evaluation.suites.paper import setting_for
 from benchmarks.exact.headroom_table import Setup, solved_rows
@@ -217,7 +217,7 @@ def test_a_worker_refuses_other_versions_and_other_data():
 def test_a_worker_makes_its_environments_once_and_anew_after_a_failure(monkeypatch):
     """They and their opponents take a fifth of the time of a small piece."""
     about = about_run(make_agent("scripted:first"), setting_for("kuhn-paper-128"))
-    make_one, made = spread.env_maker(about["setting"]["options"]["env_id"]), []
+    make_one, made = evaluate.env_maker(about["setting"]["options"]["env_id"]), []
 
     def counted():
         made.append(make_one())
@@ -226,7 +226,7 @@ def test_a_worker_makes_its_environments_once_and_anew_after_a_failure(monkeypat
     def breaks(action):
         raise ArithmeticError("out of numbers")
 
-    monkeypatch.setattr(spread, "env_maker", lambda env_id, options: counted)
+    monkeypatch.setattr(evaluate, "env_maker", lambda env_id, options: counted)
     player = Playing(about=about, batch=4, env_timeout=60.0)()
 
     def digests(places):

@@ -108,9 +108,9 @@ class EpisodeRegret:
 
     @property
     def narrower(self) -> float | None:
-        """By what factor the interval of `adjusted` is shorter than that of `value`."""
+        """By what factor the interval of `adjusted` is shorter than that of `value`; None where it is a point."""
         wide, narrow = (None if one is None else _width(one) for one in (self.value, self.adjusted))
-        return wide / narrow if wide and narrow else None
+        return wide / narrow if wide and narrow and narrow > 1e-9 * wide else None
 
 
 @dataclass(frozen=True, kw_only=True)

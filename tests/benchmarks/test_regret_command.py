@@ -49,6 +49,7 @@ def test_the_solved_policy_has_no_regret_over_the_meta_episode(credit: CreditNam
     exact = bayes_value(KuhnPoker(), "pool:kuhn/demo", credit=credit).per_episode
     assert found.whole is not None
     assert found.whole.available == pytest.approx(exact[-1] if credit == "last" else sum(exact), abs=1e-12)
+    assert found.whole.narrower is None, "the adjusted score is that very value"
     assert found.credit == credit
     other = regret(make_agent("policy:myopic:kuhn/demo,3,1"), tasks, DEMO, horizon=Horizon(credit))
     assert other.whole is not None

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from importlib import import_module
+from types import FrameType
 from typing import Any, NoReturn
 
 PROGRAMS = {
@@ -68,26 +69,33 @@ def starts(package: str) -> None:
                 _catch(name)
 
 
-def _catch(name: str) -> None:
-    """While modules are imported, Ctrl-C ends the process at once, as some imports swallow KeyboardInterrupt."""
+def _catch(name: str, *, running: bool = False) -> None:
+    """Ctrl-C ends the process at once while modules are imported, as some imports swallow KeyboardInterrupt, or make
+    another error of it. In a command that is `running` it raises that otherwise."""
 
-    def leave(*received: object) -> None:
+    def heed(number: int, frame: FrameType | None) -> None:
+        if running and not _imports(frame):
+            raise KeyboardInterrupt
         os.write(2, f"\n{name}: interrupted.\n".encode())
         os._exit(INTERRUPTED)
 
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # where it is ignored, it stays ignored
-        signal.signal(signal.SIGINT, leave)
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # where it is ignored, it stays ignored
+        signal.signal(signal.SIGINT, heed)
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Whether what runs there is part of an import."""
+    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+        frame = frame.f_back
+    return frame is not None
 
 
 def _run(name: str) -> int:
-    """The exit status of a command: 130 after Ctrl-C, also while its modules are being imported."""
-    _catch(name)
-    status = INTERRUPTED
+    """The exit status of a command: 130 after Ctrl-C, also while modules are being imported."""
+    _catch(name, running=True)
     try:
-        main = import_module(PROGRAMS[name]).main
-        if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        status = main()
+        status: int = import_module(PROGRAMS[name]).main()
     except KeyboardInterrupt:
         sys.stderr.write(f"\n{name}: interrupted.\n")
+        return INTERRUPTED
     return status

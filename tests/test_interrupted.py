@@ -25,6 +25,14 @@ class Waits:
 sys.meta_path.insert(0, Waits())
 """
 """A sitecustomize: the process says where it is, and waits there for a signal from outside."""
+SWALLOWING = """
+import os, signal
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    sum(range(10_000))
+except KeyboardInterrupt:
+    raise ImportError("could not import module") from None
+"""
 SCRIPTS = {"mage_envs": "envs", "trainer": "train", "benchmarks": "bench"}
 WORDS = {
     "mage_envs": ("list", "KuhnPoker"),
@@ -78,6 +86,26 @@ def test_a_signal_while_it_imports_ends_it_in_one_line(
     assert (process.returncode, out) == (130, "")
     assert len(err.strip().splitlines()) == 1
     assert "nterrupted" in err
+
+
+@pytest.mark.parametrize("package", MOMENTS)
+def test_an_import_that_makes_another_error_of_the_signal_hides_nothing(package: str, tmp_path: Path) -> None:
+    """As compiled modules of NumPy's do, also where a command that runs already imports them."""
+    (tmp_path / "swallows.py").write_text(SWALLOWING)
+    words = [*WORDS[package], "--import", "swallows"]
+    script = f"import sys; from mage_commands import {SCRIPTS[package]} as main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        preexec_fn=heed,
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.strip().endswith(": interrupted.")
+    assert len(done.stderr.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize("by_script", [False, True])

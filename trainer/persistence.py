@@ -21,7 +21,7 @@ from trainer import trl_compat
 from trainer.callbacks import RolloutProgress
 from trainer.config import MAGEConfig
 from trainer.metrics import RunStopped
-from trainer.run_folder import fault, finish_checkpoint, newest_checkpoint, place_model, rotate
+from trainer.run_folder import checkpoints, fault, finish_checkpoint, newest_checkpoint, place_model, rotate
 from trainer.saved import PlaySettings
 
 TRAINER_STATE_NAME = "trainer_state.json"
@@ -57,9 +57,16 @@ class PersistentTrainer(GRPOTrainer):
         return bool(self.is_fsdp_enabled or self.is_deepspeed_enabled)
 
     def checkpoint_to_resume(self, asked: str | bool | None) -> str | None:
-        """The folder to go on from; for True the newest sound one, with a warning for each newer one."""
+        """The folder to go on from; for True the newest sound one, with a warning for each newer one.
+
+        Raises ValueError where a run would begin anew in a folder with checkpoints, which it would replace.
+        """
         run = Path(str(self.args.output_dir))
         on_first_rank(lambda: remove_drafts(run, "checkpoint-*"))
+        if not asked and on_first_rank(lambda: bool(checkpoints(run))):
+            raise ValueError(
+                f"{run} holds checkpoints; go on with resume_from_checkpoint=True, or choose another output_dir."
+            )
         if asked is not True:
             return asked or None
         newest, passed = on_first_rank(lambda: newest_checkpoint(run))

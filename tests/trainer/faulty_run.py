@@ -4,12 +4,13 @@ import json
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.trainer.faulty import Faulty
-from tests.trainer.tiny_runs import cached, make_config
-from trainer import MAGETrainer, Trajectory
 from wrappers.make import make_meta_env
+
+if TYPE_CHECKING:
+    from trainer import Trajectory
 
 KUHN = {
     "memory": "history",
@@ -26,6 +27,10 @@ def is_time(key: str) -> bool:
 
 
 def main(model: str, folder: str, log: str, workers: str, faults: str) -> None:
+    # Here, as each worker of a script imports what stands above, and a worker that was killed does so anew.
+    from tests.trainer.tiny_runs import cached, make_config
+    from trainer import MAGETrainer
+
     make_env = partial(make_meta_env, "KuhnPoker", opponent=Faulty(log, tuple(faults.split(",")), 30), **KUHN)
     played: list[Trajectory] = []
     config = make_config(

@@ -104,13 +104,16 @@ class PersistentTrainer(GRPOTrainer):
                 remove_drafts(target, "model")
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """As the Trainer's, which writes no model at all where FSDP keeps checkpoints in shards: outside of them it is
-        whole."""
+        """As the Trainer's, which writes nothing here where FSDP keeps a checkpoint's weights in shards: there their
+        configuration and the tokenizer are added, and elsewhere the model is whole."""
         plugin = self.accelerator.state.fsdp_plugin if self.is_fsdp_enabled else None
-        if plugin is not None and "FULL" not in str(plugin.state_dict_type) and not _internal_call:
-            held = self.accelerator.get_state_dict(self.model)
+        if plugin is not None and "FULL" not in str(plugin.state_dict_type):
+            held = {} if _internal_call else self.accelerator.get_state_dict(self.model)
             if self.args.should_save:
                 self._save(output_dir, held)
+                if _internal_call and output_dir is not None:
+                    for empty in Path(output_dir).glob("*.safetensors"):
+                        empty.unlink()
         super().save_model(output_dir, _internal_call)
 
     def end_here(self) -> TrainOutput:

@@ -60,17 +60,19 @@ class PlaySettings:
 def load_generator(folder: str | Path, cached: bool = False, **changes: Any) -> tuple[Generator, PlaySettings]:
     """A local generator for the model in `folder`, with its settings; `changes` replace fields of `Sampling`.
 
-    `cached` keeps the key-value cache between the calls of a conversation.
+    `cached` keeps the key-value cache between the calls of a conversation. Raises as `PlaySettings.load` and
+    `load_model`.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
     from trainer.cached import CachedGenerator
     from trainer.local_model import HFGenerator, Sampling
     from trainer.tokens import ChatTokenizer
+    from trainer.weights import load_model
 
     settings = PlaySettings.load(folder)
+    model = load_model(Path(folder))
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(folder)
     sampling: Sampling = replace(
         Sampling(settings.max_new_tokens, settings.temperature, constrained=settings.constrained), **changes
     )

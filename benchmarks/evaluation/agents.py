@@ -29,7 +29,8 @@ FORMS: Mapping[str, str] = {
     "scripted:first": "always the first legal action",
     "scripted:last": "always the last legal action",
     "scripted:random": "any legal action",
-    "model:FOLDER": "a saved model, as in model:runs/demo; the folder's path alone will do",
+    "model:FOLDER": "a saved model, or a training checkpoint, as in model:runs/demo; the folder's path alone will do, "
+    "and so will checkpoint:FOLDER, its name as an opponent",
     "llm:MODEL@URL": "a model behind an OpenAI-compatible endpoint, as in llm:qwen3:4b@http://localhost:11434/v1; "
     "a second @URL names another server of it",
 }
@@ -214,7 +215,8 @@ def make_agent(spec: str, sampling: Mapping[str, float] | None = None) -> Agent:
     Raises ValueError or FileNotFoundError with the remedy.
     """
     kind, _, rest = spec.partition(":")
-    models = (kind == "model" and rest) or (kind not in ("policy", "scripted", "llm") and Path(spec).is_dir() and spec)
+    saved = kind in ("model", "checkpoint")
+    models = (saved and rest) or (kind not in ("policy", "scripted", "llm") and Path(spec).is_dir() and spec)
     if models:
         return SavedModelAgent(models, sampling)
     if kind == "llm" and rest:

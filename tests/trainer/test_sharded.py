@@ -21,6 +21,7 @@ from tests.trainer.test_interruptions import SHARDED, as_rank, run_ranks, sweep_
 from tests.trainer.tiny_runs import make_trainer, save_model, scripted
 from trainer import MAGETrainer
 from trainer.run_folder import fault
+from trainer.weights import SHARDS, load_model
 
 Weights = dict[str, torch.Tensor]
 RUN: dict[str, Any] = {
@@ -87,13 +88,17 @@ def whole(folder: Path) -> Weights:
 
 
 def check_that_two_equal_one(model_path: str, alone: Path, both: Path) -> None:
-    """What two processes left in a folder is what one left in the other."""
+    """What two processes left in a folder is what one left in the other; their checkpoints load in one process."""
     start, one, two = whole(Path(model_path)), whole(alone / "model"), whole(both / "model")
     assert distance(start, one) > 1e-3  # four updates
     assert distance(one, two) < 1e-6
     assert distance(whole(both / "resumed"), two) == 0.0
     for checkpoint in ("checkpoint-2", "checkpoint-4"):
         assert fault(both / "full" / checkpoint) is None
+    assert distance(dict(load_model(both / "full" / "checkpoint-4").state_dict()), two) == 0.0
+    adapted, kept = (load_model(both / name).state_dict() for name in ("lora/checkpoint-2", "adapter"))
+    assert adapted.keys() == kept.keys() != two.keys()
+    assert distance(dict(adapted), dict(kept)) == 0.0
     adapters = [load_file(place / "adapter" / "adapter_model.safetensors") for place in (alone, both)]
     assert adapters[0].keys() == adapters[1].keys()
     assert distance(*adapters) < 1e-6
@@ -103,6 +108,12 @@ def check_that_two_equal_one(model_path: str, alone: Path, both: Path) -> None:
 def test_two_sharded_processes_equal_one(model_path: str, alone: Path, tmp_path: Path, kind: str) -> None:
     assert run_ranks(partial(train, model_path, tmp_path, kind)) == [0, 0]
     check_that_two_equal_one(model_path, alone, tmp_path)
+    held = tmp_path / "full" / "checkpoint-4" / SHARDS
+    assert held.exists() == (kind == STATE_DICTS[1])
+    if held.exists():
+        (held / "__1_0.distcp").unlink()
+        with pytest.raises(ValueError, match=rf"/{SHARDS}/__1_0\.distcp is missing\); copy it whole again"):
+            load_model(held.parent)
 
 
 @pytest.mark.slow

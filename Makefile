@@ -13,7 +13,7 @@ COMMA = ,
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
 
-.PHONY: demo demo-plain demo-reflect demo-seeds demo-objectives tables test test-long vllm deepspeed lint bench peers ray clean
+.PHONY: demo demo-plain demo-reflect demo-seeds demo-objectives tables test test-long vllm deepspeed lint bench peers ray slurm clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.demo
@@ -48,7 +48,7 @@ test: $(VENV)/.develop
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 2 -m "not slow and not vllm and not deepspeed and not ray" $(PYTEST_ARGS)
+	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 2 -m "not slow and not vllm and not deepspeed and not ray and not slurm" $(PYTEST_ARGS)
 	@test -z "$(LEAVE_OUT)" || echo "Left out by LEAVE_OUT: $(LEAVE_OUT)"
 
 test-long: $(VENV)/.develop
@@ -62,9 +62,14 @@ vllm: $(VENV_VLLM)/.ready
 deepspeed: $(VENV_DEEPSPEED)/.ready
 	$(VENV_DEEPSPEED)/bin/python -m pytest -m deepspeed -W default tests/engines $(PYTEST_ARGS)
 
-# Real Ray clusters on this machine, and what a Slurm queue is given, in an environment of their own.
+# Real Ray clusters on this machine, in an environment of their own.
 ray: $(VENV_RAY)/.ready
 	$(VENV_RAY)/bin/python -m pytest -m ray tests/cluster $(PYTEST_ARGS)
+
+# A real Slurm of four nodes on this machine, from system packages, in the same environment.
+slurm: $(VENV_RAY)/.ready
+	tests/system_packages.sh --slurm
+	$(VENV_RAY)/bin/python -m pytest -m slurm tests/cluster $(PYTEST_ARGS)
 
 lint: $(VENV)/.develop
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

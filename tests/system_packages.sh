@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the system packages that the tests need, through apt-get where that is allowed.
-# Usage: system_packages.sh "parts to leave out"   |   system_packages.sh --venv PYTHON   |   system_packages.sh --compiler PYTHON
+# Usage: system_packages.sh "parts to leave out"   |   system_packages.sh --venv PYTHON   |   system_packages.sh --compiler PYTHON   |   system_packages.sh --slurm
 set -u
 
 install() {  # install PACKAGE WHY
@@ -23,6 +23,14 @@ if [ "${1:-}" = "--compiler" ]; then
     exit 0
   }
   command -v g++ >/dev/null 2>&1 && command -v make >/dev/null 2>&1 || install build-essential "ALFWorld's planner is built from source" compiler
+  exit 0
+fi
+
+if [ "${1:-}" = "--slurm" ]; then
+  PATH="$PATH:/usr/sbin"
+  for part in munged:munge sbatch:slurm-client slurmctld:slurmctld slurmd:slurmd slurmdbd:slurmdbd mariadbd:mariadb-server-core my_print_defaults:mariadb-client-core; do
+    command -v "${part%:*}" >/dev/null 2>&1 || install "${part#*:}" "tests of Slurm"
+  done
   exit 0
 fi
 

@@ -1,10 +1,11 @@
-"""Tests with the real Ray, and with what Slurm would be given: `make ray`. Without these packages they are skipped."""
+"""Tests with the real Ray and a real Slurm: `make ray`, `make slurm`. Without these packages they are skipped."""
 
 from importlib.util import find_spec
 
 import pytest
 
 from tests.benchmarks.executors_work import FUSE, HERE, played_alone
+from tests.cluster.slurm_here import Slurm
 from tests.processes import ROOT
 
 if find_spec("ray") is None or find_spec("submitit") is None:
@@ -26,3 +27,10 @@ def no_fuse(tmp_path, monkeypatch):
 def alone(tmp_path_factory):
     """The run of one process, with which all others are compared."""
     return played_alone(EVAL, tmp_path_factory.mktemp("alone") / "run")
+
+
+@pytest.fixture(scope="session")
+def slurm():
+    """A real one, for all tests."""
+    with Slurm() as started:
+        yield started

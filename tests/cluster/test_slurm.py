@@ -1,7 +1,13 @@
-"""The array job that submitit writes for Slurm; its worker command runs here, as no Slurm is at hand."""
+"""Array jobs of a real Slurm: the same records as from one process, whatever becomes of its tasks."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -11,47 +17,175 @@ from benchmarks.executors import Conditions
 from benchmarks.executors.slurm import SlurmQueue
 from benchmarks.records.store import Records
 from mage_envs.processes import Lost, Raised
-from tests.benchmarks.executors_work import Work
+from tests.benchmarks.executors_work import PAUSE, Work
 from tests.cluster.conftest import EVAL
+from tests.cluster.slurm_here import NODES, all_idle, said, until
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
-
-
-@pytest.fixture
-def states(tmp_path, monkeypatch):
-    """Slurm's commands by name, which run what they are given here; gives the file in which they keep states."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    for name in ("sbatch", "srun", "sacct", "scancel"):
-        (folder / name).symlink_to(Path(__file__).with_name("slurm.sh"))
-    monkeypatch.setenv("PATH", str(folder), prepend=":")
-    monkeypatch.setenv("SLURM_STATES", str(tmp_path / "states"))
-    return tmp_path / "states"
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(120), pytest.mark.filterwarnings("default")]
+RUN = [*EVAL, "run", "--executor", "slurm:cpu"]
 
 
-def test_an_evaluation_as_an_array_job(alone, tmp_path, states, monkeypatch):
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch, slurm):
+    """The current one, in which jobs keep their files."""
     monkeypatch.chdir(tmp_path)
-    assert main([*EVAL, "run", "--executor", "slurm:cpu"]) == 0
-    assert Records(tmp_path / "run").root() == alone.root()
-    [script] = (tmp_path / "slurm-jobs").glob("*_submission.sh")
-    text = script.read_text()
-    for line in ("#SBATCH --partition=cpu", "#SBATCH --array=0-14%15", "#SBATCH --cpus-per-task=1"):
-        assert line in text.splitlines()
-    assert len(states.read_text().splitlines()) == 15
+    return tmp_path
 
 
-def test_what_is_lost_is_sent_again(tmp_path, states, no_fuse):
+class BeginsNowhere:
+    """Work that cannot be read where it is sent."""
+
+    def __reduce__(self):
+        return int, ("no number",)
+
+
+def tasks(state="PENDING,RUNNING,COMPLETING"):
+    """Those in a state, as JOB_TASK."""
+    return said("squeue", "--noheader", "--array", f"--states={state}", "--format=%i").split()
+
+
+def ended_as(partition="cpu"):
+    """States of all tasks that were ever handed to a partition."""
+    told = said(
+        "sacct", "--allocations", "--noheader", "--parsable2", f"--partition={partition}", "--format=JobID,State"
+    )
+    return dict(line.split("|") for line in told.splitlines())
+
+
+def alongside(act, when=lambda: tasks("RUNNING")):
+    """Does it in another thread, once tasks run; returns that thread."""
+
+    def wait_and_act():
+        until(when)
+        act()
+
+    thread = threading.Thread(target=wait_and_act)
+    thread.start()
+    return thread
+
+
+def test_an_evaluation_as_an_array_job(alone, folder):
+    before = ended_as()
+    assert main(RUN) == 0
+    assert Records(folder / "run").root() == alone.root()
+    [script] = (folder / "slurm-jobs").glob("*_submission.sh")
+    job = script.name.split("_")[0]
+    until(lambda: {state for task, state in ended_as().items() if task not in before} == {"COMPLETED"})
+    assert {*ended_as()} - {*before} == {f"{job}_{task}" for task in range(15)}
+
+
+def test_what_is_lost_is_sent_again(folder, no_fuse):
     no_fuse.touch()
-    queue = SlurmQueue("cpu", tmp_path / "jobs")
-    outcomes = dict(queue.run(Work, [1, "raise", "die once"], Conditions(retries=1)))
+    outcomes = dict(SlurmQueue("cpu", folder).run(Work, [1, "raise", "die once"], Conditions(retries=1)))
     assert (outcomes[0], outcomes[2]) == ((1, 0), ("die once", 0))
     assert isinstance(outcomes[1], Raised)
-    [lost] = SlurmQueue("cpu", tmp_path / "jobs").run(Work, ["die"], Conditions(retries=0))
-    assert isinstance(lost[1], Lost)
-    assert "ended as FAILED" in lost[1].reason
+    assert str(outcomes[1].error) == "out of numbers"
+    [(_, lost)] = SlurmQueue("cpu", folder).run(Work, ["die"], Conditions(retries=0))
+    assert isinstance(lost, Lost)
+    assert " ended as FAILED; see " in lost.reason
+    assert "Killed" in Path(lost.reason.rpartition(" ")[2]).read_text()
 
 
-def test_without_slurm_it_is_told_in_one_line(tmp_path, capfd, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert main([*EVAL, "run", "--executor", "slurm:cpu"]) == 2
+def test_what_cannot_begin_is_told(folder):
+    [(_, outcome)] = SlurmQueue("cpu", folder).run(Work, [BeginsNowhere()])
+    assert isinstance(outcome, Raised)
+    assert " could not begin; see " in str(outcome.error)
+    assert "invalid literal for int() with base 10: 'no number'" in outcome.traceback
+
+
+def test_time_that_ran_out_is_told_and_not_given_again(folder, monkeypatch):
+    """Slurm ends a task at a limit in whole minutes, which nobody waits for here: an administrator lowers it."""
+    queue = SlurmQueue("cpu", folder).run(Work, ["sleep"])
+    thread = alongside(
+        lambda: [said("scontrol", "update", f"JobId={task}", "TimeLimit=0:01") for task in tasks("RUNNING")]
+    )
+    [(_, lost)] = queue
+    thread.join()
+    assert (lost.kind, lost.reason.partition("ended as ")[2].partition(";")[0]) == ("hang", "TIMEOUT")
+
+
+def test_a_node_that_goes_down(alone, folder, monkeypatch):
+    monkeypatch.setenv(PAUSE, "0.05")
+    node = NODES[0]
+    thread = alongside(lambda: said("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test"))
+    try:
+        assert main(RUN) == 0
+    finally:
+        thread.join()
+        subprocess.run(
+            ["scontrol", "update", f"NodeName={node}", "State=RESUME"], check=False
+        )  # it may be back already
+        until(all_idle)
+    until(lambda: "NODE_FAIL" in ended_as().values())
+    assert Records(folder / "run").root() == alone.root()
+
+
+def test_a_task_that_gives_way_is_sent_again(folder):
+    """In a partition whose preempted jobs end. More often than what is lost is."""
+    urgent = ["sbatch", "--partition=urgent", "--nodes=4", "--gpus-per-node=8", "--exclusive", "--wrap=sleep 1"]
+    thread = alongside(lambda: said(*urgent, "--output=urgent"), lambda: len(list(folder.glob("tried-*"))) == 2)
+    queue = SlurmQueue("cancelled", folder)
+    jobs = dict(queue.run(SlowlyOnce, [0, 1], Conditions(retries=0)))
+    thread.join()
+    assert jobs == {0: 0, 1: 1}
+    expected = ["COMPLETED", "COMPLETED", "PREEMPTED", "PREEMPTED"]
+    until(lambda: sorted(ended_as("cancelled").values()) == expected)
+
+
+class SlowlyOnce:
+    """Work that takes long where it was not yet tried."""
+
+    def __call__(self, job):
+        tried = Path(f"tried-{job}")
+        if not tried.exists():
+            tried.touch()
+            time.sleep(100)
+        return job
+
+
+def test_a_task_that_somebody_cancels_is_left_for_resume(alone, folder, monkeypatch, capfd):
+    monkeypatch.setenv(PAUSE, "0.05")
+    thread = alongside(lambda: said("scancel", tasks("RUNNING")[0]))
+    with pytest.raises(SystemExit, match="3"):
+        main(RUN)
+    thread.join()
+    told = capfd.readouterr().err
+    assert " ended as CANCELLED; see " in told
+    assert "were not played: the budget is spent, or their workers were lost; --resume plays them" in told
+    monkeypatch.delenv(PAUSE)
+    assert main([*RUN, "--resume"]) == 0
+    assert Records(folder / "run").root() == alone.root()
+
+
+def test_ctrl_c_cancels_what_runs(alone, folder):
+    driver = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks", *RUN], env={**os.environ, PAUSE: "1"}, stderr=subprocess.PIPE, text=True
+    )
+    until(lambda: tasks("RUNNING"))
+    driver.send_signal(signal.SIGINT)
+    assert "--resume" in driver.communicate()[1]
+    assert driver.returncode == 130
+    until(lambda: not tasks())
+    assert main([*RUN, "--resume"]) == 0
+    assert Records(folder / "run").root() == alone.root()
+
+
+def test_a_partition_that_there_is_not_is_told_in_one_line(capfd):
+    assert main([*EVAL, "run", "--executor", "slurm:gpu"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("mage-bench: Slurm did not take the job: sbatch: error: invalid partition specified: gpu")
+
+
+def test_without_accounts_it_is_told_in_one_line(folder, slurm, monkeypatch, capfd):
+    text = (slurm.folder / "slurm.conf").read_text()
+    (folder / "slurm.conf").write_text(text.replace("accounting_storage/slurmdbd", "accounting_storage/none"))
+    monkeypatch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
+    assert main(RUN) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("mage-bench: Slurm keeps no accounts here (Slurm accounting storage is disabled), so that")
+
+
+def test_without_slurm_it_is_told_in_one_line(capfd, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert main(RUN) == 2
     assert "mage-bench: There is no Slurm here (" in capfd.readouterr().err

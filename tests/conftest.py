@@ -1,11 +1,14 @@
-"""Settings of all tests: offline, a cache of their own, Ctrl-C heard, and one torch thread per process: threads
-contend in tests."""
+"""Settings of all tests: offline, a cache of their own, Ctrl-C heard, the same modules in reach of each, and one torch
+thread per process: threads contend in tests."""
 
 import atexit
 import os
 import shutil
 import signal
+import sys
 import tempfile
+
+import pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -17,3 +20,14 @@ if "MAGE_ENVS_CACHE" not in os.environ:
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as under `nohup make test &`; children would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+SEARCHED: list[str] = []
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    SEARCHED[:] = sys.path
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A command that a test ran in this process has added its current folder."""
+    sys.path[:] = SEARCHED

@@ -6,14 +6,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium as gym
 import pytest
 
-from mage_envs.text.generation import Completion, Message, Prompt
+from mage_envs.text.generation import Completion, Prompt
 from tests.trainer.rollouts import Asked, Flaky, OneAtATime, answer, frozen, make, specs
 from trainer.generation import ScriptedGenerator, StreamingGenerator
-from trainer.rollout import RolloutClock, RolloutSpec, collect
-from wrappers import MetaEpisode
+from trainer.rollout import RolloutClock, collect
 
 # -- order, refill, independence ------------------------------------------------------------------------------
 
@@ -57,89 +55,6 @@ def test_the_task_chooses_opponent_and_seat() -> None:
     (done,) = collect([make()], ScriptedGenerator(answer), specs(1, "kuhn/nash", 1))
     assert done.opponent == "kuhn/nash"
     assert [episode.seats for episode in done.episodes] == [(1,), (0,)]
-
-
-# -- two ways, one trajectory ---------------------------------------------------------------------------------
-
-
-class Shouting(gym.Wrapper[str, str, str, str]):
-    """A user's wrapper: what the model reads is in capitals, and what it answers is counted."""
-
-    answers = 0
-
-    def reset(self, **options: Any) -> tuple[str, dict[str, Any]]:
-        observation, info = self.env.reset(**options)
-        return observation.upper(), info
-
-    def step(self, action: str) -> tuple[str, Any, bool, bool, dict[str, Any]]:
-        self.answers += 1
-        observation, *rest = self.env.step(action)
-        return observation.upper(), *rest  # type: ignore[return-value]
-
-
-class Doubling(MetaEpisode):
-    """A user's subclass: its rewards are doubled."""
-
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = super().step(action)
-        return observation, 2 * reward, terminated, truncated, info | {"hand_reward": 2 * info["hand_reward"]}
-
-
-def plain(env: gym.Env[Any, Any], spec: RolloutSpec) -> list[tuple[Any, ...]]:
-    """What a plain loop over `reset` and `step` sees: prompt, reward, penalty, reason, end of the episode."""
-    observation, info = env.reset(seed=spec.task.seed, options={"opponent": spec.task.opponent, "seat": spec.task.seat})
-    chat: list[Message] = []
-    seen: list[tuple[Any, ...]] = []
-    done = False
-    while not done:
-        chat = [*([] if info["fresh_chat"] else chat), Message("user", observation)]
-        key = (spec.task.seed, spec.member, len(seen), 0)
-        prompt = Prompt(tuple(chat), 0, key, tuple(info["legal_actions"]), info["phase"])
-        text = bare(prompt, info["answer_tag"])
-        observation, _, done, _, info = env.step(text)
-        told = tuple(info[name] for name in ("hand_reward", "penalty", "invalid_reason", "episode_return", "success"))
-        seen.append((prompt.messages, text, *told))
-        chat.append(Message("assistant", text))
-    return seen
-
-
-def bare(prompt: Prompt, tag: str | None) -> str:
-    """`answer`, without tags in a style that has none."""
-    text = answer(prompt)
-    return text if tag is not None else text.partition(">")[2].partition("<")[0]
-
-
-@pytest.mark.parametrize("kind", ["bare", "wrapped", "subclass"])
-@pytest.mark.parametrize("style", ["prose", "words"])
-@pytest.mark.parametrize("protocol", ["adaptive", "paper"])
-@pytest.mark.parametrize("context", ["rebuilt", "conversation"])
-@pytest.mark.parametrize("memory", ["reflection", "history", "both", "none"])
-def test_two_ways_one_trajectory(memory: str, context: str, protocol: str, style: str, kind: str) -> None:
-    def made() -> gym.Env[Any, Any]:
-        options = {"memory": memory, "context": context, "style": style, "hands_per_episode": 2, "protocol": protocol}
-        env = make(**options)
-        if kind == "subclass":
-            return Doubling(env.env, num_episodes=2, **{k: v for k, v in options.items() if k != "hands_per_episode"})
-        return Shouting(env) if kind == "wrapped" else env
-
-    backend = Asked(lambda prompt: Completion(bare(prompt, prompt.info["answer_tag"])))
-    env = made()
-    for spec in specs(4, "kuhn/soft-station", 1):
-        backend.batches.clear()
-        [played] = collect([env], backend, [spec])
-        assert played.failure is None
-        ends = [step.episode for step in played.steps]
-        results = iter(played.episodes)
-        by_collect = []
-        for number, (prompt, step) in enumerate(zip(backend.prompts, played.steps, strict=True)):
-            last = step.phase == "play" and (number + 1 == len(ends) or ends[number + 1] != step.episode)
-            result = next(results) if last else None
-            told = (None, None) if result is None else (result.reward, result.success)
-            by_collect.append((prompt.messages, step.text, step.reward, step.penalty, step.invalid_reason, *told))
-        assert by_collect == plain(made(), spec)
-    if isinstance(env, Shouting):
-        assert env.answers > 4
-        assert all(m.content == m.content.upper() for p in backend.prompts for m in p.messages if m.role == "user")
 
 
 # -- what the generator is asked ------------------------------------------------------------------------------

@@ -1,26 +1,29 @@
-"""What a CUDA machine does with models of 0.6B and 4B size (random weights): precision, memory, tokens per second.
+"""What a GPU does with models of 0.6B and 4B size (random weights): precision, memory, tokens per second.
 
     python -m benchmarks.gpu --out benchmarks/results/gpu.md
+    python -m benchmarks.gpu --device cpu --sizes tiny
 
 Loads nothing from the network. A model of random weights plays no legal move, so its gradient comes from penalties and
 the entropy bonus; what is measured is the cost of an update, not what it teaches. Beside the card's peak stands what
-`mage-train --hardware --dry-run` would have said of the same run.
+`mage-train --hardware --dry-run` would have said of the same run. The second command tries the same code without a GPU.
 """
 
 from __future__ import annotations
 
 import gc
+import importlib
+import importlib.util
 import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from benchmarks.gpu.numerics import matrix_rate, precision, random_model, synchronize, token_operations
 from mage_commands import OneLineParser
 from mage_envs.durable import write_atomically
 from trainer.estimate import estimate
@@ -29,19 +32,16 @@ from trainer.shapes import KNOWN, LINEAR, ModelShape
 
 if TYPE_CHECKING:
     import torch
-    from transformers import Qwen3ForCausalLM
     from trl.trainer.model_config import ModelConfig
 
-    from trainer.batch import Row
+    from trainer.config import MAGEConfig
     from trainer.mage_trainer import MAGETrainer
     from trainer.trajectory import Trajectory
 
+NEEDED = ("torch", "transformers", "accelerate", "peft", "datasets", "trl")
 UPDATES = 3
 BUDGETS = (4096, 16_384)
 """Tokens per micro-batch whose peak memory is compared."""
-SIZES = {"0.6B": "Qwen/Qwen3-0.6B", "4B": "Qwen/Qwen3-4B"}
-ADAPTED = ("4B",)
-"""Of these an adapter is trained, on bf16 weights as under `--hardware 1x80gb`; of the others all weights, float32."""
 
 
 @dataclass(frozen=True)
@@ -51,29 +51,41 @@ class Load:
     groups: int = 2
     members: int = 8
     reply_tokens: int = 128
+    style: str = "prose"
+    """Of the prompts."""
 
 
 @dataclass(frozen=True)
-class Precision:
-    """How far one way of computing is from float32, in nats per token."""
+class MeasuredModel:
+    """A model, and how it is trained."""
 
-    name: str
-    tokens: int
-    mean: float
-    largest: float
+    model: str
+    """Of `KNOWN`."""
+    adapted: tuple[bool, ...]
+    """For each way: an adapter on bf16 weights, as under `--hardware 1x80gb`; or all weights, float32."""
+    load: Load = Load()
+    width: int = 8192
+    """Of the square matrices whose product is timed."""
+
+
+SIZES = {
+    "tiny": MeasuredModel("tiny", (False, True), Load(1, 2, 4, "words"), 64),
+    "0.6B": MeasuredModel("Qwen/Qwen3-0.6B", (False,)),
+    "4B": MeasuredModel("Qwen/Qwen3-4B", (True,)),
+}
 
 
 @dataclass(frozen=True)
 class Cost:
     """What rollouts and updates cost under one token budget."""
 
-    trained: str
-    budget: int
     updates: int
     generation_rate: float
     """Sampled tokens per second, median over the rollouts."""
     update_rate: float
     """Forwarded tokens per second of an update, its optimiser step included; median over the updates."""
+    operations: float
+    """Floating-point operations per second of an update, by `token_operations`."""
     peak_bytes: int
     """Most memory held at once in an update; 0 without a GPU."""
     estimated_bytes: int
@@ -82,80 +94,6 @@ class Cost:
     """Memory held after it: weights and the optimiser's state."""
     estimated_resting: int
     losses: tuple[float, ...]
-
-
-def random_model(size: ModelShape, seed: int = 0) -> Qwen3ForCausalLM:
-    """A Qwen3 with random weights, float32, on the CPU; a function of its arguments."""
-    import torch
-    from transformers import Qwen3Config, Qwen3ForCausalLM
-
-    config = Qwen3Config(
-        vocab_size=size.vocab,
-        hidden_size=size.hidden,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        num_key_value_heads=size.kv_heads,
-        head_dim=size.head_dim,
-        intermediate_size=size.intermediate,
-        max_position_embeddings=32_768,
-        tie_word_embeddings=size.tied,
-        attention_dropout=0.0,
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        model: Qwen3ForCausalLM = Qwen3ForCausalLM(config)  # type: ignore[no-untyped-call]
-    model.train(False)
-    return model
-
-
-# -- precision -------------------------------------------------------------------------------------------------
-
-
-def random_rows(vocab: int, lengths: Sequence[int], seed: int = 0) -> list[Row]:
-    """Rows of random tokens, the second half of each trained."""
-    from trainer.batch import Row
-
-    rng = np.random.default_rng(seed)
-    rows = []
-    for length in lengths:
-        targets = np.arange(length // 2, length)
-        weights = np.ones(len(targets), np.float32)
-        ids = rng.integers(0, vocab, length)
-        one = (len(targets),)
-        rows.append(Row(ids=ids, targets=targets, advantages=weights, sampling=None, legal=(), lengths=one))
-    return rows
-
-
-def log_probabilities(model: Any, rows: Sequence[Row], device: torch.device) -> torch.Tensor:
-    """Log-probabilities (N,) of the trained tokens, through the trainer's collation and scores."""
-    import torch
-
-    from trainer.batch import collate
-    from trainer.loss import score_logits
-
-    batch = collate(rows, 0, device)
-    with torch.no_grad():
-        output = model(
-            input_ids=batch.ids, attention_mask=batch.attention, position_ids=batch.positions, use_cache=False
-        )
-        return score_logits(output.logits[batch.rows, batch.columns - 1], batch, 1.0, constrained=False).logps
-
-
-def precision(size: ModelShape, device: torch.device, lengths: Sequence[int] = (512, 384, 256, 128)) -> list[Precision]:
-    """bf16 against float32 for the same weights and rows: autocast, as in training, and with the weights cast."""
-    import torch
-
-    rows = random_rows(size.vocab, lengths)
-    model: Any = random_model(size).to(device)  # type: ignore[arg-type]
-    exact = log_probabilities(model, rows, device)
-    with torch.autocast(device.type, torch.bfloat16):
-        found = {"float32 weights, bf16 autocast": log_probabilities(model, rows, device)}
-    found["bf16 weights"] = log_probabilities(model.to(torch.bfloat16), rows, device)
-    gaps = {name: (values - exact).abs() for name, values in found.items()}
-    return [Precision(name, len(gap), float(gap.mean()), float(gap.max())) for name, gap in gaps.items()]
-
-
-# -- training --------------------------------------------------------------------------------------------------
 
 
 class Meter:
@@ -173,8 +111,8 @@ class Meter:
         import torch
 
         self.sampled.append(sum(len(step.completion_ids) for t in trajectories for step in t.steps))
+        synchronize(self.device)
         if self.device.type == "cuda":
-            torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
         self._started = time.perf_counter()
 
@@ -182,11 +120,16 @@ class Meter:
         """Once the optimiser has stepped."""
         import torch
 
+        synchronize(self.device)
         if self.device.type == "cuda":
-            torch.cuda.synchronize()
             self.peak = max(self.peak, torch.cuda.max_memory_allocated())
             self.resting = torch.cuda.memory_allocated()
         self.seconds.append(time.perf_counter() - self._started)
+
+
+def what_is_trained(adapted: bool) -> str:
+    """For the table."""
+    return "adapter on bf16 weights" if adapted else "all weights, float32"
 
 
 def model_settings(adapted: bool) -> ModelConfig:
@@ -214,7 +157,8 @@ def train_updates(
 
     meter = Meter(device)
     chosen = model_settings(adapted)
-    trainer = make_trainer(size, device, budget, load, folder, meter.rollout_ended, AfterStep(), chosen)
+    config = run_settings(device, budget, load, folder)
+    trainer = make_trainer(size, device, config, chosen, meter.rollout_ended, AfterStep())
     needs = estimate(trainer.args, chosen, size, hardware("1x80gb"), steps=0)
     trainer.remove_callback(PrinterCallback)
     trainer.train()
@@ -222,11 +166,10 @@ def train_updates(
     sampling = [count / log["time/generate"] for count, log in zip(meter.sampled, logs, strict=True)]
     updating = [log["tokens/forwarded"] / spent for spent, log in zip(meter.seconds, logs, strict=True)]
     return Cost(
-        trained="adapter on bf16 weights" if adapted else "all weights, float32",
-        budget=budget,
         updates=len(updating),
         generation_rate=statistics.median(sampling),
         update_rate=statistics.median(updating),
+        operations=statistics.median(updating) * token_operations(size, adapted),
         peak_bytes=meter.peak,
         estimated_bytes=needs.update,
         resting_bytes=meter.resting,
@@ -235,29 +178,16 @@ def train_updates(
     )
 
 
-def make_trainer(
-    size: ModelShape,
-    device: torch.device,
-    budget: int,
-    load: Load,
-    folder: Path,
-    on_rollout_end: Callable[..., None],
-    callback: Any,
-    chosen: ModelConfig,
-) -> MAGETrainer:
-    """The trainer of a run: prose prompts, reflections, fresh prompts, TRL's own generation; one update a rollout."""
-    import torch
-    from trl.trainer.utils import get_peft_config
+def run_settings(device: torch.device, budget: int, load: Load, folder: Path) -> MAGEConfig:
+    """Prose prompts, reflections, fresh prompts, TRL's own generation; one update a rollout.
 
-    from trainer import MAGEConfig, MAGETrainer
-    from trainer.tiny import byte_tokenizer
+    Number formats and checkpointing are those of a GPU, on a CPU as well.
+    """
+    from trainer import MAGEConfig
 
-    tokenizer = byte_tokenizer()
-    if len(tokenizer) > size.vocab:
-        raise ValueError(f"The byte tokenizer has {len(tokenizer)} ids, the model only {size.vocab}; raise vocab.")
-    config = MAGEConfig(
+    return MAGEConfig(
         output_dir=str(folder),
-        env_kwargs={"on_invalid": "forfeit"},
+        env_kwargs={"on_invalid": "forfeit", "style": load.style},
         opponents="pool:kuhn/demo",
         groups_per_rollout=load.groups,
         num_generations=load.members,
@@ -271,8 +201,30 @@ def make_trainer(
         save_strategy="no",
         disable_tqdm=True,
         use_cpu=device.type == "cpu",
+        bf16=True,
+        gradient_checkpointing=True,
     )
-    model = random_model(size).to(getattr(torch, str(chosen.dtype)))
+
+
+def make_trainer(
+    size: ModelShape,
+    device: torch.device,
+    config: MAGEConfig,
+    chosen: ModelConfig,
+    on_rollout_end: Callable[..., None],
+    callback: Any,
+) -> MAGETrainer:
+    """The trainer of a run, its model made on the device."""
+    import torch
+    from trl.trainer.utils import get_peft_config
+
+    from trainer import MAGETrainer
+    from trainer.tiny import byte_tokenizer
+
+    tokenizer = byte_tokenizer()
+    if len(tokenizer) > size.vocab:
+        raise ValueError(f"The byte tokenizer has {len(tokenizer)} ids, the model only {size.vocab}; raise vocab.")
+    model = random_model(size, device).to(getattr(torch, str(chosen.dtype)))
     for part in (model.config, model.generation_config):
         if part is not None:
             part.pad_token_id, part.eos_token_id = tokenizer.pad_token_id, tokenizer.eos_token_id
@@ -288,98 +240,111 @@ def make_trainer(
 
 def train_under(
     budgets: Sequence[int], size: ModelShape, device: torch.device, load: Load, adapted: bool = False
-) -> list[Cost]:
-    """One run per budget, each from the same weights, the last one's memory given back."""
+) -> Iterator[Cost | None]:
+    """One run per budget, each from the same weights, the last one's memory given back; None for one that had too
+    little."""
     import torch
 
-    costs = []
     for budget in budgets:
-        with tempfile.TemporaryDirectory() as folder:
-            costs.append(train_updates(size, device, budget, load, Path(folder), adapted))
+        cost = None
+        with tempfile.TemporaryDirectory() as folder, suppress(torch.OutOfMemoryError):
+            cost = train_updates(size, device, budget, load, Path(folder), adapted)
         gc.collect()
         if device.type == "cuda":
             torch.cuda.empty_cache()
-    return costs
+        yield cost
 
 
 # -- the table -------------------------------------------------------------------------------------------------
 
 
-def table(machine: str, precisions: Sequence[Precision], costs: Mapping[str, Sequence[Cost]]) -> str:
-    """Both tables, in Markdown; costs by the model's size."""
-    lines = [
-        f"# GPU: {machine}",
-        "",
-        "Models of Qwen3's sizes, random weights. By `python -m benchmarks.gpu`.",
-        "",
-        "Log-probabilities against float32, in nats per token, same weights and rows (0.6B):",
-        "",
-        "| | tokens | mean difference | largest |",
-        "|---|---|---|---|",
-    ]
-    lines += [f"| {p.name} | {p.tokens} | {p.mean:.5f} | {p.largest:.5f} |" for p in precisions]
-    lines += [
-        "",
+def tables(machine: str, names: Sequence[str], device: torch.device) -> Iterator[str]:
+    """The lines of both tables, in Markdown, each when it is known."""
+    first = SIZES[names[0]]
+    yield f"# GPU: {machine}"
+    yield ""
+    yield "Models of Qwen3's sizes, random weights. By `python -m benchmarks.gpu`."
+    yield ""
+    rate = matrix_rate(first.width, device)
+    yield f"A product of random matrices of {first.width:,} rows and columns in bf16: {rate / 1e12:,.3g} TFLOP/s."
+    yield ""
+    yield f"Log-probabilities against float32, in nats per token, same weights and rows ({names[0]}):"
+    yield ""
+    yield "| | tokens | mean difference | largest |"
+    yield "|---|---|---|---|"
+    for one in precision(KNOWN[first.model], device):
+        yield f"| {one.name} | {one.tokens} | {one.mean:.5f} | {one.largest:.5f} |"
+    yield ""
+    yield (
         f"{UPDATES} rollouts on Kuhn Poker, one update each, in GiB: the most that an update held, the same by the "
-        "estimate of a dry run, and what was held after it (weights, optimiser):",
-        "",
+        "estimate of a dry run, and what was held after it (weights, optimiser). The share is of the product's rate, "
+        "by the layers' products alone, without what checkpointing does again:"
+    )
+    yield ""
+    yield (
         "| model | tokens per micro-batch | updates | peak | estimated | estimate / peak | resting | estimated "
-        "| generated tokens/s | updated tokens/s |",
-        f"|{'---|' * 10}",
-    ]
-    lines += [cost_row(size, cost) for size, found in costs.items() for cost in found]
-    return "\n".join(lines) + "\n"
+        "| generated tokens/s | updated tokens/s | share |"
+    )
+    yield f"|{'---|' * 11}"
+    for name in names:
+        size = SIZES[name]
+        for adapted in size.adapted:
+            costs = train_under(BUDGETS, KNOWN[size.model], device, size.load, adapted)
+            for budget, cost in zip(BUDGETS, costs, strict=True):
+                known = f"| {name}, {what_is_trained(adapted)} | {budget} |"
+                yield known + (" out of memory |" if cost is None else cost_cells(cost, rate))
 
 
-def cost_row(size: str, cost: Cost) -> str:
-    """A line of the second table. Where the estimate is below the peak, a run that a dry run lets pass may not fit."""
+def cost_cells(cost: Cost, rate: float) -> str:
+    """The rest of a line of the second table. Where the estimate is below the peak, a run that a dry run lets pass may
+    not fit."""
     counts = (cost.peak_bytes, cost.estimated_bytes, cost.resting_bytes, cost.estimated_resting)
     peak, estimated, resting, rested = (f"{count / 2**30:.2f}" for count in counts)
     share = f"{cost.estimated_bytes / cost.peak_bytes:.2f}" if cost.peak_bytes else "-"
     low = " (TOO LOW)" if cost.estimated_bytes < cost.peak_bytes else ""
     return (
-        f"| {size}, {cost.trained} | {cost.budget} | {cost.updates} | {peak} | {estimated} | {share}{low} "
-        f"| {resting} | {rested} | {cost.generation_rate:,.0f} | {cost.update_rate:,.0f} |"
+        f" {cost.updates} | {peak} | {estimated} | {share}{low} | {resting} | {rested} "
+        f"| {cost.generation_rate:,.0f} | {cost.update_rate:,.0f} | {cost.operations / rate:.1%} |"
     )
 
 
-def cuda_name() -> str | None:
-    """The CUDA device with the versions that drive it; None where there is none."""
-    try:
-        import torch
-        import transformers
-        import trl
-    except ImportError:
-        return None
-    if not torch.cuda.is_available():
-        return None
+def machine_name(device: torch.device) -> str:
+    """The device with the versions that drive it."""
+    import torch
+    import transformers
+    import trl
+
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}, trl {trl.__version__}"
-    return f"{torch.cuda.get_device_name()}, {versions}"
+    return f"{torch.cuda.get_device_name() if device.type == 'cuda' else 'CPU'}, {versions}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures and prints the tables."""
+    """Measures; prints each line of the tables when it is known, and writes what there is of them."""
     parser = OneLineParser(prog="python -m benchmarks.gpu", description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the tables there (Markdown)")
-    parser.add_argument("--sizes", nargs="+", choices=tuple(SIZES), default=list(SIZES), help="of the models (all)")
+    parser.add_argument("--sizes", nargs="+", choices=tuple(SIZES), default=["0.6B", "4B"], help="of the models")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu tries the same without a GPU")
     chosen = parser.parse_args(arguments)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    machine = cuda_name()
-    if machine is None:
-        print("benchmarks.gpu: no CUDA device (or no trl) here, so nothing was measured.")
-        return 0
+    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
+        parser.error(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; install mage-envs[train].")
+    try:
+        importlib.import_module("trainer.mage_trainer")  # before anything is measured: a package may lack another
+    except ImportError as error:
+        parser.error(f"{' '.join(str(error).split())}; install mage-envs[train].")
     import torch
 
     from trainer.quiet import quieten
 
+    if chosen.device == "cuda" and not torch.cuda.is_available():
+        print("benchmarks.gpu: no CUDA device here, so nothing was measured; try --device cpu --sizes tiny.")
+        return 0
     quieten()
-    device = torch.device("cuda")
-    measured = precision(KNOWN[SIZES["0.6B"]], device)
-    torch.cuda.empty_cache()
-    costs = {size: train_under(BUDGETS, KNOWN[SIZES[size]], device, Load(), size in ADAPTED) for size in chosen.sizes}
-    text = table(machine, measured, costs)
-    print(text, end="")
-    if chosen.out is not None:
-        write_atomically(chosen.out, text)
+    device, known = torch.device(chosen.device), list[str]()
+    for line in tables(machine_name(device), chosen.sizes, device):
+        print(line, flush=True)
+        known.append(line + "\n")
+        if chosen.out is not None:
+            write_atomically(chosen.out, "".join(known))
     return 0

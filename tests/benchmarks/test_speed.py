@@ -10,15 +10,19 @@ import pytest
 import torch
 
 from benchmarks.gpu import measure as gpu
+from benchmarks.gpu import numerics
 from benchmarks.gpu import vllm as vllm_check
 from benchmarks.speed import measure as speed
 from benchmarks.speed import overlap, tokens, updates
 from benchmarks.speed.measure import Effort, Figure
 from benchmarks.speed.tokens import Call, TokenCounts
 from tests.trainer.tiny_runs import step, trajectory
+from trainer.estimate import estimate
+from trainer.hardware import USABLE, hardware
 from trainer.shapes import KNOWN, LINEAR, ModelShape
 
 TOY = ModelShape(vocab=300, hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64, tied=True)
+CPU = torch.device("cpu")
 ONE_OF_EACH = Effort(repeats=1, steps=40, games=1, meta_episodes=2, rollouts=2, groups=1)
 
 
@@ -178,7 +182,7 @@ def test_an_update_has_the_gradient_of_trls_loss(tmp_path):
 
 
 def test_the_gpu_model_has_the_size_of_qwen3_06b():
-    size = KNOWN[gpu.SIZES["0.6B"]]
+    size = KNOWN[gpu.SIZES["0.6B"].model]
     attention = size.hidden * size.head_dim * 2 * (size.heads + size.kv_heads)
     layer = attention + 3 * size.hidden * size.intermediate + 2 * size.hidden + 2 * size.head_dim
     assert size.vocab * size.hidden + size.layers * layer + size.hidden == 596_049_920
@@ -186,23 +190,23 @@ def test_the_gpu_model_has_the_size_of_qwen3_06b():
 
 def test_random_models_are_reproducible_and_leave_torch_alone():
     state = torch.get_rng_state()
-    one, two = (gpu.random_model(TOY).state_dict() for _ in range(2))
+    one, two = (numerics.random_model(TOY).state_dict() for _ in range(2))
     assert all(torch.equal(one[name], two[name]) for name in one)
     assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_precision_on_a_toy():
-    rows = gpu.random_rows(TOY.vocab, (10, 7))
+    rows = numerics.random_rows(TOY.vocab, (10, 7))
     assert [row.targets.tolist() for row in rows] == [[5, 6, 7, 8, 9], [3, 4, 5, 6]]
-    found = gpu.precision(TOY, torch.device("cpu"), (10, 7))
+    found = numerics.precision(TOY, CPU, (10, 7))
     assert [part.tokens for part in found] == [9, 9]
     assert all(0 < part.mean <= part.largest < 0.1 for part in found)
 
 
 def test_the_score_path_is_the_plain_softmax():
-    rows = gpu.random_rows(TOY.vocab, (10, 7))
-    model = gpu.random_model(TOY)
-    found = gpu.log_probabilities(model, rows, torch.device("cpu"))
+    rows = numerics.random_rows(TOY.vocab, (10, 7))
+    model = numerics.random_model(TOY)
+    found = numerics.log_probabilities(model, rows, CPU)
     expected = []
     for row in rows:
         ids = torch.from_numpy(row.ids)
@@ -212,49 +216,94 @@ def test_the_score_path_is_the_plain_softmax():
     torch.testing.assert_close(found, torch.tensor(expected))
 
 
+def test_an_updates_operations_are_those_of_its_products():
+    """Of the toy a layer's weights: 32 x 32 twice, 32 x 16 twice, 32 x 64 thrice."""
+    assert numerics.token_operations(TOY, adapted=False) == 6 * 9216
+    assert numerics.token_operations(TOY, adapted=True) == 4 * 9216
+    assert numerics.matrix_rate(8, CPU, rounds=1) > 0
+
+
 def test_three_updates_under_two_budgets_on_a_toy():
-    small, large = gpu.train_under((64, 65_536), TOY, torch.device("cpu"), gpu.Load(1, 2, 4))
-    assert (small.budget, large.budget) == (64, 65_536)
+    small, large = gpu.train_under((64, 65_536), TOY, CPU, gpu.SIZES["tiny"].load)
     assert small.updates == large.updates == gpu.UPDATES == len(small.losses)
     assert min(small.generation_rate, small.update_rate, large.generation_rate, large.update_rate) > 0
-    assert small.losses == pytest.approx(large.losses, rel=1e-4)
-    text = gpu.table("toy", gpu.precision(TOY, torch.device("cpu"), (6,)), {"toy": [small, large]})
-    assert "| toy, all weights, float32 | 64 | 3 | 0.00 |" in text
+    assert small.losses == pytest.approx(large.losses, rel=1e-3)
+    assert small.operations == pytest.approx(small.update_rate * 6 * 9216)
     parameters = TOY.parameters * 4
     assert small.estimated_resting == 3 * parameters  # weights and both moments of Adam
     assert 4 * parameters < small.estimated_bytes <= large.estimated_bytes
 
 
 def test_an_adapter_is_estimated_as_a_dry_run_does_it():
-    (cost,) = gpu.train_under((65_536,), TOY, torch.device("cpu"), gpu.Load(1, 2, 4), adapted=True)
+    (cost,) = gpu.train_under((65_536,), TOY, CPU, gpu.SIZES["tiny"].load, adapted=True)
     adapter = 4 * TOY.adapter(32, [*LINEAR])
-    assert cost.trained == "adapter on bf16 weights"
     assert cost.estimated_resting == 2 * TOY.parameters + 3 * adapter
+
+
+@pytest.mark.parametrize("size", ["0.6B", "4B"])
+def test_what_is_measured_fits_a_card_by_the_estimate(size, tmp_path):
+    """Neither budget would end a run on 80 GB out of memory; the settings are those that the run has."""
+    chosen, machine = gpu.SIZES[size], hardware("1x80gb")
+    for adapted in chosen.adapted:
+        settings = gpu.model_settings(adapted)
+        for budget in gpu.BUDGETS:
+            needs = estimate(
+                gpu.run_settings(CPU, budget, chosen.load, tmp_path), settings, KNOWN[chosen.model], machine, 0
+            )
+            assert max(needs.update, needs.rollout) < USABLE * machine.memory
+
+
+def test_the_whole_command_without_a_gpu(monkeypatch, tmp_path, capsys):
+    """Both ways of training; the second runs out of memory, and its line says so."""
+    monkeypatch.setattr(gpu, "BUDGETS", (4096,))
+    train = gpu.train_updates
+
+    def first_alone(size, device, budget, load, folder, adapted):
+        if adapted:
+            raise torch.OutOfMemoryError
+        return train(size, device, budget, load, folder, adapted)
+
+    monkeypatch.setattr(gpu, "train_updates", first_alone)
+    assert gpu.main(["--device", "cpu", "--sizes", "tiny", "--out", str(tmp_path / "gpu.md")]) == 0
+    printed = capsys.readouterr().out
+    assert (tmp_path / "gpu.md").read_text() == printed
+    assert printed.startswith("# GPU: CPU, torch ")
+    *_, whole, adapted = printed.splitlines()
+    assert whole.startswith("| tiny, all weights, float32 | 4096 | 3 | 0.00 | 0.01 | - | 0.00 | 0.00 | ")
+    assert whole.count("|") == 12
+    assert adapted == "| tiny, adapter on bf16 weights | 4096 | out of memory |"
 
 
 def test_an_estimate_below_the_peak_is_told():
     cost = gpu.Cost(
-        trained="all weights, float32",
-        budget=4096,
         updates=3,
         generation_rate=100.0,
         update_rate=200.0,
+        operations=3e12,
         peak_bytes=10 * 2**30,
         estimated_bytes=12 * 2**30,
         resting_bytes=7 * 2**30,
         estimated_resting=8 * 2**30,
         losses=(),
     )
-    told = "| 0.6B, all weights, float32 | 4096 | 3 | 10.00 | 12.00 | 1.20 | 7.00 | 8.00 | 100 | 200 |"
-    assert gpu.cost_row("0.6B", cost) == told
-    assert "| 15.00 | 12.00 | 0.80 (TOO LOW) |" in gpu.cost_row("4B", replace(cost, peak_bytes=15 * 2**30))
+    assert gpu.cost_cells(cost, 12e12) == " 3 | 10.00 | 12.00 | 1.20 | 7.00 | 8.00 | 100 | 200 | 25.0% |"
+    assert "| 15.00 | 12.00 | 0.80 (TOO LOW) |" in gpu.cost_cells(replace(cost, peak_bytes=15 * 2**30), 12e12)
 
 
 def test_without_cuda_one_line(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert gpu.main(["--out", str(tmp_path / "gpu.md")]) == 0
-    assert capsys.readouterr().out == "benchmarks.gpu: no CUDA device (or no trl) here, so nothing was measured.\n"
+    told = "benchmarks.gpu: no CUDA device here, so nothing was measured; try --device cpu --sizes tiny.\n"
+    assert capsys.readouterr().out == told
     assert not (tmp_path / "gpu.md").exists()
+
+
+def test_what_is_not_installed_is_told_before_anything_is_measured(monkeypatch, capsys):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in ("trl", "datasets") else find(name))
+    with pytest.raises(SystemExit, match="2"):
+        gpu.main([])
+    assert "datasets, trl are missing; install mage-envs[train]." in capsys.readouterr().err
 
 
 # -- vllm ------------------------------------------------------------------------------------------------------

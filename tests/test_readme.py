@@ -170,7 +170,19 @@ def check_training(arguments: list[str]) -> str | None:
     from trainer.presets import PRESETS
 
     known = {item.name for kind in (MAGEConfig, ModelConfig) for item in fields(kind)}
-    known |= {"preset", "model", "config", "import", "dry_run", "resume", "warm_start", "help", "hardware", "verbose"}
+    known |= {
+        "preset",
+        "model",
+        "config",
+        "import",
+        "dry_run",
+        "resume",
+        "resume_if_any",
+        "warm_start",
+        "help",
+        "hardware",
+        "verbose",
+    }
     unknown = [flag for flag in flags(arguments) if flag[2:].replace("-", "_") not in known]
     if unknown:
         return f"mage-train has no {unknown}"

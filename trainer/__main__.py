@@ -21,7 +21,7 @@ from trainer.metrics import RunStopped, WronglyStarted
 from trainer.presets import listing
 
 USAGE = """usage: mage-train [--preset NAME] [--config FILE.yaml] [--model NAME_OR_PATH] [--import MODULE ...]
-                  [--hardware NAME] [--dry-run] [--resume] [--verbose] [--FIELD VALUE ...]
+                  [--hardware NAME] [--dry-run] [--resume | --resume-if-any] [--verbose] [--FIELD VALUE ...]
 
 Trains a language model on meta-episodes. Fields are those of trainer.MAGEConfig and trl.ModelConfig; --hardware changes
 what the preset says, the file both, and flags all. The model 'tiny' is a byte-level model of random weights, for trying
@@ -94,6 +94,8 @@ def _run(arguments: list[str]) -> int:
 
     imports.search_current_folder()
     typed = taken_apart(arguments)
+    if "--dry-run" not in arguments:
+        preflight.check_started(typed.machine)
     if typed.needs_trl:
         from trainer.config import MAGEConfig
 
@@ -104,7 +106,7 @@ def _run(arguments: list[str]) -> int:
         script, config, model = typed.parsed(RunSettings)
     if typed.suited:
         _say_suited({name: value for name, value in typed.suited.items() if name not in typed.given}, config)
-    if script.resume:
+    if script.resume or script.resume_if_any:
         _load_kept_imports(config.output_dir)
     if not script.dry_run:
         preflight.check_present(str(model.model_name_or_path), model.model_revision)
@@ -154,7 +156,7 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
 
     quieten()
     out = Path(config.output_dir)
-    last = on_first_rank(lambda: _checkpoint(out, script.resume))
+    last = on_first_rank(lambda: _checkpoint(out, script.resume, script.resume_if_any))
     name = model.model_name_or_path
     if name == "tiny":
         name = on_first_rank(lambda: general_tiny(out / "tiny", config.seed))
@@ -187,11 +189,11 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
             signal.signal(number, handler)
 
 
-def _checkpoint(out: Path, resume: bool) -> Path | None:
+def _checkpoint(out: Path, resume: bool, if_any: bool) -> Path | None:
     """Where the run goes on; a line on each checkpoint that is passed over."""
     from trainer.run_folder import checkpoints, newest_checkpoint
 
-    if not resume:
+    if not (resume or (if_any and checkpoints(out))):
         if checkpoints(out):
             raise ValueError(f"{out} holds checkpoints; add --resume to go on, or choose another output_dir.")
         return None

@@ -21,7 +21,7 @@ from trainer.presets import WORDS, preset
 from trainer.rules import first_broken
 from trainer.settings import RunSettings
 
-SWITCHES = ("--dry-run", "--resume")
+SWITCHES = ("--dry-run", "--resume", "--resume-if-any")
 _VALUED = ("--preset", "--config", "--model", "--hardware", imports.OPTION)
 
 
@@ -35,6 +35,8 @@ class ScriptArguments:
 
     dry_run: bool = field(default=False)
     resume: bool = field(default=False)
+    resume_if_any: bool = field(default=False)
+    """Like `resume` where there are checkpoints, and from the beginning where there are none."""
     warm_start: int = field(default=0)
 
 

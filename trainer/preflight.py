@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import fields
@@ -13,6 +14,7 @@ import yaml
 
 from trainer.estimate import Needs, estimate, most_steps, refusal, told_bytes
 from trainer.hardware import Hardware
+from trainer.metrics import WronglyStarted
 from trainer.settings import RunSettings
 from trainer.setup import (
     call_limits,
@@ -68,6 +70,17 @@ def check(config: RunSettings, model: Any, machine: Hardware | None) -> Needs | 
     if (message := refusal(found, config, model, shape, machine)) is not None:
         raise ValueError(message)
     return found
+
+
+def check_started(machine: Hardware | None) -> None:
+    """Raises WronglyStarted where other than the hardware's processes were started, which would split its rollouts."""
+    started = int(os.environ.get("WORLD_SIZE", "1"))
+    if machine is not None and started != machine.processes:
+        ways = " or ".join(f"`{way} ...`" for way in machine.launch().values())
+        raise WronglyStarted(
+            f"a run on --hardware {machine.name} is of {machine.processes} processes, but {started} were started; "
+            f"start it by {ways}."
+        )
 
 
 def check_disk(found: Needs | None, folder: str | None) -> None:

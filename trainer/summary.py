@@ -94,7 +94,7 @@ def commands(
     if (Path(folder) / TRANSCRIPTS).exists():
         page = shlex.quote(str(Path(folder) / "report.html"))
         lines.append(f"Read transcripts: mage-bench report {name} --out {page}")
-    words = [word for word in arguments if word != "--resume"]
+    words = [word for word in arguments if word not in ("--resume", "--resume-if-any")]
     if rollouts is not None and "--max_rollouts" in words:
         place = words.index("--max_rollouts")
         del words[place : place + 2]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +19,7 @@ from tests.trainer.tiny_runs import TINY, make_trainer, save_model
 from trainer.__main__ import main
 from trainer.estimate import estimate
 from trainer.fields import RunFields
-from trainer.hardware import FOLDER, hardware, hardware_names
+from trainer.hardware import FOLDER, TEMPLATE, hardware, hardware_names
 from trainer.settings import RunSettings
 from trainer.shapes import KNOWN, shape_of
 from trainer.tiny import general_tiny
@@ -153,7 +150,6 @@ def test_every_kind_names_fields_that_there_are() -> None:
     for name in hardware_names():
         machine = hardware(name)
         assert {*machine.fields, *machine.adapter} <= known, name
-        assert machine.processes == 1 or (FOLDER / f"{name}.slurm").exists()
 
 
 def test_fields_of_trl_have_trl_s_defaults_unless_said() -> None:
@@ -163,30 +159,26 @@ def test_fields_of_trl_have_trl_s_defaults_unless_said() -> None:
     assert different <= OTHER_DEFAULTS, different - OTHER_DEFAULTS
 
 
-@pytest.mark.parametrize(("name", "resumed"), [("8x80gb", False), ("4x8x80gb", True)])
-def test_a_slurm_template_starts_accelerate_on_every_node(name: str, resumed: bool, tmp_path: Path) -> None:
-    """The template is executed whole; srun, scontrol and accelerate are stand-ins that write what they were given."""
-    tools = {
-        "srun": 'SLURM_NODEID=0 "$@"',
-        "scontrol": "echo node1; echo node2",
-        "accelerate": 'printf "%s\\n" "$@" "$TORCH_ELASTIC_SHUTDOWN_TIMEOUT" > "$WRITTEN"',
-    }
-    for tool, text in tools.items():
-        (tmp_path / tool).write_text(f"#!/bin/bash\n{text}\n")
-        (tmp_path / tool).chmod(0o755)
-    out = tmp_path / "a run"
-    if resumed:
-        (out / "checkpoint-3").mkdir(parents=True)
-    path = os.pathsep.join([str(tmp_path), str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "WRITTEN": str(tmp_path / "written")}
-    environment |= {"SLURM_JOB_NODELIST": "node[1-2]", "PYTHONPATH": str(FOLDER.parent.parent)}
-    given = ["--preset", "mage-kuhn", "--output_dir", str(out)]
-    subprocess.run(["bash", FOLDER / f"{name}.slurm", *given], env=environment, check=True)
-    *words, seconds = (tmp_path / "written").read_text().splitlines()
-    assert f"#SBATCH --signal=TERM@{int(seconds) + 10}" in (FOLDER / f"{name}.slurm").read_text().splitlines()
-    assert words[:3] == ["launch", "--config_file", str(FOLDER / f"{name}.accelerate.yaml")]
-    assert words[3:7] == ["--machine_rank", "0", "--main_process_ip", "node1"]
-    assert words[9:] == ["-m", "trainer", "--hardware", name, *given, *(["--resume"] if resumed else [])]
-    config = yaml.safe_load((FOLDER / f"{name}.accelerate.yaml").read_text())
+def test_the_template_asks_for_what_the_commands_leave_out_and_leaves_a_checkpoint_its_time() -> None:
+    """`make slurm` submits it to a real Slurm."""
+    text = (FOLDER / "train.slurm").read_text()
+    asked = dict(
+        line[len("#SBATCH --") :].split("=") for line in text.splitlines() if "#SBATCH" in line and "=" in line
+    )
+    assert {name: int(asked[name]) for name in TEMPLATE} == TEMPLATE
+    (seconds,) = (line.split("=")[1] for line in text.splitlines() if "TORCH_ELASTIC_SHUTDOWN_TIMEOUT" in line)
+    assert asked["signal"] == f"TERM@{int(seconds) + 10}"
+
+
+@pytest.mark.parametrize(("name", "started"), [("8x80gb", None), ("4x8x80gb", "8"), ("1x24gb", "2")])
+def test_other_than_the_hardware_s_processes_are_refused(
+    name: str, started: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They would divide a rollout by the wrong number."""
+    if started is not None:
+        monkeypatch.setenv("WORLD_SIZE", started)
+    assert main(["--preset", "mage-kuhn", "--hardware", name]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
     machine = hardware(name)
-    assert (config["num_machines"], config["num_processes"]) == (machine.nodes, machine.processes)
+    assert f"is of {machine.processes} processes, but {started or 1} were started; start it by `" in line
+    assert machine.launch()["slurm"] in line

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
-"""Of the YAML files, accelerate's configurations and the SLURM templates."""
+"""Of the YAML files, accelerate's configuration and the Slurm template."""
+TEMPLATE = {"nodes": 1, "gpus-per-node": 8, "cpus-per-task": 64}
+"""What that asks of Slurm by itself."""
 USABLE = 0.92
 """Share of a device's memory that a run may plan with; the rest is the driver's and lost between blocks."""
 
@@ -45,6 +47,11 @@ class Hardware:
         return self.nodes * self.devices
 
     @property
+    def gpus(self) -> int:
+        """Of a node."""
+        return 0 if self.fields.get("use_cpu") else self.devices
+
+    @property
     def memory(self) -> int:
         """Bytes of a device."""
         if self.memory_gb is not None:
@@ -52,13 +59,15 @@ class Hardware:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
     def launch(self) -> dict[str, str]:
-        """How a run is started there, before the arguments of mage-train."""
-        if self.processes == 1:
-            return {"command": f"mage-train --hardware {self.name}"}
-        config = FOLDER / f"{self.name}.accelerate.yaml"
-        started = f"accelerate launch --config_file {config} -m trainer --hardware {self.name}"
-        slurm = f"sbatch {FOLDER / f'{self.name}.slurm'}"
-        return {"slurm": slurm} if self.nodes > 1 else {"command": started, "slurm": slurm}
+        """How a run is started there, before the arguments of mage-train: by itself, and by Slurm."""
+        started = f"mage-train --hardware {self.name}"
+        if self.processes > 1:
+            config = f"--config_file {FOLDER / 'fsdp2.accelerate.yaml'} --num_processes {self.processes}"
+            started = f"accelerate launch {config} -m trainer --hardware {self.name}"
+        asked = {"nodes": self.nodes, "gpus-per-node": self.gpus, "cpus-per-task": 8 * self.devices}
+        options = "".join(f"--{name}={number} " for name, number in asked.items() if number != TEMPLATE[name])
+        slurm = {"slurm": f"sbatch {options}{FOLDER / 'train.slurm'} --hardware {self.name}"}
+        return slurm if self.nodes > 1 else {"command": started, **slurm}
 
 
 def hardware_names() -> list[str]:

@@ -68,9 +68,10 @@ class Seat:
 
     def move(self, state: State, place: int, hand: Asking) -> tuple[str, State]:
         """The action, canonically spelt, and the state after it; raises whatever the policy or the rules raise."""
-        if self._table is None:
+        table = self._table
+        if table is None:
             return state.move(self.policy.act(hand.turn(place)))
-        cuts, action, after = self._table.get(state) or self._learn(state, hand.turn(place), self._table)
+        cuts, action, after = table.get(state) or self._learn(state, hand.turn(place), table)
         if cuts:
             draw = hand.draw(place)
             for threshold, sooner, child in cuts:

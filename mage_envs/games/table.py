@@ -64,9 +64,11 @@ class TableState(State):
         return known
 
     def move(self, action: str) -> tuple[str, TableState]:
-        found = self._accepted.get(action) or self._accepted.get(_normal(action))
+        found = self._accepted.get(action)
         if found is None:
-            raise IllegalAction(action, self.legal_actions)
+            found = self._accepted.get(_normal(action))
+            if found is None:
+                raise IllegalAction(action, self.legal_actions)
         return found
 
     def after(self, action: str) -> TableState:

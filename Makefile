@@ -43,12 +43,13 @@ bench: $(VENV)/.runtime
 peers: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.peers
 
+# Three workers on two cores: what waits for a deadline leaves the others the time.
 test: $(VENV)/.develop
 	tests/system_packages.sh "$(LEAVE_OUT)"
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 2 -m "not slow and not vllm and not deepspeed and not ray and not slurm" $(PYTEST_ARGS)
+	LEAVE_OUT="$(LEAVE_OUT)" $(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not vllm and not deepspeed and not ray and not slurm" $(PYTEST_ARGS)
 	@test -z "$(LEAVE_OUT)" || echo "Left out by LEAVE_OUT: $(LEAVE_OUT)"
 
 test-long: $(VENV)/.develop

@@ -208,6 +208,7 @@ class TextGameEnv(gym.Env[str, str]):
             observation = self._observation()
         self._ended = []
         if self.over:
+            info["legal_actions"] = ()
             info["success"] = is_success(self.hands)
             info["timeout"] = hand.ended_by == BY_TIMEOUT
             info["opponent"] = self.seated.name
@@ -291,8 +292,6 @@ class TextGameEnv(gym.Env[str, str]):
             info["hand"] = len(self.hands)
         if self._chosen is not _NOTHING:
             info["episode_index"] = self._chosen.episode
-        if self.over:
-            info["legal_actions"] = ()
         if self._reveals:
             info["opponent"] = self.seated.name
         if self._lists_history:

@@ -152,7 +152,7 @@ class TextGameEnv(gym.Env[str, str]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Starts an episode; `options` as in `reset_options`. Without a seed, one is drawn from `np_random`."""
         self._chosen = chosen = self._checked(options) if options else _NOTHING
-        name, seat, task, episode, deal = chosen
+        name, seat, _, episode, _ = chosen
         if seed is None and self._seeded:
             self._streams.advance()
         else:
@@ -161,29 +161,24 @@ class TextGameEnv(gym.Env[str, str]):
         self.seated = seated = self.opponents.draw(streams) if name is None else self.opponents.named(name)
         if seat is None:
             seat = seats[0] if len(seats) == 1 else int(streams.first(POOL) * self._players)
-        if episode:
-            seat += self._rotation * episode * self.hands_per_episode
-        self._first_seat = seat
-        self.seat = seat = seat % self._players
+        self._first_seat = seat + self._rotation * episode * self.hands_per_episode if episode else seat
         self.hands, self._ended, self.over = [], [], False
         if seated.remembers and episode == 0:
             hand.begin_meta_episode(seated.around[seat])
-        hand.deal(seated.around[seat], streams, streams, episode, 0, deal, task)
+        self._deal(0)
         if hand.over:
             self._settle()
         if self.render_mode == "human":
             self._screen.show(hand.state, self.seat)
-        return self._observation() if self._ended else hand.state.observation(self.seat), self._info()
+        return self._observation() if self._ended else hand.state.observation(self.seat), self._info(None, None)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Plays an action's text. A `Reply` that overflowed (there was no answer) ends the episode as a timeout."""
-        hand, reason, overflowed = self.hand, None, False
-        if type(action) is not str:
-            if not isinstance(action, str):
-                raise TypeError(f"step() takes an action as str, not {type(action).__name__}.")
-            overflowed = isinstance(action, Reply) and action.overflow
+        if not isinstance(action, str):
+            raise TypeError(f"step() takes an action as str, not {type(action).__name__}.")
+        hand, reason = self.hand, None
         if not self.over:
-            if overflowed:
+            if type(action) is not str and isinstance(action, Reply) and action.overflow:
                 reason = OVERFLOW
                 hand.time_out()
             else:
@@ -194,21 +189,17 @@ class TextGameEnv(gym.Env[str, str]):
             raise gym.error.ResetNeeded("The episode is over (or was never started): call reset() before step().")
         if self.render_mode == "human":
             self._screen.show(self.hand.state, self.seat)
-        info = self._info()
-        info["invalid_reason"], info["action"] = reason, hand.played
+        info = self._info(reason, hand.played)
         ended = self._ended
         if not ended:
             return hand.state.observation(self.seat), 0.0, False, False, info
+        observation = self._observation()
         if len(ended) == 1:
-            [result] = ended
-            reward, info["hand_results"] = result.value, [result.told()]
-            observation = result.observation if self.over else self._observation()
+            reward, info["hand_results"] = ended[0].value, [ended[0].told()]
         else:
             reward, info["hand_results"] = sum([result.value for result in ended]), [result.told() for result in ended]
-            observation = self._observation()
         self._ended = []
         if self.over:
-            info["legal_actions"] = ()
             info["success"] = is_success(self.hands)
             info["timeout"] = hand.ended_by == BY_TIMEOUT
             info["opponent"] = self.seated.name
@@ -253,7 +244,15 @@ class TextGameEnv(gym.Env[str, str]):
         """Starts a hand of this episode."""
         self.seat = seat = (self._first_seat + self._rotation * number) % self._players
         streams, chosen = self._streams, self._chosen
-        self.hand.deal(self.seated.around[seat], streams, streams, chosen.episode, number, chosen.deal, chosen.task)
+        self.hand.deal(
+            self.seated.around[seat],
+            streams,
+            streams,
+            episode=chosen.episode,
+            number=number,
+            deal_episode=chosen.deal,
+            task=chosen.task,
+        )
 
     def _settle(self) -> None:
         """Files the hand that is over, and deals the next ones until the learner is asked or the episode is over."""
@@ -280,18 +279,21 @@ class TextGameEnv(gym.Env[str, str]):
         """The raw text now, results of hands that ended since the last answer first."""
         if not self._ended:
             return self.hand.observation(self.seat)
+        if len(self._ended) == 1 and self.over:
+            return self._ended[0].observation
         if self.over:
             played = [result for number, result in enumerate(self._ended) if number == 0 or result.information_state]
             return "\n\n".join([result.observation for result in played])
         return "\n\n".join([*(result.observation for result in self._ended), self.hand.observation(self.seat)])
 
-    def _info(self) -> dict[str, Any]:
-        """All but what became of the last answer."""
+    def _info(self, reason: str | None, action: str | None) -> dict[str, Any]:
         info = self.hand.state.told(self.seat).copy()
-        if self.hands:
-            info["hand"] = len(self.hands)
-        if self._chosen is not _NOTHING:
-            info["episode_index"] = self._chosen.episode
+        info["episode_index"] = self._chosen.episode
+        info["hand"] = len(self.hands)
+        info["invalid_reason"] = reason
+        info["action"] = action
+        if self.over:
+            info["legal_actions"] = ()
         if self._reveals:
             info["opponent"] = self.seated.name
         if self._lists_history:

@@ -74,6 +74,7 @@ class Hand:
         table: Table,
         chance: Streams,
         draws: Streams,
+        *,
         episode: int = 0,
         number: int = 0,
         deal_episode: int | None = None,
@@ -97,8 +98,7 @@ class Hand:
             rng = chance.at(GAME, dealt, number).generator()
             self.state = self.game.initial_state(rng) if task is None else self.game.task_state(task, rng)
         self.history = self.state.happened if self._keeps_history else ()
-        if self._opened:
-            self._opened = {}
+        self._opened = {}
         for place, seat in table.asked:
             self._reset(seat, place)
         player = self.state.player
@@ -140,7 +140,8 @@ class Hand:
         """Plays an open seat's move, and the policies' after it; raises `IllegalAction` with nothing changed."""
         self.played, self.state = said, after = self.state.move(action)
         if self._keeps_history:
-            self.history += (said,) + after.happened  # noqa: RUF005  (unpacking takes three times as long)
+            self.history += (said,)
+            self.history += after.happened
         self._advance()
 
     def answer(self, action: str) -> str | None:
@@ -206,7 +207,8 @@ class Hand:
                 raise self._failure(seat, player, error) from error
             self.state = state
             if self._keeps_history:
-                self.history += (said,) + state.happened  # noqa: RUF005
+                self.history += (said,)
+                self.history += state.happened
         self.over = True
         for place, seat in self._table.watching:
             try:

@@ -68,10 +68,9 @@ class Seat:
 
     def move(self, state: State, place: int, hand: Asking) -> tuple[str, State]:
         """The action, canonically spelt, and the state after it; raises whatever the policy or the rules raise."""
-        table = self._table
-        if table is None:
+        if self._table is None:
             return state.move(self.policy.act(hand.turn(place)))
-        cuts, action, after = table.get(state) or self._learn(state, hand.turn(place), table)
+        cuts, action, after = self._table.get(state) or self._learn(state, hand.turn(place), self._table)
         if cuts:
             draw = hand.draw(place)
             for threshold, sooner, child in cuts:

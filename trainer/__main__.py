@@ -191,11 +191,12 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
 
 def _checkpoint(out: Path, resume: bool, if_any: bool) -> Path | None:
     """Where the run goes on; a line on each checkpoint that is passed over."""
-    from trainer.run_folder import checkpoints, newest_checkpoint
+    from trainer.run_folder import check_new, checkpoints, newest_checkpoint
 
-    if not (resume or (if_any and checkpoints(out))):
-        if checkpoints(out):
-            raise ValueError(f"{out} holds checkpoints; add --resume to go on, or choose another output_dir.")
+    if if_any and not checkpoints(out):
+        return None
+    if not (resume or if_any):
+        check_new(out, "add --resume")
         return None
     last, passed = newest_checkpoint(out)
     for line in passed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +10,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from trainer.inherited import refused, unread
 from trainer.metrics import WronglyStarted
 from trainer.rules import first_broken
-from trainer.settings import RunSettings
+from trainer.settings import RunSettings, processes_started
 
 
 @dataclass
@@ -28,7 +27,7 @@ class MAGEConfig(RunSettings, GRPOConfig):  # type: ignore[misc]
         if (message := first_broken([*refused(self, self.backend), *unread(self)])) is not None:
             raise ValueError(message)
         GRPOConfig.__post_init__(self)  # type: ignore[no-untyped-call]
-        started = int(os.environ.get("WORLD_SIZE", "1"))
+        started = processes_started()
         if started > self.world_size:
             raise WronglyStarted(
                 f"{started} processes were started (WORLD_SIZE), but accelerate sees {self.world_size}, so each would "

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 import torch
 from accelerate import PartialState
-from accelerate.utils import broadcast_object_list
+from accelerate.utils import broadcast_object_list, is_peft_model
 from transformers.trainer_callback import TrainerState
 from transformers.trainer_utils import TrainOutput
 from trl.trainer.grpo_trainer import GRPOTrainer
@@ -21,7 +21,7 @@ from trainer import trl_compat
 from trainer.callbacks import RolloutProgress
 from trainer.config import MAGEConfig
 from trainer.metrics import RunStopped
-from trainer.run_folder import checkpoints, fault, finish_checkpoint, newest_checkpoint, place_model, rotate
+from trainer.run_folder import check_new, fault, finish_checkpoint, newest_checkpoint, place_model, rotate
 from trainer.saved import PlaySettings
 
 TRAINER_STATE_NAME = "trainer_state.json"
@@ -63,12 +63,11 @@ class PersistentTrainer(GRPOTrainer):
         """
         run = Path(str(self.args.output_dir))
         on_first_rank(lambda: remove_drafts(run, "checkpoint-*"))
-        if not asked and on_first_rank(lambda: bool(checkpoints(run))):
-            raise ValueError(
-                f"{run} holds checkpoints; go on with resume_from_checkpoint=True, or choose another output_dir."
-            )
+        if not asked:
+            check_new(run, "give resume_from_checkpoint=True")
+            return None
         if asked is not True:
-            return asked or None
+            return asked
         newest, passed = on_first_rank(lambda: newest_checkpoint(run))
         for line in passed:
             _log.warning(line)
@@ -108,13 +107,19 @@ class PersistentTrainer(GRPOTrainer):
         configuration and the tokenizer are added, and elsewhere the model is whole."""
         plugin = self.accelerator.state.fsdp_plugin if self.is_fsdp_enabled else None
         if plugin is not None and "FULL" not in str(plugin.state_dict_type):
-            held = {} if _internal_call else self.accelerator.get_state_dict(self.model)
-            if self.args.should_save:
+            held = None if _internal_call else self.accelerator.get_state_dict(self.model)  # which takes all ranks
+            if self.args.should_save and held is not None:
                 self._save(output_dir, held)
-                if _internal_call and output_dir is not None:
-                    for empty in Path(output_dir).glob("*.safetensors"):
-                        empty.unlink()
+            elif self.args.should_save:
+                self._save_configuration(str(output_dir))
         super().save_model(output_dir, _internal_call)
+
+    def _save_configuration(self, folder: str) -> None:
+        """What weights in shards need to be a model: its configuration, or its adapter's, and the tokenizer."""
+        model = self.accelerator.unwrap_model(self.model)
+        parts = model.peft_config.values() if is_peft_model(model) else (model.config, model.generation_config)
+        for part in (*parts, self.processing_class):
+            part.save_pretrained(folder)
 
     def end_here(self) -> TrainOutput:
         """Ends training between two steps, with a checkpoint, which may have been written already."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import fields
@@ -15,7 +14,7 @@ import yaml
 from trainer.estimate import Needs, estimate, most_steps, refusal, told_bytes
 from trainer.hardware import Hardware
 from trainer.metrics import WronglyStarted
-from trainer.settings import RunSettings
+from trainer.settings import RunSettings, processes_started
 from trainer.setup import (
     call_limits,
     env_maker,
@@ -74,7 +73,7 @@ def check(config: RunSettings, model: Any, machine: Hardware | None) -> Needs | 
 
 def check_started(machine: Hardware | None) -> None:
     """Raises WronglyStarted where other than the hardware's processes were started, which would split its rollouts."""
-    started = int(os.environ.get("WORLD_SIZE", "1"))
+    started = processes_started()
     if machine is not None and started != machine.processes:
         ways = " or ".join(f"`{way} ...`" for way in machine.launch().values())
         raise WronglyStarted(

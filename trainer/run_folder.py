@@ -34,6 +34,12 @@ def checkpoints(run: Path) -> list[Path]:
     return sorted(found, key=step_of, reverse=True)
 
 
+def check_new(run: Path, remedy: str) -> None:
+    """Raises ValueError where a run that begins anew would replace checkpoints; `remedy`: how to go on instead."""
+    if checkpoints(run):
+        raise ValueError(f"{run} holds checkpoints; {remedy} to go on, or choose another output_dir.")
+
+
 def finish_checkpoint(draft: Path, place: Path) -> None:
     """Moves a whole checkpoint from `draft` to `place`; its manifest comes last, and all of it is on the disk first.
 

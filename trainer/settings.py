@@ -19,6 +19,11 @@ CREDIT = tuple(item.name for item in fields(CreditConfig) if item.name in RunFie
 """Fields of `CreditConfig` that a run sets; its protocol decides the others."""
 
 
+def processes_started() -> int:
+    """How many processes a launcher has started for the run; 1 without one."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
 @dataclass
 class RunSettings(RunFields):
     """`RunFields` that hold together; raises ValueError, with the remedy, where they do not."""
@@ -56,7 +61,7 @@ class RunSettings(RunFields):
 
     def _size_rollout(self) -> None:
         """Meta-episodes per process from groups per rollout."""
-        processes = int(os.environ.get("WORLD_SIZE", "1"))
+        processes = processes_started()
         if self.groups_per_rollout is None:
             played = self.per_device_train_batch_size * processes
             if self.num_generations and played % self.num_generations:

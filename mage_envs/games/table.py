@@ -64,11 +64,9 @@ class TableState(State):
         return known
 
     def move(self, action: str) -> tuple[str, TableState]:
-        found = self._accepted.get(action)
+        found = self._accepted.get(action) or self._accepted.get(_normal(action))
         if found is None:
-            found = self._accepted.get(_normal(action))
-            if found is None:
-                raise IllegalAction(action, self.legal_actions)
+            raise IllegalAction(action, self.legal_actions)
         return found
 
     def after(self, action: str) -> TableState:

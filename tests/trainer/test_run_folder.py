@@ -209,7 +209,7 @@ def test_a_full_disk_in_a_checkpoint_leaves_the_older_one(
     monkeypatch.undo()
     assert [path.name for path in checkpoints(tmp_path)] == ["checkpoint-1"]
     assert drafts_of(tmp_path) == []
-    with pytest.raises(ValueError, match="holds checkpoints; go on with resume_from_checkpoint=True, or choose"):
+    with pytest.raises(ValueError, match="holds checkpoints; give resume_from_checkpoint=True to go on"):
         make_trainer(model_path, tmp_path, **settings).train()
     flip(tmp_path / "checkpoint-1")
     with pytest.raises(ValueError, match="holds no sound checkpoint; start anew"), caplog.at_level(logging.WARNING):

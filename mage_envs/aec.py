@@ -76,8 +76,8 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
         self.terminations = dict.fromkeys(self.agents, False)
         self.truncations = dict.fromkeys(self.agents, False)
         self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
-        streams = Streams(int(self._rng.integers(2**SEED_BITS)))
-        self.hand.deal(open_table(len(self.agents)), streams, streams)
+        self.hand.begin_episode(Streams(int(self._rng.integers(2**SEED_BITS))))
+        self.hand.deal(open_table(len(self.agents)))
         self._select()
         self._screen.show(self._state, self._seat())
 

@@ -305,14 +305,12 @@ class HandResult(NamedTuple):
 
 def is_success(hands: Sequence[HandResult]) -> bool:
     """Whether an episode of these hands succeeded; one with a timeout never does."""
-    if len(hands) == 1:
-        value, _, ended_by, success, _, _ = hands[0]
-        return ended_by != BY_TIMEOUT and (value > 0 if success is None else success)
-    if not hands or BY_TIMEOUT in [hand.ended_by for hand in hands]:
-        return False
-    if hands[0].success is not None:
-        return all(hand.success for hand in hands)
-    return sum([hand.value for hand in hands]) > 0
+    total, judged = 0.0, bool(hands) and hands[0].success is not None
+    for value, _, ended_by, success, _, _ in hands:
+        if ended_by == BY_TIMEOUT or (judged and not success):
+            return False
+        total += value
+    return judged or total > 0
 
 
 @dataclass(frozen=True)

@@ -135,12 +135,15 @@ class TextGameEnv(gym.Env[str, str]):
         """Seats that the learner moves on after each hand."""
         self._reveals = reveal_opponent
         self._lists_history = game.facts.perfect_information
-        self._streams = Streams(0)
-        self._seeded = False
+        self._streams: Streams | None = None
         self._chosen = _NOTHING
+        self._throughout: dict[str, Any] = {}
+        """What `info` holds throughout the episode."""
         self._first_seat = 0
         self._ended: list[HandResult] = []
         """Hands that ended and were not told yet."""
+        self._earlier: list[str] = []
+        """What the learner saw last of those of them that another hand followed."""
 
     @property
     def facts(self) -> GameFacts:
@@ -151,18 +154,17 @@ class TextGameEnv(gym.Env[str, str]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Starts an episode; `options` as in `reset_options`. Without a seed, one is drawn from `np_random`."""
-        self._chosen = chosen = self._checked(options) if options else _NOTHING
+        chosen = self._checked(options) if options else _NOTHING
+        streams = self._begin(seed, chosen)
         name, seat, _, episode, _ = chosen
-        if seed is None and self._seeded:
-            self._streams.advance()
-        else:
-            self._open(seed, episode)
-        streams, seats, hand = self._streams, self.seats, self.hand
+        seats, hand = self.seats, self.hand
         self.seated = seated = self.opponents.draw(streams) if name is None else self.opponents.named(name)
+        if self._reveals:
+            self._throughout["opponent"] = seated.name
         if seat is None:
             seat = seats[0] if len(seats) == 1 else int(streams.first(POOL) * self._players)
         self._first_seat = seat + self._rotation * episode * self.hands_per_episode if episode else seat
-        self.hands, self._ended, self.over = [], [], False
+        self.hands, self._ended, self._earlier, self.over = [], [], [], False
         if seated.remembers and episode == 0:
             hand.begin_meta_episode(seated.around[seat])
         self._deal(0)
@@ -170,7 +172,7 @@ class TextGameEnv(gym.Env[str, str]):
             self._settle()
         if self.render_mode == "human":
             self._screen.show(hand.state, self.seat)
-        return self._observation() if self._ended else hand.state.observation(self.seat), self._info(None, None)
+        return self._observation(), self._info()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Plays an action's text. A `Reply` that overflowed (there was no answer) ends the episode as a timeout."""
@@ -178,7 +180,7 @@ class TextGameEnv(gym.Env[str, str]):
             raise TypeError(f"step() takes an action as str, not {type(action).__name__}.")
         hand, reason = self.hand, None
         if not self.over:
-            if type(action) is not str and isinstance(action, Reply) and action.overflow:
+            if isinstance(action, Reply) and action.overflow:
                 reason = OVERFLOW
                 hand.time_out()
             else:
@@ -189,21 +191,22 @@ class TextGameEnv(gym.Env[str, str]):
             raise gym.error.ResetNeeded("The episode is over (or was never started): call reset() before step().")
         if self.render_mode == "human":
             self._screen.show(self.hand.state, self.seat)
-        info = self._info(reason, hand.played)
-        ended = self._ended
-        if not ended:
-            return hand.state.observation(self.seat), 0.0, False, False, info
-        observation = self._observation()
-        if len(ended) == 1:
-            reward, info["hand_results"] = ended[0].value, [ended[0].told()]
-        else:
-            reward, info["hand_results"] = sum([result.value for result in ended]), [result.told() for result in ended]
-        self._ended = []
+        info = self._info()
+        info["invalid_reason"], info["action"] = reason, hand.played
+        observation, reward = self._observation(), 0.0
+        if not self._ended:
+            return observation, reward, False, False, info
+        info["hand_results"] = told = []
+        for result in self._ended:
+            reward += result.value
+            told.append(result.told())
+        self._ended, self._earlier = [], []
         if self.over:
+            seated = self.seated
             info["success"] = is_success(self.hands)
             info["timeout"] = hand.ended_by == BY_TIMEOUT
-            info["opponent"] = self.seated.name
-            if self.seated.tellers and (calls := self.seated.told_calls()):
+            info["opponent"] = seated.name
+            if seated.tellers and (calls := seated.told_calls()):
                 info["opponent_calls"] = calls
         else:
             info["anchor"] = self.hand.observation(self.seat)
@@ -228,31 +231,31 @@ class TextGameEnv(gym.Env[str, str]):
 
     # -- the course of an episode ---------------------------------------------------------------------------
 
-    def _open(self, seed: int | None, episode: int) -> None:
-        """Begins with the streams of a seed, without one with those of a seed that `np_random` gives."""
-        if seed is None:
-            seed = int(self.np_random.integers(2**SEED_BITS))
-        elif not episode or seed != self._np_random_seed:  # further episodes need not pay 20 us for the same again
-            super().reset(seed=seed)
-        self._streams = Streams(seed)
-        self._seeded = True
+    def _begin(self, seed: int | None, chosen: _Chosen) -> Streams:
+        """The streams of a seed; without one those after the last, at first those of a drawn seed."""
+        streams = self._streams
+        if seed is None and streams is not None:
+            streams.advance()
+            if chosen is self._chosen:
+                return streams  # the hand was told all of this
+        else:
+            if seed is None:
+                seed = int(self.np_random.integers(2**SEED_BITS))
+            elif not chosen.episode or seed != self._np_random_seed:
+                super().reset(seed=seed)  # which costs 20 us: further episodes need not pay it again
+            self._streams = streams = Streams(seed)
+        self._chosen = chosen
+        self._throughout = {"episode_index": chosen.episode} if chosen.episode else {}
+        self.hand.begin_episode(streams, episode=chosen.episode, deal_episode=chosen.deal, task=chosen.task)
+        return streams
 
     def _seat_of(self, number: int) -> int:
         return (self._first_seat + self._rotation * number) % self._players
 
     def _deal(self, number: int) -> None:
         """Starts a hand of this episode."""
-        self.seat = seat = (self._first_seat + self._rotation * number) % self._players
-        streams, chosen = self._streams, self._chosen
-        self.hand.deal(
-            self.seated.around[seat],
-            streams,
-            streams,
-            episode=chosen.episode,
-            number=number,
-            deal_episode=chosen.deal,
-            task=chosen.task,
-        )
+        self.seat = seat = self._seat_of(number)
+        self.hand.deal(self.seated.around[seat], number)
 
     def _settle(self) -> None:
         """Files the hand that is over, and deals the next ones until the learner is asked or the episode is over."""
@@ -271,33 +274,26 @@ class TextGameEnv(gym.Env[str, str]):
             if len(self.hands) >= self.hands_per_episode:
                 self.over = True
                 return
+            self._earlier.append(result.observation)
             self._deal(len(self.hands))
 
     # -- what is told ---------------------------------------------------------------------------------------
 
     def _observation(self) -> str:
-        """The raw text now, results of hands that ended since the last answer first."""
-        if not self._ended:
-            return self.hand.observation(self.seat)
-        if len(self._ended) == 1 and self.over:
-            return self._ended[0].observation
-        if self.over:
-            played = [result for number, result in enumerate(self._ended) if number == 0 or result.information_state]
-            return "\n\n".join([result.observation for result in played])
-        return "\n\n".join([*(result.observation for result in self._ended), self.hand.observation(self.seat)])
+        """The raw text now, what came of hands that ended before it since the last answer first."""
+        now = self.hand.observation(self.seat)
+        return "\n\n".join([*self._earlier, now]) if self._earlier else now
 
-    def _info(self, reason: str | None, action: str | None) -> dict[str, Any]:
+    def _info(self) -> dict[str, Any]:
         info = self.hand.state.told(self.seat).copy()
-        info["episode_index"] = self._chosen.episode
-        info["hand"] = len(self.hands)
-        info["invalid_reason"] = reason
-        info["action"] = action
-        if self.over:
-            info["legal_actions"] = ()
-        if self._reveals:
-            info["opponent"] = self.seated.name
+        if self._throughout:
+            info |= self._throughout
+        if self.hands:
+            info["hand"] = len(self.hands)
+            if self.over:
+                info["legal_actions"] = ()
         if self._lists_history:
-            info["history"] = self.hand.history
+            info["history"] = tuple(self.hand.moves)
         return info
 
     def _checked(self, given: dict[str, Any]) -> _Chosen:

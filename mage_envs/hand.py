@@ -33,8 +33,6 @@ class Hand:
 
     state: State
     """Where the hand is."""
-    history: tuple[str, ...]
-    """All moves so far, in games of perfect information."""
 
     def __init__(
         self, game: Game, *, max_turns: int | None = None, forfeits: bool = False, timeout_value: float = 0.0
@@ -50,16 +48,18 @@ class Hand:
         """Answers given in this hand."""
         self.played: str | None = None
         """The last answer as the game spells it; None where it was illegal."""
-        self.episode = 0
         self._table = open_table(0)
         self._seats = self._table.seats
         self._results: tuple[dict[State, HandResult], ...] = tuple({} for _ in range(game.facts.players))
         """By seat: of final states that are shared."""
-        self._draws, self._number = Streams(0), 0
+        self._number = 0
         self._opened: dict[int, Stream | None] = {}
         """By seat: streams that were drawn from in this hand, made at the second number."""
         self._keeps_history = game.facts.perfect_information
+        self.moves: list[str] = []
+        """All moves so far, chance's too, in games of perfect information."""
         self._table_game = game if isinstance(game, TableGame) else None
+        self.begin_episode(Streams(0))
 
     def begin_meta_episode(self, table: Table) -> None:
         """Tells the policies that remember to forget; they sit as in the first hand to be dealt."""
@@ -69,41 +69,42 @@ class Hand:
             except (Exception, SystemExit) as error:
                 raise self._failure(seat, place, error) from error
 
-    def deal(
+    def begin_episode(
         self,
-        table: Table,
         chance: Streams,
-        draws: Streams,
+        draws: Streams | None = None,
         *,
         episode: int = 0,
-        number: int = 0,
         deal_episode: int | None = None,
         task: str | None = None,
     ) -> None:
-        """Starts hand `number` of `episode`; policies move until an open seat is to, or the hand is over.
+        """Says what the hands that are dealt from now on are made of.
 
-        The game draws from `chance.at(GAME, deal_episode, number)`, by default of the same episode; the
-        policy in seat s from `draws.at(SEATS + s, episode, number)`.
+        The game draws for hand n from `chance.at(GAME, deal_episode, n)`, by default of the same episode; the policy
+        in seat s from `draws.at(SEATS + s, episode, n)`, by default of the same seed.
         """
-        self._table, self._seats = table, table.seats
-        self._draws, self.episode, self._number = draws, episode, number
+        self._chance, self._draws = chance, chance if draws is None else draws
+        self.episode, self._dealt = episode, episode if deal_episode is None else deal_episode
+        self._task = task
+        self._shared = self._table_game if task is None else None
+
+    def deal(self, table: Table, number: int = 0) -> None:
+        """Starts hand `number` of the episode; policies move until an open seat is to, or the hand is over."""
+        self._table, self._seats, self._number = table, table.seats, number
         self.over, self.ended_by = False, BY_THE_RULES
         self.turns, self.played = 0, None
-        dealt = episode if deal_episode is None else deal_episode
         # No name here may hold a state: errors that an engine's parser keeps hold this frame, and so all its names.
-        if task is None and self._table_game is not None:
-            self.state = self._table_game.first_state(chance, GAME, dealt, number)
+        if self._shared is not None:
+            self.state = self._shared.first_state(self._chance, GAME, self._dealt, number)
         else:
             self.state = _NO_STATE  # what an engine holds serves the next hand only once nobody holds the last
-            rng = chance.at(GAME, dealt, number).generator()
+            rng, task = self._chance.at(GAME, self._dealt, number).generator(), self._task
             self.state = self.game.initial_state(rng) if task is None else self.game.task_state(task, rng)
-        self.history = self.state.happened if self._keeps_history else ()
+        self.moves = [*self.state.happened] if self._keeps_history else []
         self._opened = {}
         for place, seat in table.asked:
             self._reset(seat, place)
-        player = self.state.player
-        if player is None or table.seats[player] is not None:
-            self._advance()
+        self.play()
 
     def _reset(self, seat: Seat, place: int) -> None:
         """Starts the hand for a policy that is asked for its moves."""
@@ -132,17 +133,37 @@ class Hand:
             legal_actions=state.legal_actions if state.player == seat else (),
             information_state=state.information_state(seat),
             episode=self.episode,
-            history=self.history,
+            history=tuple(self.moves),
             task=state.task,
         )
 
-    def play(self, action: str) -> None:
-        """Plays an open seat's move, and the policies' after it; raises `IllegalAction` with nothing changed."""
-        self.played, self.state = said, after = self.state.move(action)
-        if self._keeps_history:
-            self.history += (said,)
-            self.history += after.happened
-        self._advance()
+    def play(self, action: str | None = None) -> None:
+        """Plays an open seat's move, where one is given, and the policies' moves until an open seat is to, or the hand
+        is over, which is then told to who hears of it. Raises `IllegalAction` with nothing changed."""
+        state = self.state
+        while (player := state.player) is not None:
+            seat = self._seats[player]
+            if seat is not None:
+                try:
+                    said, state = seat.move(state, player, self)
+                except (Exception, SystemExit) as error:
+                    raise self._failure(seat, player, error) from error
+            elif action is not None:
+                said, state = state.move(action)
+                self.played, action = said, None
+            else:
+                return
+            self.state = state
+            if self._keeps_history:
+                self.moves.append(said)
+                if state.happened:
+                    self.moves += state.happened
+        self.over = True
+        for place, seat in self._table.watching:
+            try:
+                seat.see_result(self.turn(place)._replace(success=self.state.won(place)))
+            except (Exception, SystemExit) as error:
+                raise self._failure(seat, place, error) from error
 
     def answer(self, action: str) -> str | None:
         """Takes an open seat's answer, legal or not, and counts it; returns None, or why it is invalid."""
@@ -193,28 +214,6 @@ class Hand:
 
     def _stopped_value(self, seat: int) -> float:
         return self.state.returns[seat] if self.game.facts.pays_on_the_way else self.timeout_value
-
-    def _advance(self) -> None:
-        """Lets policies move until an open seat is to, or the hand is over, which is then told to who hears of it."""
-        state = self.state
-        while (player := state.player) is not None:
-            seat = self._seats[player]
-            if seat is None:
-                return
-            try:
-                said, state = seat.move(state, player, self)
-            except (Exception, SystemExit) as error:
-                raise self._failure(seat, player, error) from error
-            self.state = state
-            if self._keeps_history:
-                self.history += (said,)
-                self.history += state.happened
-        self.over = True
-        for place, seat in self._table.watching:
-            try:
-                seat.see_result(self.turn(place)._replace(success=self.state.won(place)))
-            except (Exception, SystemExit) as error:
-                raise self._failure(seat, place, error) from error
 
     def _failure(self, seat: Seat, place: int, error: Exception | SystemExit) -> OpponentFailure:
         """What is raised in place of `error`, which that seat's policy raised."""

@@ -40,9 +40,10 @@ def play_match(game: Game, policies: Sequence[Policy], rng: np.random.Generator,
     streams = Streams(int(rng.integers(2**SEED_BITS)))
     table = Table([Seat(policy, type(policy).__name__) for policy in policies])
     hand = Hand(game)
+    hand.begin_episode(streams)
     hand.begin_meta_episode(table)
     returns = np.zeros((hands, game.facts.players))
     for number in range(hands):
-        hand.deal(table, streams, streams, number=number)
+        hand.deal(table, number)
         returns[number] = hand.state.returns
     return MatchResult(returns)

@@ -7,7 +7,6 @@ more than uniform numbers gets a NumPy Generator on a Philox with the same key.
 
 from __future__ import annotations
 
-from array import array
 from typing import Any, cast
 
 import numpy as np
@@ -112,7 +111,7 @@ class Streams:
         self._base = fold(*seed)
         self._passed = 0
         """How often it went on since `_base`."""
-        self._ahead: dict[int, array[float]] | None = None
+        self._ahead: dict[int, list[float]] | None = None
         """By stream: its first number at `_base` and after each of the next advances; None before the first advance."""
 
     def at(self, role: int, episode: int = 0, hand: int = 0, *, drawn: int = 0) -> Stream:
@@ -128,7 +127,7 @@ class Streams:
         block = self._ahead.get(stream)
         if block is None:
             keys = np.uint64((self._base + stream * _APART) & _MASK) + _ADVANCES
-            block = self._ahead[stream] = array("d", uniforms(keys, 0).tobytes())
+            block = self._ahead[stream] = uniforms(keys, 0).tolist()
         return block[self._passed]
 
     def advance(self) -> None:

@@ -19,8 +19,10 @@ from mage_envs.core import (
 )
 from mage_envs.distributions import cuts_of
 
-Reply = tuple[tuple[tuple[float, str, State], ...], str, State]
-"""((threshold, action, next state), ...) in rising order, and action and next state above the last threshold."""
+Said = tuple[str, State]
+"""A move: the action, canonically spelt, and the state after it."""
+Reply = tuple[tuple[tuple[float, Said], ...], Said]
+"""((threshold, move), ...) in rising order, and the move above the last threshold."""
 
 
 class Asking(Protocol):
@@ -66,23 +68,23 @@ class Seat:
         if self.watcher is not None:
             self.watcher.see_result(turn)
 
-    def move(self, state: State, place: int, hand: Asking) -> tuple[str, State]:
-        """The action, canonically spelt, and the state after it; raises whatever the policy or the rules raise."""
+    def move(self, state: State, place: int, hand: Asking) -> Said:
+        """The policy's move; raises whatever the policy or the rules raise."""
         if self._table is None:
             return state.move(self.policy.act(hand.turn(place)))
-        cuts, action, after = self._table.get(state) or self._learn(state, hand.turn(place), self._table)
+        cuts, last = self._table.get(state) or self._learn(state, hand.turn(place), self._table)
         if cuts:
             draw = hand.draw(place)
-            for threshold, sooner, child in cuts:
+            for threshold, move in cuts:
                 if draw < threshold:
-                    return sooner, child
-        return action, after
+                    return move
+        return last
 
     def _learn(self, state: State, asked: Turn, table: dict[State, Reply]) -> Reply:
         row = cast(StatePolicy, self.policy).distribution(asked)
         cuts, last = cuts_of(asked.information_state, row, asked.legal_actions)
-        reply = tuple((threshold, action, state.after(action)) for threshold, action in cuts), last, state.after(last)
-        table[state] = reply
+        moves = tuple((threshold, (action, state.after(action))) for threshold, action in cuts)
+        table[state] = reply = (moves, (last, state.after(last)))
         return reply
 
     def __getstate__(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 import tracemalloc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from itertools import pairwise, zip_longest
 from pathlib import Path
@@ -25,7 +25,7 @@ from benchmarks.chaos.playing import (
 )
 from mage_envs.core import Task
 from mage_envs.testing import scripted_reply
-from mage_envs.text.generation import Completion, Prompt
+from trainer.generation import ScriptedGenerator
 from trainer.rollout import RolloutSpec, collect
 
 Check = Callable[[Make, int], None]
@@ -99,19 +99,14 @@ def copies(make: Make, seed: int) -> None:
                     require_equal(rows, expected, f"{name}, after {answers} answers, went on differently")
 
 
-class _Scripted:
-    """Answers each prompt by its own key, whatever else is in the batch."""
-
-    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
-        return [Completion(scripted_reply(dict(p.info), np.random.default_rng(p.seed))) for p in prompts]
-
-
 def batches(make: Make, seed: int) -> None:
     """The rollout loop gives the same trajectories one by one and many at a time."""
     specs = [RolloutSpec(Task("", seed=seed + number)) for number in range(5)]
+    # Each prompt is answered by its own key, whatever else is in the batch.
+    scripted = ScriptedGenerator(lambda prompt: scripted_reply(dict(prompt.info), np.random.default_rng(prompt.seed)))
     played = []
     for size in (1, 2, 5):
-        trajectories = collect([make() for _ in range(size)], _Scripted(), specs)
+        trajectories = collect([make() for _ in range(size)], scripted, specs)
         for trajectory in trajectories:
             if trajectory.failure is not None:
                 raise Finding(f"a rollout failed: {trajectory.failure}")

@@ -13,7 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count, cycle
+from itertools import cycle
 from typing import Any
 
 Chunk = Callable[[], tuple[float, float]]
@@ -61,6 +61,18 @@ def walked(step: Callable[[int], bool], reset: Callable[[], object], with_resets
     return chunk
 
 
+def gym_like_walk(env: Any, actions: Sequence[str], with_resets: bool) -> Chunk:
+    """`walked` in an environment whose step tells third whether the episode is over; `actions` in the order of
+    `MOVES`."""
+    return walked(lambda move: bool(env.step(actions[move])[2]), env.reset, with_resets)
+
+
+def _sokoban_of(module: str, size: int, boxes: int) -> Any:
+    """The environment of TextArena and of GEM, whose names are the same."""
+    made = importlib.import_module(module).SokobanEnv
+    return made(dim_room=(size, size), max_turns=EPISODE, num_boxes=boxes)
+
+
 def one(work: Callable[[], object]) -> Chunk:
     """A single unit a chunk."""
 
@@ -83,28 +95,12 @@ def _our_env(env_id: str, **options: Any) -> Any:
 
 def our_steps(env_id: str, opponent: str) -> Chunk:
     """The learner's steps through `gym.make`, the opponent's replies and resets included."""
-    env = _our_env(env_id, opponent=opponent)
-
-    def work() -> float:
-        info = env.reset()[1]
-        for number in range(STEPS_PER_CHUNK):
-            legal = info["legal_actions"]
-            _, _, terminated, truncated, info = env.step(legal[number % len(legal)])
-            if terminated or truncated:
-                info = env.reset()[1]
-        return STEPS_PER_CHUNK
-
-    return timed(work)
+    ours = importlib.import_module("benchmarks.speed.ours")
+    return timed(ours.env_steps(_our_env(env_id, opponent=opponent), STEPS_PER_CHUNK))
 
 
 def our_walk(with_resets: bool) -> Chunk:
-    env = _our_env("mage/Sokoban-v0", max_turns=EPISODE)
-
-    def step(move: int) -> bool:
-        over: bool = env.step(MOVES[move])[2]
-        return over
-
-    return walked(step, env.reset, with_resets)
+    return gym_like_walk(_our_env("mage/Sokoban-v0", max_turns=EPISODE), MOVES, with_resets)
 
 
 def our_resets(size: int, boxes: int) -> Chunk:
@@ -113,20 +109,7 @@ def our_resets(size: int, boxes: int) -> Chunk:
 
 def our_search() -> Chunk:
     """Moves of the opponent `mcts:100` against itself on Tic-Tac-Toe, its resets included."""
-    game = importlib.import_module("mage_envs").make_game("TicTacToe")
-    make_opponent = importlib.import_module("opponents").make_opponent
-    seats = importlib.import_module("mage_envs.seats")
-    streams = importlib.import_module("mage_envs.randomness").Streams(0)
-    hand = importlib.import_module("mage_envs.hand").Hand(game)
-    table = seats.Table([seats.Seat(make_opponent("mcts:100", game), "mcts:100") for _ in range(2)])
-    numbers = count()
-
-    def work() -> float:
-        number = next(numbers)
-        hand.deal(table, streams, streams, number=number)
-        return len(hand.history)
-
-    return timed(work)
+    return timed(importlib.import_module("benchmarks.speed.ours").search(100, 1))
 
 
 # -- OpenSpiel -------------------------------------------------------------------------------------------------
@@ -179,6 +162,7 @@ def arena_steps(env_id: str, scripts: Sequence[Sequence[str]]) -> Chunk:
     return timed(work)
 
 
+ARENA = "textarena.envs.Sokoban.env"
 CELLS = [[f"[{(2 * place + start) % 9}]" for place in range(9)] for start in range(9)]
 """Orders in which to fill the board of Tic-Tac-Toe."""
 _BETTING = (("check", "check"), ("check", "bet", "call"), ("bet", "fold"), ("check", "bet", "fold"), ("bet", "call"))
@@ -186,14 +170,9 @@ ROUNDS = [[f"[{word}]" for turn in range(3) for word in _BETTING[(start + turn) 
 """Kuhn Poker: an episode has three rounds."""
 
 
-def _arena_sokoban(size: int, boxes: int) -> Any:
-    module = importlib.import_module("textarena.envs.Sokoban.env")
-    return module.SokobanEnv(dim_room=(size, size), max_turns=EPISODE, num_boxes=boxes)
-
-
 def arena_walk(with_resets: bool) -> Chunk:
     """Random moves; a move against a wall ends an episode there, so another is chosen, and choosing does not count."""
-    env, chosen = _arena_sokoban(6, 2), 0.0
+    env, chosen = _sokoban_of(ARENA, 6, 2), 0.0
 
     def step(move: int) -> bool:
         nonlocal chosen
@@ -219,30 +198,22 @@ def arena_walk(with_resets: bool) -> Chunk:
 
 
 def arena_resets(size: int, boxes: int) -> Chunk:
-    env = _arena_sokoban(size, boxes)
+    env = _sokoban_of(ARENA, size, boxes)
     return one(lambda: env.reset(num_players=1))
 
 
 # -- GEM -------------------------------------------------------------------------------------------------------
 
 
-def _gem_sokoban(size: int, boxes: int) -> Any:
-    module = importlib.import_module("gem.envs.game_env.sokoban.sokoban")
-    return module.SokobanEnv(dim_room=(size, size), max_turns=EPISODE, num_boxes=boxes)
+GEM = "gem.envs.game_env.sokoban.sokoban"
 
 
 def gem_walk(with_resets: bool) -> Chunk:
-    env, answers = _gem_sokoban(6, 2), [f"\\boxed{{{move}}}" for move in MOVES]
-
-    def step(move: int) -> bool:
-        over: bool = env.step(answers[move])[2]
-        return over
-
-    return walked(step, env.reset, with_resets)
+    return gym_like_walk(_sokoban_of(GEM, 6, 2), [f"\\boxed{{{move}}}" for move in MOVES], with_resets)
 
 
 def gem_resets(size: int, boxes: int) -> Chunk:
-    return one(_gem_sokoban(size, boxes).reset)
+    return one(_sokoban_of(GEM, size, boxes).reset)
 
 
 # -- gym-sokoban -----------------------------------------------------------------------------------------------

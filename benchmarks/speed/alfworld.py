@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -98,14 +98,10 @@ class Clock:
 class Clocks:
     """What is timed of one engine."""
 
-    start: Clock
+    start: Clock = field(default_factory=Clock)
     """Load and reset of a game that was played before."""
-    restart: Clock
-    step: Clock
-
-
-def new_clocks() -> Clocks:
-    return Clocks(Clock(), Clock(), Clock())
+    restart: Clock = field(default_factory=Clock)
+    step: Clock = field(default_factory=Clock)
 
 
 def begin(engine: Engine, game: GameLike, clocks: Clocks) -> EngineState:
@@ -120,7 +116,7 @@ def begin(engine: Engine, game: GameLike, clocks: Clocks) -> EngineState:
 def side_by_side(games: Sequence[GameLike], steps: int) -> tuple[Clocks, Clocks]:
     """(fast, stock): `steps` random commands in each game, the same for both. Raises RuntimeError where they differ."""
     rng = np.random.default_rng(0)
-    engines: tuple[tuple[Engine, Clocks], ...] = ((FastEngine(), new_clocks()), (StockEngine(), new_clocks()))
+    engines: tuple[tuple[Engine, Clocks], ...] = ((FastEngine(), Clocks()), (StockEngine(), Clocks()))
     for game in games:  # a known game is one that this process has played
         engines[0][0].load(game)
         engines[0][0].reset()

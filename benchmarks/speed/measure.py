@@ -1,7 +1,7 @@
 """Speed on this machine: environments, opponents, `collect`, a demo training step, tokens per update (`make bench`).
 
-Times are CPU times, medians over repeats in which a figure and what it is compared with take turns, so that a loaded
-machine slows both: trust the ratios more than the figures.
+Times are CPU times. A figure and what it is compared with take short turns, and the best turn of each counts, as
+timeit has it: what other processes cost is in the rest. Trust the ratios more than the figures.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import itertools
 import json
 import os
 import platform
-import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,23 +25,16 @@ import mage_envs  # noqa: F401  (registers the ids)
 from benchmarks.demo.run import DemoSettings, make_trainer
 from benchmarks.evaluation.environments import make_envs
 from benchmarks.speed import tokens
+from benchmarks.speed.ours import Work, env_steps, search
 from mage_commands import OneLineParser
 from mage_envs.durable import write_atomically
-from mage_envs.hand import Hand
-from mage_envs.randomness import Streams
-from mage_envs.registry import make_game
-from mage_envs.seats import Seat, Table
 from mage_envs.text.generation import Prompt
-from opponents import make_opponent
 from opponents.mcts import MEMORY_MB, ROLLOUTS, UCT
 from trainer.generation import ScriptedGenerator
 from trainer.quiet import quieten
 from trainer.rollout import collect
 from trainer.specs import rollout_specs
 from trainer.trajectory import Trajectory
-
-Work = Callable[[], int]
-"""Does some work and returns how many units it did."""
 
 STEPS, SEARCHES, REMARK = "steps per CPU-second", "search, us of CPU per move", "No remark."
 TRAINING, TOKENS = "demo training step, seconds", "tokens forwarded per update"
@@ -71,8 +63,9 @@ class Figure:
 class Effort:
     """How much is measured."""
 
-    repeats: int = 7
-    steps: int = 30_000
+    repeats: int = 50
+    """Turns of each subject."""
+    steps: int = 3_000
     games: int = 40
     meta_episodes: int = 256
     rollouts: int = 15
@@ -83,36 +76,19 @@ QUICK = Effort(repeats=3, steps=3_000, games=5, meta_episodes=32, rollouts=2, gr
 
 
 def rates(subjects: Mapping[str, Work], repeats: int) -> dict[str, float]:
-    """Units per CPU-second of each subject: medians over repeats in which the subjects take turns."""
-    found: dict[str, list[float]] = {name: [] for name in subjects}
-    for name, work in subjects.items():
+    """Units per CPU-second of each subject: the best of its turns."""
+    for work in subjects.values():
         work()  # caches, lazy imports
-        found[name].clear()
+    found = dict.fromkeys(subjects, 0.0)
     for _ in range(repeats):
         for name, work in subjects.items():
             started = time.process_time()
             units = work()
-            found[name].append(units / max(time.process_time() - started, 1e-9))
-    return {name: statistics.median(values) for name, values in found.items()}
+            found[name] = max(found[name], units / max(time.process_time() - started, 1e-9))
+    return found
 
 
 # -- base ids --------------------------------------------------------------------------------------------------
-
-
-def env_steps(env: gym.Env[Any, Any], steps: int) -> Work:
-    """Plays `steps` of the learner's moves, opponent's replies and resets included."""
-    env.reset(seed=0)
-
-    def work() -> int:
-        info = env.reset()[1]
-        for count in range(steps):
-            legal = info["legal_actions"]
-            _, _, terminated, truncated, info = env.step(legal[count % len(legal)])
-            if terminated or truncated:
-                info = env.reset()[1]
-        return steps
-
-    return work
 
 
 def spiel_steps(short_name: str, steps: int) -> Work:
@@ -171,36 +147,18 @@ def base_figures(effort: Effort) -> list[Figure]:
     )
     figures = []
     for game, opponent, short_name in pairs:
-        env = gym.make(f"mage/{game}-v0", opponent=opponent)
-        subjects = {"ours": env_steps(env, effort.steps), "theirs": spiel_steps(short_name, effort.steps)}
-        zoo = pettingzoo_steps(effort.steps // 10) if game == "TicTacToe" else None
-        found = rates(subjects | ({"zoo": zoo} if zoo else {}), effort.repeats)
-        name = f"mage/{game}-v0, {opponent}"
-        beside = {OWN_STATE: found["theirs"], **({"PettingZoo tictactoe_v3": found["zoo"]} if zoo else {})}
-        figures += [
-            Figure(section=STEPS, name=name, value=found["ours"], beside=other, reference=value)
-            for other, value in beside.items()
-        ]
+        ours = env_steps(gym.make(f"mage/{game}-v0", opponent=opponent), effort.steps)
+        theirs = {OWN_STATE: spiel_steps(short_name, effort.steps)}
+        if game == "TicTacToe" and (zoo := pettingzoo_steps(effort.steps // 10)) is not None:
+            theirs["PettingZoo tictactoe_v3"] = zoo
+        for other, work in theirs.items():  # in pairs: a third one's turns empty the caches of the second's
+            found = rates({"ours": ours, "theirs": work}, effort.repeats)
+            name, value = f"mage/{game}-v0, {opponent}", found["ours"]
+            figures.append(Figure(section=STEPS, name=name, value=value, beside=other, reference=found["theirs"]))
     return figures
 
 
 # -- search ----------------------------------------------------------------------------------------------------
-
-
-def our_search(simulations: int, games: int) -> Work:
-    """Moves of the opponent `mcts:N` against itself, its resets included."""
-    name, game = f"mcts:{simulations}", make_game("TicTacToe")
-    table = Table([Seat(make_opponent(name, game), name) for _ in range(2)])
-    hand, streams = Hand(game), Streams(0)
-
-    def work() -> int:
-        moves = 0
-        for number in range(games):
-            hand.deal(table, streams, streams, number=number)
-            moves += len(hand.history)
-        return moves
-
-    return work
 
 
 def spiel_search(simulations: int, games: int) -> Work:
@@ -231,7 +189,7 @@ def search_figures(effort: Effort) -> list[Figure]:
     """`mcts:N` on Tic-Tac-Toe beside the bot it is made of."""
     figures = []
     for simulations, games in ((100, effort.games), (1000, max(effort.games // 5, 1))):
-        subjects = {"ours": our_search(simulations, games), "bot": spiel_search(simulations, games)}
+        subjects = {"ours": search(simulations, games), "bot": spiel_search(simulations, games)}
         found = rates(subjects, effort.repeats)
         name = f"mcts:{simulations}, TicTacToe"
         ours, bot = 1e6 / found["ours"], 1e6 / found["bot"]
@@ -385,7 +343,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     chosen = parser.parse_args(arguments)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     effort = QUICK if chosen.quick else Effort()
     figures: list[Figure] = []
     for measure in (base_figures, collect_figures, search_figures, demo_figures):

@@ -46,10 +46,6 @@ class TokenCounts:
     trl: int
     """One row per call, padded as TRL pads."""
 
-    def per_update(self, tokens: int) -> float:
-        """A count's share of one update."""
-        return tokens / self.updates
-
 
 def forwarded(lengths: Sequence[int], max_tokens: int) -> int:
     """Tokens of one update's micro-batches: rows times the longest row of each."""

@@ -158,7 +158,8 @@ class _Match:
         try:
             self._hand.begin_meta_episode(table)
             for episode in range(self._episodes):
-                self._hand.deal(table, self._chance, draws, episode=episode, number=deal)
+                self._hand.begin_episode(self._chance, draws, episode=episode)
+                self._hand.deal(table, deal)
                 for index, value in zip(order, self._hand.state.returns, strict=True):
                     totals[index] += value
         except OpponentFailure as failure:

@@ -78,7 +78,6 @@ def test_updates_share_the_rows_evenly():
 def test_fresh_prompts_are_not_merged():
     counts = tokens.paper_counts([Call(2, 1), Call(4, 4), Call(1, 6)], per_update=2, max_tokens=1)
     assert counts == TokenCounts(2, 3 + 8 + 7, 3 + 8 + 7, 3 + 8 + 7, 3 * (4 + 6))
-    assert counts.per_update(counts.trl) == 15
 
 
 def test_the_papers_spread_keeps_its_limits():

@@ -18,7 +18,8 @@ from opponents.exact.tree import positions, roots_of
 def dealt(game: Game, seed: int = 0, *actions: str) -> Hand:
     """A hand with all seats open, after these actions."""
     hand, streams = Hand(game), Streams(seed)
-    hand.deal(open_table(game.facts.players), streams, streams)
+    hand.begin_episode(streams)
+    hand.deal(open_table(game.facts.players))
     for action in actions:
         hand.play(action)
     return hand

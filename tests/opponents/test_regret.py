@@ -102,7 +102,8 @@ def meta_episodes(mine: ExactPolicy, count: int) -> Iterator[list[PlayedHand]]:
         streams, played = Streams(number), []
         for episode in range(3):
             seat = (number + episode) % 2
-            hand.deal(tables[opponent][seat], streams, streams, episode=episode)
+            hand.begin_episode(streams, episode=episode)
+            hand.deal(tables[opponent][seat])
             choices = []
             while not hand.over:
                 turn = hand.turn(seat)

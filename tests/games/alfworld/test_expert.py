@@ -26,7 +26,8 @@ OFFICIAL = os.environ.get("ALFWORLD_DATA", "")
 def commands(game, expert, task, episode=0, most=200):
     """How many the expert needs for that task."""
     hand = Hand(game)
-    hand.deal(open_table(1), Streams(0), Streams(0), episode=episode, task=task)
+    hand.begin_episode(Streams(0), episode=episode, task=task)
+    hand.deal(open_table(1))
     expert.reset(np.random.default_rng(0))
     count = 0
     while not hand.over:

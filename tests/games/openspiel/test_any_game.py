@@ -154,7 +154,7 @@ def test_no_text_but_a_listed_one_is_an_action(text: str) -> None:
     hand = dealt(OpenSpiel("tic_tac_toe"))
     with pytest.raises(IllegalAction):
         hand.play(text)
-    assert hand.history == ()
+    assert hand.moves == []
 
 
 def test_each_chance_event_has_a_number_of_its_own() -> None:
@@ -169,9 +169,9 @@ def test_each_chance_event_has_a_number_of_its_own() -> None:
 
 def test_chance_events_are_part_of_the_history_where_nothing_is_hidden() -> None:
     hand = dealt(OpenSpiel("pig"), 4, "roll")
-    assert hand.history[0] == "roll"
-    assert hand.history[1].startswith("Roll ")
-    assert hand.state.happened == hand.history[1:]
+    assert hand.moves[0] == "roll"
+    assert hand.moves[1].startswith("Roll ")
+    assert [*hand.state.happened] == hand.moves[1:]
 
 
 def test_moves_made_at_once_are_hidden_from_each_other() -> None:

@@ -131,7 +131,8 @@ def test_a_folder_by_another_name_is_the_same_shop(shop, monkeypatch):
 def test_agents(data, name):
     game = WebShop(data=data)
     hand, agent, streams = Hand(game), make_opponent(f"webshop/{name}", game), Streams(3)
-    hand.deal(open_table(1), streams, streams)
+    hand.begin_episode(streams)
+    hand.deal(open_table(1))
     agent.reset(np.random.default_rng(0))
     for _ in range(2):
         hand.answer(agent.act(hand.turn(0)))

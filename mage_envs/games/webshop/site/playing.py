@@ -18,8 +18,9 @@ from mage_envs.seats import open_table
 def play(game: WebShop, policy: Policy, watch: AgentWatch, rng: np.random.Generator, pace: float, stop: Event) -> None:
     """Plays episodes until `stop` is set, with `pace` seconds between actions and three times as long at an end."""
     hand, streams = Hand(game), Streams(int(rng.integers(2**SEED_BITS)))
+    hand.begin_episode(streams)
     for number in count():
-        hand.deal(open_table(1), streams, streams, number=number)
+        hand.deal(open_table(1), number)
         policy.reset(streams.at(SEATS, hand=number).generator())
         watch.show(session_of(hand))
         while not hand.over:

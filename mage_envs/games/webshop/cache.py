@@ -96,9 +96,9 @@ def unchecked(file: Path) -> Path:
 
 def verify(folder: Path) -> None:
     """Compares every file with its checksum. Raises DamagedCache."""
-    for name, details in read_manifest(folder)["files"].items():
-        if checksum(folder / name) != details:
-            raise _damaged(folder, f"{name} is not what was written")
+    checked = CheckedFiles(folder)
+    for name in checked.about["files"]:
+        checked(folder / name)
 
 
 def _damaged(folder: Path, reason: str) -> DamagedCache:

@@ -10,7 +10,6 @@ import numpy as np
 
 UPSTREAM_SEED = 233
 """Seed with which the original shuffles its goals."""
-_WORDS = 624
 
 
 def uniform(*key: object) -> float:
@@ -34,28 +33,6 @@ def shuffled(count: int, seed: int = UPSTREAM_SEED) -> array[int]:
 
 def _words(seed: int) -> Iterator[int]:
     """The 32-bit words of the Mersenne twister that CPython's `random.seed(seed)` starts, for 0 <= seed < 2**32."""
-    bits = np.random.MT19937()
-    bits.state = {"bit_generator": "MT19937", "state": {"key": _key(seed), "pos": _WORDS}}
+    twister = np.random.RandomState([seed])  # CPython seeds it with an array, and so does NumPy where it is given one
     while True:
-        yield from bits.random_raw(4096).tolist()
-
-
-def _key(seed: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-    """The twister's first state: `init_by_array([seed])` of Matsumoto and Nishimura's reference code."""
-    full = 0xFFFFFFFF
-    key = [19650218]
-    for index in range(1, _WORDS):
-        key.append((1812433253 * (key[-1] ^ key[-1] >> 30) + index) & full)
-    at = 1
-    for _ in range(_WORDS):
-        key[at] = ((key[at] ^ (key[at - 1] ^ key[at - 1] >> 30) * 1664525) + seed) & full
-        at += 1
-        if at == _WORDS:
-            key[0], at = key[-1], 1
-    for _ in range(_WORDS - 1):
-        key[at] = ((key[at] ^ (key[at - 1] ^ key[at - 1] >> 30) * 1566083941) - at) & full
-        at += 1
-        if at == _WORDS:
-            key[0], at = key[-1], 1
-    key[0] = 1 << 31
-    return np.array(key, np.uint32)
+        yield from twister.randint(0, 1 << 32, 4096, np.uint32).tolist()

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mage_envs.games.webshop.goals import KINDS, UNLIMITED, Goal, parse_id
-from mage_envs.games.webshop.products import Product
+from mage_envs.games.webshop.goals import KINDS, UNLIMITED, Goal, goal_for, parse_id
+from mage_envs.games.webshop.products import MadeGoal, Product
 from mage_envs.games.webshop.store import Catalogue
 
 EVERY = "all"
@@ -27,34 +27,6 @@ UPSTREAM_RANGES: Mapping[str, Mapping[str, slice]] = {
 verl-agent, LaMer and MAGE for synthetic ones (which name no test goals; their validation goals serve)."""
 
 
-class GoalTable(Protocol):
-    """Goals that are counted from 0."""
-
-    @property
-    def kind(self) -> str:
-        """`made`, `synthetic`, `human` or `own`."""
-
-    @property
-    def content(self) -> object:
-        """What tells these goals from others of the same catalogue; JSON can hold it."""
-
-    @property
-    def splits(self) -> Mapping[str, int]:
-        """The number of goals in each split."""
-
-    def numbers(self, split: str, upstream: bool) -> NDArray[np.uint32] | None:
-        """Numbers of a split's goals, None for an unknown split."""
-
-    def at(self, number: int) -> Goal:
-        """The goal with that number."""
-
-    def of(self, product: Product) -> Iterable[Goal]:
-        """All goals of a product."""
-
-    def find(self, goal_id: str) -> Goal | None:
-        """The goal with that id."""
-
-
 class StoredGoals:
     """The goals of one kind that the products of a catalogue bring; made when asked for.
 
@@ -63,8 +35,11 @@ class StoredGoals:
 
     def __init__(self, catalogue: Catalogue, kind: str, seed: int) -> None:
         self.kind = kind
-        self.content = (kind, seed)
+        """`made`, `synthetic` or `human`."""
+        self.content: object = (kind, seed)
+        """What tells these goals from others of the same catalogue; JSON can hold it."""
         self.splits: Mapping[str, int] = catalogue.about["goals"][kind]
+        """The number of goals in each split."""
         self._catalogue, self._seed, self._rule = catalogue, seed, KINDS[kind]
         if not self.splits:
             have = [name for name, counts in catalogue.about["goals"].items() if counts]
@@ -73,6 +48,7 @@ class StoredGoals:
             )
 
     def numbers(self, split: str, upstream: bool) -> NDArray[np.uint32] | None:
+        """Numbers of a split's goals, counted from 0; None for an unknown split."""
         table = f"goals.{self.kind}"
         ranges = UPSTREAM_RANGES.get(self.kind) if upstream else None
         if split not in (self.splits if ranges is None else ranges):
@@ -82,6 +58,7 @@ class StoredGoals:
         return self._catalogue.table(f"{table}.order")[ranges[split]]
 
     def at(self, number: int) -> Goal:
+        """The goal with that number."""
         ends = self._catalogue.table(f"goals.{self.kind}.ends")
         position = int(np.searchsorted(ends, ends.dtype.type(number), "right"))  # any other type: a copy of all ends
         product = self._catalogue.product(position)
@@ -89,9 +66,11 @@ class StoredGoals:
         return self._rule.make(product, self._rule.numbers(product)[offset], self._seed)
 
     def of(self, product: Product) -> Iterator[Goal]:
+        """All goals of a product."""
         return (self._rule.make(product, number, self._seed) for number in self._rule.numbers(product))
 
     def find(self, goal_id: str) -> Goal | None:
+        """The goal with that id."""
         parsed = parse_id(goal_id)
         position = None if parsed is None else self._catalogue.find(parsed[0])
         if parsed is None or parsed[1] != self.kind or position is None:
@@ -102,7 +81,7 @@ class StoredGoals:
 
 @lru_cache(maxsize=4)
 def upstream_weights(catalogue: Catalogue, kind: str) -> NDArray[np.float64]:
-    """The weight of each goal, in the original's order.
+    """The weight of each goal, in the original's order, which is that of `Shop.numbers("all", upstream=True)`.
 
     It is 1 for people's goals, and for synthetic ones the mean over the attributes of 1 / (goals that want it). Reads
     the whole catalogue, which takes about a minute per million products.
@@ -134,12 +113,12 @@ def upstream_shares(catalogue: Catalogue, kind: str) -> NDArray[np.float64]:
 
 
 class OwnGoals:
-    """Goals that a user wrote, with ids made of the product's asin and the place in their list."""
+    """Goals that a user wrote, asked as `StoredGoals` are, with ids made of the asin and the place in their list."""
 
     kind = "own"
 
     def __init__(self, goals: tuple[Goal, ...]) -> None:
-        self.content = goals
+        self.content: object = goals
         self.splits: Mapping[str, int] = Counter(goal.split for goal in goals)
         self._goals = goals
         self._by_id = {goal.id: goal for goal in goals}
@@ -195,20 +174,14 @@ def _own(catalogue: Catalogue, number: int, entry: Mapping[str, Any]) -> Goal:
     price = entry.get("price_upper", UNLIMITED)
     if isinstance(price, bool) or not isinstance(price, int | float) or not price > 0:
         raise wrong(f"must have 'price_upper' as a number of dollars, not {price!r:.60}")
-    return Goal(
-        id=f"{asin}-o{number}",
-        kind=OwnGoals.kind,
+    wanted = MadeGoal(
         split=str(split),
-        asin=str(asin),
         instruction=str(instruction),
         attributes=tuple(attributes),
         options=tuple(options),
         price_upper=float(price),
-        query=product.query,
-        category=product.category,
-        product_category=product.product_category,
-        title=product.title,
     )
+    return goal_for(product, OwnGoals.kind, number, wanted)
 
 
 def read_goals(path: str | os.PathLike[str]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from mage_envs.games.webshop.chance import uniform
-from mage_envs.games.webshop.products import Product, ProductStanding
+from mage_envs.games.webshop.products import MadeGoal, Product, ProductStanding
 
 UNLIMITED = 1_000_000.0
 """The price limit of a goal that names none."""
@@ -77,30 +77,17 @@ def _same(product: Product, numbers: Sequence[int]) -> Iterable[str]:
     return repeat(split_of(product.asin), len(numbers)) if numbers else ()
 
 
-def _goal(
-    product: Product,
-    kind: str,
-    number: int,
-    *,
-    split: str,
-    text: str,
-    attributes: tuple[str, ...],
-    options: tuple[Any, ...],
-    upper: float,
-) -> Goal:
+def goal_for(product: Product, kind: str, number: int, wanted: MadeGoal) -> Goal:
+    """The goal that asks for the product as `wanted` says."""
     return Goal(
         id=f"{product.asin}-{kind[0]}{number}",
         kind=kind,
-        split=split,
         asin=product.asin,
-        instruction=text,
-        attributes=attributes,
-        options=options,
-        price_upper=upper,
         query=product.query,
         category=product.category,
         product_category=product.product_category,
         title=product.title,
+        **wanted._asdict(),
     )
 
 
@@ -113,16 +100,14 @@ def _human(product: Product, number: int, seed: int) -> Goal:
     annotation = product.annotations[number]
     upper, clause = price_limit(product.price(seed), uniform(seed, product.asin, "human", number))
     text = annotation.instruction.strip(".") + clause
-    return _goal(
-        product,
-        "human",
-        number,
+    wanted = MadeGoal(
         split=split_of(product.asin),
-        text=text,
+        instruction=text,
         attributes=annotation.attributes,
         options=annotation.options,
-        upper=upper,
+        price_upper=upper,
     )
+    return goal_for(product, "human", number, wanted)
 
 
 def _synthetic_numbers(product: Product) -> range:
@@ -141,16 +126,14 @@ def _synthetic(product: Product, number: int, seed: int) -> Goal:
     upper, clause = price_limit(product.price(seed), uniform(seed, product.asin, "synthetic"))
     told = ", and ".join(f"{axis}: {value}" for axis, value in chosen)
     text = f"{product.instruction}{' with ' if told else ''}{told}{clause}"
-    return _goal(
-        product,
-        "synthetic",
-        number,
+    wanted = MadeGoal(
         split=split_of(product.asin),
-        text=text,
+        instruction=text,
         attributes=product.instruction_attributes,
         options=tuple(chosen),
-        upper=upper,
+        price_upper=upper,
     )
+    return goal_for(product, "synthetic", number, wanted)
 
 
 def _made_numbers(product: Product) -> range:
@@ -158,18 +141,7 @@ def _made_numbers(product: Product) -> range:
 
 
 def _made(product: Product, number: int, seed: int) -> Goal:
-    made = product.made[number]
-    goal = _goal(
-        product,
-        "made",
-        number,
-        split=made.split,
-        text=made.instruction,
-        attributes=made.attributes,
-        options=made.options,
-        upper=made.price_upper,
-    )
-    return goal._replace(standing=made.standing)
+    return goal_for(product, "made", number, product.made[number])
 
 
 KINDS: Mapping[str, Kind] = {

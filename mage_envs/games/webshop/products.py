@@ -50,7 +50,7 @@ class ProductStanding(NamedTuple):
 
 
 class MadeGoal(NamedTuple):
-    """A goal that came with a generated product."""
+    """What a goal asks for, as it comes with a generated product."""
 
     split: str
     instruction: str

@@ -17,12 +17,10 @@ from mage_envs.games.webshop.chance import uniform
 from mage_envs.games.webshop.goal_tables import (
     EVERY,
     UPSTREAM_RANGES,
-    GoalTable,
     OwnGoals,
     StoredGoals,
     own_goals,
     upstream_shares,
-    upstream_weights,
 )
 from mage_envs.games.webshop.goals import Goal
 from mage_envs.games.webshop.products import Product
@@ -63,7 +61,7 @@ class Shop:
         self._own = own
         self._title_tagger = title_tagger
         self._tagger = TAGGERS[title_tagger]()
-        self._table: GoalTable = OwnGoals(own) if own else StoredGoals(catalogue, kind, seed)
+        self._table = OwnGoals(own) if own else StoredGoals(catalogue, kind, seed)
         self._index = Index.open(catalogue.folder / "index", catalogue.checked)
         self.search = lru_cache(_KEPT_SEARCHES)(self._search)
         """Catalogue positions of the hits for a query, best first."""
@@ -109,10 +107,6 @@ class Shop:
                 f"choose one of: {', '.join(map(repr, known))}."
             )
         return numbers
-
-    def upstream_weights(self) -> NDArray[np.float64]:
-        """The original's weight of each goal in `numbers("all", upstream=True)`."""
-        return upstream_weights(self.catalogue, self.kind)
 
     def draw(self, split: str, rng: np.random.Generator, upstream: bool = False) -> Goal:
         """One of a split's goals. Among all, `upstream` draws by weight and is off by one as the original: it never

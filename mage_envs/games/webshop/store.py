@@ -110,13 +110,9 @@ class RecordWriter:
             keys[position] = bytes(self._key_bytes[start:end])
             start = end
         ranks = np.argsort(keys, kind="stable")
-        _save(self._folder / f"{self._name}.off.npy", np.frombuffer(self._ends, np.uint64))
-        _save(self._folder / f"{self._key_name}.npy", keys[ranks])
-        _save(self._folder / f"{self._key_name}.rank.npy", ranks.astype(np.uint32))
-
-
-def _save(path: Path, values: NDArray[Any]) -> None:
-    np.save(path, values, allow_pickle=False)
+        np.save(self._folder / f"{self._name}.off.npy", np.frombuffer(self._ends, np.uint64))
+        np.save(self._folder / f"{self._key_name}.npy", keys[ranks])
+        np.save(self._folder / f"{self._key_name}.rank.npy", ranks.astype(np.uint32))
 
 
 class _Growing:
@@ -189,7 +185,7 @@ class _GoalNumbers:
             numbers.finish()
         if self._count:
             order = np.frombuffer(shuffled(self._count), np.uint32)
-            _save(self._folder / f"goals.{self._kind}.order.npy", order)
+            np.save(self._folder / f"goals.{self._kind}.order.npy", order)
         return {split: len(numbers) for split, numbers in sorted(self._splits.items())}
 
 

@@ -7,11 +7,9 @@ from mage_envs.games.webshop.catalogue_maker.make import (
     SPLITS,
     TYPOS,
     FamilyRecord,
-    Made,
     about,
     family_of,
     goal_ids,
-    make,
     stream,
 )
 
@@ -23,12 +21,10 @@ __all__ = [
     "CatalogueGoal",
     "Choice",
     "FamilyRecord",
-    "Made",
     "about",
     "edition",
     "family_of",
     "goal_ids",
-    "make",
     "shipped",
     "stream",
 ]

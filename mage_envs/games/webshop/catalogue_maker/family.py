@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 from mage_envs.games.webshop.catalogue_maker.draws import Draws, Weighted
 from mage_envs.games.webshop.catalogue_maker.tables import Attribute, Axis, Type
+from mage_envs.games.webshop.products import NO_PRICE
 
 SMALLEST, LARGEST = 7, 13
 """Members of a family: a seed and 6 to 12 near duplicates, so that five can miss what a goal wants."""
-NO_PRICE = 100.0
-"""What the shop asks where a product states no price."""
 _CONTESTED = 2
 _LONGEST_LIST = 60
 _HIGHEST = 900.0

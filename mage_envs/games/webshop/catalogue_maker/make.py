@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from mage_envs.games.webshop.catalogue_maker.choices import Choice, shipped
+from mage_envs.games.webshop.catalogue_maker.choices import Choice
 from mage_envs.games.webshop.catalogue_maker.draws import Draws
 from mage_envs.games.webshop.catalogue_maker.family import LARGEST, SMALLEST, Member, family
 from mage_envs.games.webshop.catalogue_maker.goals import PER_PRODUCT, CatalogueGoal, goals
@@ -36,31 +36,6 @@ class FamilyRecord(NamedTuple):
     members: list[Member]
     listings: list[Listing]
     goals: list[CatalogueGoal]
-
-
-class Made(NamedTuple):
-    """A whole catalogue in the form of the official files."""
-
-    products: list[dict[str, Any]]
-    """Entries of items_shuffle.json."""
-    attributes: dict[str, dict[str, Any]]
-    """The object of items_ins_v2.json: asin to attributes, instruction and its attributes."""
-    goals: list[CatalogueGoal]
-
-
-def make(size: str | int = "small", seed: int = 0, *, held_out: bool = False, typos: float = TYPOS) -> Made:
-    """The catalogue of a size (a name of `SIZES` or a number of products) and a seed.
-
-    `held_out` gives another catalogue, whose goals all belong to the split `ood_catalogue`.
-    """
-    made = Made([], {}, [])
-    chosen = shipped(size, held_out) if (seed, typos) == (0, TYPOS) else ()
-    for record in stream(size, seed, held_out=held_out, typos=typos, chosen=chosen):
-        for member, shown in zip(record.members, record.listings, strict=True):
-            made.products.append(shown.raw)
-            made.attributes[shown.raw["asin"]] = about(member)
-        made.goals.extend(record.goals)
-    return made
 
 
 def stream(

@@ -17,9 +17,6 @@ FORMAT = 1
 """Of the stored index. It changes with the files, and with how text becomes terms."""
 _ABOUT = "index.json"
 
-Writer = Callable[[str, Any, tuple[int, ...], Iterable[NDArray[Any]]], NDArray[Any]]
-"""Makes the array of some name, dtype and shape out of parts that follow one another."""
-
 
 @dataclass(frozen=True)
 class IndexArrays:
@@ -44,35 +41,13 @@ class IndexArrays:
     """Documents that have a term; terms of all documents together."""
 
 
-def in_memory(name: str, dtype: Any, shape: tuple[int, ...], parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
-    """A `Writer` in memory."""
-    made, at = np.zeros(shape, dtype), 0
-    for part in parts:
-        made[at : at + len(part)] = part
-        at += len(part)
-    return made
-
-
-def in_folder(folder: Path) -> Writer:
-    """A `Writer` of the files of a folder, which holds one part in memory."""
-
-    def write(name: str, dtype: Any, shape: tuple[int, ...], parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
-        path = folder / f"{name}.npy"
-        with path.open("wb") as file:
-            header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
-            np.lib.format.write_array_header_1_0(file, header)
-            for part in parts:
-                file.write(np.ascontiguousarray(part, dtype).data)
-        return _mapped(path)
-
-    return write
-
-
-def write_arrays(arrays: IndexArrays, folder: Path) -> None:
-    """Writes the arrays' files into a folder, and last what says that they are all there."""
-    for field in fields(arrays):
-        np.save(folder / f"{field.name}.npy", arrays.__dict__[field.name])
-    mark_complete(folder)
+def write_parts(path: Path, dtype: Any, shape: tuple[int, ...], parts: Iterable[NDArray[Any]]) -> None:
+    """Writes the file of an array out of parts that follow one another, one of which is in memory."""
+    with path.open("wb") as file:
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        for part in parts:
+            file.write(np.ascontiguousarray(part, dtype).data)
 
 
 def mark_complete(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Builds the arrays of a search index: documents are inverted a shard at a time, then the shards are merged.
 
 `write_index` keeps shards and result on disk and reads and writes them a part at a time, so that memory holds one shard
-(about 120 MB), the vocabulary and the ids, however many documents there are. `build_arrays` keeps everything in memory.
+(about 120 MB), the vocabulary and the ids, however many documents there are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import shutil
 from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mage_envs.games.webshop.search.analysis import term, words
-from mage_envs.games.webshop.search.arrays import IndexArrays, Writer, in_folder, in_memory, mark_complete
+from mage_envs.games.webshop.search.arrays import mark_complete, write_parts
 from mage_envs.games.webshop.search.bm25 import divisors, length_codes, mean_length
 
 SHARD_TERMS = 2_000_000
@@ -34,11 +34,6 @@ NARROW = 1 << 16
 """Different pairs that 16 bits can tell apart."""
 
 
-def build_arrays(documents: Iterable[tuple[str, str]], shard_terms: int = SHARD_TERMS) -> IndexArrays:
-    """The index of documents (id, text), in memory."""
-    return _build(documents, shard_terms, in_memory, None)
-
-
 def write_index(
     documents: Iterable[tuple[str, str]], folder: str | os.PathLike[str], shard_terms: int = SHARD_TERMS
 ) -> None:
@@ -46,23 +41,19 @@ def write_index(
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     shelf = target / "shards.partial"
+    inverter, shards = _Inverter(), list[_Shard]()
     try:
-        _build(documents, shard_terms, in_folder(target), shelf)
+        for identifier, text in documents:
+            inverter.add(identifier, text)
+            if inverter.size >= shard_terms:
+                shards.append(inverter.shard(shelf / str(len(shards))))
+        shards.append(inverter.shard(shelf / str(len(shards))))
+        totals = np.array([inverter.with_terms, inverter.terms], np.int64)
+        _write_merged(shards, inverter.ranks(), totals, target)
     finally:
         with suppress(FileNotFoundError):
             shutil.rmtree(shelf)
     mark_complete(target)
-
-
-def _build(documents: Iterable[tuple[str, str]], shard_terms: int, write: Writer, shelf: Path | None) -> IndexArrays:
-    inverter, shards = _Inverter(), list[_Shard]()
-    for identifier, text in documents:
-        inverter.add(identifier, text)
-        if inverter.size >= shard_terms:
-            shards.append(_shelved(inverter.shard(), shelf, len(shards)))
-    shards.append(_shelved(inverter.shard(), shelf, len(shards)))
-    totals = np.array([inverter.with_terms, inverter.terms], np.int64)
-    return _merged(shards, inverter.ranks(), totals, write)
 
 
 # -- shards ----------------------------------------------------------------------------------------------------
@@ -79,9 +70,6 @@ class _Stored:
         return np.array(np.load(self._path, "r")[some])  # a copy, since mapped pages count as memory
 
 
-_Sliced = NDArray[Any] | _Stored
-
-
 @dataclass(frozen=True)
 class _Shard:
     """The postings of consecutive documents. A key is a term's count in a document << 8 | code of its length."""
@@ -89,12 +77,12 @@ class _Shard:
     size: int
     """The number of terms."""
     distinct_keys: NDArray[np.int64]
-    documents: _Sliced
-    keys: _Sliced
-    starts: _Sliced
+    documents: _Stored
+    keys: _Stored
+    starts: _Stored
     """Where each term's postings begin, and the end of the last."""
-    vocabulary: _Sliced
-    vocabulary_starts: _Sliced
+    vocabulary: _Stored
+    vocabulary_starts: _Stored
 
     def terms(self) -> Iterator[bytes]:
         for first in range(0, self.size, _TERMS_AT_ONCE):
@@ -144,8 +132,8 @@ class _Inverter:
         """Terms of the documents added since the last shard."""
         return len(self._numbers)
 
-    def shard(self) -> _Shard:
-        """The documents added since the last shard."""
+    def shard(self, place: Path) -> _Shard:
+        """The documents added since the last shard, kept in the folder `place`, which is made."""
         known = [found.encode("utf-8") for found in self._words.terms]
         numbers, lengths = np.frombuffer(self._numbers, np.int32), np.frombuffer(self._lengths, np.int64)
         used = np.flatnonzero(np.bincount(numbers, minlength=len(known))).tolist()
@@ -162,8 +150,17 @@ class _Inverter:
         self._numbers, self._lengths = array("i"), array("q")
         if len(self._words) > _KNOWN_WORDS:
             self._words = _Words()
-        text = _packed(known[place] for place in order)
-        return _Shard(len(order), _distinct(keys), inside + first, keys, _starts(sizes), *text)
+        vocabulary, vocabulary_starts = _packed(known[number] for number in order)
+        place.mkdir(parents=True)
+        return _Shard(
+            size=len(order),
+            distinct_keys=_distinct(keys),
+            documents=_Stored(place / "documents.npy", inside + first),
+            keys=_Stored(place / "keys.npy", keys),
+            starts=_Stored(place / "starts.npy", _starts(sizes)),
+            vocabulary=_Stored(place / "vocabulary.npy", vocabulary),
+            vocabulary_starts=_Stored(place / "vocabulary_starts.npy", vocabulary_starts),
+        )
 
     def ranks(self) -> NDArray[np.uint32]:
         """The place of each document when they are sorted by id."""
@@ -200,21 +197,10 @@ def _packed(terms: Iterable[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64
     return np.frombuffer(bytes(text), np.uint8), np.frombuffer(ends, np.int64)
 
 
-def _shelved(shard: _Shard, shelf: Path | None, number: int) -> _Shard:
-    """The shard, in files rather than memory if there is a shelf."""
-    if shelf is None:
-        return shard
-    place = shelf / str(number)
-    place.mkdir(parents=True)
-    names = ("documents", "keys", "starts", "vocabulary", "vocabulary_starts")
-    stored: dict[str, Any] = {name: _Stored(place / f"{name}.npy", shard.__dict__[name]) for name in names}
-    return replace(shard, **stored)
-
-
 # -- merging ---------------------------------------------------------------------------------------------------
 
 
-def _merged(shards: list[_Shard], ranks: NDArray[np.uint32], totals: NDArray[np.int64], write: Writer) -> IndexArrays:
+def _write_merged(shards: list[_Shard], ranks: NDArray[np.uint32], totals: NDArray[np.int64], target: Path) -> None:
     vocabulary, vocabulary_starts, numbers = _vocabulary(shards)
     sizes = np.zeros(len(vocabulary_starts) - 1, np.int64)
     for shard, own in zip(shards, numbers):
@@ -235,21 +221,20 @@ def _merged(shards: list[_Shard], ranks: NDArray[np.uint32], totals: NDArray[np.
             best[some] = np.maximum.reduceat(divided[places], starts[some] - starts[some.start])
             yield places
 
-    def whole(name: str, values: NDArray[Any]) -> NDArray[Any]:
-        return write(name, values.dtype, values.shape, [values])
-
     size = (int(starts[-1]),)
-    return IndexArrays(
-        documents=write("documents", np.uint32, size, documents()),
-        pairs=write("pairs", np.uint16 if len(keys) <= NARROW else np.uint32, size, pairs()),
-        best=whole("best", best),
-        pair_table=whole("pair_table", table),
-        starts=whole("starts", starts),
-        vocabulary=whole("vocabulary", vocabulary),
-        vocabulary_starts=whole("vocabulary_starts", vocabulary_starts),
-        ranks=whole("ranks", ranks),
-        totals=whole("totals", totals),
-    )
+    write_parts(target / "documents.npy", np.uint32, size, documents())
+    write_parts(target / "pairs.npy", np.uint16 if len(keys) <= NARROW else np.uint32, size, pairs())
+    arrays: dict[str, NDArray[Any]] = {
+        "best": best,
+        "pair_table": table,
+        "starts": starts,
+        "vocabulary": vocabulary,
+        "vocabulary_starts": vocabulary_starts,
+        "ranks": ranks,
+        "totals": totals,
+    }
+    for name, values in arrays.items():
+        np.save(target / f"{name}.npy", values)
 
 
 def _by_term(

@@ -6,7 +6,7 @@ import os
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mage_envs.games.webshop.search.analysis import term, words
-from mage_envs.games.webshop.search.arrays import IndexArrays, open_arrays, write_arrays
+from mage_envs.games.webshop.search.arrays import IndexArrays, open_arrays
 from mage_envs.games.webshop.search.bm25 import divisors, mean_length, weight
-from mage_envs.games.webshop.search.build import build_arrays
 
 MAX_QUERY = 32_768
 """Characters of a query that are read; what follows them is not, so that no query takes long."""
@@ -84,20 +83,9 @@ class Index:
         self._number = lru_cache(_KEPT_WORDS)(self._find)
 
     @classmethod
-    def build(cls, documents: Iterable[tuple[str, str]]) -> Index:
-        """The index of documents (id, text), in memory; `build.write_index` is for what does not fit there."""
-        return cls(build_arrays(documents))
-
-    @classmethod
     def open(cls, folder: str | os.PathLike[str], checked: Callable[[Path], Path] = Path) -> Index:
         """The index in a folder, mapped from its files; `checked` gives out each before it is first read."""
         return cls(open_arrays(Path(folder), checked))
-
-    def write(self, folder: str | os.PathLike[str]) -> None:
-        """Writes the index into a folder, which is made if it is not there."""
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        write_arrays(self.arrays, target)
 
     def __len__(self) -> int:
         return self._size

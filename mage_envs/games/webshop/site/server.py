@@ -6,7 +6,6 @@ import socket
 import warnings
 from collections.abc import Collection
 from threading import Thread
-from types import TracebackType
 
 import numpy as np
 
@@ -82,9 +81,7 @@ class Site:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -109,7 +110,7 @@ class Views:
             ("/healthz", "GET", self.health),
             ("/goals/<split>/<number>", "GET", self.goals),
             ("/watch/<token>", "GET", self.watch),
-            ("/watch/<token>/still", "GET", self.watch_still),
+            ("/watch/<token>/still", "GET", partial(self.watch, still=True)),
             *((page, "GET", self.page) for page in pages),
             ("/visits", "POST", self.start),
             ("/search", "POST", self.search),
@@ -228,15 +229,8 @@ class Views:
 
     # -- watching --------------------------------------------------------------------------------------------------
 
-    def watch(self, asked: Asked, token: str) -> Reaction:
-        """An agent's session, loaded again each second."""
-        return self._watched(token, still=False)
-
-    def watch_still(self, asked: Asked, token: str) -> Reaction:
-        """An agent's session as it is now."""
-        return self._watched(token, still=True)
-
-    def _watched(self, token: str, *, still: bool) -> Reaction:
+    def watch(self, asked: Asked, token: str, *, still: bool = False) -> Reaction:
+        """An agent's session, loaded again each second, or, `still`, as it is now."""
         watch = self._watches.find(token)
         if watch is None:
             raise Refusal(404, "Nothing is shown under this address.")

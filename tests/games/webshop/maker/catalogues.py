@@ -1,8 +1,34 @@
-"""Catalogues that several tests read, made once."""
+"""Whole catalogues, and those that several tests read, made once."""
 
 from functools import cache
+from typing import Any, NamedTuple
 
-from mage_envs.games.webshop.catalogue_maker import make
+from mage_envs.games.webshop.catalogue_maker import TYPOS, CatalogueGoal, about, shipped, stream
+
+
+class Made(NamedTuple):
+    """A whole catalogue in the form of the official files."""
+
+    products: list[dict[str, Any]]
+    """Entries of items_shuffle.json."""
+    attributes: dict[str, dict[str, Any]]
+    """The object of items_ins_v2.json: asin to attributes, instruction and its attributes."""
+    goals: list[CatalogueGoal]
+
+
+def make(size: str | int = "small", seed: int = 0, *, held_out: bool = False, typos: float = TYPOS) -> Made:
+    """The catalogue of a size (a name of `SIZES` or a number of products) and a seed.
+
+    `held_out` gives another catalogue, whose goals all belong to the split `ood_catalogue`.
+    """
+    made = Made([], {}, [])
+    chosen = shipped(size, held_out) if (seed, typos) == (0, TYPOS) else ()
+    for record in stream(size, seed, held_out=held_out, typos=typos, chosen=chosen):
+        for member, shown in zip(record.members, record.listings, strict=True):
+            made.products.append(shown.raw)
+            made.attributes[shown.raw["asin"]] = about(member)
+        made.goals.extend(record.goals)
+    return made
 
 
 @cache

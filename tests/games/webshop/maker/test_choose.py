@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from mage_envs.games.webshop import catalogue_maker
-from mage_envs.games.webshop.catalogue_maker import SIZES, VERSION, Choice, choose, edition, make, shipped, stream
+from mage_envs.games.webshop.catalogue_maker import SIZES, VERSION, Choice, choose, edition, shipped, stream
 from mage_envs.games.webshop.catalogue_maker.choices import name, read, write
 from mage_envs.games.webshop.products import ProductStanding
+from tests.games.webshop.maker.catalogues import make
 
 FOLDER = Path(catalogue_maker.__file__).parent / "chosen"
 SHIPPED = ("tiny", "small", "medium")

@@ -21,10 +21,10 @@ from mage_envs.games.webshop.catalogue_maker.prove import best_reward
 from mage_envs.games.webshop.catalogue_maker.ranking import Ranking
 from mage_envs.games.webshop.command import main
 from mage_envs.games.webshop.products import normalise
-from mage_envs.games.webshop.search.index import Index
 from mage_envs.games.webshop.shop import Shop
 from mage_envs.games.webshop.sources import shop_for
 from mage_envs.games.webshop.store import FORMAT, Catalogue
+from tests.games.webshop.search.indexes import index_of
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +82,8 @@ def test_a_goal_beyond_its_product_is_an_error(shop):
 
 def test_a_product_that_no_search_finds_is_an_error():
     products = [normalise({"asin": f"B{number:03}", "name": "Red Shoe", "query": "shoe"}) for number in range(51)]
-    index = Index.build((product.asin, product.indexed_text()) for product in products)
-    assert searches(Index.build([("B", "red shoe")]), lambda position: products[position]) == 1
+    index = index_of((product.asin, product.indexed_text()) for product in products)
+    assert searches(index_of([("B", "red shoe")]), lambda position: products[position]) == 1
     with pytest.raises(Unproven, match="Product B050: no search finds it among the first 50"):
         searches(index, lambda position: products[position])
 

@@ -4,12 +4,11 @@ from statistics import mean, median
 
 import pytest
 
-from mage_envs.games.webshop.catalogue_maker import make
 from mage_envs.games.webshop.catalogue_maker.data import phrases
 from mage_envs.games.webshop.catalogue_maker.draws import Draws
 from mage_envs.games.webshop.catalogue_maker.instructions import USUAL, instruction
 from mage_envs.games.webshop.catalogue_maker.tables import product_types
-from tests.games.webshop.maker.catalogues import catalogue
+from tests.games.webshop.maker.catalogues import catalogue, make
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from itertools import islice
 
 import pytest
 
-from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, VERSION, family_of, goal_ids, make, shipped, stream
+from mage_envs.games.webshop.catalogue_maker import SIZES, SPLITS, VERSION, family_of, goal_ids, shipped, stream
 from mage_envs.games.webshop.catalogue_maker.tables import product_types
-from tests.games.webshop.maker.catalogues import catalogue
+from tests.games.webshop.maker.catalogues import catalogue, make
 
 GOLDEN = {
     (2, "tiny", 0, False): "5b3aa72b87fcafda",

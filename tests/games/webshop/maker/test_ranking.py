@@ -8,6 +8,7 @@ from mage_envs.games.webshop.catalogue_maker import ranking
 from mage_envs.games.webshop.catalogue_maker.ranking import Ranking
 from mage_envs.games.webshop.search.index import Index
 from mage_envs.games.webshop.sources import shop_for
+from tests.games.webshop.search.indexes import index_of
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def test_it_finds_what_the_engine_finds(index, queries, k):
 
 def test_equal_documents_are_ranked_by_id():
     texts = ("red red shoe lace", "red shoe", "red shoe")
-    index = Index.build([(f"{number * 37 % 100:03}", texts[number % 3]) for number in range(100)])
+    index = index_of([(f"{number * 37 % 100:03}", texts[number % 3]) for number in range(100)])
     ranks = Ranking(index)
     for query in ("red", "shoe red", "lace", "lace shoe red"):
         assert ranks.search(query, 50) == ranks.search_rare(query, 50) == index.search(query, 50)

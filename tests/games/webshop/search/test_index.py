@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from mage_envs.games.webshop.search import build, index
 from mage_envs.games.webshop.search.bm25 import LENGTHS, length_codes
-from mage_envs.games.webshop.search.build import build_arrays, write_index
+from mage_envs.games.webshop.search.build import write_index
 from mage_envs.games.webshop.search.index import MAX_QUERY, Index
+from tests.games.webshop.search.indexes import index_of
 from tests.games.webshop.search.terms import terms
 
 WORDS = ["red", "blue", "shoe", "shirt", "size", "men", "lamp", "oil"]
@@ -51,10 +52,11 @@ def by_the_formula(documents: Sequence[tuple[str, str]], query: str, k: int) -> 
 )
 def test_the_best_are_those_of_the_formula(bags: list[list[str]], query: list[str], k: int) -> None:
     documents = [(f"{number * 37 % 101:03d}", " ".join(bag)) for number, bag in enumerate(bags)]
-    hits = Index.build(documents).hits(" ".join(query), k)
+    index = index_of(documents)
+    hits = index.hits(" ".join(query), k)
     expected = by_the_formula(documents, " ".join(query), k)
     np.testing.assert_allclose([hit.score for hit in hits], [score for _, score in expected], rtol=1e-5)
-    everything = Index.build(documents).hits(" ".join(query), 1000)
+    everything = index.hits(" ".join(query), 1000)
     assert hits == everything[:k]  # k decides what is pruned
     assert everything == sorted(everything, key=lambda hit: (-hit.score, documents[hit.document][0]))
 
@@ -63,7 +65,7 @@ def test_pruning_changes_nothing_in_a_large_index() -> None:
     rng = np.random.default_rng(0)
     names = np.array([f"w{number}" for number in range(400)])
     ranks = np.minimum(rng.geometric(0.02, (3000, 40)) - 1, 399)
-    built = Index.build((f"{place:05d}", " ".join(names[row])) for place, row in enumerate(ranks))
+    built = index_of((f"{place:05d}", " ".join(names[row])) for place, row in enumerate(ranks))
     for _ in range(100):
         query = " ".join(names[np.minimum(rng.geometric(0.01, 8) - 1, 399)])
         assert built.hits(query, 7) == built.hits(query, 3000)[:7]
@@ -74,7 +76,7 @@ def test_blocks_of_documents_change_nothing(monkeypatch: pytest.MonkeyPatch, blo
     rng = np.random.default_rng(1)
     names = np.array([f"w{number}" for number in range(300)])
     ranks = np.minimum(rng.geometric(0.03, (3000 if block > 1 else 80, 30)) - 1, 299)
-    built = Index.build((f"{place * 7919 % 3001:05d}", " ".join(names[row])) for place, row in enumerate(ranks))
+    built = index_of((f"{place * 7919 % 3001:05d}", " ".join(names[row])) for place, row in enumerate(ranks))
     queries = [" ".join(names[np.minimum(rng.geometric(0.02, 7) - 1, 299)]) for _ in range(60)]
     whole = [built.hits(query, 9) for query in queries]
     monkeypatch.setattr(index, "_BLOCK", block)
@@ -86,7 +88,7 @@ def test_parts_of_postings_change_nothing(monkeypatch: pytest.MonkeyPatch, part:
     rng = np.random.default_rng(2)
     names = np.array([f"w{number}" for number in range(200)])
     ranks = np.minimum(rng.geometric(0.03, (600, 30)) - 1, 199)
-    built = Index.build((f"{place:03d}", " ".join(names[row])) for place, row in enumerate(ranks))
+    built = index_of((f"{place:03d}", " ".join(names[row])) for place, row in enumerate(ranks))
     queries = [" ".join(names[np.minimum(rng.geometric(0.02, 7) - 1, 199)]) for _ in range(40)]
     whole = [built.hits(query, 9) for query in queries]
     monkeypatch.setattr(index, "_PART", part)
@@ -97,7 +99,7 @@ def test_threads_do_not_disturb_one_another() -> None:
     rng = np.random.default_rng(3)
     names = np.array([f"w{number}" for number in range(300)])
     ranks = np.minimum(rng.geometric(0.02, (20_000, 20)) - 1, 299)
-    built = Index.build((f"{place:05d}", " ".join(names[row])) for place, row in enumerate(ranks))
+    built = index_of((f"{place:05d}", " ".join(names[row])) for place, row in enumerate(ranks))
     queries = [" ".join(names[np.minimum(rng.geometric(0.02, 6) - 1, 299)]) for _ in range(150)]
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(built.hits, queries)) == [built.hits(query) for query in queries]
@@ -111,11 +113,11 @@ def test_lengths_are_kept_in_one_byte_as_lucene_keeps_them() -> None:
 
 
 def test_equal_scores_are_in_the_order_of_ids() -> None:
-    assert Index.build(SHOES).search("red shoe") == (1, 0)
+    assert index_of(SHOES).search("red shoe") == (1, 0)
 
 
 def test_ids_that_end_in_zeros_have_their_order() -> None:
-    assert Index.build([("a\0\0", "red"), ("a\0", "red"), ("b", "red"), ("", "red"), ("a", "red")]).search("red") == (
+    assert index_of([("a\0\0", "red"), ("a\0", "red"), ("b", "red"), ("", "red"), ("a", "red")]).search("red") == (
         3,
         4,
         1,
@@ -125,7 +127,7 @@ def test_ids_that_end_in_zeros_have_their_order() -> None:
 
 
 def test_repeated_words_count_each_time() -> None:
-    index = Index.build(SHOES)
+    index = index_of(SHOES)
     once, twice = index.hits("red blue")[0], index.hits("red blue blue")[0]
     assert (once.document, twice.document) == (2, 2)
     assert twice.score == np.float32(2) * once.score
@@ -133,12 +135,12 @@ def test_repeated_words_count_each_time() -> None:
 
 @pytest.mark.parametrize("query", ["", "the of", "...", "zebra", "\ud800", "\x00"])
 def test_nothing_found(query: str) -> None:
-    assert Index.build(SHOES).search(query) == ()
+    assert index_of(SHOES).search(query) == ()
 
 
 def test_counts_above_255_and_above_65535() -> None:
     documents = [("x", "red " * 70_000), ("y", "red"), ("z", "red blue " + "green " * 300), ("w", "blue")]
-    index = Index.build(documents)
+    index = index_of(documents)
     for query in ("red", "green", "red blue"):
         expected = by_the_formula(documents, query, 4)
         assert index.search(query) == tuple(number for number, _ in expected)
@@ -148,13 +150,14 @@ def test_counts_above_255_and_above_65535() -> None:
 
 
 def test_no_documents() -> None:
-    assert Index.build([]).search("red") == ()
-    assert len(Index.build([])) == 0
-    assert Index.build([("a", "..."), ("b", "")]).search("...") == ()
+    nothing = index_of([])
+    assert nothing.search("red") == ()
+    assert len(nothing) == 0
+    assert index_of([("a", "..."), ("b", "")]).search("...") == ()
 
 
 def test_huge_queries_are_read_up_to_a_bound() -> None:
-    index = Index.build(SHOES)
+    index = index_of(SHOES)
     assert index.search("red shoe " + "zebra " * 2_000_000) == (1, 0)
     assert index.search("x " * MAX_QUERY + "red") == ()
     assert index.search("_" * 10_000_000) == ()
@@ -162,14 +165,13 @@ def test_huge_queries_are_read_up_to_a_bound() -> None:
 
 def test_asking_for_no_document_is_an_error() -> None:
     with pytest.raises(ValueError, match="k is 0; at least one"):
-        Index.build(SHOES).search("red", 0)
+        index_of(SHOES).search("red", 0)
 
 
 def test_written_and_opened_again(tmp_path: Path) -> None:
-    built = Index.build(SHOES)
-    built.write(tmp_path / "new" / "index")
+    write_index(SHOES, tmp_path / "new" / "index")
     opened = Index.open(tmp_path / "new" / "index")
-    assert opened.hits("red shoes for men") == built.hits("red shoes for men")
+    assert opened.hits("red shoes for men") == index_of(SHOES).hits("red shoes for men")
     assert len(opened) == 4
     assert not any(values.flags.writeable for values in opened.arrays.__dict__.values() if values.size)
     for name, documents in (("none", []), ("empty", [("a", "")])):
@@ -205,8 +207,8 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_many_different_pairs_are_stored_wider(monkeypatch: pytest.MonkeyPatch) -> None:
-    narrow = build_arrays(SHOES)
+    narrow = index_of(SHOES)
     monkeypatch.setattr(build, "NARROW", 1)
-    wide = build_arrays(SHOES)
-    assert (narrow.pairs.dtype, wide.pairs.dtype) == (np.uint16, np.uint32)
-    assert Index(wide).hits("red shoes") == Index(narrow).hits("red shoes")
+    wide = index_of(SHOES)
+    assert (narrow.arrays.pairs.dtype, wide.arrays.pairs.dtype) == (np.uint16, np.uint32)
+    assert wide.hits("red shoes") == narrow.hits("red shoes")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -259,9 +259,8 @@ def _keepers(kind: str) -> frozenset[str]:
     return found or frozenset(holds) - _openable()
 
 
-def expert_without_memory() -> ALFWorldExpert:
-    """The expert that begins each episode anew."""
-    return ALFWorldExpert(remembers=False)
+expert_without_memory = partial(ALFWorldExpert, remembers=False)
+"""The expert that begins each episode anew."""
 
 
 class ALFWorldOracle:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
 
+from mage_envs.arguments import nearest_name
+from mage_envs.durable import write_atomically
 from mage_envs.games.alfworld import maker
 from mage_envs.games.alfworld.gamefile import read_game
 from mage_envs.games.alfworld.index import GAME_FILE, Entry, read_index
@@ -37,37 +38,40 @@ class NoGames(FileNotFoundError):
     """A data set without a game to play."""
 
 
-class GameSource(Protocol):
+class GameSource(ABC):
     """Games that an environment may draw from."""
 
-    def __len__(self) -> int: ...
+    _ids: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self._ids)
 
     def task_id(self, index: int) -> str:
         """The id of one of the games, 0 to `len` - 1."""
-        ...
+        return self._ids[index]
 
+    @abstractmethod
     def check(self, task_id: str) -> None:
         """Raises ValueError, with the nearest id, where no game has that one."""
-        ...
 
+    @abstractmethod
     def category(self, task_id: str) -> str:
         """The game's task type."""
-        ...
 
+    @abstractmethod
     def load(self, task_id: str) -> Mapping[str, object] | Path:
         """The game, as what its file holds, or its file."""
-        ...
 
+    @abstractmethod
     def plan(self, task_id: str) -> tuple[str, ...] | None:
         """The commands of a shortest plan, None where none is known."""
-        ...
 
+    @abstractmethod
     def data_hash(self) -> str:
         """Tells these games apart from all others, to write beside results."""
-        ...
 
 
-class MadeGames:
+class MadeGames(GameSource):
     """The generated games of a split."""
 
     def __init__(self, split: str, task_types: Sequence[str], size: str) -> None:
@@ -75,12 +79,6 @@ class MadeGames:
         if size not in maker.SIZES:
             raise ValueError(f"size={size!r} is unknown; choose one of: {', '.join(maker.SIZES)}.")
         self._ids = maker.task_ids(split, size, tuple(task_types))
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def task_id(self, index: int) -> str:
-        return self._ids[index]
 
     def check(self, task_id: str) -> None:
         if task_id not in self._ids:
@@ -109,7 +107,7 @@ def _made(task_id: str) -> maker.MadeGame:
     return maker.make_game(split, size, task_type, int(index))
 
 
-class GameFiles:
+class GameFiles(GameSource):
     """The playable games of one split of a data set, in the order of their paths."""
 
     def __init__(self, split: str, task_types: Sequence[str], root: str | os.PathLike[str]) -> None:
@@ -130,16 +128,9 @@ class GameFiles:
                 f"The folder {folder} has no game of the task types {', '.join(task_types)}: {tally(entries)}."
             )
 
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def task_id(self, index: int) -> str:
-        return self._ids[index]
-
     def check(self, task_id: str) -> None:
         if task_id not in self._types:
-            near = get_close_matches(task_id[:300], self._ids, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" Ids look like {self._ids[0]!r}."
+            hint = nearest_name(task_id[:300], self._ids) or f" Ids look like {self._ids[0]!r}."
             raise ValueError(f"ALFWorld has no task {task_id[:300]!r} in {self.root}.{hint}")
 
     def category(self, task_id: str) -> str:
@@ -222,18 +213,11 @@ def write_dataset(
             for index in range(games_per_task):
                 game = maker.make_game(split, size, task_type, index)
                 folder = Path(root) / RELEASE / FOLDERS[split] / game.folder
-                _write(folder / "traj_data.json", json.dumps(game.trajectory(), indent=1))
-                _write(folder / "initial_state.pddl", game.problem)
-                _write(folder / GAME_FILE, json.dumps(game.data()))
+                write_atomically(folder / "traj_data.json", json.dumps(game.trajectory(), indent=1))
+                write_atomically(folder / "initial_state.pddl", game.problem)
+                write_atomically(folder / GAME_FILE, json.dumps(game.data()))
                 count += 1
     package = package_folder() / "data"
     for name in ("alfred.pddl", "alfred.twl2"):
-        _write(Path(root) / "logic" / name, (package / name).read_text("utf-8"))
+        write_atomically(Path(root) / "logic" / name, (package / name).read_text("utf-8"))
     return count
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, "utf-8")
-    os.replace(temporary, path)

@@ -17,7 +17,7 @@ import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -182,7 +182,7 @@ class ALFWorld(Game):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By the options: which games there are is found again."""
-        return _rebuilt, (type(self), self._options)
+        return partial(type(self), **self._options), ()
 
     def initial_state(self, rng: np.random.Generator) -> ALFWorldState:
         return self.started(self.source.task_id(int(rng.integers(len(self.source)))))
@@ -203,10 +203,6 @@ class ALFWorld(Game):
     def plan(self, task: str) -> tuple[str, ...] | None:
         """The commands of a shortest plan for a game, None where none is known."""
         return self.source.plan(task)
-
-
-def _rebuilt(game: type[ALFWorld], options: Mapping[str, Any]) -> ALFWorld:
-    return game(**options)
 
 
 def _split(split: str) -> str:

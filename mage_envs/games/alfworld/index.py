@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mage_envs.cache import cache_root
+from mage_envs.durable import write_atomically
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 
 GAME_FILE = "game.tw-pddl"
@@ -122,10 +124,5 @@ def _load(path: Path) -> dict[str, Any]:
 
 def _save(path: Path, content: Mapping[str, Any]) -> None:
     """Keeps the index; a folder that cannot be written costs only the time of the next scan."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f"{path.name}.{os.getpid()}")
-        temporary.write_text(json.dumps(content), "utf-8")
-        os.replace(temporary, path)
-    except OSError:
-        return
+    with suppress(OSError):
+        write_atomically(path, json.dumps(content))

@@ -298,13 +298,7 @@ def _made(contents: _Contents, split: str, size: str, task_type: str, index: int
     )
 
 
-_MARKS = {
-    "Cleanable": "cleanable",
-    "Heatable": "heatable",
-    "Coolable": "coolable",
-    "Sliceable": "sliceable",
-    "Toggleable": "toggleable",
-}
+_MARKS = ("Cleanable", "Heatable", "Coolable", "Sliceable", "Toggleable")
 
 
 def _problem_text(contents: _Contents, goal: str) -> str:
@@ -331,7 +325,7 @@ def _problem_text(contents: _Contents, goal: str) -> str:
         facts += [f"objectAtLocation {name} {place.location}"]
         facts += [f"pickupable {name}"] if kind != _LAMP else []
         facts += [f"isReceptacleObject {name}"] if kind in tables.containers else []
-        facts += [f"{mark} {name}" for verb, mark in _MARKS.items() if kind in tables.actions[verb]]
+        facts += [f"{mark.lower()} {name}" for mark in _MARKS if kind in tables.actions[mark]]
     listed = "\n".join(f"        {name} - {kind}" for name, kind in objects)
     init = "\n".join(f"        ({fact})" for fact in facts)
     return f"(define (problem generated)\n    (:domain alfred)\n    (:objects\n{listed})\n    (:init\n{init})\n{goal}"

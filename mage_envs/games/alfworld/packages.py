@@ -17,6 +17,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -121,9 +122,9 @@ def translate(domain: str, problem: str) -> tuple[Any, str]:
                 parse(domain.split("\n")), parse(problem.split("\n"))
             )
             modules["normalize"].normalize(task)
-            lines = _Lines()
-            modules["translate"].pddl_to_sas(task).output(lines)
-    return task, "".join(lines.written)
+            sas = StringIO()
+            modules["translate"].pddl_to_sas(task).output(sas)
+    return task, sas.getvalue()
 
 
 _MODULES = ("options", "normalize", "translate", "pddl_parser.lisp_parser", "pddl_parser.parsing_functions")
@@ -136,16 +137,6 @@ _OPTIONS = {
     "invariant_generation_max_candidates": 0,
 }
 """What `pddl2sas` sets, so that no operator or fact is pruned."""
-
-
-class _Lines:
-    """A file that keeps what is written."""
-
-    def __init__(self) -> None:
-        self.written: list[str] = []
-
-    def write(self, text: str) -> None:
-        self.written.append(text)
 
 
 @contextmanager

@@ -200,26 +200,21 @@ def shortest_plan(problem_text: str, grammar: str) -> tuple[str, ...]:
     return tuple(best)
 
 
-def _sources(problem: Problem) -> list[tuple[str, str]]:
-    """(object, receptacle that holds it) of all that can be fetched for the goal."""
+def _held(problem: Problem, wanted: str | None, mark: str) -> list[tuple[str, str]]:
+    """(object, receptacle that holds it) of all within reach of that kind and with that mark."""
     return [
         (thing, receptacle)
         for thing, kind in problem.object_type.items()
-        if kind == problem.goal.object_type and thing in problem.marks["pickupable"]
+        if kind == wanted and thing in problem.marks[mark]
         for receptacle in problem.inside.get(thing, ())
         if receptacle in problem.location
     ]
 
 
 def _lamp_walks(problem: Problem, dialect: Dialect) -> Iterator[list[str]]:
-    lamps = [
-        (lamp, receptacle)
-        for lamp, kind in problem.object_type.items()
-        if kind == problem.goal.lamp_type and lamp in problem.marks["toggleable"]
-        for receptacle in problem.inside.get(lamp, ())
-        if receptacle in problem.location
-    ]
-    for (thing, source), (lamp, stand) in product(_sources(problem), lamps):
+    sources = _held(problem, problem.goal.object_type, "pickupable")
+    lamps = _held(problem, problem.goal.lamp_type, "toggleable")
+    for (thing, source), (lamp, stand) in product(sources, lamps):
         walk = _Walk(problem, dialect)
         walk.take(thing, source)
         walk.treat("ToggleObject", lamp, stand)
@@ -227,7 +222,8 @@ def _lamp_walks(problem: Problem, dialect: Dialect) -> Iterator[list[str]]:
 
 
 def _placing_walks(problem: Problem, dialect: Dialect) -> Iterator[list[str]]:
-    goal, sources = problem.goal, _sources(problem)
+    goal = problem.goal
+    sources = _held(problem, goal.object_type, "pickupable")
     action, appliance_type = _VERBS.get(goal.state or "", ("", ""))
     able = {"CleanObject": "cleanable", "HeatObject": "heatable", "CoolObject": "coolable"}.get(action)
     appliances: list[str] = _receptacles(problem, appliance_type) if action else [""]

@@ -8,12 +8,12 @@ import threading
 import warnings
 import zlib
 from collections import OrderedDict
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from mage_envs.cache import cache_root
+from mage_envs.durable import write_atomically
 from mage_envs.games.alfworld import packages
 from mage_envs.games.alfworld.compiled import CompiledGame
 from mage_envs.games.alfworld.compiler import compile_game, game_key
@@ -83,14 +83,9 @@ def _write(path: Path, content: dict[str, Any], sas: bytes) -> None:
     packed = zlib.compress(json.dumps(content).encode())
     size = str(len(packed)).encode()
     body = packed + sas
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(b" ".join((_MAGIC, _digest(str(path.stem), size, body), size)) + b"\n" + body)
-        os.replace(temporary, path)
+        write_atomically(path, b" ".join((_MAGIC, _digest(str(path.stem), size, body), size)) + b"\n" + body)
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
         warnings.warn(
             f"Compiled games cannot be kept in {path.parent} ({error}); set MAGE_ENVS_CACHE to a folder that can be "
             "written, or each process translates each game again.",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from functools import lru_cache
 from math import isfinite
 from typing import Any
 
 import numpy as np
+
+from mage_envs.arguments import nearest_name
 
 MOST_LEGAL = 2000
 """Legal actions at one decision, as texts, above which a game does not suit."""
@@ -32,8 +33,7 @@ def load(text: str) -> Any:
     short_name = text.partition("(")[0].strip()
     names = pyspiel.registered_names()
     if short_name not in names:
-        close = difflib.get_close_matches(short_name, names, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = nearest_name(short_name, names)
         raise ValueError(f"OpenSpiel has no game {short_name!r}.{hint} pyspiel.registered_names() lists all of them.")
     try:
         game = pyspiel.load_game(text)

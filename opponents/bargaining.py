@@ -45,26 +45,13 @@ def _made(game: Game, high: float, low: float, beta: float = 1.0) -> RulePolicy:
     return RulePolicy(partial(aspire, game.offers, high, low, beta))
 
 
-def fair(game: Game) -> RulePolicy:
-    """Half of the points, from first to last."""
-    return _made(game, 5, 5)
-
-
-def greedy(game: Game) -> RulePolicy:
-    """From everything down to 7 points, evenly."""
-    return _made(game, 10, 7)
-
-
-def conceder(game: Game) -> RulePolicy:
-    """From everything down to 2 points, most of it at once."""
-    return _made(game, 10, 2, 3)
-
-
-def boulware(game: Game) -> RulePolicy:
-    """From everything down to 3 points, most of it at the end."""
-    return _made(game, 10, 3, 0.25)
-
-
-def firm(game: Game) -> RulePolicy:
-    """7 points, from first to last."""
-    return _made(game, 7, 7)
+fair = partial(_made, high=5, low=5)
+"""Half of the points, from first to last."""
+greedy = partial(_made, high=10, low=7)
+"""From everything down to 7 points, evenly."""
+conceder = partial(_made, high=10, low=2, beta=3)
+"""From everything down to 2 points, most of it at once."""
+boulware = partial(_made, high=10, low=3, beta=0.25)
+"""From everything down to 3 points, most of it at the end."""
+firm = partial(_made, high=7, low=7)
+"""7 points, from first to last."""

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-
-from mage_envs.core import ExactPolicy, Game, Turn
+from mage_envs.core import Game
 from opponents.exact import best_response
+from opponents.exact.tree import BySeat
 from opponents.tabular import RulePolicy
-
-
-def by_seat(policies: Sequence[ExactPolicy], turn: Turn) -> Mapping[str, float]:
-    """The rule that asks the policy of the mover's seat."""
-    return policies[turn.player].distribution(turn)
 
 
 def best_response_to(game: Game, name: str, *more: str) -> RulePolicy:
@@ -23,4 +16,4 @@ def best_response_to(game: Game, name: str, *more: str) -> RulePolicy:
     """
     opponent = ",".join((name, *more))
     policies = [best_response(game, opponent, seat).policy for seat in range(game.facts.players)]
-    return RulePolicy(partial(by_seat, policies))
+    return RulePolicy(BySeat(policies).distribution)

@@ -7,7 +7,7 @@ from functools import partial
 
 from mage_envs.core import Turn
 from mage_envs.games.inspection import PLACES
-from opponents.tabular import RulePolicy
+from opponents.tabular import RulePolicy, probability_of
 
 
 def _even(places: tuple[str, ...]) -> dict[str, float]:
@@ -36,9 +36,7 @@ def avoid_inspected(turn: Turn) -> Mapping[str, float]:
 
 def greedy(probability: float = 1.0) -> RulePolicy:
     """The vault, always; `inspect/greedy:.6` in 60 of 100 cases, and each other place alike."""
-    if not 0 <= probability <= 1:
-        raise ValueError(f"Opponent 'inspect/greedy': {probability} is no probability; it must be from 0 to 1.")
-    return RulePolicy(partial(prefer_vault, probability))
+    return RulePolicy(partial(prefer_vault, probability_of("inspect/greedy", probability)))
 
 
 def repeat(place: str = "") -> RulePolicy:

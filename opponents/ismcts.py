@@ -13,12 +13,10 @@ import numpy as np
 
 from mage_envs.core import Game, Turn
 from mage_envs.randomness import SEED_BITS, Stream, fold
+from opponents.mcts import ROLLOUTS, UCT
 from opponents.openspiel import DoesNotSuit, form_of
 from opponents.worlds import NothingFits, Worlds
 
-UCT = 1.4
-"""For returns between -1 and 1; scaled with the returns of the game."""
-ROLLOUTS = 1
 _SEEDS = 2**32
 
 

@@ -49,41 +49,19 @@ def _made(game: Game, least: float, strays: float = 0.0) -> RulePolicy:
     return RulePolicy(partial(doubt, game.dice, game.sides, least, strays))
 
 
-def tight(game: Game) -> RulePolicy:
-    """Believes what is at least as likely as not."""
-    return _made(game, 0.5)
-
-
-def loose(game: Game) -> RulePolicy:
-    """Believes what is not very unlikely."""
-    return _made(game, 0.2)
-
-
-def maniac(game: Game) -> RulePolicy:
-    """Believes everything and bids on."""
-    return _made(game, 0.0)
-
-
-def caller(game: Game) -> RulePolicy:
-    """Believes nothing: says `liar` to the first bid that its own dice do not prove."""
-    return _made(game, 1.0)
-
-
-def soft_tight(game: Game) -> RulePolicy:
-    """As `tight`, but in one case of seven anything legal."""
-    return _made(game, 0.5, 1 / 7)
-
-
-def soft_loose(game: Game) -> RulePolicy:
-    """The same of `loose`."""
-    return _made(game, 0.2, 1 / 7)
-
-
-def soft_maniac(game: Game) -> RulePolicy:
-    """The same of `maniac`."""
-    return _made(game, 0.0, 1 / 7)
-
-
-def soft_caller(game: Game) -> RulePolicy:
-    """The same of `caller`."""
-    return _made(game, 1.0, 1 / 7)
+tight = partial(_made, least=0.5)
+"""Believes what is at least as likely as not."""
+loose = partial(_made, least=0.2)
+"""Believes what is not very unlikely."""
+maniac = partial(_made, least=0.0)
+"""Believes everything and bids on."""
+caller = partial(_made, least=1.0)
+"""Believes nothing: says `liar` to the first bid that its own dice do not prove."""
+soft_tight = partial(_made, least=0.5, strays=1 / 7)
+"""As `tight`, but in one case of seven anything legal."""
+soft_loose = partial(_made, least=0.2, strays=1 / 7)
+"""The same of `loose`."""
+soft_maniac = partial(_made, least=0.0, strays=1 / 7)
+"""The same of `maniac`."""
+soft_caller = partial(_made, least=1.0, strays=1 / 7)
+"""The same of `caller`."""

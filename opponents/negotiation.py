@@ -40,26 +40,13 @@ def _made(high: float, low: float, beta: float = 1.0) -> RulePolicy:
     return RulePolicy(partial(aspire, high, low, beta))
 
 
-def fair() -> RulePolicy:
-    """Half of the points, from first to last."""
-    return _made(5, 5)
-
-
-def firm() -> RulePolicy:
-    """7 points, from first to last."""
-    return _made(7, 7)
-
-
-def greedy() -> RulePolicy:
-    """From everything down to 8 points, evenly."""
-    return _made(10, 8)
-
-
-def conceder() -> RulePolicy:
-    """From everything down to 2 points, most of it at once."""
-    return _made(10, 2, 3)
-
-
-def boulware() -> RulePolicy:
-    """From everything down to 3 points, most of it at the end."""
-    return _made(10, 3, 0.25)
+fair = partial(_made, high=5, low=5)
+"""Half of the points, from first to last."""
+firm = partial(_made, high=7, low=7)
+"""7 points, from first to last."""
+greedy = partial(_made, high=10, low=8)
+"""From everything down to 8 points, evenly."""
+conceder = partial(_made, high=10, low=2, beta=3)
+"""From everything down to 2 points, most of it at once."""
+boulware = partial(_made, high=10, low=3, beta=0.25)
+"""From everything down to 3 points, most of it at the end."""

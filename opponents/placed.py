@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from mage_envs.core import Turn
@@ -30,16 +32,7 @@ class Placed:
         return {self.act(turn): 1.0}
 
 
-@register_opponent("first", games=GAMES)
-def first() -> Placed:
-    """Always the first legal action."""
-    return Placed(0)
-
-
-@register_opponent("last", games=GAMES)
-def last() -> Placed:
-    """Always the last legal action."""
-    return Placed(-1)
-
-
+first, last = partial(Placed, 0), partial(Placed, -1)
+register_opponent("first", games=GAMES)(first)
+register_opponent("last", games=GAMES)(last)
 register_opponent("leduc/maniac", alias_of="last", games=("LeducPoker",))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
+from mage_envs.arguments import nearest_name
 from mage_envs.core import Policy
 from mage_envs.plugins import load_announced
 from mage_envs.randomness import Stream
@@ -112,10 +112,9 @@ def as_pool(spec: PoolSpec) -> OpponentPool:
 
 def _named(name: str) -> OpponentPool:
     if name not in _POOLS:
-        near = get_close_matches(name, list_pools(), n=1)
+        hint = nearest_name(name, list_pools())
         if name not in _POOLS:  # a plug-in may have brought it
-            hint = f"Did you mean {near[0]!r}? " if near else ""
-            raise UnknownOpponent(f"Unknown pool {name!r}. {hint}list_pools() names them all.")
+            raise UnknownOpponent(f"Unknown pool {name!r}.{hint} list_pools() names them all.")
     return _POOLS[name]
 
 

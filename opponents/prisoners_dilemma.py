@@ -11,7 +11,7 @@ from functools import partial
 
 from mage_envs.core import Turn
 from mage_envs.games.prisoners_dilemma import COOPERATE, DEFECT
-from opponents.tabular import RulePolicy
+from opponents.tabular import RulePolicy, probability_of
 
 Rounds = Sequence[tuple[bool, bool]]
 """Of each round so far, whether oneself cooperated and whether the other did."""
@@ -55,47 +55,25 @@ def _alternating(rounds: Rounds) -> float:
     return float(len(rounds) % 2 == 0)
 
 
-def all_c() -> RulePolicy:
-    """Always cooperates."""
-    return _policy(partial(_constant, 1.0))
-
-
-def all_d() -> RulePolicy:
-    """Always defects."""
-    return _policy(partial(_constant, 0.0))
-
-
-def tit_for_tat() -> RulePolicy:
-    """Cooperates first, then does what the other did in the round before."""
-    return _policy(partial(_reciprocal, 0.0))
+all_c = partial(_policy, partial(_constant, 1.0))
+"""Always cooperates."""
+all_d = partial(_policy, partial(_constant, 0.0))
+"""Always defects."""
+tit_for_tat = partial(_policy, partial(_reciprocal, 0.0))
+"""Cooperates first, then does what the other did in the round before."""
+grim = partial(_policy, _unforgiving)
+"""Cooperates until the other defects, and then defects to the end of the hand."""
+pavlov = partial(_policy, _staying)
+"""Cooperates first, and where both did the same in the round before."""
+alternate = partial(_policy, _alternating)
+"""Cooperates in every other round, the first among them."""
 
 
 def generous(forgives: float = 1 / 3) -> RulePolicy:
     """Tit-for-tat that cooperates after a defection too, with that probability."""
-    return _policy(partial(_reciprocal, _probability("pd/generous", forgives)))
-
-
-def grim() -> RulePolicy:
-    """Cooperates until the other defects, and then defects to the end of the hand."""
-    return _policy(_unforgiving)
-
-
-def pavlov() -> RulePolicy:
-    """Cooperates first, and where both did the same in the round before."""
-    return _policy(_staying)
-
-
-def alternate() -> RulePolicy:
-    """Cooperates in every other round, the first among them."""
-    return _policy(_alternating)
+    return _policy(partial(_reciprocal, probability_of("pd/generous", forgives)))
 
 
 def at_random(probability: float) -> RulePolicy:
     """Cooperates with that probability, whatever happened; `uniform` is the one of .5."""
-    return _policy(partial(_constant, _probability("pd/random", probability)))
-
-
-def _probability(name: str, value: float) -> float:
-    if not 0 <= value <= 1:
-        raise ValueError(f"Opponent {name!r}: {value} is no probability; it must be from 0 to 1.")
-    return value
+    return _policy(partial(_constant, probability_of("pd/random", probability)))

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from typing import TypeVar, overload
 
 from mage_envs import _siblings
-from mage_envs.arguments import convert
+from mage_envs.arguments import convert, nearest_name
 from mage_envs.core import Game, Policy
 from mage_envs.imports import searched
 from mage_envs.plugins import load_announced
@@ -162,12 +161,10 @@ def _find(name: str) -> OpponentInfo | None:
 
 
 def _unknown(name: str, game_name: str | None, module: bool = False) -> UnknownOpponent:
-    names = list_opponents(game_name)
-    near = get_close_matches(name, names, n=1) or get_close_matches(name, _REGISTRY, n=1)
-    hint = f"Did you mean {near[0]!r}? " if near else ""
+    hint = nearest_name(name, list_opponents(game_name)) or nearest_name(name, _REGISTRY)
     shown = f'"{game_name}"' if game_name is not None else ""
     missing = f" There is no module {name!r} either. Searched: {searched()}." if module else ""
-    return UnknownOpponent(f"Unknown opponent {name!r}. {hint}list_opponents({shown}) names them all.{missing}")
+    return UnknownOpponent(f"Unknown opponent {name!r}.{hint} list_opponents({shown}) names them all.{missing}")
 
 
 def _imported(module: str, attribute: str) -> OpponentInfo | None:
@@ -189,7 +186,7 @@ def _imported(module: str, attribute: str) -> OpponentInfo | None:
     name = f"{module}:{attribute}"
     if not callable(builder):
         raise TypeError(f"Opponent {name!r} must be a class or a function, got {type(builder).__name__}.")
-    known = [info for info in _REGISTRY.values() if _identity(info.builder) == _identity(builder)]
+    known = [info for info in _REGISTRY.values() if _identity(info.builder) in (name, _identity(builder))]
     return replace(known[0], name=name, builder=builder) if known else OpponentInfo(name, builder)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from mage_envs.core import Turn
 from mage_envs.games.rock_paper_scissors import BEATEN_BY, CHOICES
-from opponents.tabular import RulePolicy
+from opponents.tabular import RulePolicy, probability_of
 
 React = Callable[[str, str], str]
 """(one's own last choice, the other's) to the choice that is likeliest now."""
@@ -30,33 +30,12 @@ def react(reaction: React, probability: float, turn: Turn) -> dict[str, float]:
     return dict.fromkeys(CHOICES, 1 / 3) if last is None else prefer(reaction(*last), probability, turn)
 
 
-def _checked(name: str, probability: float) -> float:
-    if not 0 <= probability <= 1:
-        raise ValueError(f"Opponent {name!r}: {probability} is no probability; it must be from 0 to 1.")
-    return probability
+def _biased(choice: str, probability: float = 0.6) -> RulePolicy:
+    return RulePolicy(partial(prefer, choice, probability_of(f"rps/{choice}", probability)))
 
 
-def _biased(choice: str, probability: float) -> RulePolicy:
-    return RulePolicy(partial(prefer, choice, _checked(f"rps/{choice}", probability)))
-
-
-def rock(probability: float = 0.6) -> RulePolicy:
-    """`rps/rock:.8` makes that choice with probability .8, and the others alike."""
-    return _biased("rock", probability)
-
-
-def paper(probability: float = 0.6) -> RulePolicy:
-    """The same for paper."""
-    return _biased("paper", probability)
-
-
-def scissors(probability: float = 0.6) -> RulePolicy:
-    """The same for scissors."""
-    return _biased("scissors", probability)
-
-
-def _reacting(name: str, reaction: React, probability: float) -> RulePolicy:
-    return RulePolicy(partial(react, reaction, _checked(f"rps/{name}", probability)))
+def _reacting(name: str, reaction: React, probability: float = 1.0) -> RulePolicy:
+    return RulePolicy(partial(react, reaction, probability_of(f"rps/{name}", probability)))
 
 
 def _others(own: str, other: str) -> str:
@@ -75,21 +54,17 @@ def _own(own: str, other: str) -> str:
     return own
 
 
-def copy(probability: float = 1.0) -> RulePolicy:
-    """Makes the other's last choice; with `rps/copy:.85` in 85 of 100 cases, and each other choice alike."""
-    return _reacting("copy", _others, probability)
-
-
-def beat(probability: float = 1.0) -> RulePolicy:
-    """Makes the choice that beats the other's last."""
-    return _reacting("beat", _beats_others, probability)
-
-
-def cycle(probability: float = 1.0) -> RulePolicy:
-    """Makes the choice that beats its own last."""
-    return _reacting("cycle", _beats_own, probability)
-
-
-def stay(probability: float = 1.0) -> RulePolicy:
-    """Makes its own last choice again."""
-    return _reacting("stay", _own, probability)
+rock = partial(_biased, "rock")
+"""`rps/rock:.8` makes that choice with probability .8, and the others alike."""
+paper = partial(_biased, "paper")
+"""The same for paper."""
+scissors = partial(_biased, "scissors")
+"""The same for scissors."""
+copy = partial(_reacting, "copy", _others)
+"""Makes the other's last choice; with `rps/copy:.85` in 85 of 100 cases, and each other choice alike."""
+beat = partial(_reacting, "beat", _beats_others)
+"""Makes the choice that beats the other's last."""
+cycle = partial(_reacting, "cycle", _beats_own)
+"""Makes the choice that beats its own last."""
+stay = partial(_reacting, "stay", _own)
+"""Makes its own last choice again."""

@@ -7,16 +7,15 @@ of OpenSpiel, the iterations and a SHA-256 of the policy. A file that says anyth
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from mage_envs.cache import VARIABLE, cache_root
+from mage_envs.durable import write_atomically
 from mage_envs.games.openspiel.loading import load
 from mage_envs.games.openspiel.size import SMALL, count_histories
 from mage_envs.progress import Progress
@@ -89,9 +88,7 @@ def _read(path: Path, key: Mapping[str, Any]) -> AveragePolicy | None:
 def _write(path: Path, key: Mapping[str, Any], policy: AveragePolicy) -> None:
     text = _text(policy)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile("w", dir=path.parent, suffix=".draft", delete=False, encoding="utf-8") as draft:
-            draft.write(f'{{"key":{_text(key)},"policy":{text},"sha256":"{sha256(text.encode()).hexdigest()}"}}')
-        os.replace(draft.name, path)
+        digest = sha256(text.encode()).hexdigest()
+        write_atomically(path, f'{{"key":{_text(key)},"policy":{text},"sha256":"{digest}"}}')
     except OSError as error:
         raise OSError(f"CFR cannot write to {path.parent} ({error}); name another folder in {VARIABLE}.") from error

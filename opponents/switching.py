@@ -61,9 +61,6 @@ class ExactSwitching(Switching):
     first: ExactPolicy
     then: ExactPolicy
 
-    def __init__(self, first: ExactPolicy, then: ExactPolicy, episode: int) -> None:
-        super().__init__(first, then, episode)
-
     def distribution(self, turn: Turn) -> Mapping[str, float]:
         """That of the policy in force in `turn.episode`."""
         return (self.first if turn.episode < self.episode else self.then).distribution(turn)

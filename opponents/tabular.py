@@ -53,6 +53,13 @@ class RulePolicy:
         return dict(row)
 
 
+def probability_of(opponent: str, value: float) -> float:
+    """An opponent's argument that is a probability; raises `ValueError` where it is none."""
+    if not 0 <= value <= 1:
+        raise ValueError(f"Opponent {opponent!r}: {value} is no probability; it must be from 0 to 1.")
+    return value
+
+
 def look_up(table: Mapping[str, Mapping[str, float]], turn: Turn) -> Mapping[str, float]:
     """The rule that reads `table`; raises `ValueError` where the table has no row."""
     try:

@@ -168,9 +168,8 @@ class _SingleHands:
     def values(self, without: int | None = None) -> tuple[float, float]:
         """(blind, known), the means over the seats; without one group of the samples where it is named."""
         tables = {place: moves.table(without) for place, moves in self._sampled.items()} if without is not None else {}
-        pool = OpponentPool(
-            [(tables.get(place, entry), weight) for place, (entry, weight) in enumerate(self._weighted())]
-        )
+        entries = [tables.get(place, entry) for place, entry in enumerate(self.pool.entries)]
+        pool = OpponentPool(zip(entries, self.pool.weights, strict=True))
         blind = [best_nonadaptive(self._game, pool, seat, self._objective).value for seat in self._seats]
         known = sum(
             weight * (self._best(entry) if place in tables else self._remembered(entry))
@@ -188,9 +187,6 @@ class _SingleHands:
             "known": jackknife_error([known for _, known in each]),
             "adaptation": jackknife_error([known - blind for blind, known in each]),
         }
-
-    def _weighted(self) -> list[tuple[Entry, float]]:
-        return list(zip(self.pool.entries, self.pool.weights, strict=True))
 
     def _remembered(self, entry: Entry) -> float:
         if id(entry) not in self._known:

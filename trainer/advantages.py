@@ -113,10 +113,6 @@ def _centred_values(group: Group, config: CreditConfig) -> Weights:
     values = [episode_values(trajectory, scheme, gs, gt) for trajectory in group]
     if config.episode_baseline == "group":
         return values
-    return _less_member_mean(values)
-
-
-def _less_member_mean(values: Weights) -> Weights:
     keys = [k for member in values for k in range(len(member))]
     means = _mean_by_key(keys, [value for member in values for value in member])
     return [[value - means[k][0] for k, value in enumerate(member)] for member in values]
@@ -176,18 +172,14 @@ def _gigpo(group: Group, config: CreditConfig) -> Weights:
     return weights
 
 
-def _member_scores(group: Group, config: CreditConfig) -> list[float]:
+def _grpo(group: Group, config: CreditConfig) -> Weights:
+    """Every step of a member gets the member's score less the members' mean."""
     scheme = SCHEMES[config.returns]
-    return [
+    scores = [
         sum(scheme.rewards([episode.reward for episode in trajectory.episodes]))
         - sum(step.penalty for step in trajectory.steps)
         for trajectory in group
     ]
-
-
-def _grpo(group: Group, config: CreditConfig) -> Weights:
-    """Every step of a member gets the member's score less the members' mean."""
-    scores = _member_scores(group, config)
     mean, deviation, _ = _statistics(scores)
     return [
         [_scale(score - mean, deviation, config)] * len(trajectory.steps)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,10 +14,10 @@ from trl.scripts.utils import TrlParser
 from trl.trainer.model_config import ModelConfig
 
 from mage_envs import imports
+from mage_envs.arguments import nearest_name
 from trainer.hardware import Hardware, hardware
 from trainer.model_options import unread_of_model
 from trainer.presets import WORDS, preset
-from trainer.rules import first_broken
 from trainer.settings import RunSettings
 
 SWITCHES = ("--dry-run", "--resume", "--resume-if-any")
@@ -85,7 +84,7 @@ class Typed:
             raise UsageError("no model is named; add --model NAME_OR_PATH, or --model tiny to try the run on a CPU.")
         if script.warm_start < 0 or (script.warm_start and not self.suited):
             raise UsageError(f"warm_start={script.warm_start} is a number of steps, for --model words alone.")
-        if (message := first_broken(unread_of_model(model))) is not None:
+        if (message := next(unread_of_model(model), None)) is not None:
             raise UsageError(message)
         return script, config, model
 
@@ -143,9 +142,7 @@ def _given(words: Sequence[str], known: set[str] | None) -> Mapping[str, str]:
             names[name[2:].replace("-", "_")] = (value or following).lower()
     for name in names:
         if known is not None and name not in known and name.removeprefix("no_") not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise UsageError(f"unknown {where.get(name, 'flag')}: {name!r}.{hint}")
+            raise UsageError(f"unknown {where.get(name, 'flag')}: {name!r}.{nearest_name(name, known)}")
     return names
 
 

@@ -151,10 +151,10 @@ def deal(rows: Sequence[Row], ranks: int) -> list[list[Row]]:
     """Shares of near-equal token counts, one per rank: longest row first, to the rank with the fewest tokens."""
     shares: list[list[Row]] = [[] for _ in range(ranks)]
     loads = [0] * ranks
-    for index in _longest_first(rows):
+    for row in sorted(rows, key=lambda row: -row.length):
         rank = loads.index(min(loads))
-        shares[rank].append(rows[index])
-        loads[rank] += rows[index].length
+        shares[rank].append(row)
+        loads[rank] += row.length
     return shares
 
 
@@ -162,7 +162,7 @@ def plan_micro_batches(lengths: Sequence[int], max_tokens: int) -> list[list[int
     """Indices of each micro-batch, longest rows first; rows x longest row <= `max_tokens`, or one row alone."""
     plan: list[list[int]] = []
     longest = 0
-    for index in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
+    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         length = lengths[index]
         if plan and (len(plan[-1]) + 1) * longest <= max_tokens and length >= MIN_FILL * longest:
             plan[-1].append(index)
@@ -175,10 +175,6 @@ def plan_micro_batches(lengths: Sequence[int], max_tokens: int) -> list[list[int
 def micro_batches(rows: Sequence[Row], max_tokens: int) -> list[list[Row]]:
     """The rows in micro-batches of at most `max_tokens` tokens with padding."""
     return [[rows[i] for i in part] for part in plan_micro_batches([row.length for row in rows], max_tokens)]
-
-
-def _longest_first(rows: Sequence[Row]) -> list[int]:
-    return sorted(range(len(rows)), key=lambda i: (-rows[i].length, i))
 
 
 def share_of(
@@ -226,10 +222,6 @@ class MicroBatch:
     """(M,): trained tokens with known legal ids."""
     legal_ids: torch.Tensor
     """(M, L): their legal ids, -1 where there are fewer than L."""
-
-    @property
-    def padded_tokens(self) -> int:
-        return self.ids.numel()
 
 
 def filler(pad_id: int) -> Row:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from trl.trainer.grpo_config import GRPOConfig
 
 from trainer.inherited import refused, unread
 from trainer.metrics import WronglyStarted
-from trainer.rules import first_broken
 from trainer.settings import RunSettings, processes_started
 
 
@@ -24,7 +24,7 @@ class MAGEConfig(RunSettings, GRPOConfig):  # type: ignore[misc]
         if self.gradient_checkpointing is None:
             self.gradient_checkpointing = not on_cpu
         self.settle()
-        if (message := first_broken([*refused(self, self.backend), *unread(self)])) is not None:
+        if (message := next(chain(refused(self, self.backend), unread(self)), None)) is not None:
             raise ValueError(message)
         GRPOConfig.__post_init__(self)  # type: ignore[no-untyped-call]
         started = processes_started()

@@ -19,7 +19,6 @@ from trainer.shapes import ModelShape
 ADAM = 2
 """Numbers that AdamW keeps for each number that is trained."""
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-GIB = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,18 +108,9 @@ def estimate(config: RunSettings, model: Any, shape: ModelShape, machine: Hardwa
 
 
 def _updates(config: RunSettings, steps: int) -> int:
-    each = config.updates_per_rollout
-    planned = ceil(steps / config.minibatch_size) if each == "auto" else int(each)
     if config.max_rollouts is None:
         return config.max_steps
-    return min(config.max_rollouts * planned, config.max_steps)
-
-
-def _rollouts(config: RunSettings, steps: int) -> float:
-    if config.max_rollouts is not None:
-        return config.max_rollouts
-    each = config.updates_per_rollout
-    return config.max_steps / (ceil(steps / config.minibatch_size) if each == "auto" else int(each))
+    return min(config.max_rollouts * config.updates_of(steps), config.max_steps)
 
 
 def _cache(config: RunSettings, shape: ModelShape, machine: Hardware, replies: int, width: int) -> int:
@@ -152,7 +142,8 @@ def _hours(config: RunSettings, shape: ModelShape, machine: Hardware, steps: int
     passes = 1 + (1 + bool(config.beta)) / 3
     sampled = steps * (config.max_completion_length or 1) / (machine.generate * machine.processes)
     trained = steps * replies * passes / (machine.train * machine.processes)
-    return _rollouts(config, steps) * (sampled + trained) * scale
+    rollouts = config.max_rollouts or config.max_steps / config.updates_of(steps)
+    return rollouts * (sampled + trained) * scale
 
 
 def refusal(found: Needs, config: RunSettings, model: Any, shape: ModelShape, machine: Hardware) -> str | None:

@@ -19,7 +19,7 @@ from transformers.cache_utils import DynamicLayer
 from mage_envs.randomness import uniforms
 from mage_envs.text.generation import Completion, Prompt
 from trainer.generation import fits, stream_keys
-from trainer.tokens import ChatTokenizer, Ids, legal_ids, make_completion
+from trainer.tokens import ChatTokenizer, Ids, make_completion
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def reply(
     sampling: Sampling,
 ) -> list[Completion]:
     """Forwards the new ids of every row, then samples all replies; the last sampled id is not forwarded."""
-    legal = [legal_ids(prompt, tokens) for prompt in prompts]
+    legal = [tokens.single_ids(prompt.legal_actions) for prompt in prompts]
     if not sampling.constrained and sampling.max_new_tokens > 1:
         legal = [()] * len(prompts)  # a longer reply is not the bare action word
     keys = stream_keys([prompt.seed for prompt in prompts], sampling.seed) if sampling.temperature else None

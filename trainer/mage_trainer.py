@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from math import ceil
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +20,7 @@ from opponents import FixedPool, League, Population
 from trainer import trl_compat
 from trainer.advantages import variance_metrics, weigh
 from trainer.backends import BACKENDS, AnyGenerator
-from trainer.batch import Row, Update, build_rows, share_of, split_updates
+from trainer.batch import Update, build_rows, share_of, split_updates
 from trainer.callbacks import Evaluations, FilesOfRun, RolloutProgress
 from trainer.config import MAGEConfig
 from trainer.console import console_of
@@ -202,7 +201,7 @@ class MAGETrainer(UpdatingTrainer):
         if not rows:
             raise ValueError(f"Rollout {index} has no reply to train on; look at max_prompt_length and mask_truncated.")
         rng = stream(self.args.seed, SHUFFLE, index)
-        batches = split_updates(rows, self._updates_for(rows), rng)
+        batches = split_updates(rows, self.args.updates_of(sum(row.steps for row in rows)), rng)
         rank, ranks = self.accelerator.process_index, self.accelerator.num_processes
         limit = self.args.max_tokens_per_microbatch
         self._updates = deque(share_of(batch, rank, ranks, limit, self._pad_id, self._forwards) for batch in batches)
@@ -236,10 +235,6 @@ class MAGETrainer(UpdatingTrainer):
         last = self.args.max_rollouts is not None and index + 1 >= self.args.max_rollouts
         if self.args.rollout_ahead and not last and self.state.global_step + len(batches) < self.state.max_steps:
             self.play_ahead(index + 1)
-
-    def _updates_for(self, rows: Sequence[Row]) -> int:
-        updates = self.args.updates_per_rollout
-        return ceil(sum(row.steps for row in rows) / self.args.minibatch_size) if updates == "auto" else int(updates)
 
     def _plan_length(self, index: int, updates: int) -> None:
         """Tells the Trainer's loop when the run ends, as far as it is known."""

@@ -80,13 +80,11 @@ def returns_from_values(trajectory: Trajectory, values: Sequence[float], gs: flo
     """G_{k,t} = gs^(T_k-1-t) * E_k (+ P_{k,t}); a reflection has the G of its episode's first step (less its own
     penalty). `values` holds the E_k, raw or centred."""
     returns = [0.0] * len(trajectory.steps)
-    first = [0.0] * len(values)
     for k, indices in enumerate(play_steps(trajectory)):
         owed = penalties_to_come(trajectory.steps, indices, gs) if penalised else {}
         for t, index in enumerate(indices):
             returns[index] = gs ** (len(indices) - 1 - t) * values[k] + owed.get(index, 0.0)
-        first[k] = returns[indices[0]] if indices else 0.0
-    return _with_reflections(trajectory, returns, first, penalised)
+    return _with_reflections(trajectory, returns, penalised)
 
 
 def returns_per_reward(
@@ -103,7 +101,6 @@ def returns_per_reward(
     for k in reversed(range(len(rewards))):
         following[k] = paid[k] + gt * following[k + 1]
     returns = [0.0] * len(trajectory.steps)
-    first = [0.0] * len(rewards)
     for k, indices in enumerate(play_steps(trajectory)):
         counts = k == len(rewards) - 1 or scheme.discounts
         baseline = rewards[k] - paid[k] if counts else 0.0
@@ -112,8 +109,7 @@ def returns_per_reward(
         for back, index in enumerate(reversed(indices)):
             to_come = (trajectory.steps[index].reward if counts else 0.0) + gs * to_come
             returns[index] = to_come - baseline + gs**back * gt * following[k + 1] + owed.get(index, 0.0)
-        first[k] = returns[indices[0]] if indices else 0.0
-    return _with_reflections(trajectory, returns, first, penalised)
+    return _with_reflections(trajectory, returns, penalised)
 
 
 def hand_shares(trajectory: Trajectory, scheme: ReturnScheme, gs: float, gt: float) -> list[tuple[float, float]]:
@@ -137,9 +133,8 @@ def hand_shares(trajectory: Trajectory, scheme: ReturnScheme, gs: float, gt: flo
     return shares
 
 
-def _with_reflections(
-    trajectory: Trajectory, returns: list[float], first: Sequence[float], penalised: bool
-) -> list[float]:
+def _with_reflections(trajectory: Trajectory, returns: list[float], penalised: bool) -> list[float]:
+    first = [returns[indices[0]] if indices else 0.0 for indices in play_steps(trajectory)]
     for index, step in enumerate(trajectory.steps):
         if step.phase == "reflect":
             upcoming = first[step.episode] if step.episode < len(first) else 0.0

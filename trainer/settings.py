@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from math import ceil
 from typing import Any
 
 from mage_envs.terminal.json_options import EXAMPLE, read_object
 from trainer.advantages import CreditConfig
 from trainer.fields import RunFields
-from trainer.rules import first_broken, rules_of
+from trainer.rules import broken
 from wrappers import Protocol
 
 FOREVER = 2**31
@@ -42,7 +43,7 @@ class RunSettings(RunFields):
         if self.updates_per_rollout != "auto":
             _to_int("updates_per_rollout", self.updates_per_rollout)
         self._credit(self.advantage == "exact")
-        if (message := first_broken(rules_of(self))) is not None:
+        if (message := next(broken(self), None)) is not None:
             raise ValueError(message)
         if self.use_vllm and self.vllm_max_model_length is None:
             self.vllm_max_model_length = self.max_prompt_length + (self.max_completion_length or 1)
@@ -58,6 +59,11 @@ class RunSettings(RunFields):
         chosen = {name: vars(self)[name] for name in CREDIT}
         chosen["credit"] = self.credit or ("reward" if by_hand else "episode")
         return CreditConfig(**chosen) if protocol is None else CreditConfig.from_protocol(protocol, **chosen)
+
+    def updates_of(self, steps: int) -> int:
+        """Optimiser steps of a rollout with so many trainable steps."""
+        each = self.updates_per_rollout
+        return ceil(steps / self.minibatch_size) if each == "auto" else int(each)
 
     def _size_rollout(self) -> None:
         """Meta-episodes per process from groups per rollout."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -153,9 +154,5 @@ def _counted(folder: Path) -> int | None:
     for file in folder.glob("*.safetensors"):
         with file.open("rb") as opened:
             header = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
-        for name, about in header.items():
-            size = 1
-            for length in about.get("shape", ()):
-                size *= length
-            total += size if name != "__metadata__" else 0
+        total += sum(prod(about["shape"]) for name, about in header.items() if name != "__metadata__")
     return total or None

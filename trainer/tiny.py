@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
@@ -121,13 +122,10 @@ def tiny_model(
 
 def save_tiny(folder: str | Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str:
     """Writes model and tokenizer; returns the folder, from which TRL can load them (again, for the reference model)."""
-    model.config.pad_token_id = tokenizer.pad_token_id
-    model.config.bos_token_id = tokenizer.bos_token_id
-    model.config.eos_token_id = tokenizer.eos_token_id
-    if model.generation_config is not None:
-        model.generation_config.pad_token_id = tokenizer.pad_token_id
-        model.generation_config.bos_token_id = tokenizer.bos_token_id
-        model.generation_config.eos_token_id = tokenizer.eos_token_id
+    parts: tuple[Any, ...] = (model.config, model.generation_config)
+    for part in filter(None, parts):
+        part.pad_token_id, part.eos_token_id = tokenizer.pad_token_id, tokenizer.eos_token_id
+        part.bos_token_id = tokenizer.bos_token_id
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     model.config.name_or_path = str(folder)

@@ -82,7 +82,11 @@ class ChatTokenizer:
         return max_new_tokens > 1 and len(ids) >= max_new_tokens and ids[-1] not in self.end_ids
 
     def single_ids(self, actions: tuple[str, ...]) -> Ids:
-        """One id per action where every action is exactly one token, else empty."""
+        """One id per action where every action is exactly one token, else empty.
+
+        Those of legal actions describe a reply only where it is the bare action word (one-token answers, constrained
+        decoding).
+        """
         return self._single(actions)
 
     def _decode(self, ids: Ids) -> str:
@@ -126,14 +130,6 @@ class ChatTokenizer:
         return None
 
 
-def legal_ids(prompt: Prompt, tokens: ChatTokenizer) -> Ids:
-    """First-token ids of the legal actions, where each is exactly one token; else empty.
-
-    They describe the reply only where it is the bare action word (one-token answers, constrained decoding).
-    """
-    return tokens.single_ids(prompt.legal_actions)
-
-
 def make_completion(
     prompt: Prompt,
     tokens: ChatTokenizer,
@@ -145,6 +141,6 @@ def make_completion(
 ) -> Completion:
     """The completion of `ids`; `legal` are the legal answers' ids (None: looked up where answers are one token)."""
     if legal is None:
-        legal = legal_ids(prompt, tokens) if max_new_tokens == 1 else ()
+        legal = tokens.single_ids(prompt.legal_actions) if max_new_tokens == 1 else ()
     truncated = tokens.is_truncated(ids, max_new_tokens)
     return Completion(tokens.decode(ids), prompt_ids, ids, logprobs, truncated=truncated, legal_ids=legal)

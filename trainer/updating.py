@@ -37,14 +37,10 @@ class UpdatingTrainer(EvaluatingTrainer):
     def _pad_id(self) -> int:
         return int(cast(Any, self.processing_class).pad_token_id)
 
-    @property
-    def _needs_logits(self) -> bool:
-        return bool(self.args.constrained or self.args.uniform_legal_coef)
-
     def _forward(self, model: torch.nn.Module, batch: MicroBatch) -> Scores:
         inputs = {"input_ids": batch.ids, "attention_mask": batch.attention, "position_ids": batch.positions}
         with self.accelerator.autocast():
-            if self._needs_logits:
+            if self.args.constrained or self.args.uniform_legal_coef:
                 columns, where = torch.unique(batch.columns - 1, return_inverse=True)
                 logits = model(**inputs, use_cache=False, logits_to_keep=columns).logits[batch.rows, where]
                 return score_logits(logits, batch, self.args.temperature, self.args.constrained)
@@ -101,7 +97,7 @@ class UpdatingTrainer(EvaluatingTrainer):
             total += loss.detach() * scale
             for key, value in parts.items():
                 sums[key] = torch.maximum(sums[key], value) if key == LARGEST_RATIO else sums[key] + value
-            sums["padded"] = sums["padded"] + batch.padded_tokens
+            sums["padded"] = sums["padded"] + batch.ids.numel()
             sums["useful"] = sums["useful"] + sum(row.length for row in rows)
         sums["broken"] = is_broken(model, total, scaled=self.accelerator.scaler is not None)
         if not self._record_update(update, sums, time.perf_counter() - started):

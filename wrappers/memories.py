@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from mage_envs.arguments import options
+from mage_envs.arguments import nearest_name, options
 from mage_envs.imports import load_named
 from mage_envs.plugins import load_announced
 from wrappers.memory import EpisodicMemory, MemoryStrategy
@@ -132,8 +131,7 @@ def _parsed(spec: str, label: str) -> tuple[str, Builder, dict[str, Any]]:
     else:
         attribute, colon, rest = rest.partition(":")
         if not attribute.isidentifier():
-            near = get_close_matches(name, list_memories(), n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = nearest_name(name, list_memories())
             raise ValueError(
                 f"{label} is unknown;{hint} choose one of: {', '.join(list_memories())}, or give a MemoryStrategy."
             )

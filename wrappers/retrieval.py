@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import lru_cache
 from itertools import pairwise
 from math import log
@@ -19,6 +18,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
+from mage_envs.arguments import nearest_name
 from mage_envs.imports import load_named
 
 Floats = npt.NDArray[np.float64]
@@ -179,8 +179,7 @@ def make_encoder(spec: str | Encoder) -> Encoder:
     builder = ENCODERS.get(name)
     if builder is None:
         if not rest.isidentifier():
-            near = get_close_matches(name, ENCODERS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = nearest_name(name, ENCODERS)
             raise ValueError(
                 f"encoder={spec!r} is unknown;{hint} choose one of: {', '.join(ENCODERS)}, or give module:Class."
             )

@@ -12,7 +12,7 @@ import pytest
 
 from mage_envs.text.generation import Completion, Message, Prompt
 from trainer.tiny import byte_tokenizer, tiny_tokenizer
-from trainer.tokens import ChatTokenizer, legal_ids
+from trainer.tokens import ChatTokenizer
 
 QWEN3_LIKE = """\
 {%- set ns = namespace(last=0) %}
@@ -130,10 +130,10 @@ def test_errors_say_what_where_and_what_to_do() -> None:
 
 def test_legal_ids_only_where_each_action_is_one_token() -> None:
     words = ChatTokenizer(tiny_tokenizer(["bet", "check"]))
-    legal = legal_ids(Prompt(chat("x"), legal_actions=("check", "bet")), words)
+    legal = words.single_ids(("check", "bet"))
     assert [words.decode([i]) for i in legal] == ["check", "bet"]
-    assert legal_ids(Prompt(chat("x")), words) == ()
-    assert legal_ids(Prompt(chat("x"), legal_actions=("b", "ch")), qwen()) == ()
+    assert words.single_ids(()) == ()
+    assert qwen().single_ids(("b", "ch")) == ()
 
 
 def test_decode_drops_ends_and_keeps_the_rest() -> None:

@@ -6,10 +6,11 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from math import prod
 from pathlib import Path
 from typing import Any
+
+from mage_envs.arguments import nearest_name
 
 FOLDER = Path(__file__).parent
 """Of the YAML files, accelerate's configuration and the Slurm template."""
@@ -78,15 +79,9 @@ def hardware_names() -> list[str]:
 
 def hardware(name: str) -> Hardware:
     """One by its name; raises ValueError for an unknown one, with those that there are."""
-    names = hardware_names()
-    if name not in names:
-        near = get_close_matches(name, names, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown hardware {name!r}.{hint} There are {', '.join(names)}.")
-    return _read(name)
-
-
-def _read(name: str) -> Hardware:
     import yaml
 
+    names = hardware_names()
+    if name not in names:
+        raise ValueError(f"unknown hardware {name!r}.{nearest_name(name, names)} There are {', '.join(names)}.")
     return Hardware(name=name, **yaml.safe_load((FOLDER / f"{name}.yaml").read_text()))

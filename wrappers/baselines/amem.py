@@ -105,7 +105,7 @@ class AMem(Baseline):
         self._k_write, self._k_read = k_write, k_read
         self._query_llm, self._by_turn = query_llm, granularity == "turn"
         self._bank: Bank[Note] = Bank("amem", scope, bank)
-        self._bank.load([_note_of(item) for item in self._bank.content.get("items", ())])
+        self._bank.items = [_note_of(item) for item in self._bank.content.get("items", ())]
         self._keywords = ""
         self._new: Note | None = None
         self._labels: list[int] = []

@@ -47,10 +47,6 @@ class Bank(Generic[T]):
         """Whether the strategy may store anything."""
         return self.scope != "run"
 
-    def load(self, items: Sequence[T]) -> None:
-        """Sets what the file held, as the strategy reads it."""
-        self.items = list(items)
-
     def begin(self) -> None:
         """Starts a meta-episode: without items, or with those of the meta-episodes that came to their end."""
         if self.scope == "meta":

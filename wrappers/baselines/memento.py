@@ -63,7 +63,7 @@ class Memento(Baseline):
         self.encoder = make_encoder(encoder)
         self._k, self._shows_cases = k, show_cases
         self._bank: Bank[Case] = Bank(self.name, scope, bank)
-        self._bank.load([Case(**item) for item in self._bank.content.get("items", ())])
+        self._bank.items = [Case(**item) for item in self._bank.content.get("items", ())]
         self._plan = ""
         self._cases: list[Case] = []
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from mage_envs import _siblings
 
 
-def make_env(**options: Any) -> Any:
-    """`mage/<game>-v0`: see `wrappers.make.make_env`."""
-    return _siblings.load("wrappers.make").make_env(**options)
+def _called(module: str, name: str, **options: Any) -> Any:
+    return vars(_siblings.load(module))[name](**options)
 
 
-def make_meta_env(**options: Any) -> Any:
-    """`mage/<game>-Meta-v0`: see `wrappers.make.make_meta_env`."""
-    return _siblings.load("wrappers.make").make_meta_env(**options)
-
-
-def make_envs(**options: Any) -> Any:
-    """`gym.make_vec("mage/<game>-v0")`: see `wrappers.make_vec`."""
-    return _siblings.load("wrappers.make_vec").make_envs(**options)
-
-
-def make_meta_envs(**options: Any) -> Any:
-    """`gym.make_vec("mage/<game>-Meta-v0")`: see `wrappers.make_vec`."""
-    return _siblings.load("wrappers.make_vec").make_meta_envs(**options)
+make_env = partial(_called, "wrappers.make", "make_env")
+"""`mage/<game>-v0`: see `wrappers.make.make_env`."""
+make_meta_env = partial(_called, "wrappers.make", "make_meta_env")
+"""`mage/<game>-Meta-v0`: see `wrappers.make.make_meta_env`."""
+make_envs = partial(_called, "wrappers.make_vec", "make_envs")
+"""`gym.make_vec("mage/<game>-v0")`: see `wrappers.make_vec`."""
+make_meta_envs = partial(_called, "wrappers.make_vec", "make_meta_envs")
+"""`gym.make_vec("mage/<game>-Meta-v0")`: see `wrappers.make_vec`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Mapping
 from importlib.metadata import entry_points
@@ -11,6 +10,7 @@ from typing import Any
 import gymnasium as gym
 import pettingzoo
 
+from mage_envs.arguments import nearest_name
 from mage_envs.core import Game
 from mage_envs.settings import GameSettings
 
@@ -76,8 +76,7 @@ def list_games() -> tuple[str, ...]:
 def load_game(name: str) -> type[Game]:
     """The class of a registered game. Raises UnknownGame, or ImportError naming what is missing."""
     if name not in _GAMES:
-        close = difflib.get_close_matches(name, _GAMES, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = nearest_name(name, _GAMES)
         raise UnknownGame(f"Unknown game {name!r}.{hint} list_games() names them all: {', '.join(list_games())}.")
     module, _, attribute = _GAMES[name].partition(":")
     loaded: type[Game] = importlib.import_module(module).__dict__[attribute]

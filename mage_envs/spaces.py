@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import gymnasium as gym
@@ -39,9 +38,3 @@ class FreeText(gym.Space[str]):
 
     def __hash__(self) -> int:
         return hash(FreeText)
-
-    def to_jsonable(self, sample_n: Iterable[str]) -> list[str]:
-        return list(sample_n)
-
-    def from_jsonable(self, sample_n: list[Any]) -> list[str]:
-        return [str(sample) for sample in sample_n]

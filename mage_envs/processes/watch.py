@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 DEADLINE = 600.0
@@ -44,15 +44,12 @@ class Watch:
             self._before = signal.signal(signal.SIGALRM, self._interrupt)
         self._ended.clear()
         self._main = threading.get_ident()
-        self._wakes = threading.Event()
         self._interval = min(1.0, self._slow_after / 2)
         self._thread = threading.Thread(target=self._look, daemon=True, name="mage-watch")
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._since = None
         self._ended.set()
         self._thread.join()

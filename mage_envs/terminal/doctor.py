@@ -36,7 +36,8 @@ def report() -> list[str]:
 
 def _alfworld() -> Iterator[tuple[str, str]]:
     yield "alfworld", _version("alfworld", 'not installed; pip install "mage-envs[alfworld]" brings it')
-    yield "  engine", _engine()
+    engine = ("textworld", "fast-downward-textworld")
+    yield "  engine", ", ".join(f"{package} {_version(package, 'missing')}" for package in engine)
     if is_installed():
         for split, count in GAMES_PER_TASK.items():
             yield f"  generated, {FOLDERS[split]}", f"{count * len(TASK_TYPES)} games of each size"
@@ -47,13 +48,6 @@ def _alfworld() -> Iterator[tuple[str, str]]:
     yield "  official data", f"{VARIABLE}={root}" + ("" if root.is_dir() else ", which is no folder")
     for split, name in FOLDERS.items():
         yield f"  official, {name}", _official(root, split)
-
-
-def _engine() -> str:
-    parts = []
-    for package in ("textworld", "fast-downward-textworld"):
-        parts.append(f"{package} {_version(package, 'missing')}")
-    return ", ".join(parts)
 
 
 def _official(root: Path, split: str) -> str:

@@ -121,10 +121,6 @@ class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], np.ndarray], ABC):
         if self.closed:
             raise gym.error.ClosedEnvironmentError("This vector environment is closed; make another one.")
 
-    def _fold(self, told: Iterable[tuple[int, Mapping[str, Any]]]) -> Infos:
-        """Infos of single rows, as Gymnasium batches them."""
-        return batch_infos(self.num_envs, told)
-
     def _gather(self, rows: Sequence[SlotStep]) -> Batch:
         """The batch of one `SlotStep` per environment."""
         return (
@@ -132,7 +128,7 @@ class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], np.ndarray], ABC):
             np.array([row.reward for row in rows], dtype=np.float64),
             np.array([row.terminated for row in rows], dtype=np.bool_),
             np.array([row.truncated for row in rows], dtype=np.bool_),
-            self._fold((number, info) for number, row in enumerate(rows) for info in row.infos),
+            batch_infos(self.num_envs, ((number, info) for number, row in enumerate(rows) for info in row.infos)),
         )
 
 
@@ -190,7 +186,8 @@ class LoopVectorEnv(TextVectorEnv):
         self, rows: Sequence[int], seeds: Sequence[int | None], options: dict[str, Any] | None
     ) -> tuple[Texts, Infos]:
         started = self._slots.begin(rows, seeds, options)
-        return [text for text, _ in started], self._fold((row, info) for row, (_, info) in zip(rows, started))
+        infos = ((row, info) for row, (_, info) in zip(rows, started))
+        return [text for text, _ in started], batch_infos(self.num_envs, infos)
 
     def _advance(self, answers: list[str]) -> Batch:
         return self._gather(self._slots.advance(or_none(answers, self._ended)))

@@ -19,7 +19,7 @@ from mage_envs.checks import check_positive, check_seconds
 from mage_envs.processes import DEADLINE, Lost, Pool, Raised, WorkerFailure
 from mage_envs.processes.pool import check_started
 from mage_envs.randomness import seed_of
-from mage_envs.vector.text_vector import Batch, Infos, Slots, SlotStep, Texts, TextVectorEnv, or_none
+from mage_envs.vector.text_vector import Batch, Infos, Slots, SlotStep, Texts, TextVectorEnv, batch_infos, or_none
 
 
 class _Share:
@@ -100,7 +100,8 @@ class WorkerVectorEnv(TextVectorEnv):
         self, rows: Sequence[int], seeds: Sequence[int | None], options: dict[str, Any] | None
     ) -> tuple[Texts, Infos]:
         started = self._begin_rows(dict(zip(rows, seeds, strict=True)), options)
-        return [started[row][0] for row in rows], self._fold((row, started[row][1]) for row in rows)
+        infos = ((row, started[row][1]) for row in rows)
+        return [started[row][0] for row in rows], batch_infos(self.num_envs, infos)
 
     def _begin_rows(
         self, seeds: dict[int, int | None], options: dict[str, Any] | None

@@ -203,7 +203,7 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> 
         return None
     trained = time.monotonic() - started
     result = evaluate_demo(out, settings.rows, settings.seed, settings.critic, on_step=log)
-    write_atomically(out / "result.json", json.dumps(result.to_json(), indent=1))
+    write_atomically(out / "result.json", json.dumps(asdict(result), indent=1))
     from benchmarks.evaluation.report import adaptation_figure
 
     smoothed = [
@@ -253,7 +253,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = "demo-reflect" if chosen.reflect else "demo-plain" if chosen.plain else "demo"
     out = chosen.out or Path("runs") / name
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         result = run(settings, out, Log())
     except KeyboardInterrupt:

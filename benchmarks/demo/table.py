@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from benchmarks.evaluation.agents import SavedModelAgent
 from benchmarks.evaluation.environments import game_of
 from benchmarks.evaluation.estimates import Estimate
 from benchmarks.evaluation.evaluate import evaluate
+from benchmarks.evaluation.report import aligned
 from benchmarks.evaluation.scores import ScoreRow, Summary, summarise
 from benchmarks.evaluation.suites import panel, weights_of
 from benchmarks.exact.regret import regret
@@ -41,19 +42,6 @@ class DemoResult:
     critic: bool
     """Whether the exact critic was used in training."""
     seed: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "training": self.training.to_json(),
-            "held_out": self.held_out.to_json(),
-            "other_memory": asdict(self.other_memory),
-            "no_memory": asdict(self.no_memory),
-            "regret": [asdict(one) for one in self.regret],
-            "optimal": list(self.optimal),
-            "critic": self.critic,
-            "seed": self.seed,
-        }
 
 
 def evaluate_demo(folder: Path, rows: int, seed: int, critic: bool, on_step: Callable[[str, bool], None]) -> DemoResult:
@@ -123,30 +111,21 @@ def _optimal(result: DemoResult) -> list[str]:
     return ["  Bayes-optimal", *(f"{value:+.3f}" for value in (*result.optimal, gain)), "", "", _number(share, ".0%")]
 
 
-def _regret(result: DemoResult) -> list[str]:
-    return ["  regret of decisions", *map(_cell, result.regret), "", "", "", ""]
-
-
 def table(result: DemoResult) -> str:
     """The adaptation table as text."""
     count = len(result.training.overall.episodes)
     head = ["chips per hand", *(f"episode {k}" for k in range(1, count + 1)), f"gain 1 to {count}"]
     head += ["best blind", "best response", "share"]
-    lines: list[list[str] | str] = [head, "trained against"]
+    lines: list[list[str] | str] = ["trained against"]
     lines += [_line(f"  {row.opponent}", row) for row in result.training.rows]
-    lines += [_line("  all", result.training.overall, shared=True), _optimal(result), _regret(result), "controls"]
+    lines += [_line("  all", result.training.overall, shared=True), _optimal(result)]
+    lines += [["  regret of decisions", *map(_cell, result.regret), "", "", "", ""], "controls"]
     lines += [_line(f"  another's memory in episode {count}", result.other_memory, shared=True)]
     lines += [_line("  no memory", result.no_memory, shared=True), "never trained against"]
     lines += [_line(f"  {row.opponent}", row) for row in result.held_out.rows]
-    full = [line for line in lines if not isinstance(line, str)]
-    widths = [max(len(line[i]) for line in full) for i in range(len(head))]
-    text = []
-    for line in lines:
-        if isinstance(line, str):
-            text.append(line)
-        else:
-            cells = [cell.rjust(width) for cell, width in zip(line[1:], widths[1:])]
-            text.append("  ".join([line[0].ljust(widths[0]), *cells]).rstrip())
+    first, _, *others = aligned(head, [line for line in lines if not isinstance(line, str)])
+    cells = iter(others)
+    text = [first, *(line if isinstance(line, str) else next(cells) for line in lines)]
     text += [
         "",
         "± is half a 95% interval, clustered by meta-episode (those with the same deals are one cluster); the gain",

@@ -197,7 +197,7 @@ def _keep(writer: Writer, play: Callable[..., list[Trajectory]]) -> None:
 def shown(arguments: argparse.Namespace, summary: Summary) -> str:
     """The table in the form that was asked for."""
     if arguments.tsv:
-        return tables.tsv(summary)
+        return report.csv_text(summary, "\t")
     return report.table(summary) if arguments.wide else tables.narrow(summary)
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluation.environments import game_of
 from benchmarks.evaluation.losses import FEW, as_losses
 from benchmarks.evaluation.paired import POWER, PairedDifference, Pairs
-from benchmarks.evaluation.report import NOT_KNOWN, aligned, shown_episodes
+from benchmarks.evaluation.report import NOT_KNOWN, aligned, delimited, shown_episodes
 from benchmarks.evaluation.scores import cluster_of, headline, label, per_hand
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.records.about import COMPARED, setting_of, told_apart
@@ -43,10 +41,6 @@ class RunComparison:
     """Episodes, gain and Pass@k; after early stop Pass@k alone."""
     with_losses: tuple[PairedDifference, ...]
     """The same with failures counted as losses; empty unless they exceed 1%."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -194,16 +188,14 @@ def _chance(p: float | None) -> str:
 
 def tsv(comparisons: Sequence[RunComparison]) -> str:
     """One line per row, fields apart by tabs, numbers in full."""
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter="\t", lineterminator="\n")
-    writer.writerow(COLUMNS)
+    lines: list[Sequence[object]] = [COLUMNS]
     for one in comparisons:
         for failures, rows in (("left out", one.rows), ("losses", one.with_losses)):
             for row in rows:
                 cells = (row.mean, row.low, row.high, row.p, row.adjusted, row.detectable, row.n)
                 counts = (*(row.only or (None, None)), row.mcnemar)
-                writer.writerow([one.first, one.second, failures, row.measure, *cells, *counts])
-    return text.getvalue()
+                lines.append([one.first, one.second, failures, row.measure, *cells, *counts])
+    return delimited(lines, "\t")
 
 
 # -- mage-bench compare ----------------------------------------------------------------------------------------

@@ -6,10 +6,11 @@ import csv
 import importlib.util
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import figures
 from benchmarks.evaluation.estimates import Estimate
 from benchmarks.evaluation.scores import Measure, ScoreRow, Summary
 from mage_envs.durable import write_atomically
@@ -173,33 +174,27 @@ def load(path: Path) -> Summary:
     return Summary.from_json(json.loads(path.read_text()))
 
 
-def csv_text(summary: Summary) -> str:
-    """One line per opponent, episode and measure."""
+def delimited(rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
+    """The rows as CSV, or with another delimiter between the fields; None is an empty field."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["opponent", "episode", "measure", "mean", "low", "high", "n", "uninformed", "ceiling", "share"])
+    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def csv_text(summary: Summary, delimiter: str = ",") -> str:
+    """One line per opponent, episode and measure."""
+    head = ("opponent", "episode", "measure", "mean", "low", "high", "n", "uninformed", "ceiling", "share")
+    lines: list[Sequence[object]] = [head]
     lost = () if summary.with_losses is None else (summary.with_losses,)
     for row in (*summary.rows, summary.overall, *lost, *summary.floors):
         for number, episode in enumerate(row.episodes, start=1):
             for name, measure in ((f"{summary.unit} per hand", episode.returns), ("success", episode.success)):
                 e = measure.estimate
-                cells = (e.mean, e.low, e.high, e.n, measure.uninformed, measure.ceiling, measure.share)
-                writer.writerow([row.opponent, number, name, *("" if cell is None else cell for cell in cells)])
+                exact = (measure.uninformed, measure.ceiling, measure.share)
+                lines.append((row.opponent, number, name, e.mean, e.low, e.high, e.n, *exact))
         for number, e in enumerate(row.pass_at, start=1):
-            writer.writerow(
-                [
-                    row.opponent,
-                    number,
-                    "pass@k",
-                    e.mean,
-                    *("" if x is None else x for x in (e.low, e.high)),
-                    e.n,
-                    "",
-                    "",
-                    "",
-                ]
-            )
-    return text.getvalue()
+            lines.append((row.opponent, number, "pass@k", e.mean, e.low, e.high, e.n, None, None, None))
+    return delimited(lines, delimiter)
 
 
 # -- the figure ------------------------------------------------------------------------------------------------
@@ -216,17 +211,11 @@ def adaptation_figure(
     `learning_curve`: (training step, score) pairs for a panel of their own. `controls`: rows drawn beside the overall
     one. Raises ImportError with the remedy where matplotlib is missing.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ImportError('The figure needs matplotlib. Install it with: pip install "mage-envs[cli]"') from error
     rows = [*summary.rows, *([summary.overall] if len(summary.rows) > 1 else [])]
     curves = len(rows) + bool(learning_curve)
     columns = min(curves, 3 if curves in (3, 5, 6) else 4)
     lines = -(-curves // columns)
-    figure = Figure(figsize=(3.3 * columns, 2.7 * lines + 0.9), layout="constrained", dpi=150)
-    FigureCanvasAgg(figure)
+    figure = figures.blank(3.3 * columns, 2.7 * lines + 0.9)
     axes = list(figure.subplots(lines, columns, squeeze=False).flat)
     for spare in axes[curves:]:
         spare.remove()
@@ -241,8 +230,7 @@ def adaptation_figure(
             axis.set_ylabel(label)
     _legend(figure, axes[len(rows) - 1])
     figure.suptitle(f"{summary.agent} in {summary.env_id}", fontsize=11)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    figures.save(figure, Path(path))
 
 
 def _measures(row: ScoreRow, summary: Summary) -> list[Measure]:

@@ -1,13 +1,11 @@
-"""A summary as text: tables of at most 80 columns, and lines with tabs between the fields."""
+"""A summary as text: tables of at most 80 columns."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 
 from benchmarks.evaluation.estimates import Estimate
-from benchmarks.evaluation.report import NOT_KNOWN, aligned, csv_text, number, shown_episodes
+from benchmarks.evaluation.report import NOT_KNOWN, aligned, number, shown_episodes
 from benchmarks.evaluation.scores import ScoreRow, Summary
 
 WIDTH = 80
@@ -31,14 +29,14 @@ def narrow(summary: Summary) -> str:
         lines.extend(["", title, *fitting([summary.rows_are, *columns], named)])
 
     episodes = [f"ep. {k}" for k in shown]
-    spread = "95% intervals, in percent" if wins else "with half of the 95% interval"
-    means = [[_spread(e, wins) for e in _means(row, summary, shown)] for row in rows]
-    solved = [[_spread(e, True) for e in _at(row.pass_at, shown)] for row in rows]
+    ends = "95% intervals, in percent" if wins else "with half of the 95% interval"
+    means = [[spread(e, wins) for e in _means(row, summary, shown)] for row in rows]
+    solved = [[spread(e, True) for e in _at(row.pass_at, shown)] for row in rows]
     if summary.early_stop:
         block("Solved by episode k, 95% intervals, in percent", [f"pass@{k}" for k in shown], solved)
-        block(f"{_capital(measure)} of those who had not succeeded before, {spread}", episodes, means)
+        block(f"{_capital(measure)} of those who had not succeeded before, {ends}", episodes, means)
     else:
-        block(f"{_capital(measure)}, {spread}", episodes, means)
+        block(f"{_capital(measure)}, {ends}", episodes, means)
         known = ["blind", "optimal", "ceiling", "share", "efficiency", "regret"]
         columns = [*([f"gain 1-{planned}"] if planned > 1 else []), *known]
         title = f"Gain, and episode {planned} beside what is known exactly"
@@ -55,7 +53,7 @@ def narrow(summary: Summary) -> str:
         )
         if not wins:
             each = [_at([one.success.estimate for one in row.episodes], shown) for row in rows]
-            block("Success in each episode, in percent", episodes, [[_spread(e, True) for e in row] for row in each])
+            block("Success in each episode, in percent", episodes, [[spread(e, True) for e in row] for row in each])
     block(
         "Shares of episodes and of answers; means per meta-episode",
         ["n", "failed", "draws", "timeouts", "invalid", "calls", "tokens", "seconds"],
@@ -79,7 +77,7 @@ def _exact(row: ScoreRow, summary: Summary, planned: int) -> list[str]:
     cells = [None if last is None else last.uninformed, optimal, None if last is None else last.ceiling]
     shares = [None if last is None else last.share, row.efficiency(planned - 1, summary.objective)]
     gain = row.success_gain if wins else row.gain
-    gains = [_spread(gain, False)] if planned > 1 else []
+    gains = [spread(gain, False)] if planned > 1 else []
     return [*gains, *map(number, cells), *map(_share, shares), number(None if last is None else last.regret)]
 
 
@@ -131,7 +129,7 @@ def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def _spread(estimate: Estimate | None, proportion: bool) -> str:
+def spread(estimate: Estimate | None, proportion: bool) -> str:
     """`48 [43,54]` in percent, as such intervals are not symmetric; else `0.123±.05`."""
     if estimate is None:
         return NOT_KNOWN
@@ -148,10 +146,3 @@ def _plain(value: float | None) -> str:
 
 def _share(value: float | None) -> str:
     return NOT_KNOWN if value is None else f"{value:.0%}" if value >= 0 else "< 0%"
-
-
-def tsv(summary: Summary) -> str:
-    """What scores.csv holds, with tabs between the fields."""
-    text = io.StringIO()
-    csv.writer(text, delimiter="\t", lineterminator="\n").writerows(csv.reader(csv_text(summary).splitlines()))
-    return text.getvalue()

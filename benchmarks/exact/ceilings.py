@@ -15,7 +15,6 @@ from mage_envs.terminal.json_options import game_with, read_object
 from opponents import OpponentPool, UnknownOpponent, as_pool, list_opponents, list_pools, make_opponent, opponent_info
 from opponents.exact import (
     NotExact,
-    Objective,
     TooManyStates,
     bayes_value,
     best_nonadaptive,
@@ -121,7 +120,7 @@ def pool_row(
     """Its row in the game of that name, and the notes below the table."""
     game, pool = game_with(name, options), as_pool(pool_name)
     notes: list[str] = []
-    blind, known = _blind_and_known(game, pool, "returns")
+    blind, known = _blind_and_known(game, pool)
     cells = [] if bayes is None else _bayes_cells(game, pool, *bayes, notes)
     return [pool_name, number(blind), *cells, number(known)], notes
 
@@ -138,13 +137,13 @@ def _bayes_cells(game: Game, pool: OpponentPool, episodes: int, hands: int, note
     return [*cells, number(last.per_episode[-1] / hands), f"{all_of_it.states:,}", seconds]
 
 
-def _blind_and_known(game: Game, pool: OpponentPool, objective: Objective) -> tuple[float | None, float | None]:
+def _blind_and_known(game: Game, pool: OpponentPool) -> tuple[float | None, float | None]:
     seats = range(game.facts.players)
     try:
-        blind = [best_nonadaptive(game, pool, seat, objective).value for seat in seats]
+        blind = [best_nonadaptive(game, pool, seat).value for seat in seats]
         known = [
             sum(
-                weight * best_response_value(game, entry, seat, objective)
+                weight * best_response_value(game, entry, seat)
                 for entry, weight in zip(pool.entries, pool.weights, strict=True)
             )
             for seat in seats

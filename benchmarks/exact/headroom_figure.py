@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from benchmarks import figures
 from opponents.exact import Headroom
 from opponents.exact.headroom import CREDITS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LEAST = 1e-3
 """Adaptation headroom below which a share of it says nothing."""
@@ -29,7 +26,7 @@ def draw(path: Path, found: Headroom, title: str, unit: str) -> None:
 
     Raises ImportError with the remedy where matplotlib is missing.
     """
-    figure = _blank(6.4, 4.0)
+    figure = figures.blank(6.4, 4.0)
     axis = figure.subplots()
     axis.axhline(found.known, color="#222222", linestyle="--", linewidth=1.3, label="known")
     axis.axhline(found.blind, color="#222222", linestyle=":", linewidth=1.3, label="blind")
@@ -44,7 +41,7 @@ def draw(path: Path, found: Headroom, title: str, unit: str) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(axis="y", color="#e4e4e4", linewidth=0.8)
     figure.legend(loc="outside lower center", fontsize=8, frameon=False, ncols=4)
-    _save(figure, path)
+    figures.save(figure, path)
 
 
 def draw_table(path: Path, rows: Sequence[tuple[str, Headroom]]) -> None:
@@ -54,7 +51,7 @@ def draw_table(path: Path, rows: Sequence[tuple[str, Headroom]]) -> None:
     Raises ImportError with the remedy where matplotlib is missing.
     """
     shown = [(name, found) for name, found in rows if found.per_episode and found.adaptation > LEAST]
-    figure = _blank(7.6, 1.2 + 0.27 * len(shown))
+    figure = figures.blank(7.6, 1.2 + 0.27 * len(shown))
     axis = figure.subplots()
     for credit in CREDITS:
         colour, marker = _STYLES[credit]
@@ -68,21 +65,4 @@ def draw_table(path: Path, rows: Sequence[tuple[str, Headroom]]) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(axis="both", color="#e4e4e4", linewidth=0.8)
     figure.legend(loc="outside lower center", fontsize=8, frameon=False, ncols=6)
-    _save(figure, path)
-
-
-def _blank(width: float, height: float) -> Figure:
-    """In inches."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ImportError('The figure needs matplotlib. Install it with: pip install "mage-envs[cli]"') from error
-    figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _save(figure: Figure, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    figures.save(figure, path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from opponents.exact import GT
 from opponents.exact.bayes import CreditName
 from opponents.exact.regret import DecisionValues, HandRegret, OwnChoice, PlayedHand, Rest
 from opponents.exact.tree import roots_of
-from trainer.exploitability import ScoresReplies
+from trainer.exploitability import ScoresReplies, scored_shares
 from trainer.trajectory import Step, Trajectory
 
 
@@ -70,15 +70,9 @@ class _Watched:
         if self._scores is None or not asked:
             return rows
         tags = [prompts[i].info.get("answer_tag") for i in asked]
-        replies = [
-            [action if tag is None else f"<{tag}>{action}</{tag}>" for action in prompts[i].legal_actions]
-            for i, tag in zip(asked, tags, strict=True)
-        ]
-        scores = self._scores.score([prompts[i] for i in asked], replies)
-        for i, logs in zip(asked, scores, strict=True):
-            shares = np.exp(np.array(logs) - max(logs))
-            shares /= shares.sum()
-            rows[i] = dict(zip(prompts[i].legal_actions, shares.tolist(), strict=True))
+        found = scored_shares(self._scores, [prompts[i] for i in asked], tags)
+        for i, shares in zip(asked, found, strict=True):
+            rows[i] = dict(zip(prompts[i].legal_actions, shares, strict=True))
         return rows
 
 
@@ -145,10 +139,6 @@ class RegretReport:
     as this credit counts it."""
     whole: EpisodeRegret | None = None
     """All episodes together, each weighed as the credit weighs it."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 class _Judged(NamedTuple):

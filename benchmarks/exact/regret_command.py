@@ -9,6 +9,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def _finish(arguments: argparse.Namespace, found: RegretReport) -> None:
     """Writes what was found."""
     sys.stdout.write("\n".join(lines(found, arguments.states)) + "\n")
     if arguments.json is not None:
-        write_atomically(arguments.json, json.dumps(found.to_json(), indent=2) + "\n")
+        write_atomically(arguments.json, json.dumps(asdict(found), indent=2) + "\n")
 
 
 def _of_run(arguments: argparse.Namespace) -> RegretReport:

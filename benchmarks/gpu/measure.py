@@ -127,11 +127,6 @@ class Meter:
         self.seconds.append(time.perf_counter() - self._started)
 
 
-def what_is_trained(adapted: bool) -> str:
-    """For the table."""
-    return "adapter on bf16 weights" if adapted else "all weights, float32"
-
-
 def model_settings(adapted: bool) -> ModelConfig:
     """Number format and adapter, as flags of mage-train would say it."""
     from trl.trainer.model_config import ModelConfig
@@ -290,8 +285,9 @@ def tables(machine: str, names: Sequence[str], device: torch.device) -> Iterator
         size = SIZES[name]
         for adapted in size.adapted:
             costs = train_under(BUDGETS, KNOWN[size.model], device, size.load, adapted)
+            trained = "adapter on bf16 weights" if adapted else "all weights, float32"
             for budget, cost in zip(BUDGETS, costs, strict=True):
-                known = f"| {name}, {what_is_trained(adapted)} | {budget} |"
+                known = f"| {name}, {trained} | {budget} |"
                 yield known + (" out of memory |" if cost is None else cost_cells(cost, rate))
 
 
@@ -326,7 +322,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu tries the same without a GPU")
     chosen = parser.parse_args(arguments)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
         parser.error(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; install mage-envs[train].")
     try:

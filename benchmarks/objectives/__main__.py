@@ -103,7 +103,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if min(chosen.seeds, chosen.workers, 1 if chosen.rollouts is None else chosen.rollouts) < 1:
         parser.error("--seeds, --workers and --rollouts must be at least 1.")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     games = [game for game in GAMES if game.name in chosen.games]
     learners = ABLATIONS if chosen.ablations else LEARNERS
     runs = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks import figures
 from benchmarks.objectives.report import LearnedRow
 from benchmarks.objectives.study import StudyGame
 
@@ -16,13 +17,7 @@ def draw(path: Path, rows: Sequence[LearnedRow], games: Sequence[StudyGame]) -> 
 
     Raises ImportError with the remedy where matplotlib is missing.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ImportError('The figure needs matplotlib. Install it with: pip install "mage-envs[cli]"') from error
-    figure = Figure(figsize=(5.0 * len(games), 4.4), layout="constrained", dpi=130)
-    FigureCanvasAgg(figure)
+    figure = figures.blank(5.0 * len(games), 4.4, 130)
     names = list(dict.fromkeys(row.learner for row in rows))
     for axis, game in zip(figure.subplots(1, len(games), squeeze=False)[0], games, strict=True):
         mine = [row for row in rows if row.game == game.name]
@@ -42,5 +37,4 @@ def draw(path: Path, rows: Sequence[LearnedRow], games: Sequence[StudyGame]) -> 
         axis.grid(axis="y", color="#e4e4e4", linewidth=0.8)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", fontsize=8, frameon=False, ncols=4)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    figures.save(figure, path)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.evaluation.report import delimited
 from benchmarks.records.store import Records
 from mage_envs.durable import write_atomically
 from trainer.lines import Line
@@ -46,13 +45,9 @@ def rows(records: Records) -> list[dict[str, Any]]:
 
 
 def _csv(records: Records, path: Path) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for row in rows(records):
-        row |= {"seed": str(row["seed"])}
-        writer.writerow({name: _writable(value) for name, value in row.items()})
-    write_atomically(path, text.getvalue())
+    told = (row | {"seed": str(row["seed"])} for row in rows(records))
+    lines = ([_writable(row[name]) for name in COLUMNS] for row in told)
+    write_atomically(path, delimited([COLUMNS, *lines]))
 
 
 def _writable(value: Any) -> Any:

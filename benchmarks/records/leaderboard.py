@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import sys
 from collections.abc import Sequence
@@ -12,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluation.estimates import Estimate
-from benchmarks.evaluation.report import NOT_KNOWN
+from benchmarks.evaluation.report import NOT_KNOWN, delimited
 from benchmarks.evaluation.summary import summary_of
 from benchmarks.records.about import setting_of
 from benchmarks.records.replay import replay
@@ -117,9 +115,7 @@ def run(arguments: argparse.Namespace) -> None:
         return
     rows = table(entries)
     if arguments.format == "csv":
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(rows)
-        sys.stdout.write(text.getvalue())
+        sys.stdout.write(delimited(rows))
         return
     one = entries[0]
     sys.stdout.write(f"{one['setting']}, {one['measure']}, fingerprint {one['fingerprint'][:12]}\n\n{markdown(rows)}")

@@ -13,10 +13,9 @@ LEAST = 8
 _NAMES = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)$", re.IGNORECASE)
 
 
-def secrets_of(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """The values of the variables whose names end like a secret's, the longest first."""
-    given = os.environ if environment is None else environment
-    found = {value for name, value in given.items() if _NAMES.search(name) and len(value) >= LEAST}
+def secrets_of() -> tuple[str, ...]:
+    """The values of the environment's variables whose names end like a secret's, the longest first."""
+    found = {value for name, value in os.environ.items() if _NAMES.search(name) and len(value) >= LEAST}
     return tuple(sorted(found, key=lambda value: (-len(value), value)))
 
 

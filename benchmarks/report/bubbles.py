@@ -8,6 +8,7 @@ from math import log2, sqrt
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks import figures
 from benchmarks.report.escaping import short, shown
 from benchmarks.report.runs import ReportedRun
 
@@ -143,14 +144,8 @@ def _svg(episode: Choices, k: int, found: Bubbles, run: ReportedRun) -> Iterator
 
 def draw(path: Path, runs: Sequence[ReportedRun]) -> None:
     """A PNG: a row per run, a panel per episode. Raises ImportError with the remedy where matplotlib is missing."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ImportError('--bubbles needs matplotlib. Install it with: pip install "mage-envs[cli]"') from error
     columns = max(len(run.choices) for run in runs)
-    figure = Figure(figsize=(3.4 * columns, 2.6 * len(runs)), layout="constrained", dpi=120)
-    FigureCanvasAgg(figure)
+    figure = figures.blank(3.4 * columns, 2.6 * len(runs), 120, what="--bubbles")
     grid = figure.subplots(len(runs), columns, squeeze=False)
     for axes, run in zip(grid, runs, strict=True):
         found = measured(run.choices)
@@ -171,5 +166,4 @@ def draw(path: Path, runs: Sequence[ReportedRun]) -> None:
             axis.set_xlabel("state", fontsize=7)
             axis.set_ylabel("action", fontsize=7)
             axis.tick_params(labelsize=6)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    figures.save(figure, path)

@@ -168,6 +168,16 @@ def mark(place: int, x: float, y: float) -> str:
     return f'<polygon points="{" ".join(f"{x + a:.1f},{y + b:.1f}" for a, b in corners)}"/>'
 
 
+def switch(place: int, name: str) -> str:
+    """What shows and hides a curve, with its mark as the key."""
+    colour = f"c{place % COLOURS}"
+    return (
+        f'<label class="{colour}"><input type="checkbox" data-switch="{place}" checked> '
+        f'<svg viewBox="-8 -8 16 16" class="key" aria-hidden="true"><g class="series {colour}">'
+        f"{mark(place, 0, 0)}</g></svg>{shown(name)}</label>"
+    )
+
+
 def interval(point: Estimate) -> str:
     """The mean with its 95% interval."""
     if point.low is None or point.high is None:

@@ -19,7 +19,7 @@ from benchmarks.evaluation.summary import summary_of
 from benchmarks.records.about import setting_of, told_apart
 from benchmarks.records.canonical import digest_of
 from benchmarks.records.replay import replay
-from benchmarks.records.store import ROOT, RUN, SUITE, NoRun, Records
+from benchmarks.records.store import ROOT, RUN, SUITE, Records, run_folders
 from benchmarks.report.transcripts import outcomes, packed
 from mage_envs.core import Game
 from opponents.exact import Objective
@@ -95,13 +95,9 @@ class ReportedRun:
 
 def folders_of(path: Path) -> list[Path]:
     """The run at a path, or all runs below it, those of a suite in its order. Raises NoRun where there is none."""
-    if (path / RUN).exists():
-        return [path]
-    below = sorted(found.parent for found in path.rglob(RUN)) if path.is_dir() else []
-    if not below:
-        raise NoRun(f"{path} holds no run: there is no {RUN}; mage-bench eval … --out {path} makes one.")
-    planned = [path / run["folder"] for run in _plan(path)]
-    return sorted(below, key=lambda folder: planned.index(folder) if folder in planned else len(planned))
+    found = run_folders(path)
+    planned = [] if found == [path] else [path / run["folder"] for run in _plan(path)]
+    return sorted(found, key=lambda folder: planned.index(folder) if folder in planned else len(planned))
 
 
 def has_runs(path: Path) -> bool:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from math import sqrt
-from typing import Any
 
 from benchmarks.evaluation.report import NOT_KNOWN
 from benchmarks.evaluation.scores import ScoreRow
 from benchmarks.evaluation.suites.paper import reported
-from benchmarks.report.curves import COLOURS, Series, View, chart, figures, interval, mark, paired, views
+from benchmarks.report.curves import Series, View, chart, figures, interval, paired, switch, views
 from benchmarks.report.escaping import shown
 from benchmarks.report.runs import ReportedRun
 
@@ -200,12 +199,7 @@ def _setting_curves(number: int, name: str, group: Sequence[ReportedRun]) -> str
         f"{shown(view.name)}</label>"
         for first, view in ((view is choices[0], view) for view in choices)
     )
-    switches = "".join(
-        f'<label class="c{place % COLOURS}"><input type="checkbox" data-switch="{place}" checked> '
-        f'<svg viewBox="-8 -8 16 16" class="key" aria-hidden="true"><g class="series c{place % COLOURS}">'
-        f"{mark(place, 0, 0)}</g></svg>{shown(run.method)}</label>"
-        for place, run in enumerate(group)
-    )
+    switches = "".join(switch(place, run.method) for place, run in enumerate(group))
     measured = [(view, *figures(group, view)) for view in choices]
     overall = "".join(f'<div class="view {view.kind}">{svg}</div>' for view, svg, _ in measured)
     further = "".join(_further(group, view, parts) for view, _, parts in measured)
@@ -272,20 +266,18 @@ def learned(groups: Sequence[Sequence[ReportedRun]]) -> str:
 
 
 def _learned(name: str, group: Sequence[ReportedRun]) -> str:
-    found: list[tuple[float, str, Any, ReportedRun]] = []
-    for run in group:
-        found += [(one.gain, one.outcomes, one, run) for one in run.played if one.gain is not None]
+    found = [(one.gain, one, run) for run in group for one in run.played if one.gain is not None]
     if not found:
         return f'<h3>{shown(name)}</h3><p class="quiet">No meta-episode played a first and a last episode.</p>'
-    gains = sorted((one for one in found if one[0] > 0), key=lambda one: (-one[0], one[2].place))[:MOST]
-    losses = sorted((one for one in found if one[0] < 0), key=lambda one: (one[0], one[2].place))[:MOST]
+    gains = sorted((one for one in found if one[0] > 0), key=lambda one: (-one[0], one[1].place))[:MOST]
+    losses = sorted((one for one in found if one[0] < 0), key=lambda one: (one[0], one[1].place))[:MOST]
     lists = []
     for title, chosen in (("Largest gain", gains), ("Largest loss", losses)):
         items = "".join(
             f'<li><a href="#{run.key}/{one.place}">{run.key}/{one.place}</a> '
             f'<span class="outcomes">{one.outcomes}</span> <b>{gain:+.3g}</b> '
             f'<span class="quiet">{shown(one.label or "all")}, {shown(run.method)}</span></li>'
-            for gain, _, one, run in chosen
+            for gain, one, run in chosen
         )
         lists.append(
             f"<div><h4>{title}</h4>" + (f"<ol>{items}</ol>" if items else '<p class="quiet">None.</p>') + "</div>"

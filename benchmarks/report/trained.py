@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.evaluation.estimates import estimate
 from benchmarks.evaluation.scores import label, per_hand
-from benchmarks.report.curves import COLOURS, Series, chart, mark
+from benchmarks.report.curves import Series, chart, switch
 from benchmarks.report.escaping import shown
 from benchmarks.report.transcripts import outcomes, packed
 from trainer.lines import Line, trajectory_of
@@ -131,12 +131,7 @@ def _curves(run: TrainedRun) -> str:
         series.append(Series(f"episode {len(series) + 1}", len(series), points))
     if not series:
         return ""
-    switches = "".join(
-        f'<label class="c{one.place % COLOURS}"><input type="checkbox" data-switch="{one.place}" checked> '
-        f'<svg viewBox="-8 -8 16 16" class="key" aria-hidden="true"><g class="series c{one.place % COLOURS}">'
-        f"{mark(one.place, 0, 0)}</g></svg>{shown(one.name)}</label>"
-        for one in series
-    )
+    switches = "".join(switch(one.place, one.name) for one in series)
     names = [str(end) if end - first == 1 else f"{first + 1}-{end}" for first, end in parts]
     drawn = chart(f"Success of {run.name}", series, axis="rollouts", names=names)
     legend = f'<fieldset class="choice"><legend>Success in</legend>{switches}</fieldset>'

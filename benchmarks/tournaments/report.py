@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import importlib.util
 import io
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks import figures
 from benchmarks.evaluation.estimates import Estimate
-from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
+from benchmarks.evaluation.report import NOT_KNOWN, aligned, delimited, number
 from benchmarks.tournaments.results import Cell, Results, RowSeat, Standing
 from mage_envs.durable import write_atomically
 
@@ -104,43 +104,21 @@ def save(folder: Path, results: Results) -> list[Path]:
     return written
 
 
-def _csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([["" if value is None else value for value in row] for row in rows])
-    return out.getvalue()
-
-
 def payoffs_csv(results: Results) -> str:
     """One line per row, column and seat of the row."""
     header = ["row", "column", "seat", "mean", "low", "high", "deals", "exact"]
     played = [(c, c.played) for c in results.cells.values()]
-    return _csv(header, [[c.row, c.column, c.seat, e.mean, e.low, e.high, e.n, c.exact] for c, e in played])
+    return delimited([header, *([c.row, c.column, c.seat, e.mean, e.low, e.high, e.n, c.exact] for c, e in played)])
 
 
 def ranking_csv(results: Results) -> str:
     """One line per policy, the best first."""
     header = ["place", "policy", "payoff", "low", "high", "exact", "wins", "draws", "losses", "rating", "alpha_rank"]
-    rows = []
+    rows: list[Sequence[object]] = [header]
     for place, s in enumerate(results.standings, start=1):
-        e = s.payoff
-        rows.append(
-            [
-                place,
-                s.policy,
-                e.mean,
-                e.low,
-                e.high,
-                s.exact,
-                s.wins,
-                s.draws,
-                s.losses,
-                s.rating,
-                s.alpha_rank,
-            ]
-        )
-    return _csv(header, rows)
+        payoff = (s.payoff.mean, s.payoff.low, s.payoff.high, s.exact)
+        rows.append((place, s.policy, *payoff, s.wins, s.draws, s.losses, s.rating, s.alpha_rank))
+    return delimited(rows)
 
 
 # -- the heat map ----------------------------------------------------------------------------------------------
@@ -151,18 +129,12 @@ def heat_map(path: Path, results: Results) -> None:
 
     Raises ImportError with the remedy where matplotlib is missing.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ImportError('The heat map needs matplotlib. Install it with: pip install "mage-envs[cli]"') from error
     names = _order(results)
     labels = [name if len(name) <= LONGEST else name[: LONGEST - 1] + "…" for name in names]
     side = max(0.62 * len(names), 2.4)
     label = 0.35 + 0.072 * max(map(len, labels))  # inches that the longest name takes
     width, height = label + 2 * side + 1.5, side + 0.75 * label + 0.8
-    figure = Figure(figsize=(width, height), dpi=150)
-    FigureCanvasAgg(figure)
+    figure = figures.blank(width, height, what="The heat map", constrained=False)
     bottom, tall, wide = 0.75 * label / height, side / height, side / width
     limits = _limits(results)
     panels: tuple[tuple[RowSeat, str], ...] = (("both", "both seats equally often"), ("first", "row in the first seat"))

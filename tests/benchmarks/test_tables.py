@@ -12,9 +12,10 @@ from benchmarks import Summary, named_panel, summarise
 from benchmarks.__main__ import main
 from benchmarks.evaluation.calls import CallShares, costs_of
 from benchmarks.evaluation.references import optimal_learner
+from benchmarks.evaluation.report import csv_text
 from benchmarks.evaluation.suites import Setting
 from benchmarks.evaluation.summary import summary_of
-from benchmarks.evaluation.tables import WIDTH, narrow, tsv
+from benchmarks.evaluation.tables import WIDTH, narrow
 from mage_envs.games.kuhn_poker import KuhnPoker
 from opponents.exact import best_response_value
 from tests.benchmarks.results import played
@@ -139,4 +140,4 @@ def test_a_stopped_meta_episode_has_no_gain_in_its_table():
     assert "Solved by episode k" in text
     assert "gain" not in text
     assert "33 [" in text
-    assert tsv(summarise(rows, KUHN)).startswith("opponent\tepisode\tmeasure\t")
+    assert csv_text(summarise(rows, KUHN), "\t").startswith("opponent\tepisode\tmeasure\t")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from benchmarks.evaluation.environments import seats_of
@@ -134,18 +135,13 @@ def _own_webshop_ids(options: Mapping[str, Any], size: int) -> Sequence[str]:
     return [game.shop.goal_at(int(number)).id for number in numbers[:size]]
 
 
-def _kuhn(opponents: str | Mapping[str, float], seed: int, about: str) -> Panel:
-    return Panel(env_id="mage/KuhnPoker-Meta-v0", opponents=opponents, seed=seed, about=about)
-
-
-def _tictactoe(opponents: str | Mapping[str, float], seed: int, about: str) -> Panel:
-    return Panel(env_id="mage/TicTacToe-Meta-v0", opponents=opponents, seed=seed, about=about)
-
-
 def _repeated(
     game: str, opponents: str | Mapping[str, float], seed: int, about: str, seats: Sequence[int] = (0,)
 ) -> Panel:
     return Panel(env_id=f"mage/{game}-Meta-v0", opponents=opponents, seed=seed, about=about, seats=seats)
+
+
+_kuhn, _tictactoe = (partial(_repeated, game, seats=(0, 1)) for game in ("KuhnPoker", "TicTacToe"))
 
 
 def _even(names: str) -> dict[str, float]:

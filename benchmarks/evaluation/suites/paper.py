@@ -24,15 +24,6 @@ class Suite:
     panels: tuple[str, ...]
     """Names without a size."""
 
-    def settings(self, size: int = 512) -> tuple[Setting, ...]:
-        """Every setting, the panels in order."""
-        return tuple(
-            setting_for(f"{name}-{size}", protocol=protocol, num_episodes=episodes)
-            for name in self.panels
-            for protocol in PROTOCOLS
-            for episodes in EPISODES
-        )
-
 
 def setting_for(panel: str, **options: Any) -> Setting:
     """A named panel with options of its environment."""

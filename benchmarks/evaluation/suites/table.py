@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
 from benchmarks.evaluation.estimates import Estimate
-from benchmarks.evaluation.report import NOT_KNOWN, aligned
+from benchmarks.evaluation.report import NOT_KNOWN, aligned, delimited
 from benchmarks.evaluation.scores import ScoreRow, Summary
 from benchmarks.evaluation.suites.paper import reported
-from benchmarks.evaluation.tables import WIDTH, fitted
+from benchmarks.evaluation.tables import WIDTH, fitted, spread
 from opponents.exact import Objective
 
 LONGEST = 21
@@ -132,14 +130,14 @@ def _cell(found: Shown | None, shown: Callable[[ScoreRow, Objective], str]) -> s
 
 
 def _solved(row: ScoreRow, objective: Objective) -> str:
-    return _percent(row.pass_at[-1]) if row.pass_at else NOT_KNOWN
+    return spread(row.pass_at[-1], True) if row.pass_at else NOT_KNOWN
 
 
 def _last(row: ScoreRow, objective: Objective) -> str:
     if len(row.episodes) < len(row.pass_at) or not row.episodes:
         return NOT_KNOWN
     estimate = row.episodes[-1].measure(objective).estimate
-    return _percent(estimate) if objective == "success" else _signed(estimate)
+    return spread(estimate, True) if objective == "success" else _signed(estimate)
 
 
 def _gain(row: ScoreRow, objective: Objective) -> str:
@@ -156,24 +154,15 @@ def _signed(estimate: Estimate, times: int = 1, form: str = ".2f") -> str:
     return f"{mean}±{times * (estimate.high - estimate.low) / 2:{form}}"
 
 
-def _percent(estimate: Estimate) -> str:
-    if estimate.low is None or estimate.high is None:
-        return f"{100 * estimate.mean:.0f}"
-    return f"{100 * estimate.mean:.0f} [{100 * estimate.low:.0f},{100 * estimate.high:.0f}]"
-
-
 def tsv(cells: Sequence[SuiteCell]) -> str:
     """One line per run, then one per floor of a panel, numbers in full, with tabs between the fields."""
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter="\t", lineterminator="\n")
-    writer.writerow(FIELDS)
+    lines: list[Sequence[object]] = [FIELDS]
     for cell in cells:
         summary = cell.summary
-        writer.writerow(_line(cell, cell.column, summary.agent, summary.overall, *_known(summary)))
+        lines.append(_line(cell, cell.column, summary.agent, summary.overall, *_known(summary)))
     floors = {(c.panel, c.protocol, c.episodes, row.opponent): (c, row) for c in cells for row in c.summary.floors}
-    for cell, row in floors.values():
-        writer.writerow(_line(cell, row.opponent, "", row, *[None] * len(EXACT)))
-    return text.getvalue()
+    lines += [_line(cell, row.opponent, "", row, *[None] * len(EXACT)) for cell, row in floors.values()]
+    return delimited(lines, "\t")
 
 
 def _line(cell: SuiteCell, column: str, agent: str, row: ScoreRow, *exact: float | None) -> list[object]:

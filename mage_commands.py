@@ -6,6 +6,7 @@ import argparse
 import os
 import signal
 import sys
+from functools import partial
 from importlib import import_module
 from types import FrameType
 from typing import Any, NoReturn
@@ -35,26 +36,6 @@ class OneLineParser(argparse.ArgumentParser):
             near = get_close_matches(str(value), choices, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
             raise argparse.ArgumentError(action, f"{value!r} is none of {', '.join(choices)}.{hint}")
-
-
-def envs() -> int:
-    """`mage-envs`."""
-    return _run("mage-envs")
-
-
-def train() -> int:
-    """`mage-train`."""
-    return _run("mage-train")
-
-
-def bench() -> int:
-    """`mage-bench`."""
-    return _run("mage-bench")
-
-
-def sweep() -> int:
-    """`mage-sweep`."""
-    return _run("mage-sweep")
 
 
 def starts(package: str) -> None:
@@ -99,3 +80,7 @@ def _run(name: str) -> int:
         sys.stderr.write(f"\n{name}: interrupted.\n")
         return INTERRUPTED
     return status
+
+
+envs, train, bench, sweep = (partial(_run, name) for name in PROGRAMS)
+"""What the console scripts call, in the order of `PROGRAMS`."""

@@ -162,7 +162,7 @@ class TextGameEnv(gym.Env[str, str]):
         if self._reveals:
             self._throughout["opponent"] = seated.name
         if seat is None:
-            seat = seats[0] if len(seats) == 1 else int(streams.first(POOL) * self._players)
+            seat = seats[0] if len(seats) == 1 else int(streams.number(POOL) * self._players)
         self._first_seat = seat + self._rotation * episode * self.hands_per_episode if episode else seat
         self.hands, self._ended, self._earlier, self.over = [], [], [], False
         if seated.remembers and episode == 0:

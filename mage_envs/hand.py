@@ -6,7 +6,7 @@ from typing import cast
 
 from mage_envs.core import BY_FORFEIT, BY_THE_RULES, BY_TIMEOUT, Game, HandResult, IllegalAction, State, Turn
 from mage_envs.games.table import TableGame
-from mage_envs.randomness import GAME, SEATS, Stream, Streams
+from mage_envs.randomness import GAME, SEATS, Streams
 from mage_envs.seats import Seat, Table, open_table
 from mage_envs.text.parser import INVALID
 
@@ -53,8 +53,8 @@ class Hand:
         self._results: tuple[dict[State, HandResult], ...] = tuple({} for _ in range(game.facts.players))
         """By seat: of final states that are shared."""
         self._number = 0
-        self._opened: dict[int, Stream | None] = {}
-        """By seat: streams that were drawn from in this hand, made at the second number."""
+        self._drawn: dict[int, int] = {}
+        """By seat: how many numbers of its stream were drawn in this hand."""
         self._keeps_history = game.facts.perfect_information
         self.moves: list[str] = []
         """All moves so far, chance's too, in games of perfect information."""
@@ -101,7 +101,7 @@ class Hand:
             rng, task = self._chance.at(GAME, self._dealt, number).generator(), self._task
             self.state = self.game.initial_state(rng) if task is None else self.game.task_state(task, rng)
         self.moves = [*self.state.happened] if self._keeps_history else []
-        self._opened = {}
+        self._drawn = {}
         for place, seat in table.asked:
             self._reset(seat, place)
         self.play()
@@ -115,14 +115,9 @@ class Hand:
 
     def draw(self, seat: int) -> float:
         """The next uniform number of that seat's stream in this hand."""
-        opened = self._opened
-        if seat not in opened:
-            opened[seat] = None
-            return self._draws.first(SEATS + seat, self.episode, self._number)
-        stream = opened[seat]
-        if stream is None:
-            stream = opened[seat] = self._draws.at(SEATS + seat, self.episode, self._number, drawn=1)
-        return stream.random()
+        index = self._drawn.get(seat, 0)
+        self._drawn[seat] = index + 1
+        return self._draws.number(SEATS + seat, self.episode, self._number, index)
 
     def turn(self, seat: int) -> Turn:
         """What that player knows now; it has legal actions only if it is to move."""

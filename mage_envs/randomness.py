@@ -61,20 +61,25 @@ def seed_of(*parts: int) -> int:
     return fold(*parts) >> (64 - SEED_BITS)
 
 
+def uniform(key: int, index: int = 0) -> float:
+    """Number `index` (from 0) of the stream of a key below 2**64, in [0, 1)."""
+    x = key + (index + 1) * _GOLDEN & _MASK
+    x = (x ^ (x >> 30)) * _FIRST & _MASK
+    x = (x ^ (x >> 27)) * _SECOND & _MASK
+    return ((x ^ (x >> 31)) >> 11) * _UNIT
+
+
 class Stream:
     """Uniform numbers of one key."""
 
-    def __init__(self, key: int, drawn: int = 0) -> None:
-        """`drawn`: how many numbers of it were taken elsewhere."""
+    def __init__(self, key: int) -> None:
         self.key = key
-        self._state = (key + drawn * _GOLDEN) & _MASK
+        self._drawn = 0
 
     def random(self) -> float:
         """The next number in [0, 1)."""
-        self._state = x = (self._state + _GOLDEN) & _MASK
-        x = (x ^ (x >> 30)) * _FIRST & _MASK
-        x = (x ^ (x >> 27)) * _SECOND & _MASK
-        return ((x ^ (x >> 31)) >> 11) * _UNIT
+        self._drawn += 1
+        return uniform(self.key, self._drawn - 1)
 
     def generator(self) -> np.random.Generator:
         """A new NumPy Generator of this key, for who needs more than uniform numbers (5 us)."""
@@ -114,21 +119,24 @@ class Streams:
         self._ahead: dict[int, list[float]] | None = None
         """By stream: its first number at `_base` and after each of the next advances; None before the first advance."""
 
-    def at(self, role: int, episode: int = 0, hand: int = 0, *, drawn: int = 0) -> Stream:
-        """The stream of a role (below 256) in a hand of an episode, without its first `drawn` numbers."""
-        key = self._base + self._passed * _AFTER + (role + (episode << 8) + (hand << 32)) * _APART
-        return Stream(key & _MASK, drawn)
+    def at(self, role: int, episode: int = 0, hand: int = 0) -> Stream:
+        """The stream of a role (below 256) in a hand of an episode."""
+        return Stream(self._key(role + (episode << 8) + (hand << 32)))
 
-    def first(self, role: int, episode: int = 0, hand: int = 0) -> float:
-        """The first number of that stream; once `advance` was called, looked up in a block that NumPy made."""
-        if self._ahead is None:
-            return self.at(role, episode, hand).random()
+    def number(self, role: int, episode: int = 0, hand: int = 0, index: int = 0) -> float:
+        """Number `index` of that stream; once `advance` was called, the first one is looked up in a block that NumPy
+        made."""
         stream = role + (episode << 8) + (hand << 32)
+        if index or self._ahead is None:
+            return uniform(self._key(stream), index)
         block = self._ahead.get(stream)
         if block is None:
             keys = np.uint64((self._base + stream * _APART) & _MASK) + _ADVANCES
             block = self._ahead[stream] = uniforms(keys, 0).tolist()
         return block[self._passed]
+
+    def _key(self, stream: int) -> int:
+        return self._base + self._passed * _AFTER + stream * _APART & _MASK
 
     def advance(self) -> None:
         """Goes on to the streams of whatever comes after, where nobody names a seed for it."""

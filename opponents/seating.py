@@ -36,7 +36,7 @@ class SeatedOpponents:
         """Draws by weight; a single opponent draws nothing."""
         if self._pool is None or len(self._seated) == 1:
             return self._seated[0]
-        return self._seated[self._pool.index(streams.first(POOL, hand=1))]
+        return self._seated[self._pool.index(streams.number(POOL, hand=1))]
 
     def named(self, name: str) -> Seated:
         """The opponent of that registered name, whether or not it is in the pool."""

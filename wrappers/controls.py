@@ -98,7 +98,7 @@ class Other(Control):
         others = [one for one in self._entries if one["task"] != task]
         if not others:
             raise ValueError(f"Control 'other': the run of --from has met {task} alone; it needs another one too.")
-        self._chosen = others[int(Streams(seed).first(SOURCE) * len(others))]["episodes"]
+        self._chosen = others[int(Streams(seed).number(SOURCE) * len(others))]["episodes"]
 
     def allows(self, after: bool, episode: int) -> bool:
         return False

@@ -183,4 +183,4 @@ class TableGame(Game):
         """The same by the first number of a stream, which is taken only where there is a choice."""
         if not self._bounds:
             return self._firsts[0]
-        return self._firsts[bisect(self._bounds, streams.first(role, episode, hand))]
+        return self._firsts[bisect(self._bounds, streams.number(role, episode, hand))]

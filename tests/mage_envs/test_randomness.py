@@ -79,15 +79,15 @@ def test_numbers_that_are_made_ahead_are_those_of_the_streams() -> None:
     """Beyond a block and a half, copied in the middle of it, and for places that are asked for late."""
     streams = Streams(3, 1)
     places = [(GAME, 0, 0), (POOL, 0, 1), (SEATS, 2, 1)]
-    assert [streams.first(*place) for place in places] == [streams.at(*place).random() for place in places]
+    assert [streams.number(*place) for place in places] == [streams.at(*place).random() for place in places]
     for advances in range(AHEAD + AHEAD // 2):
         if advances == AHEAD // 3:
             streams = pickle.loads(pickle.dumps(streams))
         streams.advance()
         for place in places[: 1 + advances % 3]:
             stream = streams.at(*place)
-            assert streams.first(*place) == stream.random()
-            assert streams.at(*place, drawn=1).random() == stream.random()
+            assert streams.number(*place) == stream.random()
+            assert streams.number(*place, 1) == stream.random()
 
 
 def test_a_generator_is_a_keyed_philox_and_spawns_from_its_key_alone() -> None:

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any
 
-from mage_envs.core import HandResult
 from mage_envs.settings import GameSettings
 from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW, Reply
 
 
-class Outcome(NamedTuple):
-    """What became of one answer."""
-
-    invalid_reason: str | None = None
-    """None, `invalid`, `length` or `overflow`."""
-    action: str | None = None
-    """The move that was played, as the game spells it; None for an invalid answer and for a reflection."""
-    penalty: float = 0.0
-    """Not negative."""
-    hand_reward: float = 0.0
-    """This answer's share of R_k."""
-    results: tuple[HandResult, ...] = ()
-    """The hands that it ended."""
-    episode_end: bool = False
-    metrics: Mapping[str, float] = {}
-    """The game's metrics after it; no prompt shows them."""
-    thought: bool = False
-    """It was a thought alone, and spent no turn."""
+def outcome(
+    *,
+    invalid_reason: str | None = None,
+    action: str | None = None,
+    penalty: float = 0.0,
+    hand_reward: float = 0.0,
+) -> dict[str, Any]:
+    """What became of an answer that ended nothing, as `info` has it. `action`: the move that was played, as the game
+    spells it; `penalty` is not negative; `hand_reward`: the answer's share of R_k."""
+    return {
+        "invalid_reason": invalid_reason,
+        "action": action,
+        "penalty": penalty,
+        "hand_reward": hand_reward,
+        "hand_end": False,
+        "episode_end": False,
+        "episode_return": None,
+        "success": None,
+    }
 
 
 def unusable(reply: str, tag: str | None) -> str | None:

@@ -16,7 +16,7 @@ from mage_envs.spaces import FreeText
 from mage_envs.text.parser import INVALID, OVERFLOW, Reply, parse_reply
 from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, TurnRecord
 from mage_envs.text.styles import as_style
-from wrappers.answers import Outcome, penalty_of, unusable
+from wrappers.answers import outcome, penalty_of, unusable
 from wrappers.chat import Chat
 from wrappers.controls import split_control
 from wrappers.described import Described, describe, hand_of
@@ -127,7 +127,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._chat_told = 0
         self._start_episode(0)
         self._go_on(BEFORE_EPISODE)
-        return self._chat.text, self._told(Outcome())
+        return self._chat.text, self._told(outcome())
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Takes the model's whole reply.
@@ -140,11 +140,11 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         if not isinstance(action, str):
             raise TypeError(f"step() takes a reply as str, not {type(action).__name__}.")
         if isinstance(action, Reply) and action.overflow and self._shorten():
-            return self._chat.text, 0.0, False, False, self._told(Outcome()) | {"shortened": True}
+            return self._chat.text, 0.0, False, False, self._told(outcome()) | {"shortened": True}
         self._chat.take(action)
-        outcome = self._take_action(action) if self._calls.pending is None else self._take_answer(action)
-        reward = self.records[-1].reward if outcome.episode_end else 0.0
-        return self._chat.text, reward, not self._calls.running, False, self._told(outcome) | self._calls.told()
+        told = self._take_action(action) if self._calls.pending is None else self._take_answer(action)
+        reward = told["episode_return"] if told["episode_end"] else 0.0
+        return self._chat.text, reward, not self._calls.running, False, self._told(told) | self._calls.told()
 
     def render(self) -> Any:
         """Mode `ansi`: the prompt; else the environment's picture."""
@@ -154,13 +154,13 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     # -- answers --------------------------------------------------------------------------------------------
 
-    def _take_action(self, reply: str) -> Outcome:
+    def _take_action(self, reply: str) -> dict[str, Any]:
         reason = unusable(reply, self.style.action_tag)
         parsed = parse_reply(reply, self.style.action_tag)
         if reason is None and parsed.answer is None and self._calls.may_think(parsed.thought, self._episode.thinking):
             self._episode.thinking.append(parsed.thought)
             self._ask_play()
-            return Outcome(penalty=penalty_of(reply, None, self.described.settings), thought=True)
+            return outcome(penalty=penalty_of(reply, None, self.described.settings)) | {"thought": True}
         text = parsed.answer if reason is None else None
         turn, hand, shown, episode = self._turn, self._hand, self._shown, self._episode
         observation, reward, terminated, truncated, info = self.env.step(reply if reason == OVERFLOW else text or "")
@@ -168,12 +168,13 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         episode.answers += 1
         reason = reason or info.get("invalid_reason") or (INVALID if text is None else None)
         over = bool(terminated or truncated)
-        results = [HandResult(**result) for result in info.get("hand_results", ())]
+        ended = info.get("hand_results", ())
         if not self.described.ends_by_itself:
             if not over and (reason == OVERFLOW or episode.answers >= self.described.max_turns):
                 over = truncated = True
             if over:
-                results = [hand_of(observation, info, value=episode.value, timeout=bool(truncated))]
+                ended = [hand_of(observation, info, value=episode.value, timeout=bool(truncated)).told()]
+        results = [HandResult(**result) for result in ended]
         action = text if reason is not None or text is None else info.get("action") or text
         record = TurnRecord(
             observation=shown,
@@ -191,23 +192,26 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         if over:
             self.records.append(episode.record(observation, info, self.described.facts.unit, self._alone))
         self._go_on(AFTER_TURN)
-        return Outcome(
+        told = outcome(
             invalid_reason=reason,
             action=None if reason else action,
             penalty=penalty_of(reply, reason, self.described.settings),
             hand_reward=share,
-            results=tuple(results),
-            episode_end=over,
-            metrics=info.get("metrics", {}),
         )
+        if results:
+            told["hand_end"], told["hand_results"] = True, ended
+        if over:
+            metrics = dict(info.get("metrics", {}))
+            told |= {"episode_end": True, **self.records[-1].told(), "episode_metrics": metrics}
+        return told
 
-    def _take_answer(self, reply: str) -> Outcome:
+    def _take_answer(self, reply: str) -> dict[str, Any]:
         answer = self._calls.take(reply, self.memory_view())
         if self._calls.pending is None:
             self._go_on(self._following())
         else:
             self._put(self._calls.pending.text)
-        return Outcome(invalid_reason=answer.reason, penalty=penalty_of(reply, answer.reason, self.described.settings))
+        return outcome(invalid_reason=answer.reason, penalty=penalty_of(reply, answer.reason, self.described.settings))
 
     # -- the course of a meta-episode -----------------------------------------------------------------------
 
@@ -228,7 +232,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """Calls the hooks in their order from that one on, until one asks the model or it is the learner's turn."""
         while stage:
             self._stage = stage
-            request = self._calls.call(stage, self.memory_view, self._is_last())
+            request = self._calls.call(stage, self.memory_view, self._is_last)
             if request is not None:
                 self._put(request.text)
                 return
@@ -358,8 +362,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     # -- what is told ---------------------------------------------------------------------------------------
 
-    def _told(self, outcome: Outcome) -> dict[str, Any]:
-        """The `info` of a step: what the next answer is about, and what became of the last one."""
+    def _told(self, became: dict[str, Any]) -> dict[str, Any]:
+        """The `info` of a step: what the next answer is about, and what `became` of the last one."""
         request, running, shown, turn = self._calls.pending, self._calls.running, self._info, self._turn
         playing = running and request is None
         info: dict[str, Any] = {
@@ -374,27 +378,14 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             "legal_actions": shown.get("legal_actions", ()) if playing else (),
             "anchor": turn.observation if playing else "reflection",
             "answer_tag": self.style.action_tag if request is None else self._calls.tag(self.style.remark_tag),
-            "invalid_reason": outcome.invalid_reason,
-            "action": outcome.action,
-            "penalty": outcome.penalty,
-            "hand_reward": outcome.hand_reward,
-            "hand_end": bool(outcome.results),
-            "episode_end": outcome.episode_end,
-            "episode_return": None,
-            "success": None,
+            **became,
         }
         if playing:
             info["information_state"], info["history"] = turn.information_state, turn.history
-        if outcome.thought:
-            info["thought"] = True
         at_the_end = () if running else ("opponent_calls",)
         for key in ("metrics", "task", "category", *at_the_end):
             if key in shown:
                 info[key] = copy(shown[key])
-        if outcome.results:
-            info["hand_results"] = [result.told() for result in outcome.results]
-        if outcome.episode_end:
-            info |= self.records[-1].told() | {"episode_metrics": dict(outcome.metrics)}
         if self._reveals or not running:
             info["opponent"] = shown.get("opponent", "")
         return info

@@ -111,7 +111,6 @@ class TextGameEnv(gym.Env[str, str]):
         self.game = game
         self.settings = settings or GameSettings()
         self.opponents = opponents
-        self.hands_per_episode = hands_per_episode
         self.max_turns = game.facts.max_turns if max_turns is None else max_turns
         check_positive("max_turns", self.max_turns)
         self.hand = Hand(game, max_turns=self.max_turns, forfeits=on_invalid == "forfeit", timeout_value=timeout_value)
@@ -127,21 +126,27 @@ class TextGameEnv(gym.Env[str, str]):
         self.render_mode = render_mode
         self._screen = Screen(game.facts, render_mode)
         self.metadata = self._screen.metadata
-        self._players = game.facts.players
+        players = game.facts.players
         one = {"first": 0, "second": 1}.get(seat)
-        self.seats: tuple[int, ...] = tuple(range(self._players)) if one is None or self._players == 1 else (one,)
+        self.seats: tuple[int, ...] = tuple(range(players)) if one is None or players == 1 else (one,)
         """Where the learner may sit in the first hand of a meta-episode, where nobody says otherwise."""
-        self._rotation = 1 if seat == "alternate" else 0
-        """Seats that the learner moves on after each hand."""
+        moves_on = 1 if seat == "alternate" else 0
+        self._moved = moves_on * hands_per_episode
+        """Seats that the learner has moved on after an episode."""
+        self._courses = [
+            [(first + moves_on * number) % players for number in range(hands_per_episode)] for first in range(players)
+        ]
+        """The learner's seats in the hands of an episode, by the first of them."""
+        self._course = self._courses[0]
         self._reveals = reveal_opponent
         self._lists_history = game.facts.perfect_information
         self._streams: Streams | None = None
         self._chosen = _NOTHING
         self._throughout: dict[str, Any] = {}
         """What `info` holds throughout the episode."""
-        self._first_seat = 0
-        self._ended: list[HandResult] = []
-        """Hands that ended and were not told yet."""
+        self._ended: list[dict[str, Any]] = []
+        """What is told of hands that ended since the last answer, and what they paid."""
+        self._earned = 0.0
         self._earlier: list[str] = []
         """What the learner saw last of those of them that another hand followed."""
 
@@ -149,6 +154,11 @@ class TextGameEnv(gym.Env[str, str]):
     def facts(self) -> GameFacts:
         """The game's."""
         return self.game.facts
+
+    @property
+    def hands_per_episode(self) -> int:
+        """Hands that an episode has."""
+        return len(self._course)
 
     # -- Gymnasium ------------------------------------------------------------------------------------------
 
@@ -162,9 +172,9 @@ class TextGameEnv(gym.Env[str, str]):
         if self._reveals:
             self._throughout["opponent"] = seated.name
         if seat is None:
-            seat = seats[0] if len(seats) == 1 else int(streams.number(POOL) * self._players)
-        self._first_seat = seat + self._rotation * episode * self.hands_per_episode if episode else seat
-        self.hands, self._ended, self._earlier, self.over = [], [], [], False
+            seat = seats[0] if len(seats) == 1 else int(streams.number(POOL) * len(self._courses))
+        self._course = self._courses[(seat + self._moved * episode) % len(self._courses)]
+        self.hands, self._ended, self._earned, self._earlier, self.over = [], [], 0.0, [], False
         if seated.remembers and episode == 0:
             hand.begin_meta_episode(seated.around[seat])
         self._deal(0)
@@ -193,14 +203,11 @@ class TextGameEnv(gym.Env[str, str]):
             self._screen.show(self.hand.state, self.seat)
         info = self._info()
         info["invalid_reason"], info["action"] = reason, hand.played
-        observation, reward = self._observation(), 0.0
+        observation, reward = self._observation(), self._earned
         if not self._ended:
             return observation, reward, False, False, info
-        info["hand_results"] = told = []
-        for result in self._ended:
-            reward += result.value
-            told.append(result.told())
-        self._ended, self._earlier = [], []
+        info["hand_results"] = self._ended
+        self._ended, self._earned, self._earlier = [], 0.0, []
         if self.over:
             seated = self.seated
             info["success"] = is_success(self.hands)
@@ -249,12 +256,9 @@ class TextGameEnv(gym.Env[str, str]):
         self.hand.begin_episode(streams, episode=chosen.episode, deal_episode=chosen.deal, task=chosen.task)
         return streams
 
-    def _seat_of(self, number: int) -> int:
-        return (self._first_seat + self._rotation * number) % self._players
-
     def _deal(self, number: int) -> None:
         """Starts a hand of this episode."""
-        self.seat = seat = self._seat_of(number)
+        self.seat = seat = self._course[number]
         self.hand.deal(self.seated.around[seat], number)
 
     def _settle(self) -> None:
@@ -262,20 +266,20 @@ class TextGameEnv(gym.Env[str, str]):
         hand = self.hand
         while hand.over:
             result = hand.result(self.seat)
-            self.hands.append(result)
-            self._ended.append(result)
+            self._file(result)
             if hand.ended_by == BY_TIMEOUT:
-                value, text = hand.timeout_value, hand.observation(self.seat)
-                for number in range(len(self.hands), self.hands_per_episode):
-                    seat = self._seat_of(number)
-                    unplayed = HandResult(value=value, seat=seat, ended_by=BY_TIMEOUT, observation=text)
-                    self.hands.append(unplayed)
-                    self._ended.append(unplayed)
-            if len(self.hands) >= self.hands_per_episode:
+                for seat in self._course[len(self.hands) :]:  # never played
+                    self._file(result._replace(value=hand.timeout_value, seat=seat))
+            if len(self.hands) == len(self._course):
                 self.over = True
                 return
             self._earlier.append(result.observation)
             self._deal(len(self.hands))
+
+    def _file(self, result: HandResult) -> None:
+        self.hands.append(result)
+        self._ended.append(result.told())
+        self._earned += result.value
 
     # -- what is told ---------------------------------------------------------------------------------------
 
@@ -301,7 +305,7 @@ class TextGameEnv(gym.Env[str, str]):
         if unknown := [key for key in given if key not in self.reset_options]:
             known = ", ".join(self.reset_options)
             raise ValueError(f"reset(options=...) has unknown keys {sorted(unknown)}; known: {known}.")
-        chosen, players = _Chosen(**given), self._players
+        chosen, players = _Chosen(**given), len(self._courses)
         if chosen.seat is not None and chosen.seat not in range(players):
             raise ValueError(f"reset(options={{'seat': {chosen.seat!r}}}) must be a seat from 0 to {players - 1}.")
         for key in ("episode", "deal"):

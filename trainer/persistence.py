@@ -20,8 +20,9 @@ from mage_envs.durable import draft_beside, remove_drafts
 from trainer import trl_compat
 from trainer.callbacks import RolloutProgress
 from trainer.config import MAGEConfig
+from trainer.manifest import fault
 from trainer.metrics import RunStopped
-from trainer.run_folder import check_new, fault, finish_checkpoint, newest_checkpoint, place_model, rotate
+from trainer.run_folder import check_new, finish_checkpoint, newest_checkpoint, place_model, rotate
 from trainer.saved import PlaySettings
 
 TRAINER_STATE_NAME = "trainer_state.json"

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from mage_envs.durable import checksum, draft_beside, files_below, remove_drafts, sync, sync_tree, write_atomically
+from mage_envs.durable import draft_beside, files_below, remove_drafts, sync, sync_tree, write_atomically
+from trainer.manifest import MANIFEST, fault, files_listed
 from trainer.saved import FILE
 
-MANIFEST = "manifest.json"
-"""In a checkpoint: every file's size and checksum, written last."""
 _NAME = re.compile(r"checkpoint-(\d+)")
 _FIRST_OUT = (FILE, "adapter_config.json", "config.json")
 """Without these files a folder holds no model for anyone; they go first and come last."""
 _WEIGHTS = ("*.safetensors", "*.bin", "*.index.json")
-_CHECKED: dict[tuple[int, int, int, int], Mapping[str, Any]] = {}
-"""Checksums by device, inode, size and time of change, so that rotation reads what has changed alone."""
 
 
 def step_of(checkpoint: Path) -> int:
@@ -45,34 +39,14 @@ def finish_checkpoint(draft: Path, place: Path) -> None:
 
     One that is there makes way first: a run that is killed in between goes on from an older one.
     """
-    files = {str(file.relative_to(draft)): _checked(file) for file in files_below(draft)}
+    listed = files_listed(draft)
     sync_tree(draft)
-    write_atomically(draft / MANIFEST, json.dumps({"files": files}, indent=1, sort_keys=True) + "\n")
+    write_atomically(draft / MANIFEST, listed)
     if place.exists():  # damaged, or one that an older one was chosen instead of: else it had been gone on from
         place.rename(draft_beside(place))
     draft.rename(place)
     sync(place.parent)
     remove_drafts(place.parent, "checkpoint-*")
-
-
-def fault(checkpoint: Path) -> str | None:
-    """Why a checkpoint is not what was written; None where it is."""
-    path = checkpoint / MANIFEST
-    if not path.exists():
-        return f"it has no {MANIFEST}, so it was not finished (or written by another program)"
-    try:
-        files: Mapping[str, Mapping[str, Any]] = json.loads(path.read_text())["files"]
-        missing = sorted(name for name in files if not (checkpoint / name).is_file())
-        if missing:
-            return f"{missing[0]} is missing"
-        for name, written in files.items():
-            size = (checkpoint / name).stat().st_size
-            if size != written["bytes"]:
-                return f"{name} has {size} bytes instead of {written['bytes']}"
-        changed = sorted(name for name, written in files.items() if _checked(checkpoint / name) != written)
-    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
-        return f"its files cannot be read ({' '.join(str(error).split())})"
-    return f"{changed[0]} is not what was written" if changed else None
 
 
 def newest_checkpoint(run: Path) -> tuple[Path | None, list[str]]:
@@ -129,11 +103,3 @@ def place_model(draft: Path, folder: Path) -> None:
             (draft / name).replace(folder / name)
             sync(folder)
     shutil.rmtree(draft)
-
-
-def _checked(file: Path) -> Mapping[str, Any]:
-    about = file.stat()
-    key = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
-    if key not in _CHECKED:
-        _CHECKED[key] = checksum(file)
-    return _CHECKED[key]

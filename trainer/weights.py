@@ -16,6 +16,8 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from trainer.manifest import MANIFEST, fault
+
 SHARDS = "pytorch_model_fsdp_0"
 """Where FSDP leaves the weights of a checkpoint under SHARDED_STATE_DICT: files of torch.distributed.checkpoint."""
 _ABOVE = "model."
@@ -25,7 +27,8 @@ _WRONG = {"missing_keys": "is missing", "mismatched_keys": "has another shape", 
 
 
 def load_model(folder: Path) -> PreTrainedModel:
-    """The model in a folder, whatever its weights lie in, put together in this process alone.
+    """The model in a folder, whatever its weights lie in, put together in this process alone; those of a training
+    checkpoint are read once more before, and must be what was written.
 
     Raises ValueError where they cannot be read, or are another model's. Shards are listed in a pickle, which can run
     code: load those that you trust.
@@ -51,6 +54,8 @@ def _load(folder: Path) -> tuple[Any, Mapping[str, Collection[str | tuple[str, .
         raise ValueError(
             f"it has neither {' nor '.join(_CONFIGS)}; the model that was trained has it, and the tokenizer's files"
         )
+    if (folder / MANIFEST).exists() and (changed := fault(folder, "*model*")) is not None:
+        raise ValueError(changed)
     auto: Any = AutoModelForCausalLM
     wishes = {"output_loading_info": True, "ignore_mismatched_sizes": True}
     if not (folder / SHARDS).is_dir():

@@ -21,9 +21,10 @@ from mage_envs.durable import drafts_of, write_atomically
 from tests.interruptions import distinct, forked, killed, points
 from tests.trainer.test_cli import SMALL, run
 from tests.trainer.tiny_runs import make_trainer, save_model
-from trainer import run_folder
+from trainer import manifest
+from trainer.manifest import fault
 from trainer.metrics import RunStopped
-from trainer.run_folder import checkpoints, fault, finish_checkpoint, newest_checkpoint, place_model, rotate
+from trainer.run_folder import checkpoints, finish_checkpoint, newest_checkpoint, place_model, rotate
 
 
 @pytest.fixture(scope="module")
@@ -334,5 +335,5 @@ def test_weights_that_are_not_finite_are_not_written(model_path: str, tmp_path: 
 
 def test_checksums_are_not_computed_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = checkpoint(tmp_path, 1)
-    monkeypatch.setattr(run_folder, "checksum", None)
+    monkeypatch.setattr(manifest, "checksum", None)
     assert fault(folder) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import warnings
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from mage_envs.games.kuhn_poker import KuhnPoker
 from opponents import make_opponent
 from opponents.language_model import LanguageModelPolicy
 from tests.trainer.tiny_runs import save_model
+from trainer.run_folder import finish_checkpoint
 from trainer.saved import PlaySettings
 from trainer.weights import SHARDS, load_model
 
@@ -118,6 +120,33 @@ def test_what_cannot_be_loaded_is_one_line(
     assert str(raised.value).startswith(f"The model in {checkpoint} cannot be loaded (")
     assert str(raised.value).endswith("); copy it whole again, or take another one.")
     assert "\n" not in str(raised.value)
+
+
+def flip(file: Path) -> None:
+    """One bit, in the middle of a weight: any reader takes it."""
+    held = bytearray(file.read_bytes())
+    held[len(held) * 2 // 3] ^= 1
+    file.write_bytes(held)
+
+
+@pytest.mark.parametrize("shards", [False, True])
+def test_a_flipped_bit_in_a_checkpoint_is_one_line(
+    whole: Path, checkpoint: Path, shards: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draft, folder = tmp_path / "draft", tmp_path / "checkpoint-7"
+    shutil.copytree(checkpoint if shards else whole, draft)
+    finish_checkpoint(draft, folder)
+    assert same(folder, whole)
+    name = f"{SHARDS}/{FILE}" if shards else "model.safetensors"
+    flip(folder / name)
+    told = f"The model in {folder} cannot be loaded ({name} is not what was written); copy it whole again, or take"
+    with pytest.raises(ValueError, match=re.escape(told)):
+        make_opponent(f"checkpoint:{folder}", KuhnPoker())
+    capsys.readouterr()
+    assert mage_bench(["eval", str(folder), "--rows", "1"]) == 2
+    line = capsys.readouterr().err
+    assert line.startswith(f"mage-bench: {told}")
+    assert line.count("\n") == 1
 
 
 def test_a_whole_model_that_is_damaged_is_one_line(

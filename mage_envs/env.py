@@ -182,7 +182,7 @@ class TextGameEnv(gym.Env[str, str]):
             self._settle()
         if self.render_mode == "human":
             self._screen.show(hand.state, self.seat)
-        return self._observation(), self._info()
+        return self._shown()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Plays an action's text. A `Reply` that overflowed (there was no answer) ends the episode as a timeout."""
@@ -201,9 +201,8 @@ class TextGameEnv(gym.Env[str, str]):
             raise gym.error.ResetNeeded("The episode is over (or was never started): call reset() before step().")
         if self.render_mode == "human":
             self._screen.show(self.hand.state, self.seat)
-        info = self._info()
+        (observation, info), reward = self._shown(), self._earned
         info["invalid_reason"], info["action"] = reason, hand.played
-        observation, reward = self._observation(), self._earned
         if not self._ended:
             return observation, reward, False, False, info
         info["hand_results"] = self._ended
@@ -283,13 +282,12 @@ class TextGameEnv(gym.Env[str, str]):
 
     # -- what is told ---------------------------------------------------------------------------------------
 
-    def _observation(self) -> str:
-        """The raw text now, what came of hands that ended before it since the last answer first."""
-        now = self.hand.observation(self.seat)
-        return "\n\n".join([*self._earlier, now]) if self._earlier else now
-
-    def _info(self) -> dict[str, Any]:
-        info = self.hand.state.told(self.seat).copy()
+    def _shown(self) -> tuple[str, dict[str, Any]]:
+        """The raw text now, what came of hands that ended before it since the last answer first, and its `info`."""
+        hand, seat = self.hand, self.seat
+        observation, info = hand.observation(seat), hand.state.told(seat).copy()
+        if self._earlier:
+            observation = "\n\n".join([*self._earlier, observation])
         if self._throughout:
             info |= self._throughout
         if self.hands:
@@ -297,8 +295,8 @@ class TextGameEnv(gym.Env[str, str]):
             if self.over:
                 info["legal_actions"] = ()
         if self._lists_history:
-            info["history"] = tuple(self.hand.moves)
-        return info
+            info["history"] = tuple(hand.moves)
+        return observation, info
 
     def _checked(self, given: dict[str, Any]) -> _Chosen:
         """The options, none of which means nothing here."""

@@ -100,7 +100,8 @@ class Hand:
             self.state = _NO_STATE  # what an engine holds serves the next hand only once nobody holds the last
             rng, task = self._chance.at(GAME, self._dealt, number).generator(), self._task
             self.state = self.game.initial_state(rng) if task is None else self.game.task_state(task, rng)
-        self.moves = [*self.state.happened] if self._keeps_history else []
+        if self._keeps_history:
+            self.moves = [*self.state.happened]
         self._drawn = {}
         for place, seat in table.asked:
             self._reset(seat, place)

@@ -216,6 +216,8 @@ def _finish(trainer: Any, start: str | None, arguments: Sequence[str]) -> int:
     from trainer import summary
 
     signal.signal(signal.SIGTERM, trainer.preemption.ask)
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # also while something is imported late
     out, interrupted = trainer.args.output_dir, False
     try:
         trainer.train(resume_from_checkpoint=start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import logging
 import os
 import shutil
@@ -17,6 +18,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, TrainerCallback
 
+import mage_commands
 from mage_envs.durable import drafts_of, write_atomically
 from tests.interruptions import distinct, forked, killed, points
 from tests.trainer.test_cli import SMALL, run
@@ -248,6 +250,13 @@ class Signals(TrainerCallback):
                 os.kill(os.getpid(), number)
 
 
+class ImportsLate(TrainerCallback):
+    """Imports a module in the first update, in the middle of which Ctrl-C is pressed."""
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        importlib.import_module("imported_late")
+
+
 def with_signals(monkeypatch: pytest.MonkeyPatch, *numbers: signal.Signals) -> None:
     from trainer.mage_trainer import MAGETrainer
 
@@ -275,6 +284,30 @@ def test_sigterm_among_the_updates_on_a_rollout_saves_after_the_last_and_resumes
     assert run(*common, str(tmp_path / "stopped"), "--resume") == 0
     one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "stopped"))
     assert one == two
+
+
+def test_ctrl_c_while_training_imports_something_writes_the_model_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before training it would end the command at once."""
+    from trainer.mage_trainer import MAGETrainer
+
+    (tmp_path / "imported_late.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    begin, out = MAGETrainer.train, tmp_path / "out"
+
+    def train(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self.add_callback(ImportsLate())
+        return begin(self, *args, **kwargs)
+
+    def command() -> None:
+        os._exit(mage_commands.train())
+
+    monkeypatch.setattr(MAGETrainer, "train", train)
+    words = ("--preset", "mage-kuhn", *SMALL, "--max_rollouts", "3", "--save_strategy", "no", "--output_dir", str(out))
+    monkeypatch.setattr(sys, "argv", ["mage-train", *words])
+    assert forked(command) == 130
+    assert AutoModelForCausalLM.from_pretrained(out).num_parameters() > 0
 
 
 def test_ctrl_c_writes_the_model_and_a_second_one_ends_at_once(

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import builtins
+import faulthandler
 import gc
 import io
 import os
@@ -14,6 +15,7 @@ import signal
 import socket
 import stat
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
@@ -134,6 +136,7 @@ def started(act: Act, stop_at: int | None = None, told: Path | None = None) -> i
 def _only(act: Act, stop_at: int | None, told: Path | None) -> None:
     """What the fork does; it ends without the parent's exit handlers."""
     gc.freeze()  # what the parent made is not searched, which would copy all of its pages
+    faulthandler.register(signal.SIGUSR2, file=sys.__stderr__)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     layer = _Layer(stop_at)
     if told is not None or stop_at is not None:
@@ -196,8 +199,12 @@ def run_ranks(act: Any, killing: int | None = None, at: int | None = None, told:
             ended[child] = os.waitstatus_to_exitcode(code)
             if ended[child]:
                 break
-    finally:  # the test's own deadline, too
+    finally:
+        late = not ended or not any(ended.values())  # the test's own deadline: whoever is left says where it is
         for other in set(ranks) - set(ended):
+            if late:
+                os.kill(other, signal.SIGUSR2)
+                time.sleep(1)
             os.kill(other, signal.SIGKILL)
             ended[other] = status(other)
     return [ended[child] for child in ranks]

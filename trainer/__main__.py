@@ -121,7 +121,12 @@ def _run(arguments: list[str]) -> int:
         light = config
         script, config, model = typed.parsed(MAGEConfig)
         config.advantage, config.statistics = light.advantage, light.statistics
-    return _train(config, model, script, arguments)
+    status = _train(config, model, script, arguments)
+    if status == 0:
+        from trainer.garbage import end_group
+
+        end_group()
+    return status
 
 
 def _load_kept_imports(folder: str | None) -> None:

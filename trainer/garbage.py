@@ -1,4 +1,4 @@
-"""Garbage collection while a run records much."""
+"""Garbage collection while a run records much, and at its end."""
 
 from __future__ import annotations
 
@@ -19,3 +19,14 @@ def rare_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(before, *others)
+
+
+def end_group() -> None:
+    """Ends the group of processes, if there is one, once nobody needs the trainer any more, which is collected first:
+    who lets go of Gloo's group last may wait for its threads for ever, as they wait for the interpreter
+    (pytorch issue 56297)."""
+    from torch import distributed
+
+    if distributed.is_available() and distributed.is_initialized():
+        gc.collect()
+        distributed.destroy_process_group()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.trainer.faulty import Faulty
+from trainer.garbage import end_group
 from wrappers.make import make_meta_env
 
 if TYPE_CHECKING:
@@ -59,11 +60,8 @@ def main(model: str, folder: str, log: str, workers: str, faults: str) -> None:
             "processes": trainer.accelerator.num_processes,
         }
         Path(folder, "played.json").write_text(json.dumps(text))
-    if trainer.accelerator.num_processes > 1:
-        import torch
-
-        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    end_group()

@@ -11,6 +11,7 @@ from transformers import TrainerCallback
 from mage_envs.core import Task
 from tests.trainer.tiny_runs import make_trainer
 from trainer import trl_compat
+from trainer.garbage import end_group
 
 
 class Gradients(TrainerCallback):
@@ -54,7 +55,6 @@ def main(model: str, out: str) -> None:
         torch.save(kept, out)
     if processes > 1:
         collective(model, out)
-        torch.distributed.destroy_process_group()
 
 
 def collective(model: str, out: str) -> None:
@@ -79,3 +79,4 @@ def collective(model: str, out: str) -> None:
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    end_group()

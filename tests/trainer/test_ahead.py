@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from safetensors.torch import load_file
 
 from mage_envs.core import Task
@@ -125,8 +124,6 @@ def in_process(model: str, folder: Path, ranks: Sequence[str] = ()) -> None:
         staleness = [log.get("rollout/staleness") for log in logs]
         told = {"sampled": sampled, "staleness": staleness, "processes": trainer.accelerator.num_processes}
         (folder / "told.json").write_text(json.dumps(told))
-    if ranks:
-        torch.distributed.destroy_process_group()
 
 
 def test_two_processes_that_play_ahead_equal_one(model_path: str, tmp_path: Path) -> None:

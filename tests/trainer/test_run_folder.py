@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ from transformers import AutoModelForCausalLM, TrainerCallback
 
 import mage_commands
 from mage_envs.durable import drafts_of, write_atomically
-from tests.interruptions import distinct, forked, killed, points
+from tests.interruptions import distinct, forked, killed, points, run_ranks
 from tests.trainer.test_cli import SMALL, run
+from tests.trainer.test_interruptions import as_rank
 from tests.trainer.tiny_runs import make_trainer, save_model
 from trainer import manifest
 from trainer.manifest import fault
@@ -352,6 +354,18 @@ def test_what_is_wrong_with_all_processes_is_told_once(tmp_path: Path) -> None:
     assert run.returncode != 0
     (line,) = (line for line in run.stderr.splitlines() if line.startswith("mage-train: "))
     assert line.startswith("mage-train: 2 processes were started (WORLD_SIZE), but accelerate sees 1, ")
+
+
+def test_the_processes_of_a_run_end_their_group(tmp_path: Path) -> None:
+    def rank(ranks: Sequence[str]) -> None:
+        as_rank(ranks)
+        folder = str(tmp_path / "run")
+        assert run("--preset", "mage-kuhn", *SMALL, "--max_rollouts", "1", "--output_dir", folder) == 0
+        assert not torch.distributed.is_initialized()
+        assert int(os.environ["WORLD_SIZE"]) == 2
+
+    assert run_ranks(rank) == [0, 0]
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "run").num_parameters() > 0
 
 
 def test_weights_that_are_not_finite_are_not_written(model_path: str, tmp_path: Path) -> None:

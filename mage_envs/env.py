@@ -201,8 +201,9 @@ class TextGameEnv(gym.Env[str, str]):
             raise gym.error.ResetNeeded("The episode is over (or was never started): call reset() before step().")
         if self.render_mode == "human":
             self._screen.show(self.hand.state, self.seat)
-        (observation, info), reward = self._shown(), self._earned
+        observation, info = self._shown()
         info["invalid_reason"], info["action"] = reason, hand.played
+        reward = self._earned
         if not self._ended:
             return observation, reward, False, False, info
         info["hand_results"] = self._ended

@@ -63,10 +63,7 @@ def seed_of(*parts: int) -> int:
 
 def uniform(key: int, index: int = 0) -> float:
     """Number `index` (from 0) of the stream of a key below 2**64, in [0, 1)."""
-    x = key + (index + 1) * _GOLDEN & _MASK
-    x = (x ^ (x >> 30)) * _FIRST & _MASK
-    x = (x ^ (x >> 27)) * _SECOND & _MASK
-    return ((x ^ (x >> 31)) >> 11) * _UNIT
+    return (mix(key + (index + 1) * _GOLDEN & _MASK) >> 11) * _UNIT
 
 
 class Stream:

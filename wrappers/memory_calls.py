@@ -30,8 +30,6 @@ from wrappers.memory import (
 
 AFTER_TURN, AFTER_EPISODE, BEFORE_EPISODE, BEFORE_TURN = "after_turn", "after_episode", "before_episode", "before_turn"
 """The hooks in the order in which they are called between two play prompts."""
-_IN_EPISODES = (BEFORE_TURN, AFTER_TURN)
-"""Those of strategies that watch turns."""
 
 _SERVED: WeakValueDictionary[int, MemoryCalls] = WeakValueDictionary()
 """By the id of a memory: whom it was started for last."""
@@ -101,22 +99,20 @@ class MemoryCalls:
         """A play prompt is shown, so that counting starts again."""
         self._made = 0
 
-    def call(self, hook: str, view: Callable[[], MemoryView], is_last: Callable[[], bool]) -> Request | None:
-        """What that hook asks. `view` makes what it sees; `is_last`: whether the episode is the meta-episode's last."""
+    def call(self, hook: str, view: Callable[[], MemoryView], last: bool) -> Request | None:
+        """What that hook asks. `view` makes what it sees; `last`: whether the episode is the meta-episode's last."""
         memory, watching = self.memory, self._watching
-        if hook in _IN_EPISODES and watching is None:
-            return None
+        asked: Asked = None
         if self._controlled and not self.control.allows(hook in (AFTER_TURN, AFTER_EPISODE), view().episode):
             return None
-        asked: Asked = None
         if hook == BEFORE_EPISODE:
             seen = view()
             asked = memory.before_episode(seen.episode, seen)
         elif hook == AFTER_EPISODE and self._sees_the_end:
-            asked = memory.after_episode(view(), last=is_last())
-        elif hook == AFTER_EPISODE and not is_last():
+            asked = memory.after_episode(view(), last=last)
+        elif hook == AFTER_EPISODE and not last:
             asked = memory.after_episode(view())
-        elif watching is not None and hook in _IN_EPISODES:
+        elif watching is not None and hook in (BEFORE_TURN, AFTER_TURN):
             asked = watching.before_turn(view()) if hook == BEFORE_TURN else watching.after_turn(view())
         return self._ask(asked)
 

@@ -168,13 +168,12 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         episode.answers += 1
         reason = reason or info.get("invalid_reason") or (INVALID if text is None else None)
         over = bool(terminated or truncated)
-        ended = info.get("hand_results", ())
+        results = [HandResult(**result) for result in info.get("hand_results", ())]
         if not self.described.ends_by_itself:
             if not over and (reason == OVERFLOW or episode.answers >= self.described.max_turns):
                 over = truncated = True
             if over:
-                ended = [hand_of(observation, info, value=episode.value, timeout=bool(truncated)).told()]
-        results = [HandResult(**result) for result in ended]
+                results = [hand_of(observation, info, value=episode.value, timeout=bool(truncated))]
         action = text if reason is not None or text is None else info.get("action") or text
         record = TurnRecord(
             observation=shown,
@@ -199,7 +198,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             hand_reward=share,
         )
         if results:
-            told["hand_end"], told["hand_results"] = True, ended
+            told |= {"hand_end": True, "hand_results": [result.told() for result in results]}
         if over:
             metrics = dict(info.get("metrics", {}))
             told |= {"episode_end": True, **self.records[-1].told(), "episode_metrics": metrics}
@@ -232,7 +231,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """Calls the hooks in their order from that one on, until one asks the model or it is the learner's turn."""
         while stage:
             self._stage = stage
-            request = self._calls.call(stage, self.memory_view, self._is_last)
+            request = self._calls.call(stage, self.memory_view, self._is_last())
             if request is not None:
                 self._put(request.text)
                 return

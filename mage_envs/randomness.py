@@ -32,9 +32,6 @@ _APART = 0xD1342543DE82EF95
 _AFTER = 0xDA942042E4DD58B5
 """Odd likewise: how far the streams of a following seed are from those before it."""
 _UNIT = 2.0**-53
-AHEAD = 1024
-"""Advances whose numbers are made together."""
-_ADVANCES = np.arange(AHEAD, dtype=np.uint64) * np.uint64(_AFTER)
 
 
 def mix(x: int) -> int:
@@ -111,41 +108,21 @@ class Streams:
 
     def __init__(self, *seed: int) -> None:
         self._base = fold(*seed)
-        self._passed = 0
-        """How often it went on since `_base`."""
-        self._ahead: dict[int, list[float]] | None = None
-        """By stream: its first number at `_base` and after each of the next advances; None before the first advance."""
 
     def at(self, role: int, episode: int = 0, hand: int = 0) -> Stream:
         """The stream of a role (below 256) in a hand of an episode."""
-        return Stream(self._key(role + (episode << 8) + (hand << 32)))
+        return Stream(self._key(role, episode, hand))
 
     def number(self, role: int, episode: int = 0, hand: int = 0, index: int = 0) -> float:
-        """Number `index` of that stream; once `advance` was called, the first one is looked up in a block that NumPy
-        made."""
-        stream = role + (episode << 8) + (hand << 32)
-        if index or self._ahead is None:
-            return uniform(self._key(stream), index)
-        block = self._ahead.get(stream)
-        if block is None:
-            keys = np.uint64((self._base + stream * _APART) & _MASK) + _ADVANCES
-            block = self._ahead[stream] = uniforms(keys, 0).tolist()
-        return block[self._passed]
+        """Number `index` of that stream."""
+        return uniform(self._key(role, episode, hand), index)
 
-    def _key(self, stream: int) -> int:
-        return self._base + self._passed * _AFTER + stream * _APART & _MASK
+    def _key(self, role: int, episode: int, hand: int) -> int:
+        return self._base + (role + (episode << 8) + (hand << 32)) * _APART & _MASK
 
     def advance(self) -> None:
         """Goes on to the streams of whatever comes after, where nobody names a seed for it."""
-        self._passed += 1
-        if self._passed == AHEAD:
-            self._base, self._passed, self._ahead = (self._base + AHEAD * _AFTER) & _MASK, 0, {}
-        elif self._ahead is None:
-            self._ahead = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the numbers that were made ahead."""
-        return {**self.__dict__, "_ahead": None if self._ahead is None else {}}
+        self._base = self._base + _AFTER & _MASK
 
 
 # -- many at once ----------------------------------------------------------------------------------------------

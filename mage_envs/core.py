@@ -146,6 +146,16 @@ class State(ABC):
         """Whether the finished hand is a success for that player; None where the sign of the return says it."""
         return None
 
+    def result(self, seat: int) -> HandResult:
+        """How the hand that is over ended for that player."""
+        return HandResult(
+            value=self.returns[seat],
+            seat=seat,
+            success=self.won(seat),
+            observation=self.observation(seat),
+            information_state=self.information_state(seat),
+        )
+
     def metrics(self) -> Mapping[str, float]:
         """What nobody at the table may know, by name, for logs and evaluation: `info["metrics"]`."""
         return {}

@@ -211,12 +211,12 @@ class TextGameEnv(gym.Env[str, str]):
         if self.over:
             seated = self.seated
             info["success"] = is_success(self.hands)
-            info["timeout"] = hand.ended_by == BY_TIMEOUT
+            info["timeout"] = self.hands[-1].ended_by == BY_TIMEOUT
             info["opponent"] = seated.name
             if seated.tellers and (calls := seated.told_calls()):
                 info["opponent_calls"] = calls
         else:
-            info["anchor"] = self.hand.observation(self.seat)
+            info["anchor"] = hand.state.observation(self.seat)
         return observation, reward, self.over, False, info
 
     def render(self) -> Any:
@@ -226,7 +226,7 @@ class TextGameEnv(gym.Env[str, str]):
         if self.over and not self.hands:
             raise gym.error.ResetNeeded("There is nothing to show before the first episode: call reset() first.")
         if self.render_mode == "ansi":
-            return self.hand.observation(self.seat)
+            return self.hand.state.observation(self.seat)
         if self.render_mode == "rgb_array":
             return self._screen.image(self.hand.state, self.seat)
         self._screen.show(self.hand.state, self.seat)
@@ -265,9 +265,9 @@ class TextGameEnv(gym.Env[str, str]):
         """Files the hand that is over, and deals the next ones until the learner is asked or the episode is over."""
         hand = self.hand
         while hand.over:
-            result = hand.result(self.seat)
+            result = hand.state.result(self.seat)
             self._file(result)
-            if hand.ended_by == BY_TIMEOUT:
+            if result.ended_by == BY_TIMEOUT:
                 for seat in self._course[len(self.hands) :]:  # never played
                     self._file(result._replace(value=hand.timeout_value, seat=seat))
             if len(self.hands) == len(self._course):
@@ -285,18 +285,16 @@ class TextGameEnv(gym.Env[str, str]):
 
     def _shown(self) -> tuple[str, dict[str, Any]]:
         """The raw text now, what came of hands that ended before it since the last answer first, and its `info`."""
-        hand, seat = self.hand, self.seat
-        observation, info = hand.observation(seat), hand.state.told(seat).copy()
+        seat, state = self.seat, self.hand.state
+        observation, info = state.observation(seat), state.told(seat).copy()
         if self._earlier:
             observation = "\n\n".join([*self._earlier, observation])
         if self._throughout:
             info |= self._throughout
         if self.hands:
             info["hand"] = len(self.hands)
-            if self.over:
-                info["legal_actions"] = ()
         if self._lists_history:
-            info["history"] = tuple(hand.moves)
+            info["history"] = tuple(self.hand.moves)
         return observation, info
 
     def _checked(self, given: dict[str, Any]) -> _Chosen:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
-from mage_envs.core import BY_FORFEIT, BY_THE_RULES, BY_TIMEOUT, Game, HandResult, IllegalAction, State, Turn
+from mage_envs.core import BY_FORFEIT, BY_TIMEOUT, Game, HandResult, IllegalAction, State, Turn
+from mage_envs.drawing.picture import Picture
 from mage_envs.games.table import TableGame
 from mage_envs.randomness import GAME, SEATS, Streams
 from mage_envs.seats import Seat, Table, open_table
 from mage_envs.text.parser import INVALID
 
-TIMED_OUT = "You ran out of turns: the episode is over and not won."
-FORFEITED = "Your answer was not a legal action: you forfeit the hand."
+TOLD = {
+    BY_TIMEOUT: "You ran out of turns: the episode is over and not won.",
+    BY_FORFEIT: "Your answer was not a legal action: you forfeit the hand.",
+}
+"""What a player sees of a hand that was stopped."""
 _NO_STATE = cast(State, None)
 """Between two hands."""
 
@@ -25,6 +30,37 @@ class OpponentFailure(RuntimeError):
         """Where it sits, counted from the game's first player."""
 
 
+class Stopped(State):
+    """A hand that is over, though not by the game's rules: in the middle of `at`."""
+
+    player = None
+    legal_actions = ()
+
+    def __init__(self, at: State, ended_by: str, returns: tuple[float, ...]) -> None:
+        self.at, self.ended_by = at, ended_by
+        self.returns: tuple[float, ...] = returns
+        self.task, self.category = at.task, at.category
+
+    def observation(self, seat: int) -> str:
+        return TOLD[self.ended_by]
+
+    def information_state(self, seat: int) -> str:
+        return self.at.information_state(seat)
+
+    def after(self, action: str) -> State:
+        raise IllegalAction(action, ())
+
+    def result(self, seat: int) -> HandResult:
+        """Nothing is known at an end that was not reached, so that it has no information state."""
+        return HandResult(self.returns[seat], seat, self.ended_by, observation=self.observation(seat))
+
+    def metrics(self) -> Mapping[str, float]:
+        return self.at.metrics()
+
+    def picture(self, seat: int) -> Picture:
+        return self.at.picture(seat)
+
+
 class Hand:
     """The hand that is being played; `deal` starts the next one.
 
@@ -32,7 +68,7 @@ class Hand:
     """
 
     state: State
-    """Where the hand is."""
+    """Where the hand is; `Stopped` where the rules did not end it."""
 
     def __init__(
         self, game: Game, *, max_turns: int | None = None, forfeits: bool = False, timeout_value: float = 0.0
@@ -43,15 +79,12 @@ class Hand:
         self.forfeits = forfeits
         self.timeout_value = timeout_value
         self.over = True
-        self.ended_by = BY_THE_RULES
         self.turns = 0
         """Answers given in this hand."""
         self.played: str | None = None
         """The last answer as the game spells it; None where it was illegal."""
         self._table = open_table(0)
         self._seats = self._table.seats
-        self._results: tuple[dict[State, HandResult], ...] = tuple({} for _ in range(game.facts.players))
-        """By seat: of final states that are shared."""
         self._number = 0
         self._drawn: dict[int, int] = {}
         """By seat: how many numbers of its stream were drawn in this hand."""
@@ -91,8 +124,7 @@ class Hand:
     def deal(self, table: Table, number: int = 0) -> None:
         """Starts hand `number` of the episode; policies move until an open seat is to, or the hand is over."""
         self._table, self._seats, self._number = table, table.seats, number
-        self.over, self.ended_by = False, BY_THE_RULES
-        self.turns, self.played = 0, None
+        self.over, self.turns, self.played = False, 0, None
         # No name here may hold a state: errors that an engine's parser keeps hold this frame, and so all its names.
         if self._shared is not None:
             self.state = self._shared.first_state(self._chance, GAME, self._dealt, number)
@@ -169,47 +201,27 @@ class Hand:
         except IllegalAction:
             self.played = None
             if self.forfeits:
-                self.over, self.ended_by = True, BY_FORFEIT
+                self._stop(BY_FORFEIT)
             elif self.turns >= self.max_turns:
-                self.time_out()
+                self._stop(BY_TIMEOUT)
             return INVALID
         if self.turns >= self.max_turns and not self.over:
-            self.time_out()
+            self._stop(BY_TIMEOUT)
         return None
 
     def time_out(self) -> None:
         """Ends the hand where it is."""
-        self.over, self.ended_by = True, BY_TIMEOUT
+        self._stop(BY_TIMEOUT)
 
-    def observation(self, seat: int) -> str:
-        """What that player sees now."""
-        if self.over and self.ended_by != BY_THE_RULES:
-            return TIMED_OUT if self.ended_by == BY_TIMEOUT else FORFEITED
-        return self.state.observation(seat)
-
-    def result(self, seat: int) -> HandResult:
-        """How the hand that is over ended for that player."""
-        state, by = self.state, self.ended_by
-        if by == BY_THE_RULES:
-            known = self._results[seat].get(state)
-            if known is not None:
-                return known
-            result = HandResult(
-                value=state.returns[seat],
-                seat=seat,
-                ended_by=by,
-                success=state.won(seat),
-                observation=state.observation(seat),
-                information_state=state.information_state(seat),
-            )
-            if self._table_game is not None:  # its states are shared and few
-                self._results[seat][state] = result
-            return result
-        value = self.game.facts.min_return if by == BY_FORFEIT else self._stopped_value(seat)
-        return HandResult(value=value, seat=seat, ended_by=by, observation=self.observation(seat))
-
-    def _stopped_value(self, seat: int) -> float:
-        return self.state.returns[seat] if self.game.facts.pays_on_the_way else self.timeout_value
+    def _stop(self, by: str) -> None:
+        """A timeout is worth what was earned on the way, or `timeout_value`; who forfeits gets the worst return."""
+        state, facts = self.state, self.game.facts
+        returns = (self.timeout_value,) * facts.players
+        if by == BY_FORFEIT:
+            returns = tuple(facts.min_return if seat == state.player else 0.0 for seat in range(facts.players))
+        elif facts.pays_on_the_way:
+            returns = state.returns
+        self.over, self.state = True, Stopped(state, by, returns)
 
     def _failure(self, seat: Seat, place: int, error: Exception | SystemExit) -> OpponentFailure:
         """What is raised in place of `error`, which that seat's policy raised."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from mage_envs.core import Game, IllegalAction, State
+from mage_envs.core import Game, HandResult, IllegalAction, State
 from mage_envs.randomness import Streams
 
 LONGEST = 100
@@ -39,6 +39,7 @@ class TableState(State):
         self.legal_actions: tuple[str, ...] = ()
         self._origin = origin
         self._told_info: dict[int, dict[str, Any]] = {}
+        self._results: dict[int, HandResult] = {}
         self._accepted: dict[str, tuple[str, TableState]] = {}
         """Every accepted spelling to (canonical text, next state)."""
 
@@ -61,6 +62,12 @@ class TableState(State):
             known = super().told(seat)
             if "metrics" not in known:  # a dict, which each caller must have to itself
                 self._told_info[seat] = known
+        return known
+
+    def result(self, seat: int) -> HandResult:
+        known = self._results.get(seat)
+        if known is None:
+            known = self._results[seat] = super().result(seat)
         return known
 
     def move(self, action: str) -> tuple[str, TableState]:

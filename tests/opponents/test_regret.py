@@ -113,7 +113,7 @@ def meta_episodes(mine: ExactPolicy, count: int) -> Iterator[list[PlayedHand]]:
                     OwnChoice(turn.information_state, first if hand.draw(seat) < row[first] else second, row)
                 )
                 hand.play(choices[-1].action)
-            result = hand.result(seat)
+            result = hand.state.result(seat)
             played.append(PlayedHand(seat, choices, result.value, result.observation))
         yield played
 

@@ -20,7 +20,7 @@ def shopping(game, agent, goals):
     hand, results = Hand(game), []
     for goal in goals:
         play(hand, agent, goal.id)
-        results.append((hand.result(0).value, hand.turns))
+        results.append((hand.state.result(0).value, hand.turns))
     return results
 
 

@@ -142,6 +142,6 @@ def test_agents(data, name):
         while not one.over:
             actions.append(player.act(one.turn(0)))
             one.answer(actions[-1])
-        ways.append((actions, one.result(0)))
+        ways.append((actions, one.state.result(0)))
     assert ways[0] == ways[1] == ways[2]
     assert ways[0][0]

@@ -12,7 +12,7 @@ import gymnasium as gym
 from mage_envs.games.webshop.game import WebShop, WebShopState
 from mage_envs.games.webshop.session import Session
 from mage_envs.games.webshop.site.shown import Shown, shown
-from mage_envs.hand import Hand
+from mage_envs.hand import Hand, Stopped
 
 MOST_WATCHES = 64
 LAST_ACTIONS = 30
@@ -78,7 +78,8 @@ class Watches:
 
 def session_of(hand: Hand) -> Session:
     """The session of WebShop's running hand."""
-    return cast(WebShopState, hand.state).session
+    state = hand.state
+    return cast(WebShopState, state.at if isinstance(state, Stopped) else state).session
 
 
 class WatchedEnv(gym.Wrapper[Any, Any, Any, Any]):

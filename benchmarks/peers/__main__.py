@@ -50,11 +50,11 @@ ROWS = (
     PeerRow("mcts", "MCTS, 100 simulations, moves", "per second"),
 )
 NOTE = """\
-CPU seconds of each side's own process, medians over rounds in which the sides take turns. A step of ours is the
-learner's move through gym.make with its default wrappers, with the opponent's reply and the resets; TextArena's is one
-player's move, with its environment made anew for each episode. Sokoban: one random move a step, episodes of up to 100
-moves, 6x6 with 2 boxes; only our rooms have a chosen length of the shortest solution. gym-sokoban makes its smallest
-image, then the board's text is put together.
+CPU seconds of each side's own process, medians over rounds in which the sides take turns. A step is one player's move
+with the other's reply and the resets: ours through gym.make with its default wrappers, TextArena's with its environment
+made anew for each episode and a script for both players. Sokoban: one random move a step, episodes of up to 100 moves,
+6x6 with 2 boxes; only our rooms have a chosen length of the shortest solution. gym-sokoban makes its smallest image,
+then the board's text is put together.
 """
 BUSY = """\
 Others used the machine meanwhile (load average {load:.1f}): ratios alone are told, and those may be off.

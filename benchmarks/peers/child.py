@@ -139,20 +139,20 @@ def spiel_search() -> Chunk:
 
 
 def arena_steps(env_id: str, scripts: Sequence[Sequence[str]]) -> Chunk:
-    """Either player's steps with its default wrapper, each with the text that the player sees, episodes by a script.
+    """One player's steps, the other's replies included, in seats in turn, with its default wrapper; each move with the
+    text that its player sees, episodes by a script.
 
     The environment is made anew for each episode: its wrapper keeps the texts of earlier ones.
     """
-    make, turns = importlib.import_module("textarena").make, cycle(scripts)
+    make, turns, seats = importlib.import_module("textarena").make, cycle(scripts), cycle((0, 1))
 
     def work() -> float:
         steps = 0
         while steps < STEPS_PER_CHUNK:
-            env = make(env_id)
+            env, seat = make(env_id), next(seats)
             env.reset(num_players=2)
             for action in next(turns):
-                env.get_observation()
-                steps += 1
+                steps += env.get_observation()[0] == seat
                 if env.step(action)[0]:
                     break
             else:

@@ -38,7 +38,8 @@ from trainer.trajectory import Trajectory
 
 STEPS, SEARCHES, REMARK = "steps per CPU-second", "search, us of CPU per move", "No remark."
 TRAINING, TOKENS = "demo training step, seconds", "tokens forwarded per update"
-OWN_STATE = "pyspiel state + observation_string"
+SAME_STEPS, EITHER = "the same in pyspiel's state", "moves of either player there"
+"""What a base id stands beside: a learner's move with the reply, as it counts them; and a count of every move."""
 MEMBERS = 8
 """Meta-episodes that share their deals, as in training."""
 
@@ -116,6 +117,40 @@ def spiel_steps(short_name: str, steps: int) -> Work:
     return work
 
 
+def spiel_replied(short_name: str, steps: int) -> Work:
+    """What a base id does, in pyspiel's own state: `steps` moves of a learner in alternating seats, the other's replies
+    and the deals between them, and its observation string after each move and each deal. Nothing is drawn: chance and
+    the other take their actions in turn."""
+    import pyspiel
+
+    game = pyspiel.load_game(short_name)
+
+    def work() -> int:
+        others = itertools.count()
+
+        def on(state: Any, seat: int) -> bool:
+            """Plays what is not the learner's; returns whether the hand is over."""
+            while not state.is_terminal():
+                if state.current_player() == seat:
+                    break
+                legal = state.legal_actions()
+                state.apply_action(legal[next(others) % len(legal)])
+            state.observation_string(seat)
+            return bool(state.is_terminal())
+
+        over, seat, state = True, 1, game.new_initial_state()
+        for count in range(steps):
+            if over:
+                seat, state = 1 - seat, game.new_initial_state()
+                on(state, seat)
+            legal = state.legal_actions()
+            state.apply_action(legal[count % len(legal)])
+            over = on(state, seat)
+        return steps
+
+    return work
+
+
 def pettingzoo_steps(steps: int) -> Work | None:
     """PettingZoo's own Tic-Tac-Toe, either player's moves; None where its extras are not installed."""
     try:
@@ -139,7 +174,7 @@ def pettingzoo_steps(steps: int) -> Work | None:
 
 
 def base_figures(effort: Effort) -> list[Figure]:
-    """Base ids through `gym.make` with its default wrappers, beside pyspiel's bare state."""
+    """Base ids through `gym.make` with its default wrappers, beside pyspiel's own state with its observation string."""
     pairs = (
         ("TicTacToe", "tictactoe/pattern-1", "tic_tac_toe"),
         ("KuhnPoker", "kuhn/conservative", "kuhn_poker"),
@@ -148,7 +183,7 @@ def base_figures(effort: Effort) -> list[Figure]:
     figures = []
     for game, opponent, short_name in pairs:
         ours = env_steps(gym.make(f"mage/{game}-v0", opponent=opponent), effort.steps)
-        theirs = {OWN_STATE: spiel_steps(short_name, effort.steps)}
+        theirs = {SAME_STEPS: spiel_replied(short_name, effort.steps), EITHER: spiel_steps(short_name, effort.steps)}
         if game == "TicTacToe" and (zoo := pettingzoo_steps(effort.steps // 10)) is not None:
             theirs["PettingZoo tictactoe_v3"] = zoo
         for other, work in theirs.items():  # in pairs: a third one's turns empty the caches of the second's

@@ -42,6 +42,50 @@ def test_the_measuring_scripts_load_no_torch():
     )
 
 
+class Noting:
+    """pyspiel's game and its states, noting who moves and who looks."""
+
+    def __init__(self, real, noted):
+        self.real, self.noted = real, noted
+
+    def __getattr__(self, name):
+        return getattr(self.real, name)
+
+    def new_initial_state(self):
+        self.noted.append("deal")
+        return Noting(self.real.new_initial_state(), self.noted)
+
+    def apply_action(self, action):
+        self.noted.append(self.real.current_player())
+        self.real.apply_action(action)
+
+    def observation_string(self, seat):
+        assert self.real.is_terminal() or self.real.current_player() == seat
+        self.noted.append(f"{seat} looks")
+        return self.real.observation_string(seat)
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "tic_tac_toe"])
+def test_pyspiels_state_plays_what_a_base_id_plays(name, monkeypatch):
+    import pyspiel
+
+    noted = []
+    game = Noting(pyspiel.load_game(name), noted)
+    monkeypatch.setattr(pyspiel, "load_game", lambda _: game)
+    assert speed.spiel_replied(name, 60)() == 60
+    first, *hands = " ".join(map(str, noted)).split("deal")
+    assert first == ""
+    learners = 0
+    for number, hand in enumerate(filter(str.strip, hands)):
+        seat, moves = number % 2, hand.replace("looks", "").split()
+        looks = hand.count("looks")
+        assert hand.count(f"{seat} looks") == looks
+        learners += looks - 1  # one at the deal, one after each move of the learner
+        assert moves.count(str(seat)) == looks + looks - 1
+        assert len(moves) > looks  # the other, or chance, moves too
+    assert learners == 60
+
+
 # -- tokens ----------------------------------------------------------------------------------------------------
 
 

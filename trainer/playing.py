@@ -12,6 +12,7 @@ from mage_envs.hand import OpponentFailure
 from mage_envs.processes import Lost, Raised, attempt
 from mage_envs.text.generation import Completion, Message, Prompt
 from mage_envs.text.parser import Reply
+from trainer.asking import ModelReply
 from trainer.finite import REWARD, bad_pay
 from trainer.stages import Call, Move, Start, Tell
 from trainer.trajectory import ENVIRONMENT, GENERATOR, OPPONENT, EpisodeResult, FailedReply, Failure, Step, Trajectory
@@ -29,8 +30,6 @@ class RolloutSpec:
 
 MISUSE = (ValueError, TypeError, LookupError)
 """Errors that, before anything was played, say that the run cannot be played at all."""
-ModelReply = Completion | Raised | Lost
-"""What a call of the model gave."""
 _BROKEN = (Raised, Lost)
 
 

@@ -79,6 +79,7 @@ class RolloutTrainer(PersistentTrainer):
                 num_episodes=env.get_wrapper_attr("num_episodes"),
                 seed=self.args.seed + index,
                 resamples=50,
+                deadline=0.0 if self._generates_together() else self.args.model_timeout,
             )
         return found.metrics()
 
@@ -171,7 +172,7 @@ class RolloutTrainer(PersistentTrainer):
             self._ahead.wait()  # the sampler is about to get other weights
         clock, stops = RolloutClock(), self._interruptible(phase)
         envs = self._envs if phase == "train" else self._eval_envs
-        together = trl_compat.is_collective(self) and not isinstance(self.generator, StreamingGenerator)
+        together = self._generates_together()
         interrupting = self.preemption.interrupting() if stops and not together else nullcontext()
         live = partial(self._any_rank_live, stops) if together else bool
         watch = partial(self._watch, phase == "train", not together) if stops else None
@@ -180,6 +181,10 @@ class RolloutTrainer(PersistentTrainer):
             played += self._collect(envs, specs, live, clock, watch)
         self._begun = True
         return self._gather(played, phase), clock
+
+    def _generates_together(self) -> bool:
+        """Whether all ranks take part in each call of the generator, so that none may give up alone."""
+        return trl_compat.is_collective(self) and not isinstance(self.generator, StreamingGenerator)
 
     def _interruptible(self, phase: str) -> bool:
         """Whether a checkpoint now loses nothing: before the updates on a rollout, and in an evaluation after them."""

@@ -112,10 +112,11 @@ def test_vllm_engine_streams(tokens: ChatTokenizer) -> None:
     assert isinstance(backend, StreamingGenerator)
     for slot, text in enumerate(["w1 w2", "w3", "w4 " * 5, "w5 " * 12, "w6 " * 30]):
         backend.submit(ask(text, slot))
-    assert backend.poll() == [(4, Completion("", overflow=True))]  # it was never sent
+    found = dict(backend.poll())  # what was refused may be among it already
+    assert found[4] == Completion("", overflow=True)  # it was never sent
+    assert set(found) <= {3, 4}
     engine.turns.release(100)
-    found: dict[int, Completion] = {}
-    while len(found) < 4:
+    while len(found) < 5:
         found.update(backend.poll())
     assert found[3].error == "vllm refused: The decoder prompt is longer than the maximum model length"
     assert len(engine.seeds) == 3

@@ -87,7 +87,9 @@ def test_no_global_randomness(path):
             assert path in {"mage_envs/spaces.py"}, f"{path} calls hash(), which differs from process to process"
 
 
-@pytest.mark.parametrize("path", RELATIVE)
+@pytest.mark.parametrize(
+    "path", [*RELATIVE, *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/**/*.py")))]
+)
 def test_files_stay_readable(path):
     lines = (ROOT / path).read_text().splitlines()
     assert len(lines) <= 400, f"{path} has {len(lines)} lines"

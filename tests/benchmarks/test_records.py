@@ -22,7 +22,7 @@ from benchmarks.records.about import about_run, setting_of
 from benchmarks.records.canonical import canonical, root_of
 from benchmarks.records.lines import chats, digest, encoded
 from benchmarks.records.replay import replay
-from benchmarks.records.store import NoRun, OtherRun, Records, Writer
+from benchmarks.records.store import Records, Writer
 from benchmarks.records.validate import problems, validator
 from mage_envs.durable import draft_beside, drafts_of
 from trainer.generation import ScriptedGenerator
@@ -373,45 +373,3 @@ def test_cut_replies_and_shortened_prompts_are_executed_again(tmp_path):
     assert {call["invalid_reason"] for call in calls} >= {None, "length"}
     assert {tuple(call["tokens"]) for call in calls} == {(11, 5)}
     assert replay(list(records.lines.values()), setting) == []
-
-
-# -- refusals ----------------------------------------------------------------------------------------------------
-
-
-def test_another_run_in_the_folder_is_refused_with_each_difference(unbroken, tmp_path):
-    folder = tmp_path / "run"
-    recorded(folder, indices=())
-    agent = make_agent("scripted:random")
-    with pytest.raises(OtherRun, match="holds a run; go on with it"):
-        Writer(folder, about_run(agent, setting_for(PANEL)), resume=False)
-    with pytest.raises(OtherRun) as told:
-        Writer(folder, about_run(make_agent("scripted:last"), setting_for(PANEL, memory="none")), resume=True)
-    text = str(told.value)
-    assert 'agent.name "scripted:random" there, "scripted:last" now' in text
-    assert 'setting.options.memory "reflection" there, "none" now' in text
-    assert "fingerprint" in text
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "notes.txt").write_text("mine")
-    with pytest.raises(OtherRun, match="is not empty, and holds no run"):
-        Writer(tmp_path / "other", about_run(agent, setting_for(PANEL)), resume=False)
-    assert [path.name for path in (tmp_path / "other").iterdir()] == ["notes.txt"]
-
-
-def test_a_folder_that_is_no_run_and_a_newer_schema(tmp_path, capsys):
-    assert main(["validate", str(tmp_path)]) == 2
-    assert "holds no run: there is no run.json" in capsys.readouterr().err
-    recorded(tmp_path / "run", indices=())
-    about = json.loads((tmp_path / "run" / "run.json").read_text())
-    (tmp_path / "run" / "run.json").write_text(json.dumps(about | {"schema": 2}))
-    for command in (["replay"], ["validate"]):
-        assert main([*command, str(tmp_path / "run")]) == 2
-        assert "has schema 2, and this version reads up to 1" in capsys.readouterr().err
-    (tmp_path / "run" / "run.json").write_text("{")
-    with pytest.raises(NoRun, match="is not readable as a run"):
-        Records(tmp_path / "run")
-
-
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
-    (tmp_path / "file").write_text("")
-    assert main([*EVAL, "--out", str(tmp_path / "file" / "run")]) == 2
-    assert capsys.readouterr().err.count("\n") == 1

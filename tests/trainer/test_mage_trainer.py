@@ -1,7 +1,6 @@
-"""Whole training runs with a tiny model: loop, resume, LoRA, evaluation, failures, vLLM's calls."""
+"""Whole training runs with a tiny model: loop, resume, LoRA, evaluation, failures."""
 
 import gc
-import inspect
 import os
 import subprocess
 import sys
@@ -14,7 +13,6 @@ import pytest
 import torch
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
-from trl.generation.vllm_generation import VLLMGeneration
 
 from mage_envs.core import Task
 from mage_envs.text.generation import Completion, Prompt
@@ -268,54 +266,6 @@ def test_too_many_failures_stop_the_run_with_their_count(model_path: str, tmp_pa
     tolerant = make_trainer(model_path, tmp_path, lambda t: Broken(cached(t)), failure_threshold=0.5, max_rollouts=1)
     tolerant.train()
     assert tolerant.state.log_history[0]["failures"] == 3
-
-
-class Engine:
-    """Stands for TRL's vLLM backend: same signature, replies with one fixed word."""
-
-    def __init__(self, word: int, sleeps: bool) -> None:
-        self.word, self.enable_sleep_mode = word, sleeps
-        self._llm_weights_sleeping = sleeps
-        self.calls: list[str] = []
-        self.llm = self
-
-    def wake_up(self, tags: list[str]) -> None:
-        self.calls.append(f"wake {tags[0]}")
-
-    def sleep(self, level: int) -> None:
-        self.calls.append("sleep")
-
-    def sync_weights(self) -> None:
-        self.calls.append("sync")
-
-    def generate(self, prompts: Any, images: Any, num_generations: int, profiler: Any = None) -> Any:
-        assert not self.enable_sleep_mode, "TRL would let it sleep after every call"
-        assert num_generations == 1
-        self.calls.append("generate")
-        return prompts, [[self.word]] * len(prompts), [[[-0.7]]] * len(prompts), [[[self.word]]] * len(prompts)
-
-
-@pytest.mark.parametrize("sleeps", [False, True])
-def test_vllm_is_synced_and_woken_once_per_rollout(
-    model_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sleeps: bool
-) -> None:
-    assert list(inspect.signature(VLLMGeneration.generate).parameters) == list(
-        inspect.signature(Engine.generate).parameters
-    )
-    trainer = make_trainer(model_path, tmp_path, None)
-    word = trainer.processing_class.convert_tokens_to_ids("bet")  # type: ignore[union-attr]
-    engine = Engine(word, sleeps)
-    monkeypatch.setattr(trainer.args, "use_vllm", True)
-    monkeypatch.setattr(trainer, "use_vllm", True)
-    trainer.vllm_generation = engine  # type: ignore[assignment]
-    trainer._last_loaded_step = -1
-    trainer.train()
-    once = [*(["sync", "wake kv_cache"] if sleeps else ["sync"]), "generate"]
-    kinds = [call for i, call in enumerate(engine.calls) if call != "generate" or engine.calls[i - 1] != "generate"]
-    assert kinds == (once + (["sleep"] if sleeps else [])) * 2
-    assert engine.enable_sleep_mode == sleeps
-    log = next(log for log in trainer.state.log_history if "sampling/correction" in log)
-    assert {"sampling/log_abs", "sampling/k3", "sampling/truncated", "sampling/largest"} <= set(log)
 
 
 def test_a_model_without_chat_template_is_one_clear_line(model_path: str, tmp_path: Path) -> None:

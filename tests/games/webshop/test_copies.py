@@ -104,6 +104,7 @@ def test_copies_of_a_state_have_sessions_of_their_own(data):
 
 
 def test_a_shop_is_one_for_all(shop, human_shop):
+    shop, human_shop = (open_shop(one.catalogue.folder, one.kind, one.seed) for one in (shop, human_shop))
     own = shop.with_goals(OWN)
     for one in (shop, human_shop, own):
         assert copy.deepcopy(one) is one
@@ -123,6 +124,7 @@ def test_a_shop_that_was_made_by_hand_is_opened_anew(shop):
 
 def test_a_folder_by_another_name_is_the_same_shop(shop, monkeypatch):
     folder = shop.catalogue.folder
+    shop = open_shop(folder, shop.kind, shop.seed)  # other tests may have opened more shops than are kept
     monkeypatch.chdir(folder.parent)
     assert open_shop(Path(folder.name), shop.kind, shop.seed) is shop
 

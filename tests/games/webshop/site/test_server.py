@@ -9,6 +9,7 @@ import sys
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -194,10 +195,12 @@ def test_the_command(data):
     ) as served:
         try:
             told = re.fullmatch(
-                r"WebShop is at (http://127\.0\.0\.1:\d+) \(Ctrl-C stops it\)\.\n", served.stdout.readline()
+                r"WebShop is at http://127\.0\.0\.1:(\d+) \(Ctrl-C stops it\)\.\n", served.stdout.readline()
             )
-            with urllib.request.urlopen(f"{told[1]}/healthz", timeout=30) as answer:
-                assert answer.read() == b'{"products":23,"status":"ok","visits":0}\n'
+            with socket.create_connection(("127.0.0.1", int(told[1])), 30) as asking:
+                asking.sendall(f"GET /healthz HTTP/1.0\r\nHost: 127.0.0.1:{told[1]}\r\n\r\n".encode())
+                answer = b"".join(iter(partial(asking.recv, 4096), b""))  # to its end, so that the server has closed it
+            assert answer.endswith(b'\r\n\r\n{"products":23,"status":"ok","visits":0}\n')
         finally:
             served.send_signal(signal.SIGINT)
         _, errors = served.communicate(timeout=30)

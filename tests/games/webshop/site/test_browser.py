@@ -61,7 +61,11 @@ class Person:
         self.driver.switch_to.active_element.send_keys(text)
 
     def enter(self, text=""):
-        """Types and presses Enter, and waits for the next page."""
+        """Types where the focus is and presses Enter, and waits for the next page.
+
+        A page's `autofocus` takes effect with its first rendering, which may come after it is complete.
+        """
+        self.wait_for("return document.activeElement !== document.body")
         with self.next_page():
             self.type(f"{text}\ue007")
 

@@ -54,7 +54,11 @@ def read_task(text: str) -> Assignment | None:
             said = dict(zip(fields, match.groups(), strict=True))
             verb = _VERBS.get(said.get("verb", ""), "")
             return Assignment(
-                said["thing"], said.get("parent", ""), verb, said.get("lamp", ""), 2 if "count" in said else 1
+                thing=said["thing"],
+                parent=said.get("parent", ""),
+                verb=verb,
+                lamp=said.get("lamp", ""),
+                number=2 if "count" in said else 1,
             )
     return None
 

@@ -179,11 +179,11 @@ def bayes(
     if seat and seat not in SEATINGS:
         raise ValueError(f"seat={seat!r} is unknown; choose {', '.join(SEATINGS)}.")
     return BayesPolicy(
-        game,
-        f"pool:{pool}",
-        episodes,
-        hands,
-        cast("Credit", credit),
+        game=game,
+        pool=f"pool:{pool}",
+        episodes=episodes,
+        hands=hands,
+        credit=cast("Credit", credit),
         alternate=rule == "alternate",
     )
 

@@ -47,35 +47,35 @@ SCENES = {
             *_acts("pass", " Check ", "raise", "fold", "CALL", "call"),
         ),
         ("<remark>The opponent bets whatever it holds. Trap it with K, fold J.</remark>", "No tag, so no plan."),
-        {"opponent": "kuhn/aggressive", "hands_per_episode": 2},
+        options={"opponent": "kuhn/aggressive", "hands_per_episode": 2},
     ),
     "kuhn_meta_both": Scene(
         META,
         8,
         _acts("BET", "PASS", "BET", "BET"),
         ("<remark>Bet more.</remark>", "<remark>Bet less.</remark>"),
-        {"opponent": "kuhn/conservative", "memory": "both"},
+        options={"opponent": "kuhn/conservative", "memory": "both"},
     ),
     "kuhn_meta_timeout": Scene(
         META,
         1,
         ("<action>bluff</action>", "", "<action>BET</action>"),
         ("<remark>Answer in tags.</remark>",),
-        {"opponent": "kuhn/intermediate", "num_episodes": 2, "max_turns": 2},
+        options={"opponent": "kuhn/intermediate", "num_episodes": 2, "max_turns": 2},
     ),
     "kuhn_conversation": Scene(
         META,
         5,
         _acts("check", "shrug", "BET", "BET"),
         ("<remark>It bets a lot.</remark>",),
-        {"opponent": "kuhn/aggressive", "num_episodes": 2, "context": "conversation", "memory": "both"},
+        options={"opponent": "kuhn/aggressive", "num_episodes": 2, "context": "conversation", "memory": "both"},
     ),
     "kuhn_words_conversation": Scene(
         META,
         2,
         ("bet", "check", "raise", "call", "fold", "check", "check", "bet"),
         (),
-        {
+        options={
             "opponent": "kuhn/aggressive",
             "hands_per_episode": 2,
             "num_episodes": 3,
@@ -90,21 +90,21 @@ SCENES = {
         4,
         ("bet", "call", "check", "fold", "check", "bet"),
         ("opponent bets often", ""),
-        {"opponent": "kuhn/aggressive", "hands_per_episode": 2, "style": "words"},
+        options={"opponent": "kuhn/aggressive", "hands_per_episode": 2, "style": "words"},
     ),
     "kuhn_paper": Scene(
         META,
         6,
         _acts("PASS", "PASS", "BET"),
         ("<remark>It bets with everything; call with Q and K.</remark>", "<remark>Folding gains nothing.</remark>"),
-        {"opponent": "kuhn/aggressive", "protocol": "paper"},
+        options={"opponent": "kuhn/aggressive", "protocol": "paper"},
     ),
     "kuhn_base": Scene(
         "mage/KuhnPoker-v0",
         0,
         ("raise", "PASS", "BET", "check", "call", "BET"),
         (),
-        {"opponent": "kuhn/aggressive", "hands_per_episode": 3},
+        options={"opponent": "kuhn/aggressive", "hands_per_episode": 3},
     ),
     "tictactoe_meta": Scene(
         "mage/TicTacToe-Meta-v0",
@@ -115,36 +115,42 @@ SCENES = {
             *_acts("(9, 9)", "3,3", "(1,3)", "(1, 2)", "(2, 1)", "(3, 3)"),
         ),
         ("<remark>It blocks every pair: take the centre, then a corner.</remark>",),
-        {"opponent": "minimax", "num_episodes": 2},
+        options={"opponent": "minimax", "num_episodes": 2},
     ),
     "dilemma_meta": Scene(
         "mage/PrisonersDilemma-Meta-v0",
         1,
         _acts("cooperate", "betray", "D", "cooperate", "defect", "defect"),
         ("<remark>One defection was never forgiven: cooperate until the last round.</remark>",),
-        {"opponent": "pd/grim", "num_episodes": 2, "rounds": 3, "noise": 0.1},
+        options={"opponent": "pd/grim", "num_episodes": 2, "rounds": 3, "noise": 0.1},
     ),
     "ultimatum_meta": Scene(
         "mage/Ultimatum-Meta-v0",
         2,
         _acts("offer 2", "5", "offer 0", "3", "4"),
         ("<remark>2 were too few, 5 enough: try 3, then 4.</remark>",),
-        {"opponent": "ultimatum/reserve:4", "num_episodes": 2, "offers": 2},
+        options={"opponent": "ultimatum/reserve:4", "num_episodes": 2, "offers": 2},
     ),
     "rps_base": Scene(
-        "mage/RockPaperScissors-v0", 3, ("rock", "p", "well", "scissors", "rock"), (), {"opponent": "rps/copy"}
+        "mage/RockPaperScissors-v0", 3, ("rock", "p", "well", "scissors", "rock"), (), options={"opponent": "rps/copy"}
     ),
     "bargaining_base": Scene(
         "mage/Bargaining-v0",
         4,
         ("take everything", "take hat and ball", "take book", "accept"),
         (),
-        {"opponent": "bargain/conceder", "hands_per_episode": 2},
+        options={"opponent": "bargain/conceder", "hands_per_episode": 2},
     ),
     "inspection_base": Scene(
-        "mage/Inspection-v0", 5, ("vault", "garden", "cellar", "garage"), (), {"opponent": "inspect/repeat:garage"}
+        "mage/Inspection-v0",
+        5,
+        ("vault", "garden", "cellar", "garage"),
+        (),
+        options={"opponent": "inspect/repeat:garage"},
     ),
-    "tictactoe_base": Scene("mage/TicTacToe-v0", 1, ("2 2", "(2,2)", "1, 1", "garbage"), (), {"opponent": "minimax"}),
+    "tictactoe_base": Scene(
+        "mage/TicTacToe-v0", 1, ("2 2", "(2,2)", "1, 1", "garbage"), (), options={"opponent": "minimax"}
+    ),
 }
 
 _SHOP = (
@@ -185,7 +191,7 @@ _MEMORIES = {
     "memento": ("memento", _PLANS),
 }
 SCENES |= {
-    f"{game}_{name}": Scene(env_id, seed, plays, answers, {"memory": memory, **options})
+    f"{game}_{name}": Scene(env_id, seed, plays, answers, options={"memory": memory, **options})
     for game, (env_id, seed, plays, options) in _GAMES.items()
     for name, (memory, answers) in _MEMORIES.items()
 }

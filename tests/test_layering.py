@@ -154,3 +154,22 @@ def test_no_two_public_classes_share_a_name():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
+
+
+def variadic(made):
+    """Whether a class takes any number of values of one kind."""
+    return any(node.name == "__init__" and node.args.vararg for node in made.body if isinstance(node, ast.FunctionDef))
+
+
+def test_no_more_than_four_fields_are_given_by_position():
+    trees = {path: ast.parse(path.read_text()) for path in [*FILES, *(ROOT / "tests").rglob("*.py")]}
+    nodes = [(path, node) for path, tree in trees.items() for node in ast.walk(tree)]
+    made = [node for _, node in nodes if isinstance(node, ast.ClassDef)]
+    classes = {node.name for node in made} - {node.name for node in made if variadic(node)}
+    calls = [(path, node) for path, node in nodes if isinstance(node, ast.Call) and len(node.args) > 4]
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path, node in calls
+        if (getattr(node.func, "id", None) or getattr(node.func, "attr", None)) in classes
+    ]
+    assert found == []

@@ -125,7 +125,7 @@ def taken_apart(arguments: Sequence[str], known: set[str] | None = None) -> Type
     given = _given(rest, known)
     if machine:
         chosen |= machine.fields if given.get("use_peft") == "false" else {**machine.fields, **machine.adapter}
-    return Typed([*rest, *flags], modules, chosen, machine, given)
+    return Typed(words=[*rest, *flags], modules=modules, chosen=chosen, machine=machine, given=given)
 
 
 def _given(words: Sequence[str], known: set[str] | None) -> Mapping[str, str]:

@@ -32,11 +32,11 @@ def trl_generator(trainer: GRPOTrainer) -> LockStepGenerator:
     """TRL's own generation: transformers, or vLLM in lock-step under `use_vllm`."""
     args = cast(MAGEConfig, trainer.args)
     return LockStepGenerator(
-        chat_tokenizer(trainer),
-        lambda prompts: trl_compat.generate_ids(trainer, prompts),
-        args.max_prompt_length,
-        cast(int, args.max_completion_length),
-        trl_compat.is_collective(trainer),
+        tokens=chat_tokenizer(trainer),
+        generate_ids=lambda prompts: trl_compat.generate_ids(trainer, prompts),
+        max_prompt_length=args.max_prompt_length,
+        max_new_tokens=cast(int, args.max_completion_length),
+        collective=trl_compat.is_collective(trainer),
     )
 
 

@@ -33,7 +33,9 @@ def checkpoint(game: Game, folder: str, *more: str) -> LanguageModelPolicy:
         )
     style = as_style(played.env_kwargs.get("style", "prose"), game.facts)
     episodes = played.env_kwargs.get("num_episodes", 3)
-    return LanguageModelPolicy(generator, game.facts, style, episodes, settings_for(game.facts))
+    return LanguageModelPolicy(
+        generator=generator, facts=game.facts, style=style, num_episodes=episodes, settings=settings_for(game.facts)
+    )
 
 
 @lru_cache(maxsize=16)

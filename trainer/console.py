@@ -86,7 +86,13 @@ def console_of(config: RunSettings) -> Console | None:
     """Where a person reads of a run: stderr; nobody does under logging_strategy="no"."""
     if config.logging_strategy == "no":
         return None
-    return Console(sys.stderr, config.max_rollouts, config.max_steps, config.verbose, not config.disable_tqdm)
+    return Console(
+        stream=sys.stderr,
+        rollouts=config.max_rollouts,
+        updates=config.max_steps,
+        verbose=config.verbose,
+        redrawn=not config.disable_tqdm,
+    )
 
 
 def rollout_line(rollout: int, rollouts: int | None, metrics: Metrics, left: float | None) -> str:

@@ -111,7 +111,13 @@ class Run:
             self._took = time.perf_counter() - self._asked_at
             self.call = text
             if self._limit or answer.truncated or answer.overflow:
-                self.call = Reply(text, len(answer.ids), self._limit, answer.truncated, answer.overflow)
+                self.call = Reply(
+                    text=text,
+                    tokens=len(answer.ids),
+                    limit=self._limit,
+                    truncated=answer.truncated,
+                    overflow=answer.overflow,
+                )
 
     def hear(self, outcome: Any) -> None:
         """Takes what the environment gave."""

@@ -135,7 +135,7 @@ def collect(
     stage = envs if isinstance(envs, Stage) else Here(envs, make_env)
     if not len(stage) and specs:
         raise ValueError("collect() needs at least one environment.")
-    rollout = _Rollout(len(stage), specs, retries, reply_limit, on_finished)
+    rollout = _Rollout(slots=len(stage), specs=specs, retries=retries, reply_limit=reply_limit, on_finished=on_finished)
     strict = not begun
     with Watch(tell_slow, slow_after) as watch:
         model = ModelCalls(generator, watch, model_timeout, collective=any_rank_live is not bool, clock=clock)

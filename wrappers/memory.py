@@ -73,7 +73,9 @@ class MemoryView(NamedTuple):
     def reflect_prompt(self) -> str:
         """The style's request to reflect on the last episode."""
         record = self.records[-1]
-        view = ReflectView(self.rules, self.num_episodes, record, self.shown(record), self.alone)
+        view = ReflectView(
+            rules=self.rules, num_episodes=self.num_episodes, record=record, shown=self.shown(record), alone=self.alone
+        )
         return self.style.continue_reflect(view) if self.continuing else self.style.reflect(view)
 
 

@@ -77,7 +77,13 @@ def _read(folder: Path) -> _Played:
     played = dict(zip(sorted(records.lines), records.trajectories(), strict=True))
     if not any(t.failure is None for t in played.values()):
         raise ValueError(f"{folder} holds no meta-episode that was played to its end; go on with it (--resume).")
-    return _Played(folder, records.about, setting, game_of(setting.panel.env_id, setting.options), played)
+    return _Played(
+        folder=folder,
+        about=records.about,
+        setting=setting,
+        game=game_of(setting.panel.env_id, setting.options),
+        trajectories=played,
+    )
 
 
 def _check(first: _Played, other: _Played) -> None:

@@ -116,7 +116,7 @@ def _planned(panel: str, short: str, column: Column, protocol: str, episodes: in
     if column.control not in (None, "other"):
         setting = controlled(setting, column.control, None)
     _ = setting.fingerprint  # raises for options that do not go together, before anything is played
-    yield _Planned(short, protocol, episodes, column, agent, setting)
+    yield _Planned(panel=short, protocol=protocol, episodes=episodes, column=column, agent=agent, setting=setting)
 
 
 # -- mage-bench suite ------------------------------------------------------------------------------------------
@@ -169,7 +169,15 @@ def run(arguments: argparse.Namespace) -> None:
         report.save(folder, measured.summary, figure=False)
         scores[folder] = measured.summary
         statuses.append(ending(setting, measured))
-        done.append(SuiteCell(cell.panel, cell.protocol, cell.episodes, cell.column.name, measured.summary))
+        done.append(
+            SuiteCell(
+                panel=cell.panel,
+                protocol=cell.protocol,
+                episodes=cell.episodes,
+                column=cell.column.name,
+                summary=measured.summary,
+            )
+        )
     _finish(out, plan, cells)
     text = text_table(arguments.suite, done, [c.name for c in columns], list(short_names(suite).items()))
     unaligned = tsv(done)

@@ -316,7 +316,17 @@ def _judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[_Seen]
             before = [r.value for r, (k, _) in zip(results, starts, strict=False) if k == key[0]]
             value = episode.value - sum(before)
         place, skipped = places[number], following[number] - places[number] - 1
-        hands.append(PlayedHand(last.seat, mine, value, ending if by_rules else None, by_rules, place, skipped))
+        hands.append(
+            PlayedHand(
+                seat=last.seat,
+                choices=mine,
+                value=value,
+                ending=ending if by_rules else None,
+                by_rules=by_rules,
+                place=place,
+                skipped=skipped,
+            )
+        )
     return _Judged(trajectory, choices, values.judge(hands), [episode for episode, _ in starts])
 
 

@@ -46,7 +46,7 @@ def encoded(index: int, trajectory: Trajectory, secrets: tuple[str, ...] = ()) -
     if any(canonical(secret)[1:-1] in text for secret in secrets):
         text = canonical(scrubbed(json.loads(text), secrets))
     failure: str | None = scrubbed(trajectory.failure, secrets)
-    return Encoded(index, failure, sha256(text).hexdigest(), text, trajectory.seconds)
+    return Encoded(place=index, failure=failure, digest=sha256(text).hexdigest(), text=text, seconds=trajectory.seconds)
 
 
 def digest(line: Mapping[str, Any]) -> str:

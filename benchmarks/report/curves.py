@@ -207,7 +207,13 @@ def views(run: ReportedRun) -> list[View]:
 
     def view(kind: str, name: str, objective: Objective) -> View:
         measures = of(objective)
-        return View(kind, name, lambda row: [m.estimate for m in measures(row)], measures, objective == "success")
+        return View(
+            kind,
+            name,
+            lambda row: [m.estimate for m in measures(row)],
+            measure=measures,
+            proportion=objective == "success",
+        )
 
     found = []
     if run.summary.objective == "returns":
@@ -215,7 +221,7 @@ def views(run: ReportedRun) -> list[View]:
         found.append(view("success", "success in the episode", "success"))
     else:
         found.append(view("headline", "success in the episode", "success"))
-    passed = View("pass", "Pass@k", lambda row: row.pass_at, lambda row: (), True)
+    passed = View("pass", "Pass@k", lambda row: row.pass_at, measure=lambda row: (), proportion=True)
     return [passed, *found] if run.summary.early_stop else [*found, passed]
 
 

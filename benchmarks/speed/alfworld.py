@@ -234,15 +234,22 @@ def measure(games: Sequence[GameLike], steps: int, passes: int) -> list[Line]:
     start, others = 1e3 * fast.start.mean, 1e3 * stock.start.mean
     again, others_again = 1e3 * fast.restart.mean, 1e3 * stock.restart.mean
     return [
-        Line("steps, each state for the first time", 1 / fast.step.mean, "per CPU-s", rate, "stock x 80", 80 * rate),
-        Line("steps, episodes of random play", steady, "per CPU-s", rate, "2,000", 2000),
-        Line("start of a known game", start, "CPU ms", others, "stock / 50", others / 50, most=True),
-        Line("start of a known game", start, "CPU ms", others, "20 ms", 20, most=True),
+        Line(
+            "steps, each state for the first time",
+            1 / fast.step.mean,
+            "per CPU-s",
+            stock=rate,
+            target="stock x 80",
+            bound=80 * rate,
+        ),
+        Line("steps, episodes of random play", steady, "per CPU-s", stock=rate, target="2,000", bound=2000),
+        Line("start of a known game", start, "CPU ms", stock=others, target="stock / 50", bound=others / 50, most=True),
+        Line("start of a known game", start, "CPU ms", stock=others, target="20 ms", bound=20, most=True),
         Line("start of the game just played", again, "CPU ms", others_again, most=True),
         Line("first load, translated", 1e3 * translated, "CPU ms"),
         Line("first load, from disk", 1e3 * read, "CPU ms"),
-        Line(f"memory of {ENVIRONMENTS} environments", memory, "MB", None, "1,500", 1500, most=True),
-        Line(f"temporary files of {ENVIRONMENTS} environments", files, "MB", None, "500", 500, most=True),
+        Line(f"memory of {ENVIRONMENTS} environments", memory, "MB", target="1,500", bound=1500, most=True),
+        Line(f"temporary files of {ENVIRONMENTS} environments", files, "MB", target="500", bound=500, most=True),
     ]
 
 

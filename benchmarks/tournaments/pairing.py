@@ -116,7 +116,7 @@ class PairingRun:
         policies = [self._made(name, game) for name in self.names]
         if self._settings.exact:
             self._exact = _exact(self._settings, game, self.names, policies)
-        self._match = _Match(self._settings, game, self.names, policies, self._asked)
+        self._match = _Match(settings=self._settings, game=game, names=self.names, policies=policies, asked=self._asked)
 
     def _made(self, name: str, game: Game) -> Policy:
         self._asked[:] = [name]

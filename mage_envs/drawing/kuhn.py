@@ -39,15 +39,17 @@ def hand(
     said = dict(moves)
     pot = 2 + sum(word in ("bet", "call") for _, word in moves)
     shapes: list[Shape] = [
-        Block(6, 6, WIDTH - 12, HEIGHT - 12, FELT, corner=34),
+        Block(6, 6, WIDTH - 12, HEIGHT - 12, colour=FELT, corner=34),
         Disc(MIDDLE, POT, 90, FELT_LIGHT, opacity=0.6, blur=150),
-        Block(MIDDLE - 112, POT - 26, 224, 52, SHADE, corner=26, opacity=0.18),
+        Block(MIDDLE - 112, POT - 26, 224, 52, colour=SHADE, corner=26, opacity=0.18),
     ]
     for mine, top, rank in ((False, TOP, other), (True, BOTTOM, own)):
         folded = said.get(mine) == "fold"
         shapes += _card(top, rank, shines=winner is mine)
         if folded:
-            shapes.append(Block(MIDDLE - CARD_WIDTH / 2, top, CARD_WIDTH, CARD_HEIGHT, FELT, corner=10, opacity=0.55))
+            shapes.append(
+                Block(MIDDLE - CARD_WIDTH / 2, top, CARD_WIDTH, CARD_HEIGHT, colour=FELT, corner=10, opacity=0.55)
+            )
         shapes += lettered("You" if mine else "Opponent", 100, top + CARD_HEIGHT / 2 - 9, 13, CREAM)
         order = "first to act" if first is mine else "second to act"
         shapes += lettered(order, 100, top + CARD_HEIGHT / 2 + 13, 9.5, SAND)
@@ -62,10 +64,10 @@ def hand(
 
 def _card(top: float, rank: str | None, shines: bool) -> Iterator[Shape]:
     left = MIDDLE - CARD_WIDTH / 2
-    yield Block(left + 1, top + 5, CARD_WIDTH, CARD_HEIGHT, SHADE, corner=10, opacity=0.45, blur=10)
+    yield Block(left + 1, top + 5, CARD_WIDTH, CARD_HEIGHT, colour=SHADE, corner=10, opacity=0.45, blur=10)
     if shines:
-        yield Block(left - 5, top - 5, CARD_WIDTH + 10, CARD_HEIGHT + 10, GOLD, corner=14)
-    yield Block(left, top, CARD_WIDTH, CARD_HEIGHT, CARD, corner=10)
+        yield Block(left - 5, top - 5, CARD_WIDTH + 10, CARD_HEIGHT + 10, colour=GOLD, corner=14)
+    yield Block(left, top, CARD_WIDTH, CARD_HEIGHT, colour=CARD, corner=10)
     if rank is None:
         yield from _back(left + 6, top + 6, CARD_WIDTH - 12, CARD_HEIGHT - 12)
         return
@@ -77,7 +79,7 @@ def _card(top: float, rank: str | None, shines: bool) -> Iterator[Shape]:
 
 def _back(left: float, top: float, width: float, height: float) -> Iterator[Shape]:
     """A lattice of diagonals."""
-    yield Block(left, top, width, height, BACK, corner=6)
+    yield Block(left, top, width, height, colour=BACK, corner=6)
     middle, step = (left + width / 2, top + height / 2), 19
     for row in range(-2, 3):
         for column in range(-1, 2):
@@ -89,7 +91,7 @@ def _back(left: float, top: float, width: float, height: float) -> Iterator[Shap
 def _label(word: str, y: float) -> Iterator[Shape]:
     """What a player said last, in a bubble right of the card."""
     x = MIDDLE + 122
-    yield Block(x - 46, y - 17, 92, 34, CREAM, corner=17)
+    yield Block(x - 46, y - 17, 92, 34, colour=CREAM, corner=17)
     yield from lettered(word, x, y, 13, INK)
 
 

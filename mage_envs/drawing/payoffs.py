@@ -38,7 +38,7 @@ def table(
         shapes += lettered(choice, LEFT / 2, top + CELL_HEIGHT / 2, 12, LIGHT)
         for column, (mine, theirs) in enumerate(points[row]):
             colour = CELL_LAST if last == (row, column) else CELL
-            shapes.append(Block(_left(column), top, CELL_WIDTH, CELL_HEIGHT, colour, corner=12))
+            shapes.append(Block(_left(column), top, CELL_WIDTH, CELL_HEIGHT, colour=colour, corner=12))
             shapes += lettered(f"{mine:g}", _left(column) + 45, top + CELL_HEIGHT / 2, 30, OWN)
             shapes += lettered(f"{theirs:g}", _left(column) + 105, top + CELL_HEIGHT / 2, 30, OTHER)
     for number, (own, other) in enumerate(history[-12:]):

@@ -39,7 +39,9 @@ def pies(size: int, rows: Sequence[Shared], caption: str) -> Picture:
             if shared.settled and colour is OPEN:
                 colour = LOST
             left = EDGE + slice_ * step
-            shapes.append(Block(left + 1, top + 28, step - 2, 42, colour, corner=min(8, step / 3), opacity=opacity))
+            shapes.append(
+                Block(left + 1, top + 28, step - 2, 42, colour=colour, corner=min(8, step / 3), opacity=opacity)
+            )
     height = 14 + len(rows) * ROW + 44
     shapes += lettered(caption, WIDTH / 2, height - 24, 12, LIGHT)
     return Picture(WIDTH, height, PAPER, tuple(shapes))

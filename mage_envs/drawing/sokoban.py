@@ -47,9 +47,9 @@ def board(level: Ground, boxes: int, player: int) -> Picture:
                 if _beside_floor(level, row, column):
                     things += _wall(x, y)
                 continue
-            shapes.append(Block(x, y, CELL, CELL, FLOOR[(row + column) % 2]))
+            shapes.append(Block(x, y, CELL, CELL, colour=FLOOR[(row + column) % 2]))
             if not cell >> level.width & level.floor:
-                shapes.append(Block(x, y, CELL, 9, SHADE, opacity=0.16, blur=6))
+                shapes.append(Block(x, y, CELL, 9, colour=SHADE, opacity=0.16, blur=6))
             if cell & level.targets:
                 shapes += _target(x, y, taken=bool(cell & player))
             if cell & boxes:
@@ -66,8 +66,8 @@ def _beside_floor(level: Ground, row: int, column: int) -> bool:
 
 
 def _wall(x: float, y: float) -> Iterator[Shape]:
-    yield Block(x + 1, y + 1, CELL - 2, CELL - 2, WALL, corner=9)
-    yield Block(x + 4, y + 4, CELL - 8, CELL - 15, WALL_LIGHT, corner=7, opacity=0.55)
+    yield Block(x + 1, y + 1, CELL - 2, CELL - 2, colour=WALL, corner=9)
+    yield Block(x + 4, y + 4, CELL - 8, CELL - 15, colour=WALL_LIGHT, corner=7, opacity=0.55)
 
 
 def _target(x: float, y: float, taken: bool) -> Iterator[Shape]:
@@ -81,12 +81,12 @@ def _target(x: float, y: float, taken: bool) -> Iterator[Shape]:
 
 def _box(x: float, y: float, placed: bool) -> Iterator[Shape]:
     frame, boards, light = PLACED if placed else CRATE
-    yield Block(x + 8, y + 12, CELL - 16, CELL - 16, SHADE, corner=9, opacity=0.3, blur=8)
-    yield Block(x + 7, y + 7, CELL - 14, CELL - 14, frame, corner=8)
-    yield Block(x + 9.5, y + 9.5, CELL - 19, CELL - 19, light, corner=6)
-    yield Block(x + 9.5, y + 11, CELL - 19, CELL - 20.5, boards, corner=6)
-    yield Block(x + 16, y + 16, CELL - 32, CELL - 32, frame, corner=3)
-    yield Block(x + 18, y + 18, CELL - 36, CELL - 36, light, corner=2, opacity=0.8)
+    yield Block(x + 8, y + 12, CELL - 16, CELL - 16, colour=SHADE, corner=9, opacity=0.3, blur=8)
+    yield Block(x + 7, y + 7, CELL - 14, CELL - 14, colour=frame, corner=8)
+    yield Block(x + 9.5, y + 9.5, CELL - 19, CELL - 19, colour=light, corner=6)
+    yield Block(x + 9.5, y + 11, CELL - 19, CELL - 20.5, colour=boards, corner=6)
+    yield Block(x + 16, y + 16, CELL - 32, CELL - 32, colour=frame, corner=3)
+    yield Block(x + 18, y + 18, CELL - 36, CELL - 36, colour=light, corner=2, opacity=0.8)
     if placed:
         tick = ((x + 23.5, y + 32.5), (x + 29.5, y + 38.5), (x + 41, y + 26))
         yield Stroke(tick, 6.5, WHITE)

@@ -23,8 +23,8 @@ def board(cells: str, line: Sequence[int], caption: str) -> Picture:
     for index, mark in enumerate(cells):
         left, top = _corner(index)
         tile = TILE_WON if index in line else TILE
-        shapes.append(Block(left, top + 4, CELL, CELL, SHADE, corner=14, opacity=0.5, blur=6))
-        shapes.append(Block(left, top, CELL, CELL, tile, corner=14))
+        shapes.append(Block(left, top + 4, CELL, CELL, colour=SHADE, corner=14, opacity=0.5, blur=6))
+        shapes.append(Block(left, top, CELL, CELL, colour=tile, corner=14))
         if mark == "X":
             shapes += _cross(left, top)
         elif mark == "O":

@@ -96,9 +96,13 @@ class RoundsState(GrownState):
 
     def follower(self, action: str) -> RoundsState:
         if self.chosen is None:
-            return RoundsState(self.stage, self.deal, self.played, action, self.origin.then(action))
+            return RoundsState(
+                stage=self.stage, deal=self.deal, played=self.played, chosen=action, origin=self.origin.then(action)
+            )
         one = self.stage.result(len(self.played), (self.chosen, action), self.deal)
-        return RoundsState(self.stage, self.deal, (*self.played, one), None, self.origin.then(action))
+        return RoundsState(
+            stage=self.stage, deal=self.deal, played=(*self.played, one), chosen=None, origin=self.origin.then(action)
+        )
 
     def won(self, seat: int) -> bool:
         return self.stage.won(self.returns[seat], seat)
@@ -125,7 +129,7 @@ class RoundsState(GrownState):
 @cache
 def first_state(stage: StageGame, deal: Hashable) -> RoundsState:
     """The shared first state of hands with that deal."""
-    return RoundsState(stage, deal, (), None, Origin(first_state, (stage, deal)))
+    return RoundsState(stage=stage, deal=deal, played=(), chosen=None, origin=Origin(first_state, (stage, deal)))
 
 
 class RoundsGame(TableGame):

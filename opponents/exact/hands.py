@@ -64,7 +64,9 @@ def hand_of(
         raise TooManyStates(_TOO_MANY)
     builder = _Builder(opponents, seat, payoff)
     first = [(node, builder.after(-1, builder.row([chance] * len(opponents)))) for chance, node in roots]
-    return LivedHand(builder.branch(first), *builder.endings())
+    root = builder.branch(first)
+    evidence, tells, weight, payoff_of = builder.endings()
+    return LivedHand(root=root, evidence=evidence, tells=tells, weight=weight, payoff=payoff_of)
 
 
 def _count_decisions(

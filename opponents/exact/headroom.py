@@ -105,7 +105,9 @@ def headroom(
     check_lengths(episodes, hands)
     for credit in credits.values():
         credit_weights(credit, episodes, gt)  # what is wrong is told before anything is solved
-    single = _SingleHands(game, as_pool(pool), first_seats(game, seat), objective, samples, seed)
+    single = _SingleHands(
+        game=game, pool=as_pool(pool), seats=first_seats(game, seat), objective=objective, samples=samples, seed=seed
+    )
     blind, known = single.values()
     errors = single.errors()
     solved: dict[str, list[BayesValue]] = {name: [] for name in credits}

@@ -22,12 +22,35 @@ def played(
     """One meta-episode with the given total per episode; two answers an episode, the first `invalid` of them bad."""
     seats = seats or [(k % 2,) for k in range(len(values))]
     episodes = tuple(
-        EpisodeResult(5 * value, value, len(seats[k]), value > 0 and k not in timeouts, k in timeouts, tuple(seats[k]))
+        EpisodeResult(
+            reward=5 * value,
+            value=value,
+            hands=len(seats[k]),
+            success=value > 0 and k not in timeouts,
+            timeout=k in timeouts,
+            seats=tuple(seats[k]),
+        )
         for k, value in enumerate(values)
     )
     steps = tuple(
-        Step(i // 2, "play", i % 2, 0, "x", invalid_reason="invalid" if i < invalid else None)
+        Step(
+            episode=i // 2,
+            phase="play",
+            turn=i % 2,
+            hand=0,
+            anchor="x",
+            invalid_reason="invalid" if i < invalid else None,
+        )
         for i in range(2 * len(values))
     )
     task = Task("mage/KuhnPoker-Meta-v0", opponent, 0, seed)
-    return Trajectory(task, opponent, 0, 0, steps, episodes, planned or len(values), failure)
+    return Trajectory(
+        task=task,
+        opponent=opponent,
+        group=0,
+        member=0,
+        steps=steps,
+        episodes=episodes,
+        num_episodes=planned or len(values),
+        failure=failure,
+    )

@@ -104,9 +104,23 @@ def test_weights_by_the_episode_of_the_decision():
 
 
 def played(rewards: tuple[float, ...], member: int) -> Trajectory:
-    steps = tuple(Step(k, "play", 0, 0, "the same", action="x", reward=r, hand_end=True) for k, r in enumerate(rewards))
-    episodes = tuple(EpisodeResult(reward, reward, 1, True, False, (0,)) for reward in rewards)
-    return Trajectory(Task("test"), "x", 0, member, steps, episodes, len(rewards))
+    steps = tuple(
+        Step(episode=k, phase="play", turn=0, hand=0, anchor="the same", action="x", reward=r, hand_end=True)
+        for k, r in enumerate(rewards)
+    )
+    episodes = tuple(
+        EpisodeResult(reward=reward, value=reward, hands=1, success=True, timeout=False, seats=(0,))
+        for reward in rewards
+    )
+    return Trajectory(
+        task=Task("test"),
+        opponent="x",
+        group=0,
+        member=member,
+        steps=steps,
+        episodes=episodes,
+        num_episodes=len(rewards),
+    )
 
 
 def group(rewards: np.ndarray) -> list[Trajectory]:

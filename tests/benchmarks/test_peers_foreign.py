@@ -98,7 +98,7 @@ def test_the_report_tells_what_came_of_it():
     assert "2 updates of the tiny model on 8 meta-episodes (1 failed), by which its weights changed." in text
     assert text.splitlines()[-2:] == ["| a script | 8 | 0 | 0.50, 1.00 |", "| a model | 8 | 8 | n/a |"]
     assert as_text([], [], {}, "no answer within 3 s", 0.5).endswith("GuessTheNumber-v0: n/a, no answer within 3 s.\n")
-    assert "did not change" in ForeignOutcome(0, False, 0, 0, ()).table("It")
+    assert "did not change" in ForeignOutcome(updates=0, changed=False, played=0, failed=0, evaluated=()).table("It")
     told = json.loads(as_json([], {}, OUTCOME, 0.5))
     assert told["load"] == 0.5
     assert ForeignOutcome.from_json(told["foreign"]) == OUTCOME

@@ -110,7 +110,9 @@ def test_counts_of_a_rollout_by_hand(rollout):
     assert tokens.calls_of(rollout) == [Call(2, 1), Call(4, 2), Call(1, 1)]
     assert tokens.row_lengths(rollout, merge=True) == [6, 2]
     assert tokens.row_lengths(rollout, merge=False) == [3, 6, 2]
-    assert tokens.rollout_counts(rollout, 1, 100) == TokenCounts(1, 6 + 2, 6 + 2, 6 + 3 + 2, 3 * (4 + 2))
+    assert tokens.rollout_counts(rollout, 1, 100) == TokenCounts(
+        updates=1, useful=6 + 2, merged=6 + 2, unmerged=6 + 3 + 2, trl=3 * (4 + 2)
+    )
 
 
 def test_updates_share_the_rows_evenly():
@@ -121,7 +123,7 @@ def test_updates_share_the_rows_evenly():
 
 def test_fresh_prompts_are_not_merged():
     counts = tokens.paper_counts([Call(2, 1), Call(4, 4), Call(1, 6)], per_update=2, max_tokens=1)
-    assert counts == TokenCounts(2, 3 + 8 + 7, 3 + 8 + 7, 3 + 8 + 7, 3 * (4 + 6))
+    assert counts == TokenCounts(updates=2, useful=3 + 8 + 7, merged=3 + 8 + 7, unmerged=3 + 8 + 7, trl=3 * (4 + 6))
 
 
 def test_the_papers_spread_keeps_its_limits():
@@ -170,7 +172,12 @@ def test_token_figures_are_means_per_update(rollout):
 
 
 def test_the_table_groups_by_section():
-    text = speed.table([Figure("one", "a", 1234567, "b", 2469134), Figure("two", "long name", 0.012345)])
+    text = speed.table(
+        [
+            Figure(section="one", name="a", value=1234567, beside="b", reference=2469134),
+            Figure(section="two", name="long name", value=0.012345),
+        ]
+    )
     assert [line.split() for line in text.splitlines()] == [
         ["one", "beside", "ratio"],
         ["a", "1,234,567", "b", "2,469,134", "0.500"],

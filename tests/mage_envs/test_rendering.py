@@ -45,8 +45,8 @@ def _no_display(monkeypatch):
     ("shape", "area"),
     [
         (Disc(30.3, 29.6, 20, WHITE), math.pi * 400),
-        (Block(8.5, 10.25, 40, 30, WHITE), 1200),
-        (Block(8.5, 10.25, 40, 30, WHITE, corner=10), 1200 - (4 - math.pi) * 100),
+        (Block(8.5, 10.25, 40, 30, colour=WHITE), 1200),
+        (Block(8.5, 10.25, 40, 30, colour=WHITE, corner=10), 1200 - (4 - math.pi) * 100),
         (Stroke(((15, 15), (45, 45)), 8, WHITE), math.dist((15, 15), (45, 45)) * 8 + math.pi * 16),
         (Stroke(((20.2, 20.7), (20.2, 20.7)), 12, WHITE), math.pi * 36),
     ],
@@ -59,16 +59,18 @@ def test_a_shape_covers_its_area(shape, area):
 
 
 def test_opacity_mixes_and_edges_fade():
-    half = paint(Picture(20, 20, (100, 0, 0), (Block(0, 0, 20, 20, (200, 100, 50), opacity=0.5),)))
+    half = paint(Picture(20, 20, (100, 0, 0), (Block(0, 0, 20, 20, colour=(200, 100, 50), opacity=0.5),)))
     assert half[10, 10].tolist() == [150, 50, 25]
-    row = paint(Picture(60, 9, BLACK, (Block(-40, -40, 70, 90, WHITE, blur=20),)))[4, :, 0].astype(int)
+    row = paint(Picture(60, 9, BLACK, (Block(-40, -40, 70, 90, colour=WHITE, blur=20),)))[4, :, 0].astype(int)
     assert (row[0], row[59]) == (255, 0)
     assert all(left >= right for left, right in pairwise(row))
     assert 120 < row[29] < 140
 
 
 def test_shapes_outside_of_the_picture_are_cut():
-    nothing = paint(Picture(10, 10, BLACK, (Disc(-50, 5, 9, WHITE), Block(5, 30, 4, 4, WHITE), Disc(5, -90, 3, WHITE))))
+    nothing = paint(
+        Picture(10, 10, BLACK, (Disc(-50, 5, 9, WHITE), Block(5, 30, 4, 4, colour=WHITE), Disc(5, -90, 3, WHITE)))
+    )
     assert not nothing.any()
     assert paint(Picture(10, 10, BLACK, (Disc(0, 0, 30, WHITE),))).all()
 

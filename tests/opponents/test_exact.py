@@ -164,6 +164,12 @@ def test_a_pool_of_one_is_a_best_response() -> None:
         assert best_nonadaptive(KUHN, "uniform", seat).value == best_response_value(KUHN, "uniform", seat)
 
 
+def turn_after(*moves: str, player: int, at: str) -> Turn:
+    """A turn in the information state `at`, where heads and tails are legal."""
+    legal = ("heads", "tails")
+    return Turn(player, observation="", legal_actions=legal, information_state=at, episode=0, history=moves)
+
+
 @pytest.mark.parametrize("seat", [0, 1])
 def test_best_nonadaptive_with_perfect_information_reads_the_history(seat: int) -> None:
     """Two patterns part at the first move; both can be beaten all the same, and the policy does it by playing."""
@@ -175,7 +181,7 @@ def test_best_nonadaptive_with_perfect_information_reads_the_history(seat: int) 
         wins += play(TTT, policies, 0)[1][seat] > 0
     assert wins / 3 == pytest.approx(answer.value)
     with pytest.raises(ValueError, match=r"^This best response never meets the history"):
-        answer.policy.act(Turn(seat, "", (), "nowhere", 0, ("never",)))
+        answer.policy.act(turn_after("never", player=seat, at="nowhere"))
 
 
 def tabulated(player: int | None, key: str, value: float = 0.0, **children: TableState) -> TableState:
@@ -216,8 +222,8 @@ def test_the_order_of_moves_tells_opponents_apart() -> None:
     """The position before the guess is the same; who looks at the history always guesses right."""
     answer = best_nonadaptive(Signals(), {signaller("a", "heads"): 0.5, signaller("b", "tails"): 0.5}, 1)
     assert answer.value == 1.0
-    assert answer.policy.act(Turn(1, "", ("heads", "tails"), "guess", 0, ("a", "b"))) == "heads"
-    assert answer.policy.act(Turn(1, "", ("heads", "tails"), "guess", 0, ("b", "a"))) == "tails"
+    assert answer.policy.act(turn_after("a", "b", player=1, at="guess")) == "heads"
+    assert answer.policy.act(turn_after("b", "a", player=1, at="guess")) == "tails"
     same = best_nonadaptive(Signals(), {signaller("a", "heads"): 0.25, signaller("a", "tails"): 0.75}, 1)
     assert same.value == 0.5
 

@@ -27,20 +27,41 @@ def trajectory(
     steps = []
     for k, reward in enumerate(rewards):
         if k and reflections:
-            steps.append(Step(k, "reflect", 0, 0, "reflection", penalty=owed.get((k, "reflect", 0), 0.0)))
+            steps.append(
+                Step(
+                    episode=k,
+                    phase="reflect",
+                    turn=0,
+                    hand=0,
+                    anchor="reflection",
+                    penalty=owed.get((k, "reflect", 0), 0.0),
+                )
+            )
         for t in range(counts[k]):
             last = t == counts[k] - 1
             steps.append(
                 Step(
-                    k,
-                    "play",
-                    t,
-                    0,
-                    f"turn {t}",
+                    episode=k,
+                    phase="play",
+                    turn=t,
+                    hand=0,
+                    anchor=f"turn {t}",
                     reward=reward if last else 0.0,
                     penalty=owed.get((k, "play", t), 0.0),
                     hand_end=last,
                 )
             )
-    episodes = tuple(EpisodeResult(reward, reward, 1, reward > 0, False, (0,)) for reward in rewards)
-    return Trajectory(Task("test"), opponent, group, member, tuple(steps), episodes, len(rewards), failure)
+    episodes = tuple(
+        EpisodeResult(reward=reward, value=reward, hands=1, success=reward > 0, timeout=False, seats=(0,))
+        for reward in rewards
+    )
+    return Trajectory(
+        task=Task("test"),
+        opponent=opponent,
+        group=group,
+        member=member,
+        steps=tuple(steps),
+        episodes=episodes,
+        num_episodes=len(rewards),
+        failure=failure,
+    )

@@ -291,7 +291,14 @@ def test_masked_rows_contribute_exactly_nothing(trainer: MAGETrainer) -> None:
     assert all(bool((g == 0).all()) for g in nothing)
     assert len(nothing) == len(list(trainer.model.parameters())), "still every parameter takes part (DDP waits for it)"
     rows = random_rows(seed=7, uneven=False)
-    masked = Row(rows[0].ids.copy(), rows[0].targets[:0], rows[0].advantages[:0], None, (), ())
+    masked = Row(
+        ids=rows[0].ids.copy(),
+        targets=rows[0].targets[:0],
+        advantages=rows[0].advantages[:0],
+        sampling=None,
+        legal=(),
+        lengths=(),
+    )
     batch, wider = collate(rows, 0), collate([*rows, masked], 0)
     assert wider.rows.tolist() == batch.rows.tolist()
     embedded = torch.nn.Parameter(trainer.model.get_input_embeddings()(wider.ids).detach())

@@ -70,8 +70,20 @@ def test_prioritised_sampling_follows_the_results(tmp_path: Path) -> None:
 
 def test_scores_of_meta_episodes() -> None:
     def played(*episodes: tuple[float, bool, bool], failure: str | None = None, opponent: str = "x") -> Trajectory:
-        results = tuple(EpisodeResult(0.0, value, 1, success, timeout, (0,)) for value, success, timeout in episodes)
-        return Trajectory(None, opponent, 0, 0, (), results, 3, failure)  # type: ignore[arg-type]
+        results = tuple(
+            EpisodeResult(reward=0.0, value=value, hands=1, success=success, timeout=timeout, seats=(0,))
+            for value, success, timeout in episodes
+        )
+        return Trajectory(
+            task=None,  # type: ignore[arg-type]
+            opponent=opponent,
+            group=0,
+            member=0,
+            steps=(),
+            episodes=results,
+            num_episodes=3,
+            failure=failure,
+        )
 
     win, loss, draw, late = (1.0, True, False), (-1.0, False, False), (0.0, False, False), (0.0, False, True)
     assert results_of([played(win, draw), played(loss, late), played(win, failure="x"), played(win, opponent="")]) == [

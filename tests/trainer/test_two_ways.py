@@ -114,7 +114,9 @@ def collected(env: gym.Env[Any, Any], spec: RolloutSpec, model: Generator) -> li
 def scripted(prompt: Prompt) -> Completion:
     """A legal action or another text, in tags where the style has them."""
     legal = prompt.legal_actions or ("anything",)
-    text = answer(Prompt(prompt.messages, prompt.slot, prompt.seed, legal, prompt.phase))
+    text = answer(
+        Prompt(messages=prompt.messages, slot=prompt.slot, seed=prompt.seed, legal_actions=legal, phase=prompt.phase)
+    )
     return Completion(text if prompt.info["answer_tag"] is not None else text.partition(">")[2].partition("<")[0])
 
 

@@ -100,8 +100,17 @@ def make_trainer(model: Any, folder: Path, generator: Any = cached, **changes: A
 
 def trajectory(steps: Sequence[Step], group: int = 0, member: int = 0, failure: str | None = None) -> Trajectory:
     """A meta-episode of one episode around the given steps."""
-    result = EpisodeResult(10.0, 1.0, 1, True, False, (0,))
-    return Trajectory(Task("test"), "x", group, member, tuple(steps), (result,), 1, failure)
+    result = EpisodeResult(reward=10.0, value=1.0, hands=1, success=True, timeout=False, seats=(0,))
+    return Trajectory(
+        task=Task("test"),
+        opponent="x",
+        group=group,
+        member=member,
+        steps=tuple(steps),
+        episodes=(result,),
+        num_episodes=1,
+        failure=failure,
+    )
 
 
 def step(
@@ -113,11 +122,11 @@ def step(
     legal: tuple[int, ...] = (),
 ) -> Step:
     return Step(
-        0,
-        "play",
-        0,
-        0,
-        "x",
+        episode=0,
+        phase="play",
+        turn=0,
+        hand=0,
+        anchor="x",
         prompt_ids=tuple(prompt),
         completion_ids=tuple(reply),
         truncated=truncated,

@@ -285,16 +285,16 @@ def _made(contents: _Contents, split: str, size: str, task_type: str, index: int
     grammar = grammar_text().replace("UNKNOWN GOAL", sentence)
     problem = _problem_text(contents, words.goal.format(**names).replace("#", "-"))
     return MadeGame(
-        task_id(split, size, task_type, index),
-        split,
-        task_type,
-        index,
-        contents.room.number,
-        target.object_type,
-        target.parent_type,
-        problem,
-        grammar,
-        shortest_plan(problem, grammar),
+        id=task_id(split, size, task_type, index),
+        split=split,
+        task_type=task_type,
+        index=index,
+        scene=contents.room.number,
+        object_type=target.object_type,
+        parent_type=target.parent_type,
+        problem=problem,
+        grammar=grammar,
+        walkthrough=shortest_plan(problem, grammar),
     )
 
 

@@ -105,5 +105,10 @@ def _level(structure: np.ndarray, state: np.ndarray) -> Level:
 
     height, width = structure.shape
     return Level(
-        width, height, mask(structure != WALL), mask(structure == TARGET), mask(state == BOX), mask(state == PLAYER)
+        width=width,
+        height=height,
+        floor=mask(structure != WALL),
+        targets=mask(structure == TARGET),
+        boxes=mask(state == BOX),
+        player=mask(state == PLAYER),
     )

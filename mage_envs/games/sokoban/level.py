@@ -128,4 +128,4 @@ def level_of(rows: list[str], symbols: dict[str, str]) -> Level:
             "there must be at least one box and as many targets"
         )
     floor = (1 << width * len(rows)) - 1 & ~sets["#"]
-    return Level(width, len(rows), floor, targets, boxes, player)
+    return Level(width=width, height=len(rows), floor=floor, targets=targets, boxes=boxes, player=player)

@@ -78,7 +78,17 @@ class RetrogradeRooms:
         chosen = int(draws.pop() * sum([players.bit_count() for _, players in starts]))
         for boxes, players in starts:
             if chosen < players.bit_count():
-                return Room(Level(self.size, self.size, floor, targets, boxes, cells(players)[chosen]), search)
+                return Room(
+                    Level(
+                        width=self.size,
+                        height=self.size,
+                        floor=floor,
+                        targets=targets,
+                        boxes=boxes,
+                        player=cells(players)[chosen],
+                    ),
+                    search,
+                )
             chosen -= players.bit_count()
         return None
 

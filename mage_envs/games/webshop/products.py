@@ -104,13 +104,14 @@ class Product(NamedTuple):
 
 def from_record(record: bytes) -> Product:
     """The product that `to_record` wrote."""
-    values = json.loads(record.decode("utf-8", "surrogatepass"))
-    values[3] = tuple(values[3])
-    values[7] = {axis: tuple(choices) for axis, choices in values[7].items()}
-    values[8] = tuple(values[8])
-    values[15] = tuple(values[15])
-    values[16] = tuple(Annotation(text, tuple(wanted), _options(chosen)) for text, wanted, chosen in values[16])
-    values[17] = tuple(
+    values = dict(zip(Product._fields, json.loads(record.decode("utf-8", "surrogatepass")), strict=True))
+    for field in ("bullets", "attributes", "instruction_attributes"):
+        values[field] = tuple(values[field])
+    values["options"] = {axis: tuple(choices) for axis, choices in values["options"].items()}
+    values["annotations"] = tuple(
+        Annotation(text, tuple(wanted), _options(chosen)) for text, wanted, chosen in values["annotations"]
+    )
+    values["made"] = tuple(
         MadeGoal(
             split=split,
             instruction=text,
@@ -119,9 +120,9 @@ def from_record(record: bytes) -> Product:
             price_upper=upper,
             standing=None if standing is None else ProductStanding(*standing),
         )
-        for split, text, wanted, chosen, upper, standing in values[17]
+        for split, text, wanted, chosen, upper, standing in values["made"]
     )
-    return Product(*values)
+    return Product(**values)
 
 
 def _options(stored: Sequence[Any]) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ def scene(task_type: str) -> Scene:
     split, size, _, index = info["task"].split("/")
     plan = make_game(split, size, task_type, int(index)).walkthrough
     plays = ("look", "inventory", "open the pod bay doors", "help", *plan[:-1], "EXAMINE " + _thing(plan), plan[-1])
-    return Scene("mage/ALFWorld-v0", SEED, plays, (), options)
+    return Scene("mage/ALFWorld-v0", SEED, plays, (), options=options)
 
 
 def _thing(plan: tuple[str, ...]) -> str:
@@ -39,7 +39,7 @@ META = Scene(
     2,
     ("<action>look</action>", "no tag", "<action>fly to the moon</action>", "<action>inventory</action>"),
     ("<remark>Search the closed places too.</remark>",),
-    {"size": "tiny", "num_episodes": 2, "max_turns": 4, "memory": "both"},
+    options={"size": "tiny", "num_episodes": 2, "max_turns": 4, "memory": "both"},
 )
 """A failure, a reflection, and what follows."""
 

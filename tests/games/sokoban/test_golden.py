@@ -26,9 +26,9 @@ SCENES = {
             "<action>left, up, right</action>",
         ),
         ("<remark>Look where the boxes can still go.</remark>",),
-        {"num_episodes": 2, "max_moves": 9, "memory": "both"},
+        options={"num_episodes": 2, "max_moves": 9, "memory": "both"},
     ),
-    "base": Scene("mage/Sokoban-v0", 2, ("left, down", "up", "push", "right, right, right"), (), {"boxes": 1}),
+    "base": Scene("mage/Sokoban-v0", 2, ("left, down", "up", "push", "right, right, right"), (), options={"boxes": 1}),
 }
 
 

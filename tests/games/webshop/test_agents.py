@@ -93,7 +93,10 @@ def test_by_name_in_a_match_and_in_a_meta_episode():
 def tried(name, count=40):
     """Successes in each of three episodes over the same goals, and the first episodes' score."""
     goals = list(WebShop("val").shop.goal_ids("val"))[:count]
-    tasks = [Task("mage/WebShop-Meta-v0", None, None, seed, goal) for seed, goal in enumerate(goals)]
+    tasks = [
+        Task(env_id="mage/WebShop-Meta-v0", opponent=None, seat=None, seed=seed, task_id=goal)
+        for seed, goal in enumerate(goals)
+    ]
     played = evaluate(make_agent(f"policy:{name}"), tasks, {"split": "val", "memory": "none"})
     assert not any(episode.timeout for one in played for episode in one.episodes)
     successes = [sum(one.episodes[k].success for one in played) for k in range(3)]

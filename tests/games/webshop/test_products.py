@@ -95,7 +95,7 @@ def test_an_entry_without_asin():
 
 def test_records_hold_everything():
     people = [{"instruction": "x", "instruction_attributes": ["a"], "instruction_options": {"size": "7"}}]
-    made = [MadeGoal("val", "buy", ("a",), ("7", ("size", "7")), 20.0)]
+    made = [MadeGoal(split="val", instruction="buy", attributes=("a",), options=("7", ("size", "7")), price_upper=20.0)]
     stored = normalise(raw("B1", "é \ud83d", options={"Size": ["7"]}), {"instruction": "y"}, people, made)
     assert stored.annotations == (Annotation("x", ("a",), (("size", "7"),)),)
     assert from_record(stored.to_record()) == stored

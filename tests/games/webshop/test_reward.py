@@ -19,18 +19,18 @@ def bought(**fields):
 
 def wanted(**fields):
     goal = Goal(
-        "B1-s0",
-        "synthetic",
-        "train",
-        "B1",
-        "",
-        ("rubber sole",),
-        ("7",),
-        30.0,
-        "shoes",
-        "c",
-        "A › B › C",
-        "alpha canvas shoe",
+        id="B1-s0",
+        kind="synthetic",
+        split="train",
+        asin="B1",
+        instruction="",
+        attributes=("rubber sole",),
+        options=("7",),
+        price_upper=30.0,
+        query="shoes",
+        category="c",
+        product_category="A › B › C",
+        title="alpha canvas shoe",
     )
     return goal._replace(**fields)
 

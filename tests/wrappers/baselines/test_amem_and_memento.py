@@ -158,7 +158,7 @@ def test_linked_notes_come_along_each_once_and_within_k_read():
 def view_at(observation, rules="A game. More."):
     turn = Turn(0, observation, (), observation)
     env = make()
-    return MemoryView(rules, 3, [], env.style, False, 7, turn=turn)
+    return MemoryView(rules=rules, num_episodes=3, records=[], style=env.style, continuing=False, window=7, turn=turn)
 
 
 def test_the_query_is_the_task_and_what_is_seen_now():

@@ -44,9 +44,9 @@ def test_space_is_that_of_all_environments(monkeypatch):
 
 
 def test_the_table_says_which_targets_are_met():
-    line = alfworld_speed.Line("starts", 10.0, "ms", 1000.0, "20 ms", 20, most=True)
+    line = alfworld_speed.Line("starts", 10.0, "ms", stock=1000.0, target="20 ms", bound=20, most=True)
     assert line.times == 100
-    slow = alfworld_speed.Line("steps", 10.0, "per s", 5.0, "11", 11)
+    slow = alfworld_speed.Line("steps", 10.0, "per s", stock=5.0, target="11", bound=11)
     assert slow.times == 2
     rows = alfworld_speed.table([line, slow]).splitlines()
     assert rows[1].split() == ["starts", "10", "ms", "1,000", "100", "at", "most", "20", "ms", "met"]

@@ -122,8 +122,12 @@ def test_a_summary_needs_proofs():
 
 
 def test_a_goal_that_nobody_finds_does_not_hold():
-    assert not Proof("x", "train", 1.0, 0, "", False, 9, 0).holds
-    assert not Proof("x", "train", 0.75, 1, "shoes", True, 9, 0).holds
+    assert not Proof(
+        goal_id="x", split="train", reward=1.0, rank=0, query="", by_words=False, near_misses=9, alternatives=0
+    ).holds
+    assert not Proof(
+        goal_id="x", split="train", reward=0.75, rank=1, query="shoes", by_words=True, near_misses=9, alternatives=0
+    ).holds
 
 
 def test_a_buyer_remembers_what_is_true(shop):

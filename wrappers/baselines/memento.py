@@ -178,7 +178,7 @@ class MementoQ(Memento):
                 "memory=memento_q needs scope=run and bank=FILE: within one meta-episode there is nothing to learn "
                 "from; mage-bench fill makes a bank."
             )
-        super().__init__(k, encoder, show_cases, scope, bank, max_tokens)
+        super().__init__(k, encoder, show_cases=show_cases, scope=scope, bank=bank, max_tokens=max_tokens)
         self._values = CaseValues.of(self._bank.content["values"]) if bank is not None else None
         self._read_now: list[list[float]] = []
         self._rows: list[tuple[list[float], bool]] = []

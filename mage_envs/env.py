@@ -19,6 +19,8 @@ from mage_envs.text.parser import OVERFLOW, Reply
 
 __all__ = ["OpponentFailure", "OpponentSource", "Seated", "TextGameEnv"]
 
+MAX_HANDS = 10_000
+"""Of an episode."""
 SEATINGS = ("first", "second", "alternate", "fixed")
 """Seat of hand j: always first, always second, (seat0 + j) mod players, or seat0 throughout."""
 ON_INVALID = ("retry", "forfeit")
@@ -107,7 +109,7 @@ class TextGameEnv(gym.Env[str, str]):
         """`reveal_opponent`: `info` names the opponent from the start, not at the end alone."""
         check_choice("seat", seat, SEATINGS)
         check_choice("on_invalid", on_invalid, ON_INVALID)
-        check_positive("hands_per_episode", hands_per_episode)
+        check_positive("hands_per_episode", hands_per_episode, MAX_HANDS)
         self.game = game
         self.settings = settings or GameSettings()
         self.opponents = opponents

@@ -1,51 +1,115 @@
-"""Modules of users: `--import my_games`, `my_games:` before an environment's id, `my_games:Class` for a part of it."""
+"""Resolve names to modules, classes and paths, with one rule for names that a user types and one for names in files.
+
+A user may type any module: `--import my_games`, `my_games:` before an environment's id, `my_games:Class` as an
+opponent. A file (a record, mage.json, a suite file) may come from a stranger. Inside `names_from(file)` only
+registered names resolve, and classes of modules that the user has imported.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+from mage_envs import _siblings
 
 OPTION = "--import"
 HELP = "a module of yours that registers games and opponents, from the current folder or installed; may be repeated"
+PATH_OPTION = "--allow-path"
+PATH_HELP = "a file or folder outside the record that the record may read, such as WebShop's data; may be repeated"
 
 _IMPORTED: list[str] = []
+_ALLOWED_PATHS: list[Path] = []
+_FILE: ContextVar[str | None] = ContextVar("file", default=None)
+"""The file whose names are being resolved; None while names come from the user."""
+_LOCKED_PATHS: ContextVar[bool] = ContextVar("locked_paths", default=False)
+
+
+class NoSuchModule(ImportError):
+    """A module that is not found."""
+
+
+class NoSuchName(ImportError):
+    """A name that the module does not define."""
+
+
+class UntrustedName(ImportError):
+    """A file names a module or a path that the user has not allowed."""
+
+
+@contextmanager
+def names_from(file: str | Path, *, paths: bool = False) -> Iterator[None]:
+    """Resolve registered names only, because they come from `file`.
+
+    Args:
+        file: Shown in error messages.
+        paths: True if the file may also name files and folders of this machine. A suite file may, a record may not.
+    """
+    tokens = _FILE.set(str(file)), _LOCKED_PATHS.set(not paths)
+    try:
+        yield
+    finally:
+        _FILE.reset(tokens[0])
+        _LOCKED_PATHS.reset(tokens[1])
 
 
 def search_current_folder() -> None:
-    """Lets modules of the current folder be found, after all others: a console script does not search it."""
+    """Search modules in the current folder after all other places; a console script does not search it."""
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.append(os.getcwd())
 
 
 def load_modules(names: Iterable[str], named_by: str = OPTION) -> None:
-    """Imports the modules, so that they register what they have; ImportError tells in one line what went wrong.
+    """Import modules, so that they register their games and opponents.
 
-    `named_by` begins that line: where the names come from.
+    Args:
+        names: Dotted module names.
+        named_by: Source of the names, the first words of an error message.
+
+    Raises:
+        ImportError: If a module cannot be imported. The message is one line.
+        UntrustedName: If the names come from a file and the user has not imported the module.
     """
     for name in names:
-        if not all(part.isidentifier() for part in name.split(".")):
-            raise ImportError(f"{named_by}: {name!r} is no module's name.")
+        if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
+            raise ImportError(f"{named_by}: {name!r} is not a module name.")
+        if (file := _FILE.get()) is not None:
+            # The module is not even looked up: finding a submodule would import its parent package.
+            if not _imported_by_user(name):
+                raise UntrustedName(f"{file} needs the module {name!r}. Check it, then add {OPTION} {name}.")
+            continue
         try:
             import_module(name)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise ImportError(f"{named_by}: {name!r} imports {error.name!r}, which is not installed.") from error
-            raise ImportError(f"{named_by}: there is no module {error.name!r}. Searched: {searched()}.") from error
+            raise NoSuchModule(f"{named_by}: there is no module {error.name!r}. Searched: {searched()}.") from error
         if name not in _IMPORTED:
             _IMPORTED.append(name)
 
 
+def _imported_by_user(name: str) -> bool:
+    """Return True if the user named the module, or if their own code, outside the installation, has imported it."""
+    if name in _IMPORTED:
+        return True
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return file is not None and not file.startswith(_installed())
+
+
 def imported() -> tuple[str, ...]:
-    """The modules that this process was told to load, for the records of a run: its workers load them too."""
+    """Return the modules that the user named. Records store them, and worker processes import them too."""
     return tuple(_IMPORTED)
 
 
 def without_module(name: str) -> str:
-    """The environment's id or the game's name in `module:name`, the module being imported; other names as they are."""
+    """Return the environment's id or the game's name in `module:name` after importing the module."""
     module, colon, rest = name.partition(":")
     if not colon:
         return name
@@ -53,18 +117,73 @@ def without_module(name: str) -> str:
     return rest
 
 
-def load_named(spec: str) -> Any:
-    """What `module:name` names. Raises ImportError where there is no such module or name."""
+def load_entry(entry_point: str) -> Any:
+    """Return the object that a registered `"module:name"` refers to. Registered strings are trusted."""
+    module, _, name = entry_point.partition(":")
+    return _attribute(_siblings.load(module), name, entry_point)
+
+
+def load_class(spec: str, noun: str, methods: Iterable[str]) -> type[Any]:
+    """Import the class that `module:Class` refers to.
+
+    Args:
+        spec: Module and class name.
+        noun: Kind of class for error messages, such as `an opponent`.
+        methods: Methods that the class must define. A function or another callable is refused, because calling it
+            could do anything.
+
+    Raises:
+        ImportError: If the module or the class does not exist.
+        TypeError: If the name is not a class with these methods.
+        UntrustedName: If the name comes from a file and the user has not imported the module.
+    """
     module, _, name = spec.partition(":")
     load_modules([module], spec)
-    found = vars(sys.modules[module])
-    if name not in found:
-        raise ImportError(f"{spec}: the module has no {name!r}.")
-    return found[name]
+    found = _attribute(sys.modules[module], name, spec)
+    missing = [method for method in methods if not hasattr(found, method)]
+    if not isinstance(found, type) or missing:
+        got = f"it lacks {' and '.join(missing)}" if isinstance(found, type) else f"got {type(found).__name__}"
+        raise TypeError(f"{spec!r} must be {noun}, a class with {', '.join(methods)}; {got}.")
+    return found
+
+
+def _attribute(module: ModuleType, name: str, spec: str) -> Any:
+    try:
+        return vars(module)[name]
+    except KeyError:
+        raise NoSuchName(f"{spec}: the module has no {name!r}.") from None
+
+
+def allow_paths(paths: Iterable[str | Path]) -> None:
+    """Let records read these files and folders."""
+    _ALLOWED_PATHS.extend(Path(path).expanduser().resolve() for path in paths)
+
+
+def check_path(path: str | os.PathLike[str], option: str) -> None:
+    """Raise `UntrustedName` if a record names a path that the user has not allowed.
+
+    Args:
+        path: File or folder that is about to be read.
+        option: Option that names it, for the message.
+    """
+    # Symbolic links are resolved first: a link inside an allowed folder may point anywhere.
+    found = Path(path).expanduser().resolve()
+    if not _LOCKED_PATHS.get():
+        # The user named this path, so a report about the same run may read it later in this process.
+        if found not in _ALLOWED_PATHS:
+            _ALLOWED_PATHS.append(found)
+        return
+    if not any(found.is_relative_to(allowed) for allowed in _ALLOWED_PATHS):
+        raise UntrustedName(
+            f"{_FILE.get()} reads {str(found)!r} ({option}). Check it, then add {PATH_OPTION} {str(found)!r}."
+        )
 
 
 def searched() -> str:
-    """Where modules are looked for, in words: the folders of `sys.path` that are no part of the installation."""
-    installed = tuple(sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib"))
-    own = [path or os.getcwd() for path in sys.path if not path.startswith(installed) and not path.endswith(".zip")]
+    """Return the places where modules are searched: the entries of `sys.path` outside the installation."""
+    own = [path or os.getcwd() for path in sys.path if not path.startswith(_installed()) and not path.endswith(".zip")]
     return ", ".join(["the installed packages", *dict.fromkeys(own)])
+
+
+def _installed() -> tuple[str, ...]:
+    return tuple(sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib"))

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+from mage_envs.text.visible import one_line
+
 FIRST_TOLD, TOLD = 2.0, 10.0
 """Seconds of work before the first line, and between further ones."""
 REDRAWN = 0.2
@@ -24,7 +26,7 @@ class Progress:
 
     def __init__(self, what: str, total: int, unit: str, at_once: bool = False) -> None:
         self.done, self.total = 0, total
-        self._what, self._unit = what, unit
+        self._what, self._unit = one_line(what), unit
         self._began = time.monotonic()
         self._tells = at_once
         self._tell = self._began + (0.0 if at_once else FIRST_TOLD)

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar, overload
 
-from mage_envs import _siblings
 from mage_envs.arguments import convert, nearest_name
 from mage_envs.core import Game, Policy
-from mage_envs.imports import searched
+from mage_envs.imports import NoSuchModule, NoSuchName, load_class, load_entry, searched
 from mage_envs.plugins import load_announced
 
 Builder = Callable[..., Policy]
@@ -168,25 +167,31 @@ def _unknown(name: str, game_name: str | None, module: bool = False) -> UnknownO
 
 
 def _imported(module: str, attribute: str) -> OpponentInfo | None:
-    """What `"module:attribute"` names, None when it cannot be meant so; its own registration counts."""
+    """Return the opponent class that `"module:attribute"` refers to, or None if the text is not of that form.
+
+    If the class is registered, its registration is returned, so that `games` and `needs_game` apply.
+
+    Raises:
+        UnknownOpponent: If the module has no such class.
+        TypeError: If it is not a class with the methods of a policy. A function is refused, because calling an
+            arbitrary function could do anything.
+        UntrustedName: If the name comes from a file and the user has not imported the module.
+    """
     if not attribute.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
         return None
-    try:
-        loaded = _siblings.load(module)
-    except ModuleNotFoundError as error:
-        if error.name is not None and f"{module}.".startswith(f"{error.name}."):
-            return None
-        raise
-    try:
-        builder = getattr(loaded, attribute)
-    except AttributeError:
-        raise UnknownOpponent(
-            f"Unknown opponent '{module}:{attribute}': the module has no {attribute!r}; name a class in it."
-        ) from None
     name = f"{module}:{attribute}"
-    if not callable(builder):
-        raise TypeError(f"Opponent {name!r} must be a class or a function, got {type(builder).__name__}.")
-    known = [info for info in _REGISTRY.values() if _identity(info.builder) in (name, _identity(builder))]
+    registered = [info for info in _REGISTRY.values() if _identity(info.builder) == name]
+    if registered:
+        return replace(registered[0], name=name)
+    try:
+        builder = load_class(name, "an opponent", ("reset", "act"))
+    except NoSuchModule:
+        return None
+    except NoSuchName as error:
+        raise UnknownOpponent(
+            f"Unknown opponent {name!r}: the module has no {attribute!r}; name a class in it."
+        ) from error
+    known = [info for info in _REGISTRY.values() if _identity(info.builder) == _identity(builder)]
     return replace(known[0], name=name, builder=builder) if known else OpponentInfo(name, builder)
 
 
@@ -217,8 +222,7 @@ def _add(info: OpponentInfo) -> None:
 def _load(info: OpponentInfo) -> Builder:
     if not isinstance(info.builder, str):
         return info.builder
-    module, _, attribute = info.builder.partition(":")
-    builder: Builder = getattr(_siblings.load(module), attribute)
+    builder: Builder = load_entry(info.builder)
     return builder
 
 

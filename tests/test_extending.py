@@ -129,12 +129,15 @@ def test_opponents_of_the_current_folder_are_found(command: str, coward: Path) -
     assert "oward" in done.stdout
 
 
-def test_a_checkpoint_is_resumed_without_a_further_word(coward: Path) -> None:
+def test_a_checkpoint_is_resumed_with_the_module_that_it_needs(coward: Path) -> None:
     done = shell(f"{TRAINING} --max_rollouts 1", coward)
     assert "Finished after 1 updates" in done.stdout, done.stderr
     kept = coward / "runs" / "coward" / "checkpoint-1" / "mage.json"
     assert json.loads(kept.read_text())["imports"] == ["my_opponents"]
-    done = shell(TRAINING.replace("--import my_opponents ", "") + " --max_rollouts 2 --resume", coward)
+    without = TRAINING.replace("--import my_opponents ", "") + " --max_rollouts 2 --resume"
+    needs = "mage.json needs the module 'my_opponents'. Check it, then add --import my_opponents."
+    assert needs in shell(without, coward).stderr
+    done = shell(f"{TRAINING} --max_rollouts 2 --resume", coward)
     assert "Finished after 2 updates" in done.stdout, done.stderr
 
 
@@ -173,7 +176,7 @@ def test_a_module_that_is_not_there_is_one_line_that_says_where_it_was_looked_fo
             "import no_such_package\n",
             "'broken_import' imports 'no_such_package', which is not installed",
         ),
-        ("my-opponents", None, "'my-opponents' is no module's name"),
+        ("my-opponents", None, "'my-opponents' is not a module name"),
         ("broken_import.part", None, "no module 'broken_import.part'"),
     ],
 )

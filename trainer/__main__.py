@@ -9,16 +9,20 @@ import time
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import gymnasium as gym
 
 from mage_envs import _siblings, imports, progress
 from mage_envs.processes.outcomes import TRACEBACK
 from mage_envs.terminal.commands import told
+from mage_envs.text.visible import one_line
 from trainer.hardware import hardware_names
 from trainer.metrics import RunStopped, WronglyStarted
 from trainer.presets import listing
+
+if TYPE_CHECKING:
+    from trainer.arguments import Typed
 
 USAGE = """usage: mage-train [--preset NAME] [--config FILE.yaml] [--model NAME_OR_PATH] [--import MODULE ...]
                   [--hardware NAME] [--dry-run] [--resume | --resume-if-any] [--verbose] [--FIELD VALUE ...]
@@ -64,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\nmage-train: interrupted before the training began; nothing was written.", file=sys.stderr)
         return 130
     except RunStopped as error:
-        print(f"mage-train: {error}", file=sys.stderr)
+        print(f"mage-train: {one_line(error)}", file=sys.stderr)
         return 1
     except WronglyStarted as error:
         if os.environ.get("RANK", "0") != "0":
@@ -73,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"mage-train: {error}", file=sys.stderr)
         return 2
     except (ValueError, KeyError, TypeError, OSError, ImportError, gym.error.Error) as error:
-        print(f"mage-train: {' '.join(_told(error).split())}", file=sys.stderr)
+        print(f"mage-train: {one_line(_told(error))}", file=sys.stderr)
         return 2
 
 
@@ -86,14 +90,25 @@ def _told(error: Exception) -> str:
 
 
 def _run(arguments: list[str]) -> int:
+    from trainer.arguments import taken_apart
+
+    imports.search_current_folder()
+    typed = taken_apart(arguments)
+    imports.load_modules(typed.modules)
+    if typed.config is None:
+        return _run_typed(arguments, typed)
+    # A config file may come from a stranger: it may name files, but no module that the user has not imported.
+    with imports.names_from(typed.config, paths=True):
+        return _run_typed(arguments, typed)
+
+
+def _run_typed(arguments: list[str], typed: Typed) -> int:
     from trl.trainer.model_config import ModelConfig
 
     from trainer import preflight
     from trainer.arguments import ScriptArguments, taken_apart
     from trainer.settings import RunSettings
 
-    imports.search_current_folder()
-    typed = taken_apart(arguments)
     if "--dry-run" not in arguments:
         preflight.check_started(typed.machine)
     if typed.needs_trl:
@@ -107,7 +122,7 @@ def _run(arguments: list[str]) -> int:
     if typed.suited:
         _say_suited({name: value for name, value in typed.suited.items() if name not in typed.given}, config)
     if script.resume or script.resume_if_any:
-        _load_kept_imports(config.output_dir)
+        _check_kept_imports(config.output_dir)
     if not script.dry_run:
         preflight.check_present(str(model.model_name_or_path), model.model_revision)
     found = preflight.check(config, model, typed.machine)
@@ -129,8 +144,8 @@ def _run(arguments: list[str]) -> int:
     return status
 
 
-def _load_kept_imports(folder: str | None) -> None:
-    """Imports what the run that is gone on with had imported, which its checkpoints keep."""
+def _check_kept_imports(folder: str | None) -> None:
+    """Raise `UntrustedName` if the resumed run needs a module that the user has not imported."""
     from trainer.run_folder import checkpoints
     from trainer.saved import FILE, PlaySettings
 
@@ -155,7 +170,6 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
     from trainer.mage_trainer import MAGETrainer
     from trainer.persistence import on_first_rank
     from trainer.quiet import quieten
-    from trainer.saved import FILE, PlaySettings
     from trainer.tiny import general_tiny
     from trainer.words import words_model
 
@@ -167,8 +181,6 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
         name = on_first_rank(lambda: general_tiny(out / "tiny", config.seed))
     elif name == "words":
         name = on_first_rank(lambda: words_model(out / "words", config, script.warm_start))
-    if last is not None and (last / FILE).exists():
-        config.imports = list(dict.fromkeys((*PlaySettings.load(last).imports, *config.imports)))
     config.model_init_kwargs = config.model_init_kwargs or _init_kwargs(model)
     try:
         trainer = MAGETrainer(

@@ -58,6 +58,8 @@ class Typed:
     machine: Hardware | None
     given: Mapping[str, str]
     """Fields that flags and the file set, with their text."""
+    config: str | None = None
+    """Path of the config file."""
 
     @property
     def suited(self) -> Mapping[str, Any]:
@@ -125,7 +127,14 @@ def taken_apart(arguments: Sequence[str], known: set[str] | None = None) -> Type
     given = _given(rest, known)
     if machine:
         chosen |= machine.fields if given.get("use_peft") == "false" else {**machine.fields, **machine.adapter}
-    return Typed(words=[*rest, *flags], modules=modules, chosen=chosen, machine=machine, given=given)
+    return Typed(
+        words=[*rest, *flags],
+        modules=modules,
+        chosen=chosen,
+        machine=machine,
+        given=given,
+        config=once.get("--config"),
+    )
 
 
 def _given(words: Sequence[str], known: set[str] | None) -> Mapping[str, str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import gymnasium as gym
 
 from mage_envs.core import Game
+from mage_envs.imports import check_path
 from mage_envs.text.styles import as_style
 from opponents.language_model import LanguageModelPolicy, settings_for
 from trainer.saved import PlaySettings, load_generator
@@ -23,6 +24,7 @@ def checkpoint(game: Game, folder: str, *more: str) -> LanguageModelPolicy:
     A comma in the folder's name is part of it. Each model is loaded once per process, again after it was saved anew.
     """
     path = Path(",".join((folder, *more)))
+    check_path(path, "opponent")
     if not path.is_dir():
         raise FileNotFoundError(f"Opponent 'checkpoint:{path}': there is no such folder; give a saved model's.")
     generator, played = _saved_model(path.resolve(), max(file.stat().st_mtime_ns for file in (path, *path.iterdir())))

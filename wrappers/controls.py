@@ -7,6 +7,7 @@ in its calls (`MemoryCalls`), not in the strategy itself.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
@@ -137,7 +138,8 @@ def split_control(memory: Any) -> tuple[Control, Any]:
         raise ValueError(
             f"memory={memory!r}: unknown control {name!r}.{nearest_name(name, CONTROLS)} Choose {', '.join(CONTROLS)}."
         )
-    if (name == "other") != bool(at):
+    # The digest becomes a file name in the cache, so nothing else may stand there.
+    if (name == "other") != bool(at) or (at and not re.fullmatch(r"[0-9a-f]{32}", source)):
         raise ValueError(f"memory={memory!r}: only the control other names a source: other@DIGEST/NAME.")
     return CONTROLS[name](*([source] if at else [])), rest
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from mage_envs.arguments import nearest_name, options
-from mage_envs.imports import load_named
+from mage_envs.imports import check_path, load_class, load_entry
 from mage_envs.plugins import load_announced
 from wrappers.memory import EpisodicMemory, MemoryStrategy
 
@@ -31,6 +31,8 @@ _REGISTRY: dict[str, Builder | str] = {
 }
 _METHOD = tuple(_REGISTRY)
 """The modes of the method, which have no options."""
+_HOOKS = ("begin", "before_episode", "render")
+"""Methods that every memory class defines."""
 
 
 @overload
@@ -106,6 +108,7 @@ def memory_settings(spec: str) -> dict[str, Any]:
     parameters = {} if name in _METHOD else inspect.signature(builder).parameters
     found = {"memory": name} | {key: given.get(key, parameter.default) for key, parameter in parameters.items()}
     if found.get("bank"):
+        check_path(found["bank"], "memory bank")
         found["bank"] = sha256(Path(str(found["bank"])).read_bytes()).hexdigest()
     return found
 
@@ -127,7 +130,7 @@ def _parsed(spec: str, label: str) -> tuple[str, Builder, dict[str, Any]]:
         load_announced("memories")
     if name in _REGISTRY:
         found = _REGISTRY[name]
-        builder: Builder = load_named(found) if isinstance(found, str) else found
+        builder: Builder = load_entry(found) if isinstance(found, str) else found
     else:
         attribute, colon, rest = rest.partition(":")
         if not attribute.isidentifier():
@@ -136,7 +139,7 @@ def _parsed(spec: str, label: str) -> tuple[str, Builder, dict[str, Any]]:
                 f"{label} is unknown;{hint} choose one of: {', '.join(list_memories())}, or give a MemoryStrategy."
             )
         name = f"{name}:{attribute}"
-        builder = load_named(name)
+        builder = load_class(name, "a memory", _HOOKS)
     texts = rest.split(",") if colon else []
     if name in _METHOD and texts:
         raise ValueError(f"{label}: {name!r} takes no options after the colon.")

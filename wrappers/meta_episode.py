@@ -26,6 +26,8 @@ from wrappers.memory_calls import AFTER_EPISODE, AFTER_TURN, BEFORE_EPISODE, BEF
 from wrappers.protocol import Protocol, as_protocol
 from wrappers.running import RunningEpisode
 
+MAX_EPISODES = 1000
+"""Of a meta-episode."""
 CONTEXTS = ("rebuilt", "conversation")
 """`rebuilt`: every call is one fresh user message; `conversation`: turns are appended to one chat."""
 
@@ -79,7 +81,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             reveal_opponent=reveal_opponent,
         )
         super().__init__(env)
-        check_positive("num_episodes", num_episodes)
+        check_positive("num_episodes", num_episodes, MAX_EPISODES)
         check_positive("max_calls", max_calls)
         check_choice("context", context, CONTEXTS)
         check_choice("deal", deal, (None, "fresh", "replay"))

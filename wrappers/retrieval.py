@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mage_envs.arguments import nearest_name
-from mage_envs.imports import load_named
+from mage_envs.imports import load_class, load_entry
 
 Floats = npt.NDArray[np.float64]
 DIMENSIONS = 4096
@@ -183,10 +183,10 @@ def make_encoder(spec: str | Encoder) -> Encoder:
             raise ValueError(
                 f"encoder={spec!r} is unknown;{hint} choose one of: {', '.join(ENCODERS)}, or give module:Class."
             )
-        made: Encoder = load_named(spec)()
+        made: Encoder = load_class(spec, "an encoder", ("similarities",))()
         return made
     if colon and name != "minilm":
         raise ValueError(f"encoder={spec!r}: {name!r} takes no argument after the colon.")
     if isinstance(builder, str):
-        builder = load_named(builder)
+        builder = load_entry(builder)
     return builder(rest) if colon else builder()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -79,12 +78,3 @@ def failure_kinds(trajectories: Sequence[Trajectory]) -> dict[str, int]:
     """How many meta-episodes broke, by what broke them: generator, opponent, environment, hang, crash, and so on."""
     kinds = Counter(t.failure.partition(":")[0] for t in trajectories if t.failure is not None)
     return dict(sorted(kinds.items()))
-
-
-def read_calls(told: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a row that are of this module, from the JSON values of `dataclasses.asdict`."""
-    costs = told.get("costs")
-    return {
-        "calls": {kind: CallShares(**shares) for kind, shares in told.get("calls", {}).items()},
-        "costs": None if costs is None else Costs(**costs),
-    }

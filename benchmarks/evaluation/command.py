@@ -35,6 +35,7 @@ from mage_envs.processes import DEADLINE
 from mage_envs.registry import settings_of
 from mage_envs.terminal.commands import told
 from mage_envs.terminal.json_options import read_object
+from mage_envs.text.visible import one_line
 from trainer.trajectory import Trajectory
 
 _OPTIONS = {"protocol": str, "num_episodes": int, "memory": str, "context": str, "style": str}
@@ -287,7 +288,7 @@ def _play_spread(
         lost = play_spread(executor, about, todo, keep, batch=arguments.batch, env_timeout=arguments.env_timeout)
         if played:
             account(played, about["agent"]["name"], ledger)
-    sys.stderr.write("".join(f"mage-bench: {one}\n" for one in lost))
+    sys.stderr.write("".join(f"mage-bench: {one_line(one)}\n" for one in lost))
     return played
 
 
@@ -296,7 +297,9 @@ def ending(setting: Setting, measured: Measured) -> int:
     summary, trajectories, limits = measured
     if unscored := [row.opponent or "all" for row in summary.rows if not row.meta_episodes]:
         first = next(t.failure for t in trajectories if (label(t) or "all") == unscored[0])
-        sys.stderr.write(f"mage-bench: no meta-episode of {', '.join(unscored)} could be played; the first: {first}\n")
+        sys.stderr.write(
+            f"mage-bench: no meta-episode of {', '.join(unscored)} could be played; the first: {one_line(first)}\n"
+        )
         return 1
     missing = len(setting.tasks) - len(trajectories)
     if missing:
@@ -304,7 +307,7 @@ def ending(setting: Setting, measured: Measured) -> int:
         sys.stderr.write(f"mage-bench: {missing} meta-episodes were not played: {reason}; --resume plays them\n")
     failed = [t.failure for t in trajectories if t.failure is not None]
     if failed:
-        sys.stderr.write(f"mage-bench: {len(failed)} meta-episodes failed; the first: {failed[0]}\n")
+        sys.stderr.write(f"mage-bench: {len(failed)} meta-episodes failed; the first: {one_line(failed[0])}\n")
     return 3 if missing or failed else 0
 
 

@@ -17,8 +17,9 @@ from benchmarks.evaluation.report import NOT_KNOWN, aligned, delimited, shown_ep
 from benchmarks.evaluation.scores import cluster_of, headline, label, per_hand
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.records.about import COMPARED, setting_of, told_apart
-from benchmarks.records.store import Records, differences
+from benchmarks.records.store import Records, differences, reading
 from mage_envs.core import Game
+from mage_envs.text.visible import one_line
 from trainer.trajectory import EpisodeResult, Trajectory
 
 
@@ -55,7 +56,7 @@ class _Played:
 
     @property
     def title(self) -> str:
-        return f"{self.about['agent']['name']}+{self.about['setting']['options']['memory']}"
+        return one_line(f"{self.about['agent']['name']}+{self.about['setting']['options']['memory']}")
 
 
 def compare(folders: Sequence[Path], wide: bool = False) -> list[RunComparison]:
@@ -63,14 +64,20 @@ def compare(folders: Sequence[Path], wide: bool = False) -> list[RunComparison]:
 
     Raises NoRun, or ValueError for runs of other tasks, of no common task, or that are damaged.
     """
-    first, *others = [_read(folder) for folder in folders]
-    for other in others:
-        _check(first, other)
-    return [_compare(first, other, wide) for other in others]
+    with reading(folders[0]):
+        first, *others = [_read(folder) for folder in folders]
+        for other in others:
+            _check(first, other)
+        return [_compare(first, other, wide) for other in others]
 
 
 def _read(folder: Path) -> _Played:
-    records = Records(folder)
+    with reading(folder):
+        return _played(Records(folder))
+
+
+def _played(records: Records) -> _Played:
+    folder = records.folder
     if records.problems:
         raise ValueError(f"{folder} is damaged: {records.problems[0]}; mage-bench eval … --resume mends it.")
     setting = setting_of(records.about)

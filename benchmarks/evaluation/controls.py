@@ -13,7 +13,7 @@ from benchmarks.evaluation.environments import make_envs
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.records.about import setting_of
 from benchmarks.records.replay import executed
-from benchmarks.records.store import Records
+from benchmarks.records.store import Records, reading
 from mage_envs.text.generation import Completion, Generator, Prompt
 from wrappers.controls import CONTROLS, Control, keep_source, record_json, split_control
 
@@ -46,8 +46,12 @@ def controlled(setting: Setting, control: str, source: str | None) -> Setting:
 
 def memories_of(folder: Path, setting: Setting) -> list[dict[str, Any]]:
     """What the meta-episodes of a run had in memory before each episode, executed again from their records."""
-    records = Records(folder)
-    there = setting_of(records.about)
+    with reading(folder):
+        return _memories(Records(folder), setting)
+
+
+def _memories(records: Records, setting: Setting) -> list[dict[str, Any]]:
+    folder, there = records.folder, setting_of(records.about)
     for name in _SHARED:
         if there.resolved[name] != setting.resolved[name]:
             raise ValueError(

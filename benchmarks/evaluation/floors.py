@@ -21,7 +21,7 @@ import trainer
 import wrappers
 from benchmarks.evaluation.agents import Agent, make_agent
 from benchmarks.evaluation.environments import game_of
-from benchmarks.evaluation.scores import ScoreRow, read_row, summarise
+from benchmarks.evaluation.scores import ScoreRow, read_scores, summarise
 from benchmarks.evaluation.suites import Setting
 from mage_envs.cache import cache_root
 from mage_envs.durable import files_below, write_atomically
@@ -86,7 +86,7 @@ def floor_rows(setting: Setting, play: Play) -> tuple[ScoreRow, ...]:
 
 def _kept(path: Path) -> ScoreRow | None:
     try:
-        return read_row(json.loads(path.read_text("utf-8")))
+        return read_scores(ScoreRow, path.read_bytes())
     except (OSError, ValueError, LookupError, TypeError):
         return None  # not there, or not whole: it is played again
 

@@ -6,16 +6,24 @@ import csv
 import importlib.util
 import io
 import json
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks import figures
 from benchmarks.evaluation.estimates import Estimate
-from benchmarks.evaluation.scores import Measure, ScoreRow, Summary
+from benchmarks.evaluation.scores import Measure, ScoreRow, Summary, read_scores
+from mage_envs.bounded_files import read_inside
 from mage_envs.durable import write_atomically
+from mage_envs.text.visible import one_line, visible
 
+SUMMARY = "summary.json"
 NOT_KNOWN = "n/a"
+_NUMBERS = re.compile(r"[-+0-9.,eE\[\]±% ]*")
+"""A number with its interval, which may begin with a sign."""
+FORMULA_SIGNS = ("=", "+", "-", "@")
+"""First characters of a cell that a spreadsheet executes."""
 _AGENT, _CEILING, _UNINFORMED = "#1f5fa8", "#b3472c", "#6b6b6b"
 _CONTROLS = ("#8a5fb0", "#3f8f5f", "#c08a1e")
 
@@ -35,7 +43,7 @@ def table(summary: Summary, controls: Sequence[ScoreRow] = ()) -> str:
     rows += [] if summary.with_losses is None else [summary.with_losses]
     wins = summary.objective == "success"
     measure = "success rate" if wins else f"{summary.unit} per hand"
-    head = f"{summary.agent} in {summary.env_id}" + (f" ({summary.panel})" if summary.panel else "")
+    head = f"{one_line(summary.agent)} in {summary.env_id}" + (f" ({summary.panel})" if summary.panel else "")
     episodes = max(len(row.episodes) for row in rows)
     if summary.early_stop:
         return "\n".join([head, "", *_stopped(rows, summary, measure), *_metrics(rows, summary, episodes)]) + "\n"
@@ -142,7 +150,7 @@ def _percent(estimate: Estimate) -> str:
 
 def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines with the first column to the left and all others to the right."""
-    lines = [columns, *rows]
+    lines = [[visible(cell).replace("\n", " ") for cell in line] for line in (columns, *rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
     text = [
         "  ".join(
@@ -160,7 +168,7 @@ def save(folder: Path, summary: Summary, figure: bool = True) -> list[Path]:
     """Writes summary.json, scores.csv and, where matplotlib is installed and a `figure` wanted, adaptation.png.
 
     Returns their paths."""
-    written = [folder / "summary.json", folder / "scores.csv"]
+    written = [folder / SUMMARY, folder / "scores.csv"]
     write_atomically(written[0], json.dumps(summary.to_json(), indent=2) + "\n")
     write_atomically(written[1], csv_text(summary))
     if figure and importlib.util.find_spec("matplotlib") is not None:
@@ -169,16 +177,28 @@ def save(folder: Path, summary: Summary, figure: bool = True) -> list[Path]:
     return written
 
 
-def load(path: Path) -> Summary:
-    """The summary in a file that `save` wrote."""
-    return Summary.from_json(json.loads(path.read_text()))
+def load(folder: Path) -> Summary:
+    """Return the summary that `save` wrote into a folder. Raises FileNotFoundError, or ValueError for another file."""
+    return read_scores(Summary, read_inside(folder, SUMMARY))
 
 
 def delimited(rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
-    """The rows as CSV, or with another delimiter between the fields; None is an empty field."""
+    """Return the rows as CSV, or with another delimiter between the fields; None is an empty field.
+
+    A text that begins with `=`, `+`, `-` or `@` gets a leading apostrophe, because spreadsheets execute it otherwise.
+    """
     text = io.StringIO()
-    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    writer.writerows([_cell(value) for value in row] for row in rows)
     return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    # A tab or a line end before the sign hides it from a check of the first character, not from a spreadsheet.
+    executes = value.lstrip().startswith(FORMULA_SIGNS) and not _NUMBERS.fullmatch(value)
+    return visible(f"'{value}" if executes else value)
 
 
 def csv_text(summary: Summary, delimiter: str = ",") -> str:

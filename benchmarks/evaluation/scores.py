@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from benchmarks.evaluation.calls import (
     costs_of,
     failure_kinds,
     first_success,
-    read_calls,
     shares_by_kind,
 )
 from benchmarks.evaluation.estimates import Estimate, estimate
@@ -32,6 +32,11 @@ from mage_envs.registry import list_games, settings_of
 from mage_envs.settings import outcome_reward
 from opponents.exact import Objective
 from trainer.trajectory import EpisodeResult, Trajectory
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+S = TypeVar("S")
 
 
 @dataclass(frozen=True)
@@ -138,39 +143,19 @@ class Summary:
         """Plain JSON values."""
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Summary:
-        """What `to_json` gave."""
-        rows, floors = (tuple(read_row(row) for row in data.get(part, ())) for part in ("rows", "floors"))
-        lost = data.get("with_losses")
-        overall = {"overall": read_row(data["overall"]), "with_losses": None if lost is None else read_row(lost)}
-        return cls(**{**data, "rows": rows, "floors": floors, **overall})
+
+def read_scores(kind: type[S], data: bytes) -> S:
+    """Return the `Summary` or `ScoreRow` in JSON that was made from `dataclasses.asdict`. Raises ValueError."""
+    read: S = _reader(kind).validate_json(data)  # type: ignore[arg-type]  # a class is hashable
+    return read
 
 
-def read_row(data: Mapping[str, Any]) -> ScoreRow:
-    """The row that `dataclasses.asdict` made JSON values of."""
+@cache
+def _reader(kind: type[Any]) -> TypeAdapter[Any]:
+    # pydantic takes a tenth of a second to load, and most commands read no scores.
+    from pydantic import TypeAdapter
 
-    def read(part: Mapping[str, Any] | None) -> Estimate | None:
-        return None if part is None else Estimate(**part)
-
-    def measure(part: Mapping[str, Any]) -> Measure:
-        return Measure(Estimate(**part["estimate"]), part["ceiling"], part["uninformed"])
-
-    episodes = tuple(
-        EpisodeScore(**{**e, "returns": measure(e["returns"]), "success": measure(e["success"])})
-        for e in data["episodes"]
-    )
-    return ScoreRow(
-        **{
-            **data,
-            "episodes": episodes,
-            "gain": read(data["gain"]),
-            "success_gain": read(data["success_gain"]),
-            "pass_at": tuple(Estimate(**part) for part in data["pass_at"]),
-            "optimal": tuple(data.get("optimal", ())),
-            **read_calls(data),
-        }
-    )
+    return TypeAdapter(kind)
 
 
 def headline(game: Game) -> Objective:

@@ -27,10 +27,11 @@ from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES, Suit
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.evaluation.suites.table import SuiteCell, text_table, tsv
 from benchmarks.records.canonical import digest_of
-from benchmarks.records.store import ROOT, SUITE, OtherRun
+from benchmarks.records.store import ROOT, SUITE, OtherRun, read_suite
 from benchmarks.report.document import REPORT, write_report
 from benchmarks.report.runs import read_runs
 from mage_envs.durable import write_atomically
+from mage_envs.imports import names_from
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Plays the suite, and writes its table to stdout; ends as `mage-bench eval` does, with its gravest status."""
+    # A suite file may come from a stranger: it may name files, but no module that the user has not imported.
+    with names_from(arguments.columns, paths=True):
+        _run_suite(arguments)
+
+
+def _run_suite(arguments: argparse.Namespace) -> None:
     suite = named_suite(arguments.suite)
     columns = read_columns(Path(arguments.columns), tuple(short_names(suite).values()))
     cells = planned(
@@ -207,7 +214,7 @@ def _begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
     if path.exists():
         if not resume:
             raise OtherRun(f"{out} holds a suite; go on with it (--resume), or take another folder.")
-        there = json.loads(path.read_text("utf-8"))
+        there = read_suite(out) or {}
         told = [key for key, value in json.loads(json.dumps(plan)).items() if _unplayed(there).get(key) != value]
         if told:
             raise OtherRun(f"{out} holds another suite: {', '.join(told)} differ; take another folder.")

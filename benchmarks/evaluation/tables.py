@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from benchmarks.evaluation.estimates import Estimate
 from benchmarks.evaluation.report import NOT_KNOWN, aligned, number, shown_episodes
 from benchmarks.evaluation.scores import ScoreRow, Summary
+from mage_envs.text.visible import one_line
 
 WIDTH = 80
 _LEAST = 8
@@ -21,7 +22,7 @@ def narrow(summary: Summary) -> str:
     shown = shown_episodes(planned)
     wins = summary.objective == "success"
     measure = "success rate" if wins else f"{summary.unit} per hand"
-    lines = [f"{summary.agent} in {summary.env_id}", *([summary.panel] if summary.panel else [])]
+    lines = [f"{one_line(summary.agent)} in {summary.env_id}", *([summary.panel] if summary.panel else [])]
 
     def block(title: str, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
         names = [row.opponent or "all" for row in rows]

@@ -14,7 +14,7 @@ from benchmarks.evaluation.estimates import Estimate, estimate
 from benchmarks.evaluation.evaluate import evaluate
 from benchmarks.records.about import setting_of
 from benchmarks.records.replay import executed
-from benchmarks.records.store import Records
+from benchmarks.records.store import Records, reading
 from mage_envs.core import BY_THE_RULES, Game, HandResult, Policy, StatePolicy, Task, Turn
 from mage_envs.text.generation import Completion, Generator, Prompt
 from opponents.exact import GT
@@ -228,37 +228,37 @@ def regret_of_run(
 ) -> RegretReport:
     """Judges the decisions of a kept run against `weights`, the pool of its panel by default.
 
-    What was seen is made again by executing the recorded replies (`mage-bench replay`); no agent is asked. Raises
-    ValueError for a run that has no opponents, was played against others, or comes out otherwise, and as `regret`.
+    The recorded replies are executed again; no agent is asked. Raises like `regret`, and ValueError for a run without
+    opponents, against opponents outside of the pool, or with another outcome now.
     """
-    setting = setting_of(records.about)
-    where, game = records.folder, game_of(setting.panel.env_id, setting.options)
-    pool = setting.panel.weights() if weights is None else weights
-    if not pool or game.facts.players == 1:
-        raise ValueError(f"{where} is a run of {game.facts.name} without opponents: it has no exact regret.")
-    _check_deals(setting.panel.env_id, setting.options)
-    lines = [line for _, line in sorted(records.lines.items()) if line["failure"] is None]
-    strangers = sorted({line["opponent"] for line in lines} - pool.keys())
-    if strangers:
-        raise ValueError(f"{where} was played against {strangers[0]!r}, which is not of this pool; name the run's own.")
-    rest = None if horizon is None else horizon.rest(setting.panel.env_id, setting.options, pool)
-    values = DecisionValues(game, dict(pool), rest=rest)
-    judged: list[_Judged] = []
-    for at in range(0, len(lines), batch):
-        part, watched = lines[at : at + batch], list[_Watched]()
+    with reading(records.folder):
+        setting = setting_of(records.about)
+        where, game = records.folder, game_of(setting.panel.env_id, setting.options)
+        pool = setting.panel.weights() if weights is None else weights
+        if not pool or game.facts.players == 1:
+            raise ValueError(f"{where} is a run of {game.facts.name} without opponents: it has no exact regret.")
+        _check_deals(setting.panel.env_id, setting.options)
+        lines = [line for _, line in sorted(records.lines.items()) if line["failure"] is None]
+        strangers = sorted({line["opponent"] for line in lines} - pool.keys())
+        if strangers:
+            raise ValueError(f"{where} met {strangers[0]!r}, which is not of this pool; name the run's own.")
+        rest = None if horizon is None else horizon.rest(setting.panel.env_id, setting.options, pool)
+        values = DecisionValues(game, dict(pool), rest=rest)
+        judged: list[_Judged] = []
+        for at in range(0, len(lines), batch):
+            part, watched = lines[at : at + batch], list[_Watched]()
 
-        def watch(recorded: Generator, kept: list[_Watched] = watched) -> Generator:
-            kept.append(_Watched(recorded))
-            return kept[0]
+            def watch(recorded: Generator, kept: list[_Watched] = watched) -> Generator:
+                kept.append(_Watched(recorded))
+                return kept[0]
 
-        played, different = executed(part, setting, len(part), watch)
-        if different:
-            told = f"mage-bench replay {where} shows what"
-            raise ValueError(f"{where} comes out otherwise with this version, so that it cannot be judged; {told}.")
-        judged += [_judge(values, one, watched[0].seen[slot, 0]) for slot, one in enumerate(played)]
-        if on_step is not None:
-            on_step(at + len(part), len(lines))
-    return _report(records.about["agent"]["name"], game, judged, records.planned, False, pool, rest)
+            played, different = executed(part, setting, len(part), watch)
+            if different:
+                raise ValueError(f"{where} comes out otherwise with this version; see: mage-bench replay {where}.")
+            judged += [_judge(values, one, watched[0].seen[slot, 0]) for slot, one in enumerate(played)]
+            if on_step is not None:
+                on_step(at + len(part), len(lines))
+        return _report(records.about["agent"]["name"], game, judged, records.planned, False, pool, rest)
 
 
 def _report(

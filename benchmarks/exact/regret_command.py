@@ -22,11 +22,12 @@ from benchmarks.evaluation.suites import named_panel, panel, weights_of
 from benchmarks.evaluation.suites.panels import full_name
 from benchmarks.exact.regret import EpisodeRegret, Horizon, RegretReport, StateRegret, regret, regret_of_run
 from benchmarks.records.about import setting_of
-from benchmarks.records.store import RUN, Records
+from benchmarks.records.store import RUN, Records, reading
 from mage_envs.core import Task
 from mage_envs.durable import write_atomically
 from mage_envs.registry import settings_of
 from mage_envs.terminal.json_options import read_object
+from mage_envs.text.visible import one_line
 from opponents.exact import GT
 from opponents.exact.tree import is_enumerable
 from trainer.saved import FILE
@@ -98,6 +99,11 @@ def _finish(arguments: argparse.Namespace, found: RegretReport) -> None:
 def _of_run(arguments: argparse.Namespace) -> RegretReport:
     """Judges a kept run; what else was asked for must be what it was played on."""
     records = Records(Path(arguments.agent))
+    with reading(records.folder):
+        return _of_records(arguments, records)
+
+
+def _of_records(arguments: argparse.Namespace, records: Records) -> RegretReport:
     played = setting_of(records.about)
     env_id = played.panel.env_id
     if arguments.panel is not None and full_name(arguments.panel) != played.name:
@@ -150,7 +156,7 @@ def lines(found: RegretReport, states: int) -> list[str]:
     """The report as text."""
     how = "by its own probabilities" if found.probabilities else "by what it played"
     left = f", {found.left_out} left out" if found.left_out else ""
-    title = f"{found.agent}: {found.unit} per hand, {found.meta_episodes} meta-episodes{left}, judged {how}"
+    title = f"{one_line(found.agent)}: {found.unit} per hand, {found.meta_episodes} meta-episodes{left}, judged {how}"
     columns = ["episode", "earned", "regret", "best", "luck-adjusted", "interval shorter by"]
     rows = [_episode(str(place), one) for place, one in enumerate(found.episodes, start=1)]
     told = "best: the best play of each hand under what the agent had learned; luck-adjusted: best - regret"

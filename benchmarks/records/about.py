@@ -48,12 +48,17 @@ def about_run(agent: Agent, setting: Setting) -> dict[str, Any]:
 
 
 def setting_of(about: Mapping[str, Any]) -> Setting:
-    """The setting of a run, made again by this version from what run.json tells.
+    """Return the setting of a run, made again by this version from run.json.
 
-    Raises ValueError where its panel takes ids from data and is none of this version's.
+    Raises:
+        ValueError: If the panel takes its ids from data and is not one of this version's, or if the environment's id
+            names a module.
+        UntrustedName: Inside `names_from`, if the run needs a module that the user has not imported.
     """
     load_modules(about["imports"], "run.json")
     told = dict(about["panel"])
+    if ":" in told["env_id"]:  # gym.make would import the part before the colon
+        raise ValueError(f"run.json: env_id={told['env_id']!r} must be a registered id, without a module.")
     name, has_ids = told.pop("name"), told.pop("has_ids")
     if not isinstance(told["opponents"], str):
         told["opponents"] = dict(told["opponents"])

@@ -14,19 +14,24 @@ from benchmarks.evaluation.report import NOT_KNOWN, delimited
 from benchmarks.evaluation.summary import summary_of
 from benchmarks.records.about import setting_of
 from benchmarks.records.replay import replay
-from benchmarks.records.store import Records
+from benchmarks.records.store import Records, reading
 from benchmarks.records.validate import problems
 from benchmarks.report.document import REPORT
+from mage_envs.text.visible import one_line
 
 MOST_MB = 20
 """A submission is one folder of at most so many megabytes."""
 
 
 def entry(folder: Path, sample: int) -> dict[str, Any]:
-    """One run as JSON values. Raises ValueError for one that is not valid, or too large."""
-    wrong = next(problems(folder), None)
-    if wrong is not None:
-        raise ValueError(f"{folder} is not valid: {wrong}; mage-bench validate {folder} tells all.")
+    """Return one run as JSON values. Raises ValueError if it is not valid, or too large."""
+    if wrong := problems(folder):
+        raise ValueError(f"{folder} is not valid: {wrong[0]}; mage-bench validate {folder} prints all problems.")
+    with reading(folder):
+        return _entry(folder, sample)
+
+
+def _entry(folder: Path, sample: int) -> dict[str, Any]:
     files = [path for path in folder.rglob("*") if path.is_file() and path.name != REPORT]  # made of the others
     size = sum(path.stat().st_size for path in files) / 1e6
     if size > MOST_MB:
@@ -89,7 +94,7 @@ def _cell(mean: float, low: float | None, high: float | None) -> str:
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
     """A table of Markdown."""
-    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    escaped = [[one_line(cell).replace("|", "\\|") for cell in row] for row in rows]
     return "".join(f"| {' | '.join(row)} |\n" for row in (escaped[0], ["---"] * len(rows[0]), *escaped[1:]))
 
 
@@ -118,4 +123,5 @@ def run(arguments: argparse.Namespace) -> None:
         sys.stdout.write(delimited(rows))
         return
     one = entries[0]
-    sys.stdout.write(f"{one['setting']}, {one['measure']}, fingerprint {one['fingerprint'][:12]}\n\n{markdown(rows)}")
+    title = f"{one_line(one['setting'])}, {one['measure']}, fingerprint {one['fingerprint'][:12]}"
+    sys.stdout.write(f"{title}\n\n{markdown(rows)}")

@@ -21,9 +21,10 @@ from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.records.about import setting_of
 from benchmarks.records.lines import chats, encoded
 from benchmarks.records.secrets import scrubbed, secrets_of
-from benchmarks.records.store import Records, differences, run_folders
+from benchmarks.records.store import Records, differences, reading, run_folders
 from mage_envs.core import Task
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
+from mage_envs.text.visible import visible
 from opponents.language_model import NOT_RECORDED, answered_by
 from trainer.lines import Line
 from trainer.rollout import RolloutSpec, collect
@@ -179,8 +180,13 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _replayed(folder: Path, arguments: argparse.Namespace) -> bool:
-    """Whether a run came out as recorded, which is told on stdout."""
-    records = Records(folder)
+    """Return True if a run came out as recorded; writes the result to stdout."""
+    with reading(folder):
+        return _report_replay(Records(folder), arguments)
+
+
+def _report_replay(records: Records, arguments: argparse.Namespace) -> bool:
+    folder = records.folder
     lines = [line for _, line in sorted(records.lines.items())]
     if not lines:
         raise ValueError(f"{folder} has no readable record to execute again.")
@@ -194,5 +200,5 @@ def _replayed(folder: Path, arguments: argparse.Namespace) -> bool:
     if records.problems:
         sys.stdout.write(f"{len(records.problems)} lines are damaged: mage-bench validate {folder}\n")
     if found:
-        sys.stdout.write("\n".join(found[0].lines()) + "\n")
+        sys.stdout.write(visible("\n".join(found[0].lines())) + "\n")
     return not found and not records.problems

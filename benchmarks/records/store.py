@@ -9,15 +9,27 @@ from __future__ import annotations
 
 import gzip
 import json
-import zlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gymnasium as gym
+
 from benchmarks.records.canonical import canonical, root_of
 from benchmarks.records.lines import VERSION, Encoded, digest, encoded
+from benchmarks.records.schema import LineRecord, RunRecord, SuiteRecord
 from benchmarks.records.secrets import scrubbed, secrets_of
+from mage_envs.bounded_files import (
+    UnsafeFile,
+    lines_inside,
+    parse_json,
+    read_json_inside,
+)
 from mage_envs.durable import drafts_of, write_atomically
+from mage_envs.imports import names_from
+from trainer.line_schema import problems_of
 from trainer.lines import Line, trajectory_of
 from trainer.trajectory import Trajectory
 
@@ -38,6 +50,27 @@ class NoRun(ValueError):
 
 class OtherRun(ValueError):
     """A folder that holds a run of something else."""
+
+
+class BadRecord(ValueError):
+    """A run that cannot be read, scored or executed again; the message names its folder."""
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Read a run that may come from a stranger: names resolve as in `names_from`, and every error names the folder.
+
+    Raises:
+        BadRecord: In place of an error that does not name the folder. A forged option can make any constructor raise,
+            so this covers every kind of error that a bad value causes.
+    """
+    try:
+        with names_from(folder / RUN):
+            yield
+    except (ValueError, LookupError, TypeError, ArithmeticError, RuntimeError, ImportError, gym.error.Error) as error:
+        if str(folder) in str(error):
+            raise
+        raise BadRecord(f"{folder}: {error}") from error
 
 
 class DamagedLine(NamedTuple):
@@ -72,19 +105,23 @@ class Records:
         self.problems: list[DamagedLine] = []
         self.shards = 0
         for path in sorted((folder / EPISODES).glob("*.jsonl.gz")):
+            name = f"{EPISODES}/{path.name}"
+            if not re.fullmatch(r"[0-9]{5,9}\.jsonl\.gz", path.name):
+                self.problems.append(DamagedLine(name, 0, "its name is not that of a shard, such as 00000.jsonl.gz"))
+                continue
             self.shards = max(self.shards, int(path.name.split(".")[0]) + 1)
-            for found in self._read(path):
+            for found in self._read(name):
                 self.lines[found["index"]] = found
 
-    def _read(self, path: Path) -> list[Line]:
-        """The good lines of a shard; the others go to `problems`."""
+    def _read(self, name: str) -> list[Line]:
+        """Return the good lines of a shard; the others go to `problems`."""
         good = []
-        for number, found in enumerate(_lines(path), start=1):
+        for number, found in enumerate(_lines(self.folder, name), start=1):
             if isinstance(found, str):
-                self.problems.append(DamagedLine(f"{EPISODES}/{path.name}", number, found))
+                self.problems.append(DamagedLine(name, number, found))
             elif found["index"] not in range(self.planned):
                 reason = f"index {found['index']} is not of this panel of {self.planned}"
-                self.problems.append(DamagedLine(f"{EPISODES}/{path.name}", number, reason))
+                self.problems.append(DamagedLine(name, number, reason))
             else:
                 good.append(found)
         return good
@@ -92,7 +129,7 @@ class Records:
     def repair(self) -> None:
         """Leaves out of the shards what is not as it was written, so that it counts as missing."""
         for name in sorted({problem.file for problem in self.problems}):
-            good = (canonical(line) + b"\n" for line in self._read(self.folder / name))
+            good = (canonical(line) + b"\n" for line in self._read(name))
             _write_shard(self.folder / name, good)
 
     @property
@@ -210,17 +247,33 @@ def read_about(folder: Path) -> dict[str, Any]:
     """run.json. Raises NoRun."""
     path = folder / RUN
     try:
-        about: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        version = about["schema"]
-        if not isinstance(version, int) or about["setting"]["meta_episodes"] < 0:
-            raise TypeError("its fields have other types")
+        about = read_json_inside(folder, RUN)
     except (FileNotFoundError, NotADirectoryError):
         raise NoRun(f"{folder} holds no run: there is no {RUN}; mage-bench eval … --out {folder} makes one.") from None
-    except (ValueError, LookupError, TypeError) as error:
+    except ValueError as error:
         raise NoRun(f"{path} is not readable as a run ({error}).") from error
-    if version > VERSION:
+    # A newer version may have other fields, so its number is read before the fields are checked.
+    version = about.get("schema") if isinstance(about, dict) else None
+    if isinstance(version, int) and version > VERSION:
         raise NoRun(f"{folder} has schema {version}, and this version reads up to {VERSION}; update mage-envs.")
-    return about
+    if problem := next(problems_of(RunRecord, about), None):
+        raise NoRun(f"{path} is not readable as a run ({problem}).")
+    read: dict[str, Any] = about
+    return read
+
+
+def read_suite(folder: Path) -> dict[str, Any] | None:
+    """Return suite.json, or None if the folder holds no suite. Raises ValueError for a file that is not a suite."""
+    if not (folder / SUITE).exists():
+        return None
+    suite: dict[str, Any] = read_json_inside(folder, SUITE)
+    if problem := next(problems_of(SuiteRecord, suite), None):
+        raise ValueError(f"{folder / SUITE} is not readable as a suite ({problem}).")
+    for run in suite["runs"]:
+        # The pattern allows `..` as a name, so the place itself is compared.
+        if not (folder / run["folder"]).resolve().is_relative_to(folder.resolve()):
+            raise ValueError(f"{folder / SUITE} names a run outside the folder: {run['folder']!r}.")
+    return suite
 
 
 def compare(there: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
@@ -252,25 +305,24 @@ def short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _lines(path: Path) -> Iterator[Line | str]:
-    """Each line of a shard, or what is wrong with it; what follows an unreadable place is one problem."""
+def _lines(folder: Path, name: str) -> Iterator[Line | str]:
+    """Yield each line of a shard, or what is wrong with it; the rest after an unreadable place is one problem."""
     try:
-        with gzip.open(path, "rb") as file:
-            for raw in file:
-                yield _read(raw)
-    except (OSError, EOFError, zlib.error) as error:
+        for raw in lines_inside(folder, name):
+            yield _read(raw)
+    except (OSError, UnsafeFile) as error:
         yield f"the shard cannot be read from here ({error})"
 
 
 def _read(raw: bytes) -> Line | str:
     try:
-        line: Line = json.loads(raw)
+        line: Line = parse_json(raw)
+        if problem := next(problems_of(LineRecord, line), None):
+            return f"no record of a meta-episode ({problem})"
         told, found = line["digest"], digest(line)
-        if not isinstance(line["index"], int):
-            return "its index is no number"
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except ValueError as error:
         return f"no record of a meta-episode ({error})"
-    return line if told == found else f"its digest is {found[:12]}, and the line says {str(told)[:12]}: it was changed"
+    return line if told == found else f"its digest is {found[:12]}, and the line says {told[:12]}: it was changed"
 
 
 def _write_shard(path: Path, lines: Iterable[bytes]) -> None:

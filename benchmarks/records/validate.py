@@ -6,50 +6,33 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from benchmarks.evaluation.report import SUMMARY
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.evaluation.summary import summary_of
 from benchmarks.records.about import setting_of
 from benchmarks.records.canonical import digest_of
-from benchmarks.records.store import ROOT, RUN, SUITE, Records, differences, run_folders, short
+from benchmarks.records.schema import RootRecord
+from benchmarks.records.store import ROOT, RUN, SUITE, Records, differences, read_suite, reading, run_folders, short
+from mage_envs.bounded_files import read_json_inside
+from mage_envs.text.visible import one_line
+from trainer.line_schema import problems_of
 from trainer.lines import plain
 
-if TYPE_CHECKING:
-    from jsonschema.protocols import Validator
+
+def problems(folder: Path) -> list[str]:
+    """Return what is wrong with a run, one line each; an empty list for a sound run. Raises NoRun.
+
+    Names in the run resolve as `names_from` allows: no module is imported that the user has not named.
+    """
+    with reading(folder):
+        return list(_problems(Records(folder)))
 
 
-@cache
-def schema() -> dict[str, Any]:
-    """The JSON Schema of run.json, of a line and of root.json."""
-    read: dict[str, Any] = json.loads(files("benchmarks.records").joinpath("schema.json").read_text("utf-8"))
-    return read
-
-
-@cache
-def validator(name: str) -> Validator:
-    """What checks one definition of the schema. Raises ImportError with the remedy."""
-    try:
-        from jsonschema import Draft202012Validator
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            'mage-bench validate needs jsonschema. Install it with: pip install "mage-envs[records]"'
-        ) from error
-    told = schema()
-    made: Validator = Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": told["$defs"]})
-    return made
-
-
-def problems(folder: Path) -> Iterator[str]:
-    """What is wrong with a run, one line each; nothing for a run that is whole. Raises NoRun."""
-    records = Records(folder)
+def _problems(records: Records) -> Iterator[str]:
     yield from map(str, records.problems)
-    yield from _schema_problems("run", records.about, RUN)
-    for index, line in sorted(records.lines.items()):
-        yield from _schema_problems("line", line, f"meta-episode {index}")
     yield from _root_problems(records)
     try:
         setting = setting_of(records.about)
@@ -58,7 +41,7 @@ def problems(folder: Path) -> Iterator[str]:
             yield f"{RUN}: {place} is {json.dumps(there)}, and this version with these data makes {json.dumps(now)}"
         if setting.fingerprint != records.about["fingerprint"]:
             yield f"{RUN}: the fingerprint is {records.about['fingerprint'][:12]}, not {setting.fingerprint[:12]}"
-    except (ValueError, LookupError, OSError, ImportError) as error:
+    except (ValueError, LookupError, TypeError, OSError, ImportError) as error:
         yield f"{RUN}: its setting cannot be made again ({error})"
         return
     yield from _task_problems(records, setting)
@@ -66,16 +49,14 @@ def problems(folder: Path) -> Iterator[str]:
         yield from _summary_problems(records, setting)
 
 
-def _schema_problems(name: str, value: Any, where: str) -> Iterator[str]:
-    for error in validator(name).iter_errors(value):
-        yield f"{where}: {error.json_path} {error.message[:200]}"
-
-
 def _root_problems(records: Records) -> Iterator[str]:
     try:
-        told = json.loads((records.folder / ROOT).read_text("utf-8"))
+        told = read_json_inside(records.folder, ROOT)
     except (OSError, ValueError) as error:
         yield f"{ROOT}: cannot be read ({error})"
+        return
+    if problem := next(problems_of(RootRecord, told), None):
+        yield f"{ROOT}: {problem}"
         return
     for place, there, now in differences(told, records.root()):
         yield f"{ROOT}: {place} is {json.dumps(there)}, and the records give {json.dumps(now)}"
@@ -90,20 +71,21 @@ def _task_problems(records: Records, setting: Setting) -> Iterator[str]:
 
 
 def _summary_problems(records: Records, setting: Setting) -> Iterator[str]:
-    path = records.folder / "summary.json"
-    if not path.exists() or not records.lines:
+    if not (records.folder / SUMMARY).exists() or not records.lines:
         return
     try:
-        told = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        yield f"summary.json: cannot be read ({error})"
+        told = read_json_inside(records.folder, SUMMARY)
+        if not isinstance(told, dict):
+            raise ValueError("it must be a JSON object")
+    except (OSError, ValueError) as error:
+        yield f"{SUMMARY}: cannot be read ({error})"
         return
     summary = summary_of(records.about["agent"]["name"], setting, records.trajectories())
     made = json.loads(json.dumps(plain(summary.to_json())))
     made["floors"] = told.get("floors", [])  # of other policies, which have no records here
     for place, there, now in differences(told, _known(made, told)):
         if not (isinstance(there, float) and isinstance(now, float) and abs(there - now) < 1e-9):
-            yield f"summary.json: {place} is {short(there)}, and the records give {short(now)}"
+            yield f"{SUMMARY}: {place} is {short(there)}, and the records give {short(now)}"
 
 
 def _known(made: Any, told: Any) -> Any:
@@ -117,21 +99,22 @@ def _known(made: Any, told: Any) -> Any:
 
 def suite_problems(folder: Path) -> Iterator[str]:
     """What is wrong between the suite in a folder and its runs; nothing where there is none."""
-    path = folder / SUITE
-    if not path.exists():
-        return
     try:
-        plan = json.loads(path.read_text("utf-8"))
+        plan = read_suite(folder)
+        if plan is None:
+            return
         for one in plan["runs"]:
             if not (folder / one["folder"] / RUN).exists():
                 yield f"{SUITE}: there is no run {one['folder']}"
-            elif "root" in one and one["root"] != (root := Records(folder / one["folder"]).root()["root"]):
+                continue
+            root = Records(folder / one["folder"]).root()["root"]
+            if one.get("root") not in (None, root):
                 yield f"{SUITE}: the root of {one['folder']} is {one['root'][:12]}, and the records give {root[:12]}"
-        if "root" not in plan:
+        if plan.get("root") is None:
             yield f"{SUITE}: not all of it was played; mage-bench suite … --resume goes on"
-        elif plan["root"] != digest_of([one["root"] for one in plan["runs"]]):
+        elif plan["root"] != digest_of([one.get("root") for one in plan["runs"]]):
             yield f"{SUITE}: its root is not that of its runs"
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, OSError) as error:
         yield f"{SUITE}: cannot be read ({error})"
 
 
@@ -151,7 +134,7 @@ def run(arguments: argparse.Namespace) -> None:
         found = list(problems(Path(name)))
         wrong = wrong or bool(found)
         records = Records(Path(name))
-        sys.stdout.write("".join(f"{name}: {problem}\n" for problem in found))
+        sys.stdout.write("".join(f"{name}: {one_line(problem)}\n" for problem in found))
         if not found:
             root = records.root()["root"]
             sys.stdout.write(
@@ -160,6 +143,6 @@ def run(arguments: argparse.Namespace) -> None:
     for folder in map(Path, arguments.runs):
         for problem in suite_problems(folder):
             wrong = True
-            sys.stdout.write(f"{folder}: {problem}\n")
+            sys.stdout.write(f"{folder}: {one_line(problem)}\n")
     if wrong:
         raise SystemExit(1)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.records.store import Records
-from benchmarks.report.escaping import visible
 from benchmarks.report.trained import trained_folders, trained_lines
 from benchmarks.report.transcripts import numbered, outcomes, parts
+from mage_envs.text.visible import visible
 from trainer.lines import Line
 
 _WORDS = {"W": "success", "L": "no success", "D": "draw", "T": "out of turns"}

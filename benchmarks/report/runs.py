@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -12,16 +11,18 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from benchmarks.evaluation.environments import game_of
-from benchmarks.evaluation.report import load
+from benchmarks.evaluation.report import SUMMARY, load
 from benchmarks.evaluation.scores import ScoreRow, Summary, cluster_of, label, per_hand
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.evaluation.summary import summary_of
 from benchmarks.records.about import setting_of, told_apart
 from benchmarks.records.canonical import digest_of
 from benchmarks.records.replay import replay
-from benchmarks.records.store import ROOT, RUN, SUITE, Records, run_folders
+from benchmarks.records.store import ROOT, RUN, Records, read_suite, reading, run_folders
 from benchmarks.report.transcripts import outcomes, packed
+from mage_envs.bounded_files import read_json_inside
 from mage_envs.core import Game
+from mage_envs.text.visible import one_line
 from opponents.exact import Objective
 from trainer.lines import Line
 from trainer.trajectory import EpisodeResult, Trajectory
@@ -96,24 +97,14 @@ class ReportedRun:
 def folders_of(path: Path) -> list[Path]:
     """The run at a path, or all runs below it, those of a suite in its order. Raises NoRun where there is none."""
     found = run_folders(path)
-    planned = [] if found == [path] else [path / run["folder"] for run in _plan(path)]
+    suite = None if found == [path] else read_suite(path)
+    planned = [] if suite is None else [path / run["folder"] for run in suite["runs"]]
     return sorted(found, key=lambda folder: planned.index(folder) if folder in planned else len(planned))
 
 
 def has_runs(path: Path) -> bool:
     """Whether a run lies at a path or below it."""
     return (path / RUN).exists() or (path.is_dir() and next(path.rglob(RUN), None) is not None)
-
-
-def _plan(path: Path) -> list[dict[str, Any]]:
-    """The runs of the suite in a folder; none where it holds no suite."""
-    if not (path / SUITE).exists():
-        return []
-    try:
-        runs: list[dict[str, Any]] = json.loads((path / SUITE).read_text("utf-8"))["runs"]
-    except (ValueError, LookupError, TypeError) as error:
-        raise ValueError(f"{path / SUITE} is not readable as a suite ({error}).") from error
-    return runs
 
 
 def read_runs(
@@ -135,7 +126,12 @@ def read_runs(
 
 
 def _read(folder: Path, key: str, sample: int, scored: Summary | None) -> ReportedRun:
-    records = Records(folder)
+    with reading(folder):
+        return _reported(Records(folder), key, sample, scored)
+
+
+def _reported(records: Records, key: str, sample: int, scored: Summary | None) -> ReportedRun:
+    folder = records.folder
     about = records.about
     if not records.lines:
         raise ValueError(f"{folder} has no record yet; mage-bench eval … --out {folder} --resume plays it.")
@@ -165,13 +161,13 @@ def _read(folder: Path, key: str, sample: int, scored: Summary | None) -> Report
 
 def _floors(folder: Path) -> tuple[ScoreRow, ...]:
     """The rows of policies that learn nothing, which are no part of the records: from summary.json where it is."""
-    path = folder / "summary.json"
     try:
-        return load(path).floors
+        return load(folder).floors
     except FileNotFoundError:
         return ()
-    except (ValueError, LookupError, TypeError) as error:
-        raise ValueError(f"{path} is not readable as a summary ({error}); remove it, or --resume the run.") from error
+    except ValueError as error:
+        remedy = "remove it, or --resume the run"
+        raise ValueError(f"{folder / SUMMARY} is not readable as a summary ({one_line(error)}); {remedy}.") from error
 
 
 def _played(line: Line, trajectory: Trajectory, game: Game, objective: Objective) -> Played:
@@ -212,7 +208,7 @@ def _verified(records: Records, lines: Sequence[Line], setting: Setting, sample:
     """What was checked of the run, in words."""
     told = f"{len(lines)} digests"
     try:
-        root = json.loads((records.folder / ROOT).read_text("utf-8"))
+        root = read_json_inside(records.folder, ROOT)
         told += " and root agree" if root == records.root() else "; root.json DISAGREES with the records"
     except (OSError, ValueError):
         told += " agree; no readable root.json"

@@ -65,11 +65,8 @@ def read_trained(paths: Sequence[Path], before: int) -> list[TrainedRun]:
 
 
 def trained_lines(folder: Path) -> dict[int, Line]:
-    """The transcripts that a training kept, by their place in the file. Raises ValueError for an earlier version's."""
-    lines = transcripts(folder)
-    if any("calls" not in line for line in lines):
-        raise ValueError(f"{folder / TRANSCRIPTS} is of an earlier version, whose transcripts cannot be shown.")
-    return {place: {**line, "index": place} for place, line in enumerate(lines)}
+    """Return the transcripts that a training kept, by their place in the file. Raises ValueError for other lines."""
+    return {place: {**line, "index": place} for place, line in enumerate(transcripts(folder))}
 
 
 def _read(folder: Path, key: str) -> TrainedRun:

@@ -10,8 +10,9 @@ from benchmarks.executors import add_option
 from benchmarks.sweeps.plan import EXAMPLE, read_plan
 from benchmarks.sweeps.sweep import swept
 from mage_commands import OneLineParser
-from mage_envs import progress
+from mage_envs import imports, progress
 from mage_envs.terminal.commands import told
+from mage_envs.text.visible import one_line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,16 +22,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="trainings of each (3)")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="of the runs (runs/NAME of the file)")
     add_option(parser)
+    parser.add_argument(
+        imports.OPTION, dest="imports", action="append", default=[], metavar="MODULE", help=imports.HELP
+    )
     chosen = parser.parse_args(arguments)
     out: Path = chosen.out or Path("runs") / chosen.file.stem
     try:
+        imports.search_current_folder()
+        imports.load_modules(chosen.imports)
         with progress.shown():
             text = swept(chosen.file.stem, read_plan(chosen.file, chosen.seeds), out, chosen.executor)
     except KeyboardInterrupt:
         sys.stderr.write("\nmage-sweep: interrupted; the same command goes on from there.\n")
         return 130
     except (ValueError, LookupError, OSError, ImportError, RuntimeError) as error:
-        sys.stderr.write(f"mage-sweep: {' '.join(told(error).split())}\n")
+        sys.stderr.write(f"mage-sweep: {one_line(told(error))}\n")
         return 2
     sys.stdout.write(text)
     return 0

@@ -25,6 +25,8 @@ class SweepRun:
     seed: int
     arguments: tuple[str, ...]
     """Of mage-train, without seed and folder."""
+    file: str | None = None
+    """The sweep file that the arguments come from; None for a built-in study."""
 
 
 def read_plan(path: Path, seeds: int) -> list[SweepRun]:
@@ -49,7 +51,7 @@ def read_plan(path: Path, seeds: int) -> list[SweepRun]:
         name = "-".join(part for part in (preset, override) if part) or "run"
         chosen = ["--preset", preset] if preset else []
         words = (*chosen, *flags({**common, **(fields or {})}))
-        runs += [SweepRun(name, seed, words) for seed in numbers]
+        runs += [SweepRun(name, seed, words, str(path)) for seed in numbers]
     return runs
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from benchmarks.sweeps.plan import SweepRun
 from mage_envs.durable import write_atomically
+from mage_envs.imports import names_from
 
 RESULT, SHOWN = "result.json", "shown.txt"
 _PART = 5
@@ -35,7 +36,9 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # trainings share the cores; and the sums do not depend on how many there are
         try:
-            with (folder / SHOWN).open("a") as shown, redirect_stdout(shown), redirect_stderr(shown):
+            # A sweep file may come from a stranger: it may name no module that the user has not imported.
+            names = names_from(run.file, paths=True) if run.file else nullcontext()
+            with names, (folder / SHOWN).open("a") as shown, redirect_stdout(shown), redirect_stderr(shown):
                 status = main(words)
         finally:
             torch.set_num_threads(threads)

@@ -18,6 +18,7 @@ import gymnasium as gym
 from mage_commands import OneLineParser
 from mage_envs import _siblings, imports, progress
 from mage_envs.processes.outcomes import TRACEBACK
+from mage_envs.text.visible import one_line
 
 NAMED = {"env", "env_id", "game"}
 """Arguments that may name a module before a colon."""
@@ -44,6 +45,7 @@ def run_command(
     try:
         given = _parsed(prog, about, table, words)
         imports.load_modules(given.imports)
+        imports.allow_paths(given.allowed_paths)
         for place in NAMED & vars(given).keys():
             named: str | None = vars(given)[place]
             if named is not None:
@@ -59,7 +61,7 @@ def run_command(
         return 130
     except (ValueError, LookupError, OSError, ImportError, RuntimeError, gym.error.Error) as error:
         notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(TRACEBACK)]
-        sys.stderr.write(f"{prog}: {' '.join(' '.join([told(error), *notes]).split())}\n")
+        sys.stderr.write(f"{prog}: {one_line(' '.join([told(error), *notes]))}\n")
         return 2
     return 0
 
@@ -90,5 +92,13 @@ def _parsed(prog: str, about: str, table: Mapping[str, Command], words: Sequence
             _siblings.load(command.module).add_arguments(one)
             one.add_argument(
                 imports.OPTION, dest="imports", action="append", default=[], metavar="MODULE", help=imports.HELP
+            )
+            one.add_argument(
+                imports.PATH_OPTION,
+                dest="allowed_paths",
+                action="append",
+                default=[],
+                metavar="PATH",
+                help=imports.PATH_HELP,
             )
     return parser.parse_args(words)

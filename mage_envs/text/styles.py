@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mage_envs.core import GameFacts
-from mage_envs.imports import load_named
+from mage_envs.imports import load_class
 from mage_envs.text.prompts import PromptStyle, Prose
 from mage_envs.text.words import Words
 
@@ -13,13 +13,18 @@ STYLES: dict[str, Callable[[GameFacts], PromptStyle]] = {"prose": lambda facts: 
 """Each makes the style for the game with these facts."""
 
 
+def load_style(spec: str) -> PromptStyle:
+    """Return a new style of the class that `"module:Class"` refers to; raises like `load_class`."""
+    own: PromptStyle = load_class(spec, "a prompt style", ("play", "reflect"))()
+    return own
+
+
 def as_style(style: str | PromptStyle, facts: GameFacts) -> PromptStyle:
     """A style by name for the game with these facts, a user's own, or `"module:Class"` of one."""
     if not isinstance(style, str):
         return style
     if ":" in style:
-        own: PromptStyle = load_named(style)()
-        return own
+        return load_style(style)
     if style not in STYLES:
         raise ValueError(f"style={style!r} is unknown; choose one of: {', '.join(STYLES)}, or give a PromptStyle.")
     return STYLES[style](facts)

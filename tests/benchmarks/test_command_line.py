@@ -40,7 +40,7 @@ def test_eval_of_a_policy(tmp_path):
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith("policy:kuhn/nash in mage/KuhnPoker-Meta-v0\nseed 3, 32 meta-episodes, sha256 ")
     assert "32 of 32 meta-episodes" in run.stderr
-    summary = load(tmp_path / "summary.json")
+    summary = load(tmp_path)
     assert [row.opponent for row in summary.rows] == names.split(",")
     assert len(summary.overall.episodes) == 2
     assert summary.rows[1].episodes[0].returns.ceiling == pytest.approx(1 / 3)

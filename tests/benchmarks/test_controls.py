@@ -162,7 +162,8 @@ def test_a_control_is_part_of_the_run_and_is_executed_again(tmp_path, capsys):
         "--control frozen with num_episodes=1: there is no earlier": ["--control", "frozen", "--num-episodes", "1"],
         "is under a control already": ["--memory", "frozen/reflexion", "--control", "shuffled"],
         "unknown control 'frzen'. Did you mean 'frozen'?": ["--memory", "frzen/reflexion"],
-        "its source 0123 is not in the cache": ["--memory", "other@0123/none"],
+        "its source 000000000000 is not in the cache": ["--memory", f"other@{'0' * 32}/none"],
+        "only the control other names a source": ["--memory", "other@../../secret/none"],
     }
     for message, words in bad.items():
         assert main([*run, *words]) == 2

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 import benchmarks.__main__
-from benchmarks import Summary, evaluate, make_agent, summarise
+from benchmarks import evaluate, make_agent, summarise
 from benchmarks.evaluation import floors
 from benchmarks.evaluation.environments import game_of
 from benchmarks.evaluation.floors import FLOORS, floor_rows
+from benchmarks.evaluation.report import load
 from benchmarks.evaluation.suites.panels import Panel
 from benchmarks.evaluation.suites.settings import Setting
 
@@ -94,7 +95,7 @@ def test_mage_bench_prints_and_keeps_them(tmp_path: Path, capsys: pytest.Capture
     assert benchmarks.__main__.main(words) == 0
     table = capsys.readouterr().out
     assert all(f"\n{label} " in table for label in FLOORS["WebShop"])
-    kept = Summary.from_json(json.loads((tmp_path / "run" / "summary.json").read_text()))
+    kept = load(tmp_path / "run")
     assert [row.opponent for row in kept.floors] == list(FLOORS["WebShop"])
     assert "floor: webshop/next,1,success," in (tmp_path / "run" / "scores.csv").read_text()
     assert benchmarks.__main__.main([*words[:-2], "--no-floors"]) == 0

@@ -22,10 +22,12 @@ from benchmarks.records.about import about_run, setting_of
 from benchmarks.records.canonical import canonical, root_of
 from benchmarks.records.lines import chats, digest, encoded
 from benchmarks.records.replay import replay
+from benchmarks.records.schema import LineRecord
 from benchmarks.records.store import Records, Writer
-from benchmarks.records.validate import problems, validator
+from benchmarks.records.validate import problems
 from mage_envs.durable import draft_beside, drafts_of
 from trainer.generation import ScriptedGenerator
+from trainer.line_schema import problems_of
 from trainer.lines import plain, trajectory_of
 
 PANEL = "kuhn-paper-128"
@@ -124,7 +126,7 @@ def test_a_line_tells_all_of_a_meta_episode(unbroken):
     assert unbroken.trajectories() == played
     assert all(trajectory.seconds and min(trajectory.seconds) > 0 for trajectory in played)
     line = encoded(3, played[3]).line()
-    validator("line").validate(line)
+    assert list(problems_of(LineRecord, line)) == []
     assert trajectory_of(line) == played[3]
     assert digest(line | {"seconds": [7.0]}) == line["digest"] != digest(line | {"index": 4})
 

@@ -76,7 +76,7 @@ def test_files(tmp_path):
     summary = kuhn_summary()
     paths = save(tmp_path / "new" / "folder", summary)
     assert [path.name for path in paths] == ["summary.json", "scores.csv", "adaptation.png"]
-    assert load(paths[0]) == summary
+    assert load(paths[0].parent) == summary
     lines = list(csv.DictReader(paths[1].read_text().splitlines()))
     assert len(lines) == 3 * (3 * 2 + 3)
     line = next(

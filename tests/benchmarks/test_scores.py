@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from benchmarks import Summary, estimate, summarise
 from benchmarks.evaluation.estimates import quantile
-from benchmarks.evaluation.scores import cluster_of
+from benchmarks.evaluation.scores import cluster_of, read_scores
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from mage_envs.games.webshop import WebShop
@@ -229,4 +230,4 @@ def test_a_row_of_failures_alone_is_still_a_row():
 def test_json_round_trip():
     rows = [played([1, -1], seed=i, opponent=name) for i in range(3) for name in ("kuhn/rock", "Unnamed")]
     summary = summarise(rows, KUHN, agent="a", panel="p")
-    assert Summary.from_json(summary.to_json()) == summary
+    assert read_scores(Summary, json.dumps(summary.to_json()).encode()) == summary

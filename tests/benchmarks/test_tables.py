@@ -13,6 +13,7 @@ from benchmarks.__main__ import main
 from benchmarks.evaluation.calls import CallShares, costs_of
 from benchmarks.evaluation.references import optimal_learner
 from benchmarks.evaluation.report import csv_text
+from benchmarks.evaluation.scores import read_scores
 from benchmarks.evaluation.suites import Setting
 from benchmarks.evaluation.summary import summary_of
 from benchmarks.evaluation.tables import WIDTH, narrow
@@ -55,7 +56,7 @@ def test_answers_are_told_apart_by_what_was_asked():
     lines = narrow(summary).splitlines()
     assert ["play", "3", "33.3%", "0.0%", "33.3%"] in [line.split() for line in lines]
     assert "Meta-episodes that failed, by what broke: hang 1" in lines
-    assert Summary.from_json(json.loads(json.dumps(summary.to_json()))) == summary
+    assert read_scores(Summary, json.dumps(summary.to_json()).encode()) == summary
 
 
 def test_tokens_that_nobody_counted_are_not_known():

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from mage_envs.checks import check_choice
+from mage_envs.imports import check_path
 
 SCHEMA = 1
 SCOPES = ("meta", "run", "fill")
@@ -62,6 +63,7 @@ class Bank(Generic[T]):
 @lru_cache(maxsize=16)
 def read_bank(file: str) -> Mapping[str, Any]:
     """A bank's file, checked against its own hash. Raises OSError, or ValueError for what is no sound bank."""
+    check_path(file, "memory bank")
     try:
         content = json.loads(Path(file).read_text())
         schema, told = content["schema"], content["sha256"]

@@ -22,6 +22,8 @@ EVALUATION = 1000
 """Role of a panel's seeds; the roles of training are smaller, so that no training deal comes back."""
 SIZES = (512, 128)
 """Meta-episodes at least, the default first."""
+MAX_META_EPISODES = 10**6
+"""Of a panel."""
 QUICK = 16
 """Of a trial run: what the size of 128 begins with. Its scores are no results."""
 
@@ -47,6 +49,8 @@ def panel(
         raise ValueError(f"seed={seed} must not be negative.")
     if seats is None:
         seats = seats_of(env_id)
+    if (count := rows_per_cell * len(opponents) * len(seats)) > MAX_META_EPISODES:
+        raise ValueError(f"A panel has at most {MAX_META_EPISODES:,} meta-episodes, and this one has {count:,}.")
     return tuple(
         Task(env_id=env_id, opponent=opponent, seat=seat, seed=seed_of(seed, EVALUATION, row))
         for row in range(rows_per_cell)

@@ -29,6 +29,7 @@ from mage_envs.games.alfworld.errors import GameFileError
 from mage_envs.games.alfworld.maker import SPLITS
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 from mage_envs.games.alfworld.stock import StockEngine
+from mage_envs.imports import check_path
 from mage_envs.settings import GameSettings, success_or_nothing, success_reward
 
 BANNER = "-= Welcome to TextWorld, ALFRED! =-\n\n"
@@ -227,6 +228,8 @@ def _source(data: str | os.PathLike[str], split: str, task_types: tuple[str, ...
         return MadeGames(split, task_types, size or "official-like")
     if size is not None:
         raise ValueError(f'size={size!r} is for data="generated"; leave it out with data={str(data)!r}.')
+    if data != "official":
+        check_path(data, "data")
     root = data_root() if data == "official" else data
     if root is None:
         raise NoGames(

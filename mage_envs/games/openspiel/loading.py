@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mage_envs.arguments import nearest_name
+from mage_envs.imports import check_path
 
 MOST_LEGAL = 2000
 """Legal actions at one decision, as texts, above which a game does not suit."""
@@ -30,6 +31,8 @@ def load(text: str) -> Any:
     """
     import pyspiel
 
+    if "filename=" in text:  # efg_game and nfg_game read a file
+        check_path(text.partition("filename=")[2].rstrip(") ").partition(",")[0], "game")
     short_name = text.partition("(")[0].strip()
     names = pyspiel.registered_names()
     if short_name not in names:

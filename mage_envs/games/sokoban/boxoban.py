@@ -13,6 +13,7 @@ import numpy as np
 from mage_envs.games.sokoban.level import Level, level_of
 from mage_envs.games.sokoban.rooms import Room
 from mage_envs.games.sokoban.search import Retrograde
+from mage_envs.imports import check_path
 
 SYMBOLS = {character: character for character in "# .*$@+"}
 
@@ -26,6 +27,7 @@ def load_levels(path: str | os.PathLike[str]) -> tuple[Level, ...]:
 
     Raises FileNotFoundError, and LevelFileError for anything that is no level.
     """
+    check_path(path, "levels")
     path = Path(path)
     if path.is_dir():
         files = sorted(path.rglob("*.txt"), key=lambda file: file.relative_to(path).parts)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mage_envs.games.webshop.goals import KINDS, UNLIMITED, Goal, goal_for, parse_id
 from mage_envs.games.webshop.products import MadeGoal, Product
 from mage_envs.games.webshop.store import Catalogue
+from mage_envs.imports import check_path
 
 EVERY = "all"
 """The split of all goals, from which the original draws by weight; for `upstream` alone."""
@@ -186,6 +187,7 @@ def _own(catalogue: Catalogue, number: int, entry: Mapping[str, Any]) -> Goal:
 
 def read_goals(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """The entries of a file of own goals, one JSON array. Raises ValueError."""
+    check_path(path, "goals")
     try:
         entries = json.loads(Path(path).read_text("utf-8"))
     except (OSError, ValueError) as error:

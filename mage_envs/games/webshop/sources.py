@@ -10,6 +10,7 @@ from mage_envs.games.webshop.embedded import embedded
 from mage_envs.games.webshop.goal_tables import read_goals
 from mage_envs.games.webshop.official import import_official
 from mage_envs.games.webshop.shop import Shop, open_shop
+from mage_envs.imports import check_path
 
 GOALS = ("synthetic", "human")
 
@@ -43,6 +44,7 @@ def shop_for(
                 f"goals={str(goals)!r} is unknown; choose one of: {', '.join(map(repr, GOALS))}, or name a file of "
                 f"your own goals (*.json)."
             )
+        check_path(data, "data")
         source = Path(data)
         folder = source if (source / MANIFEST).is_file() else import_official(source, size)
         kind = GOALS[0] if goals is None or own else str(goals)

@@ -1,0 +1,124 @@
+"""The files of a run as data types: fields, types and the largest values that a reader accepts.
+
+`python -m benchmarks.records.schema` prints the JSON Schema. docs/results-schema.md explains the fields.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from benchmarks.evaluation.suites.panels import MAX_META_EPISODES
+from trainer.line_schema import MAX_SEAT, MAX_SEED, Count, FiniteFloat, Options, PlayedRecord, Seat, StrictRecord
+from wrappers.meta_episode import MAX_EPISODES
+
+MAX_OPPONENTS = 1000
+MAX_SUITE_RUNS = 10_000
+
+Index = Annotated[int, Field(ge=0, lt=MAX_META_EPISODES)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}\z")]
+
+
+Weighted = Annotated[tuple[str, int | FiniteFloat], Field(strict=False)]
+"""An opponent's name and weight; JSON has no tuples, so a list is accepted."""
+
+
+class LineRecord(PlayedRecord):
+    """One line of `episodes/*.jsonl.gz`: a meta-episode."""
+
+    index: Index
+    digest: Sha256
+
+
+class AgentRecord(StrictRecord):
+    name: str
+    content: str | None
+    sampling: Annotated[dict[str, int | FiniteFloat], Field(default_factory=dict)]
+
+
+class SettingOptions(BaseModel):
+    """The resolved options of a setting; readers use these three, the others only take part in comparisons."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+    __pydantic_extra__: dict[str, JsonValue]
+
+    env_id: str
+    memory: JsonValue
+    num_episodes: Annotated[int, Field(ge=1, le=MAX_EPISODES)]
+
+
+class SettingRecord(StrictRecord):
+    name: str
+    options: SettingOptions
+    weights: dict[str, int | FiniteFloat]
+    meta_episodes: Annotated[int, Field(ge=0, le=MAX_META_EPISODES)]
+    tasks: Sha256
+
+
+class PanelRecord(StrictRecord):
+    name: str
+    has_ids: bool
+    env_id: str
+    about: str
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)]
+    size: Annotated[int, Field(ge=0, le=MAX_META_EPISODES)]
+    rows_per_cell: Annotated[int, Field(ge=1, le=MAX_META_EPISODES)] | None
+    opponents: str | Annotated[list[Weighted], Field(max_length=MAX_OPPONENTS)]
+    seats: Annotated[list[Seat], Field(max_length=MAX_SEAT)]
+    env_kwargs: Options
+
+
+class RunRecord(StrictRecord):
+    """run.json."""
+
+    schema_version: Annotated[int, Field(ge=1, alias="schema")]
+    agent: AgentRecord
+    setting: SettingRecord
+    fingerprint: Sha256
+    panel: PanelRecord
+    env_kwargs: Options
+    imports: list[str]
+    versions: dict[str, str]
+    platform: str
+    commit: str | None
+    started: str
+    argv: list[str]
+
+
+class RootRecord(StrictRecord):
+    """root.json."""
+
+    count: Count
+    planned: Annotated[int, Field(ge=0, le=MAX_META_EPISODES)]
+    missing: list[Index]
+    failed: list[Index]
+    root: Sha256
+
+
+class SuiteRunRecord(BaseModel):
+    """A run of a suite."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    folder: Annotated[str, Field(pattern=r"^[\w.+-]+(/[\w.+-]+)*\z")]
+    """Relative to the suite's folder."""
+    fingerprint: Sha256 | None
+    """None if another run has to be played first."""
+    root: Sha256 | None = None
+
+
+class SuiteRecord(BaseModel):
+    """suite.json."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    runs: Annotated[list[SuiteRunRecord], Field(max_length=MAX_SUITE_RUNS)]
+    root: Sha256 | None = None
+
+
+if __name__ == "__main__":
+    schemas = {kind.__name__: kind.model_json_schema() for kind in (RunRecord, LineRecord, RootRecord, SuiteRecord)}
+    sys.stdout.write(json.dumps(schemas, indent=2) + "\n")

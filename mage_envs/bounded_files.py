@@ -1,0 +1,95 @@
+"""Read files of a folder that may come from a stranger: regular files inside the folder, up to a size."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+MAX_FILE_BYTES = 64 * 2**20
+"""Of a JSON file, and of one line."""
+MAX_UNPACKED_BYTES = 512 * 2**20
+"""Of all lines of one compressed file. The writer closes a shard at a quarter of this."""
+
+
+class UnsafeFile(ValueError):
+    """A file that is not read: a link out of its folder, not a regular file, or too large."""
+
+
+def open_inside(folder: Path, name: str) -> BinaryIO:
+    """Open a regular file of a folder.
+
+    Args:
+        folder: The folder that the file must lie in, after links are resolved.
+        name: Path relative to the folder.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        UnsafeFile: If it is a link out of the folder, a pipe, a device or a folder.
+    """
+    path = folder / name
+    real = path.resolve(strict=True)
+    if not real.is_relative_to(folder.resolve()):
+        raise UnsafeFile(f"{path} is a link to {str(real)!r}, outside the folder.")
+    # Without O_NONBLOCK, opening a named pipe waits for a writer that never comes.
+    handle = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise UnsafeFile(f"{path} is not a regular file.")
+    return os.fdopen(handle, "rb")
+
+
+def read_inside(folder: Path, name: str, most: int = MAX_FILE_BYTES) -> bytes:
+    """Return the content of a regular file of a folder. Raises like `open_inside`, and UnsafeFile for a large one."""
+    with open_inside(folder, name) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise UnsafeFile(f"{folder / name} has more than {most >> 20} MB.")
+    return content
+
+
+def read_json_inside(folder: Path, name: str) -> Any:
+    """Return the JSON value in a file of a folder; raises like `read_inside`, and ValueError that names the file."""
+    content = read_inside(folder, name)
+    try:
+        return parse_json(content)
+    except ValueError as error:
+        raise ValueError(f"{folder / name} cannot be read as JSON ({error}).") from error
+
+
+def parse_json(content: bytes | str) -> Any:
+    """Return the JSON value. Raises ValueError for anything else, and for deep nesting."""
+    try:
+        return json.loads(content)
+    except RecursionError:
+        # RecursionError is a RuntimeError; callers treat every bad file as a ValueError.
+        raise ValueError("it is nested too deeply") from None
+
+
+def lines_inside(folder: Path, name: str) -> Iterator[bytes]:
+    """Yield the lines of a file of a folder, of a compressed one if its name ends with `.gz`.
+
+    Raises:
+        UnsafeFile: If a line has more than `MAX_FILE_BYTES`, or all lines of a compressed file together more than
+            `MAX_UNPACKED_BYTES`. A file of 6 MB can unpack to 6 GB, so this is counted while it is unpacked.
+        OSError: If the file is damaged.
+    """
+    unpacked = 0
+    try:
+        packed = name.endswith(".gz")
+        with open_inside(folder, name) as file, gzip.open(file, "rb") if packed else file as lines:
+            # readline needs the bound: iterating would first unpack a line of any length.
+            while raw := lines.readline(MAX_FILE_BYTES + 1):
+                unpacked += len(raw)
+                if len(raw) > MAX_FILE_BYTES:
+                    raise UnsafeFile(f"a line has more than {MAX_FILE_BYTES >> 20} MB")
+                if packed and unpacked > MAX_UNPACKED_BYTES:
+                    raise UnsafeFile(f"it unpacks to more than {MAX_UNPACKED_BYTES >> 20} MB")
+                yield raw
+    except (EOFError, zlib.error) as error:
+        raise OSError(f"it is damaged ({error})") from error

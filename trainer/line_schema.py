@@ -1,0 +1,159 @@
+"""Lines that runs keep, as data types: fields, types and the largest values that a reader accepts.
+
+A meta-episode is such a line in an evaluation's records and in a training's transcripts. The largest values are far
+above anything that is played. They keep a forged file from making a reader compute for hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+
+from mage_envs.env import MAX_HANDS
+from wrappers.meta_episode import MAX_EPISODES
+
+MAX_SEED = 2**53 - 1
+"""JSON clients keep whole numbers exactly up to here."""
+MAX_COUNT = 2**53 - 1
+"""Of turns, tokens and other numbers that a reader adds up and never counts to."""
+MAX_SEAT = 99
+MAX_MESSAGE = 200
+"""Characters of one problem."""
+
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+Seat = Annotated[int, Field(ge=0, le=MAX_SEAT)]
+FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
+Number = int | FiniteFloat | Literal["NaN", "Infinity", "-Infinity"]
+Options = dict[str, JsonValue]
+
+
+class StrictRecord(BaseModel):
+    """A JSON object with these fields and no others; `1.5` or `"1"` is not a whole number."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class MessageRecord(StrictRecord):
+    role: Literal["user", "assistant"]
+    content: str
+
+
+class TaskRecord(StrictRecord):
+    env_id: str
+    opponent: str | None
+    seat: Seat | None
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)]
+    task_id: str | None
+
+
+class EpisodeResultRecord(StrictRecord):
+    reward: Number
+    value: Number
+    hands: Annotated[int, Field(ge=0, le=MAX_HANDS)]
+    success: bool
+    timeout: bool
+    seats: list[Seat]
+    metrics: dict[str, Number]
+
+
+class CallRecord(StrictRecord):
+    kind: str
+    phase: Literal["play", "reflect"]
+    episode: Annotated[int, Field(ge=0, lt=MAX_EPISODES)]
+    hand: Count
+    turn: Count
+    seat: Seat
+    messages: Annotated[list[MessageRecord], Field(min_length=1)]
+    fresh: bool
+    shortened: Count
+    observation: str
+    information_state: str
+    legal_actions: list[str]
+    reply: str
+    truncated: bool
+    action: str | None
+    invalid_reason: Literal["invalid", "length", "overflow"] | None
+    penalty: Number
+    reward: Number
+    hand_end: bool
+    tokens: Annotated[list[Count], Field(min_length=2, max_length=2)] | None
+    memory_events: list[Options]
+
+
+class FailedReplyRecord(StrictRecord):
+    text: str
+    truncated: bool
+    overflow: bool
+    shortened: Count
+
+
+class OpponentCallRecord(StrictRecord):
+    key: str
+    model: str
+    text: str
+    truncated: bool
+    overflow: bool
+    error: str | None = None
+
+
+class PlayedRecord(StrictRecord):
+    """A meta-episode, without its place."""
+
+    task: TaskRecord
+    category: str | None
+    played: str | None
+    opponent: str
+    seat0: Seat | None
+    retries: Count
+    failure: str | None
+    num_episodes: Annotated[int, Field(ge=1, le=MAX_EPISODES)]
+    episodes: Annotated[list[EpisodeResultRecord], Field(max_length=MAX_EPISODES)]
+    calls: list[CallRecord]
+    failed_reply: FailedReplyRecord | None = None
+    seconds: list[Number]
+    opponent_calls: list[OpponentCallRecord] = []
+
+
+class TrainedCallRecord(CallRecord):
+    advantage: Number
+
+
+class TranscriptRecord(PlayedRecord):
+    """One line of a training's transcripts.jsonl."""
+
+    step: Count
+    rollout: Count
+    group: Count
+    member: Count
+    calls: list[TrainedCallRecord]  # type: ignore[assignment]
+
+
+class MetricRecord(BaseModel):
+    """One line of a training's metrics.jsonl; further fields are numbers."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+    __pydantic_extra__: dict[str, int | float]
+
+    kind: Literal["rollout", "update", "eval"]
+    step: Count
+    rollout: Count
+    table: str = ""
+    """Of an evaluation."""
+
+
+@cache
+def _reader(kind: type[BaseModel]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def problems_of(kind: type[BaseModel], value: Any) -> Iterator[str]:
+    """Yield what does not fit `kind` in a JSON value, one line each: the place, then what was expected."""
+    try:
+        _reader(kind).validate_python(value)
+    except ValidationError as error:
+        for problem in error.errors(include_url=False, include_context=False, include_input=False):
+            place = ".".join(map(str, problem["loc"]))
+            yield f"{place}: {problem['msg']}"[:MAX_MESSAGE]

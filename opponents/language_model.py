@@ -70,6 +70,8 @@ class LanguageModelPolicy:
         """Turns asked for since this was made."""
         self.invalid = 0
         """Answers that were no legal action."""
+        self.no_text = 0
+        """Answers without text: refusals, calls of tools, and empty ones."""
         self.given_up = 0
         """Turns whose action was drawn because no answer was legal."""
         self.name = name
@@ -106,12 +108,14 @@ class LanguageModelPolicy:
     def act(self, turn: Turn) -> str:
         self.turns += 1
         for _ in range(TRIES):
-            answer = self.read(self._ask(turn))
+            completion = self._ask(turn)
+            answer = self.read(completion)
             action = legal_form(answer, turn.legal_actions)
             self._records.append(TurnRecord(turn.observation, answer, turn, action is not None))
             if action is not None:
                 return action
-            self.invalid += 1
+            self.invalid += completion.no_text is None
+            self.no_text += completion.no_text is not None
         self.given_up += 1
         if not turn.legal_actions:
             raise ValueError(
@@ -141,13 +145,15 @@ class LanguageModelPolicy:
             [answer] = self.generator.generate([prompt])
         elif key in recorded:
             call = recorded[key]
-            flags = {"truncated": call["truncated"], "overflow": call["overflow"], "error": call.get("error")}
+            flags = {"truncated": call["truncated"], "overflow": call["overflow"]}
+            flags |= {"error": call.get("error"), "no_text": call.get("no_text")}
             answer = Completion(call["text"], **flags)
         else:
             answer = Completion("", error=NOT_RECORDED)
         told = {"text": answer.text, "truncated": answer.truncated, "overflow": answer.overflow}
-        failed = {} if answer.error is None else {"error": answer.error}
-        self._told.append({"key": key, "model": self.name, **told, **failed})
+        at_times = {"error": answer.error, "no_text": answer.no_text}
+        told |= {name: value for name, value in at_times.items() if value is not None}
+        self._told.append({"key": key, "model": self.name, **told})
         return answer
 
     def prompt(

@@ -15,6 +15,7 @@ import gymnasium as gym
 
 from mage_envs import _siblings, imports, progress
 from mage_envs.processes.outcomes import TRACEBACK
+from mage_envs.secrets import scrubbed
 from mage_envs.terminal.commands import told
 from mage_envs.text.visible import one_line
 from trainer.hardware import hardware_names
@@ -77,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"mage-train: {error}", file=sys.stderr)
         return 2
     except (ValueError, KeyError, TypeError, OSError, ImportError, gym.error.Error) as error:
-        print(f"mage-train: {one_line(_told(error))}", file=sys.stderr)
+        print(f"mage-train: {one_line(scrubbed(_told(error)))}", file=sys.stderr)
         return 2
 
 

@@ -28,6 +28,7 @@ Seat = Annotated[int, Field(ge=0, le=MAX_SEAT)]
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
 Number = int | FiniteFloat | Literal["NaN", "Infinity", "-Infinity"]
 Options = dict[str, JsonValue]
+NoText = Literal["refusal", "tool_calls", "empty"]
 
 
 class StrictRecord(BaseModel):
@@ -75,7 +76,7 @@ class CallRecord(StrictRecord):
     reply: str
     truncated: bool
     action: str | None
-    invalid_reason: Literal["invalid", "length", "overflow"] | None
+    invalid_reason: Literal["invalid", "length", "overflow"] | NoText | None
     penalty: Number
     reward: Number
     hand_end: bool
@@ -88,6 +89,7 @@ class FailedReplyRecord(StrictRecord):
     truncated: bool
     overflow: bool
     shortened: Count
+    no_text: NoText | None = None
 
 
 class OpponentCallRecord(StrictRecord):
@@ -97,6 +99,7 @@ class OpponentCallRecord(StrictRecord):
     truncated: bool
     overflow: bool
     error: str | None = None
+    no_text: NoText | None = None
 
 
 class PlayedRecord(StrictRecord):

@@ -24,7 +24,8 @@ def line_of(trajectory: Trajectory) -> Line:
     if trajectory.opponent_calls:
         at_times["opponent_calls"] = plain(trajectory.opponent_calls)
     if trajectory.failed_reply is not None:
-        at_times["failed_reply"] = trajectory.failed_reply._asdict()
+        told = trajectory.failed_reply._asdict()
+        at_times["failed_reply"] = {name: value for name, value in told.items() if value is not None}
     return at_times | {
         "task": vars(trajectory.task),
         "category": trajectory.category,

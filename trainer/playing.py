@@ -10,6 +10,7 @@ from typing import Any
 from mage_envs.core import Task
 from mage_envs.hand import OpponentFailure
 from mage_envs.processes import Lost, Raised, attempt
+from mage_envs.secrets import scrubbed
 from mage_envs.text.generation import Completion, Message, Prompt
 from mage_envs.text.parser import Reply
 from trainer.asking import ModelReply
@@ -110,13 +111,14 @@ class Run:
             self._reply, text = answer, answer.text
             self._took = time.perf_counter() - self._asked_at
             self.call = text
-            if self._limit or answer.truncated or answer.overflow:
+            if self._limit or answer.truncated or answer.overflow or answer.no_text is not None:
                 self.call = Reply(
                     text=text,
                     tokens=len(answer.ids),
                     limit=self._limit,
                     truncated=answer.truncated,
                     overflow=answer.overflow,
+                    no_text=answer.no_text,
                 )
 
     def hear(self, outcome: Any) -> None:
@@ -137,7 +139,13 @@ class Run:
     def _hear_error(self, error: Exception | SystemExit, traceback: str) -> None:
         if not isinstance(self.call, Start):
             reply = self._reply
-            self._failed_reply = FailedReply(reply.text, reply.truncated, reply.overflow, self._shortened)
+            self._failed_reply = FailedReply(
+                text=reply.text,
+                truncated=reply.truncated,
+                overflow=reply.overflow,
+                shortened=self._shortened,
+                no_text=reply.no_text,
+            )
         elif isinstance(error, MISUSE) and not isinstance(error, OpponentFailure):
             self.misused = error
         if isinstance(error, OpponentFailure):
@@ -252,10 +260,10 @@ class Run:
         """Ends the attempt; its environment is still to tell what it can."""
         failure = Failure(
             kind=kind,
-            reason=" ".join(reason.split()),
+            reason=" ".join(scrubbed(reason).split()),
             attempt=self.retry,
             episode=self._episode(),
-            traceback=traceback,
+            traceback=scrubbed(traceback),
         )
         self.failures = (*self.failures, failure)
         self.failed, self.call = True, Tell()

@@ -10,6 +10,7 @@ from typing import Any
 
 from mage_envs.bounded_files import lines_inside, parse_json
 from mage_envs.durable import drafts_of, write_atomically
+from mage_envs.secrets import scrubbed
 
 Line = Mapping[str, Any]
 """With `step`: the optimiser steps before it."""
@@ -17,7 +18,7 @@ Line = Mapping[str, Any]
 
 class StepLines:
     """One process writes, each call in one piece that is on the disk when it returns; the file exists once it has a
-    line."""
+    line. Secrets are replaced."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -80,4 +81,4 @@ class StepLines:
 
 
 def _line(row: Line) -> str:
-    return json.dumps(row) + "\n"
+    return json.dumps(scrubbed(row)) + "\n"

@@ -48,7 +48,7 @@ class Step(NamedTuple):
     penalty: float = 0.0
     """Non-negative: invalid-action plus length penalty of this reply."""
     invalid_reason: str | None = None
-    """None, or one of `invalid`, `length`, `overflow`."""
+    """None, or one of `invalid`, `length`, `overflow`, `refusal`, `tool_calls`, `empty`."""
     text: str = ""
     prompt_ids: tuple[int, ...] = ()
     completion_ids: tuple[int, ...] = ()
@@ -81,6 +81,8 @@ class FailedReply(NamedTuple):
     overflow: bool
     shortened: int
     """As in `Step`."""
+    no_text: str | None = None
+    """As in `Completion`."""
 
 
 OPPONENT, ENVIRONMENT, GENERATOR = "opponent", "environment", "generator"

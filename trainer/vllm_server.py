@@ -6,6 +6,7 @@ Start the server with `--logprobs-mode processed_logprobs`, else log-probabiliti
 from __future__ import annotations
 
 import json
+import math
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -17,6 +18,7 @@ from opponents.llm.budget import Budget
 from opponents.llm.calls import Connection
 from opponents.llm.endpoint import check_url
 from opponents.llm.failures import GARBAGE, CallFailed
+from opponents.llm.reading import UNREADABLE, shown
 from opponents.llm.underway import Underway
 from trainer.generation import answer_all, fits
 from trainer.tokens import ChatTokenizer, Ids, make_completion
@@ -93,9 +95,16 @@ class StreamingServerGenerator:
     def _completion(self, future: Future[_Reply], prompt: Prompt, ids: Ids) -> Completion:
         try:
             reply = future.result()
+            self._check(reply)
         except CallFailed as failure:
             return Completion("", error=f"vllm {failure}")
         return make_completion(prompt, self.tokens, ids, reply.ids, reply.logprobs, self.settings.max_new_tokens)
+
+    def _check(self, reply: _Reply) -> None:
+        """Raise CallFailed for ids that the model does not have, and for more of them than it was asked for."""
+        known, most = len(self.tokens.tokenizer), self.settings.max_new_tokens
+        if len(reply.ids) > most or any(not 0 <= one < known for one in reply.ids):
+            raise CallFailed(GARBAGE, f"{len(reply.ids)} token ids, expected at most {most} from 0 to {known - 1}")
 
 
 def _read(content: bytes, sent: int) -> _Reply:
@@ -105,8 +114,11 @@ def _read(content: bytes, sent: int) -> _Reply:
         reason = choice["finish_reason"]
         ids = tuple(int(i) for i in choice["token_ids"])
         logprobs = tuple(float(value) for value in choice["logprobs"]["token_logprobs"])
-    except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
-        raise CallFailed(GARBAGE, f"a reply without token ids or log-probabilities: {error!r}") from None
+    except UNREADABLE as error:
+        raise CallFailed(GARBAGE, f"a reply without token ids or log-probabilities: {shown(repr(error))}") from None
     if reason not in ("stop", "length"):
-        raise CallFailed(GARBAGE, f"finished with {reason!r}")
+        raise CallFailed(GARBAGE, f"finished with {shown(repr(reason))}")
+    if len(logprobs) != len(ids) or not all(map(math.isfinite, logprobs)):
+        count = sum(map(math.isfinite, logprobs))
+        raise CallFailed(GARBAGE, f"{len(ids)} token ids, expected as many finite log-probabilities, got {count}")
     return _Reply(ids, logprobs)

@@ -35,11 +35,14 @@ def unusable(reply: str, tag: str | None) -> str | None:
         return None
     if reply.overflow:
         return OVERFLOW
+    if reply.no_text is not None:
+        return reply.no_text
     return LENGTH if reply.truncated and tag is not None else None
 
 
 def penalty_of(reply: str, reason: str | None, settings: GameSettings) -> float:
-    """Invalid-answer plus length penalty (docs/method.md, section 2); an overflow had no reply to punish."""
+    """Invalid-answer plus length penalty (docs/method.md, section 2); an overflow and an answer without text
+    had nothing to punish."""
     penalty = settings.invalid_penalty if reason in (INVALID, LENGTH) else 0.0
     if settings.length_penalty and isinstance(reply, Reply) and reply.limit > 0:
         half = reply.limit / 2

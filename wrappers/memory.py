@@ -38,7 +38,8 @@ class Answer:
     """Whether `text` stood in the tag, or none was asked for and there is a text."""
     reason: str | None = None
     """Why it is no valid answer: `invalid` (no tag, or nothing said), `length` (cut at the token limit), `overflow`
-    (the request was longer than the model's limit, nothing was said); None for a valid one."""
+    (the request was longer than the model's limit, nothing was said), or why a server sent no text (`refusal`,
+    `tool_calls`, `empty`); None for a valid one."""
 
 
 class MemoryView(NamedTuple):

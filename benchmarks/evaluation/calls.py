@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mage_envs.text.parser import INVALID, LENGTH, OVERFLOW
+from mage_envs.text.parser import INVALID, LENGTH, NO_TEXT, OVERFLOW
 from trainer.trajectory import Step, Trajectory
 
 
@@ -23,6 +23,8 @@ class CallShares:
     """Share cut at the token limit."""
     overflow: float
     """Share whose prompt was too long, and could not be made shorter."""
+    no_text: float = 0.0
+    """Share to which a server sent no text: a refusal, calls of tools, or nothing."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,23 @@ def shares_by_kind(trajectories: Sequence[Trajectory]) -> dict[str, CallShares]:
 def _shares(steps: Sequence[Step]) -> CallShares:
     reasons = Counter(step.invalid_reason for step in steps)
     invalid, cut, overflow = (reasons[reason] / len(steps) for reason in (INVALID, LENGTH, OVERFLOW))
-    return CallShares(calls=len(steps), invalid=invalid, cut=cut, overflow=overflow)
+    return CallShares(
+        calls=len(steps),
+        invalid=invalid,
+        cut=cut,
+        overflow=overflow,
+        no_text=share_without_text(steps),
+    )
+
+
+def share_without_text(steps: Sequence[Step]) -> float:
+    """Return the share of these calls to which a server sent no text."""
+    return sum(step.invalid_reason in NO_TEXT for step in steps) / max(len(steps), 1)
+
+
+def share_invalid(steps: Sequence[Step]) -> float:
+    """Return the share of these calls whose answer had a text, or no prompt that fits, and no usable action."""
+    return sum(step.invalid_reason not in (None, *NO_TEXT) for step in steps) / max(len(steps), 1)
 
 
 def costs_of(trajectories: Sequence[Trajectory]) -> Costs | None:

@@ -54,7 +54,7 @@ def table(summary: Summary, controls: Sequence[ScoreRow] = ()) -> str:
     rates = [_rates(row, summary, episodes) for row in rows]
     rate_columns = [summary.rows_are, *(f"pass@{k}" for k in range(1, episodes + 1))]
     rate_columns += ["n"] if wins else [*(f"success {k}" for k in range(1, episodes + 1)), "n"]
-    rate_columns += ["draws", "timeouts", "invalid", "failed"]
+    rate_columns += ["draws", "timeouts", "invalid", "no text", "failed"]
     title = f"{measure[0].upper()}{measure[1:]} with 95% intervals; exact values for episode {episodes}"
     further = "Success within the first k episodes (pass@k) and in each; shares of episodes, of answers, and failures"
     lines = [head, "", title, *aligned(columns, main), "", further, *aligned(rate_columns, rates)]
@@ -68,11 +68,11 @@ def _stopped(rows: Sequence[ScoreRow], summary: Summary, measure: str) -> list[s
     solved = [
         [
             *(row.opponent or "all", *map(_interval, row.pass_at), *[NOT_KNOWN] * (planned - len(row.pass_at))),
-            *(str(row.meta_episodes), f"{row.invalid:.1%}", str(row.failures)),
+            *(str(row.meta_episodes), f"{row.invalid:.1%}", f"{row.no_text:.1%}", str(row.failures)),
         ]
         for row in rows
     ]
-    columns = [summary.rows_are, *(f"pass@{k}" for k in range(1, planned + 1)), "n", "invalid", "failed"]
+    columns = [summary.rows_are, *(f"pass@{k}" for k in range(1, planned + 1)), "n", "invalid", "no text", "failed"]
     played = max(len(row.episodes) for row in rows)
     chosen = [[episode.measure(summary.objective).estimate for episode in row.episodes] for row in rows]
     still = [
@@ -115,7 +115,7 @@ def _rates(row: ScoreRow, summary: Summary, episodes: int) -> list[str]:
     count = max(len(row.episodes), 1)
     draws = sum(episode.draws for episode in row.episodes) / count
     timeouts = sum(episode.timeouts for episode in row.episodes) / count
-    return [*cells, f"{draws:.1%}", f"{timeouts:.1%}", f"{row.invalid:.1%}", str(row.failures)]
+    return [*cells, f"{draws:.1%}", f"{timeouts:.1%}", f"{row.invalid:.1%}", f"{row.no_text:.1%}", str(row.failures)]
 
 
 def _metrics(rows: Sequence[ScoreRow], summary: Summary, episodes: int) -> list[str]:
@@ -202,7 +202,7 @@ def _cell(value: object) -> object:
 
 
 def csv_text(summary: Summary, delimiter: str = ",") -> str:
-    """One line per opponent, episode and measure."""
+    """One line per opponent, episode and measure; of each opponent one for the calls without a text in answer."""
     head = ("opponent", "episode", "measure", "mean", "low", "high", "n", "uninformed", "ceiling", "share")
     lines: list[Sequence[object]] = [head]
     lost = () if summary.with_losses is None else (summary.with_losses,)
@@ -214,6 +214,8 @@ def csv_text(summary: Summary, delimiter: str = ",") -> str:
                 lines.append((row.opponent, number, name, e.mean, e.low, e.high, e.n, *exact))
         for number, e in enumerate(row.pass_at, start=1):
             lines.append((row.opponent, number, "pass@k", e.mean, e.low, e.high, e.n, None, None, None))
+        calls = sum(one.calls for one in row.calls.values())
+        lines.append((row.opponent, None, "no text", row.no_text, None, None, calls, None, None, None))
     return delimited(lines, delimiter)
 
 

@@ -22,6 +22,8 @@ from benchmarks.evaluation.calls import (
     costs_of,
     failure_kinds,
     first_success,
+    share_invalid,
+    share_without_text,
     shares_by_kind,
 )
 from benchmarks.evaluation.estimates import Estimate, estimate
@@ -89,7 +91,7 @@ class ScoreRow:
     """Scored; broken ones are left out."""
     failures: int
     invalid: float
-    """Share of the answers without a usable action or remark."""
+    """Share of the answers without a usable action or remark, those without text apart."""
     episodes: tuple[EpisodeScore, ...]
     gain: Estimate | None
     """Last episode minus first, in the game's unit per hand, paired within the meta-episode; None where one of them
@@ -106,6 +108,8 @@ class ScoreRow:
     """Failures by what broke."""
     optimal: tuple[float, ...] = ()
     """What the learner earns in each episode that knows the pool and is optimal for their sum; empty where unknown."""
+    no_text: float = 0.0
+    """Share of the calls to which a server sent no text: a refusal, calls of tools, or nothing."""
 
     def efficiency(self, k: int, objective: Objective) -> float | None:
         """The way in episode k (from 0) from the best policy without information (0) to `optimal` (1)."""
@@ -253,7 +257,7 @@ def _row(name: str, weight: float, trajectories: Sequence[Trajectory], scoring: 
         weight=weight,
         meta_episodes=len(kept),
         failures=len(trajectories) - len(kept),
-        invalid=sum(step.invalid_reason is not None for step in steps) / max(len(steps), 1),
+        invalid=share_invalid(steps),
         episodes=tuple(episodes),
         gain=gain(per_hand),
         success_gain=gain(lambda e: float(e.success)),
@@ -262,6 +266,7 @@ def _row(name: str, weight: float, trajectories: Sequence[Trajectory], scoring: 
         calls=shares_by_kind(kept),
         costs=costs_of(kept),
         failed_by=failure_kinds(trajectories),
+        no_text=share_without_text(steps),
     )
 
 

@@ -60,6 +60,8 @@ def narrow(summary: Summary) -> str:
         ["n", "failed", "draws", "timeouts", "invalid", "calls", "tokens", "seconds"],
         [_rates(row) for row in rows],
     )
+    if any(row.no_text for row in rows):
+        block("Share of calls without a text in answer", ["no text"], [[f"{row.no_text:.1%}"] for row in rows])
     return "\n".join([*lines, *_kinds(summary)]) + "\n"
 
 
@@ -101,10 +103,10 @@ def _kinds(summary: Summary) -> list[str]:
     """The calls by their kind, and what broke."""
     row = summary.overall
     cells = [
-        [kind, str(one.calls), *(f"{share:.1%}" for share in (one.invalid, one.cut, one.overflow))]
+        [kind, str(one.calls), *(f"{share:.1%}" for share in (one.invalid, one.cut, one.overflow, one.no_text))]
         for kind, one in row.calls.items()
     ]
-    lines = ["", "Answers by kind of call", *aligned(["kind", "calls", "invalid", "cut", "overflow"], cells)]
+    lines = ["", "Answers by kind of call", *aligned(["kind", "calls", "invalid", "cut", "overflow", "no text"], cells)]
     if row.failed_by:
         told = ", ".join(f"{kind} {count}" for kind, count in row.failed_by.items())
         lines += ["", f"Meta-episodes that failed, by what broke: {told}"]

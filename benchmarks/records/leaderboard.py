@@ -59,6 +59,7 @@ def _entry(folder: Path, sample: int) -> dict[str, Any]:
         "meta_episodes": len(lines),
         "planned": records.planned,
         "failed": len(records.failed),
+        "no_text": row.no_text,
         "root": records.root()["root"],
         "verified": {
             "digests": len(lines),
@@ -75,8 +76,8 @@ def _interval(estimate: Estimate) -> list[float | None]:
 def table(entries: Sequence[dict[str, Any]]) -> list[list[str]]:
     """The head and one row per run, the best last episode first."""
     last = max(len(one["episodes"]) for one in entries)
-    head = ["agent", "memory", *(f"episode {k}" for k in range(1, last + 1)), f"pass@{last}", "ceiling", "n", "failed"]
-    found = [[*head, "verified"]]
+    head = ["agent", "memory", *(f"episode {k}" for k in range(1, last + 1)), f"pass@{last}", "ceiling"]
+    found = [[*head, "n", "failed", "no text", "verified"]]
     for one in sorted(entries, key=lambda one: -one["episodes"][-1][0]):
         checked = one["verified"]
         told = f"digests, replay of {checked['replayed']}" + (", ceilings" if checked["ceilings"] else "")
@@ -84,7 +85,7 @@ def table(entries: Sequence[dict[str, Any]]) -> list[list[str]]:
         ceiling = NOT_KNOWN if one["ceiling"] is None else f"{one['ceiling']:.3f}"
         played = f"{one['meta_episodes']}/{one['planned']}"
         row = [one["agent"], str(one["memory"]), *cells, *[NOT_KNOWN] * (last - len(cells)), _cell(*one["pass_at"][-1])]
-        found.append([*row, ceiling, played, str(one["failed"]), told])
+        found.append([*row, ceiling, played, str(one["failed"]), f"{one['no_text']:.1%}", told])
     return found
 
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from benchmarks.records.canonical import canonical, digest_of, written
-from benchmarks.records.secrets import scrubbed
+from mage_envs.secrets import scrubbed, secrets_of
 from mage_envs.text.generation import Message
 from trainer.lines import Line, line_of
 from trainer.trajectory import Trajectory
@@ -40,12 +40,12 @@ class Encoded(NamedTuple):
         return found
 
 
-def encoded(index: int, trajectory: Trajectory, secrets: tuple[str, ...] = ()) -> Encoded:
-    """The line of a meta-episode, without the secrets."""
+def encoded(index: int, trajectory: Trajectory) -> Encoded:
+    """Return the line of a meta-episode, without secrets."""
     text = written({"index": index, **line_of(trajectory)})
-    if any(canonical(secret)[1:-1] in text for secret in secrets):
-        text = canonical(scrubbed(json.loads(text), secrets))
-    failure: str | None = scrubbed(trajectory.failure, secrets)
+    if any(canonical(secret)[1:-1] in text for secret in secrets_of()):
+        text = canonical(scrubbed(json.loads(text)))
+    failure: str | None = scrubbed(trajectory.failure)
     return Encoded(place=index, failure=failure, digest=sha256(text).hexdigest(), text=text, seconds=trajectory.seconds)
 
 

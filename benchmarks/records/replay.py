@@ -20,10 +20,11 @@ from benchmarks.evaluation.environments import make_envs
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.records.about import setting_of
 from benchmarks.records.lines import chats, encoded
-from benchmarks.records.secrets import scrubbed, secrets_of
 from benchmarks.records.store import Records, differences, reading, run_folders
 from mage_envs.core import Task
+from mage_envs.secrets import scrubbed
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
+from mage_envs.text.parser import NO_TEXT, OVERFLOW
 from mage_envs.text.visible import visible
 from opponents.language_model import NOT_RECORDED, answered_by
 from trainer.lines import Line
@@ -55,11 +56,10 @@ class Difference:
 class _Recorded:
     """Answers prompts as the records say; a prompt that is not the recorded one ends its meta-episode."""
 
-    def __init__(self, lines: Sequence[Line], secrets: tuple[str, ...]) -> None:
+    def __init__(self, lines: Sequence[Line]) -> None:
         self.differences: dict[int, Difference] = {}
         """By the place of the line."""
         self._lines = lines
-        self._secrets = secrets
         self._chats: dict[int, list[list[Message]]] = {}
         self._shortened: dict[tuple[int, int], int] = {}
 
@@ -81,12 +81,17 @@ class _Recorded:
             self._shortened[place, number] = before + 1
             return Completion("", overflow=True)
         if failed:
-            return Completion(failed["text"], truncated=failed["truncated"], overflow=failed["overflow"])
+            return Completion(
+                failed["text"],
+                truncated=failed["truncated"],
+                overflow=failed["overflow"],
+                no_text=failed.get("no_text"),
+            )
         if number == 0 or place not in self._chats:
             self._chats[place] = chats(line["calls"])
         recorded = self._chats[place][number]
         if list(prompt.messages) != recorded:
-            found = scrubbed([message.content for message in prompt.messages], self._secrets)
+            found = scrubbed([message.content for message in prompt.messages])
             wanted = [message.content for message in recorded]
             if found != wanted:
                 where = f"call {number + 1} ({call['kind']}, episode {call['episode'] + 1}), prompt"
@@ -97,7 +102,8 @@ class _Recorded:
         return Completion(
             call["reply"],
             truncated=call["truncated"],
-            overflow=call["invalid_reason"] == "overflow",
+            overflow=call["invalid_reason"] == OVERFLOW,
+            no_text=call["invalid_reason"] if call["invalid_reason"] in NO_TEXT else None,
             tokens=None if call["tokens"] is None else (call["tokens"][0], call["tokens"][1]),
         )
 
@@ -124,8 +130,7 @@ def executed(
     """
     if not lines:
         return [], []
-    secrets = secrets_of()
-    recorded = _Recorded(lines, secrets)
+    recorded = _Recorded(lines)
     envs = envs or make_envs(setting.panel.env_id, setting.options, min(batch, len(lines)))
     specs = [RolloutSpec(Task(**line["task"]), member=place) for place, line in enumerate(lines)]
     with answered_by(call for line in lines for call in line.get("opponent_calls", ())):
@@ -133,7 +138,7 @@ def executed(
     for place, (line, trajectory) in enumerate(zip(lines, played, strict=True)):
         if place in recorded.differences:
             continue
-        found = encoded(line["index"], trajectory, secrets)
+        found = encoded(line["index"], trajectory)
         if found.digest == line["digest"]:
             continue
         again = found.line()

@@ -20,7 +20,6 @@ import gymnasium as gym
 from benchmarks.records.canonical import canonical, root_of
 from benchmarks.records.lines import VERSION, Encoded, digest, encoded
 from benchmarks.records.schema import LineRecord, RunRecord, SuiteRecord
-from benchmarks.records.secrets import scrubbed, secrets_of
 from mage_envs.bounded_files import (
     UnsafeFile,
     lines_inside,
@@ -29,6 +28,7 @@ from mage_envs.bounded_files import (
 )
 from mage_envs.durable import drafts_of, write_atomically
 from mage_envs.imports import names_from
+from mage_envs.secrets import scrubbed
 from trainer.line_schema import problems_of
 from trainer.lines import Line, trajectory_of
 from trainer.trajectory import Trajectory
@@ -177,8 +177,7 @@ class Writer:
         Raises OtherRun for a folder with anything else in it, OSError where it cannot be written.
         """
         self.folder = folder
-        self._secrets = secrets_of()
-        told: dict[str, Any] = scrubbed(json.loads(json.dumps(about)), self._secrets)
+        told: dict[str, Any] = scrubbed(json.loads(json.dumps(about)))
         self._open: list[Encoded] = []
         self.kept: dict[int, Kept]
         self.problems: tuple[DamagedLine, ...]
@@ -211,7 +210,7 @@ class Writer:
 
     def add(self, index: int, trajectory: Trajectory) -> None:
         """Keeps a finished meta-episode."""
-        line = encoded(index, trajectory, self._secrets)
+        line = encoded(index, trajectory)
         self._open.append(line)
         self.kept[index] = Kept(line.digest, line.failure)
         if len(self._open) == SHARD:

@@ -123,7 +123,7 @@ def _listed(
 ) -> dict[str, Any]:
     rows = [
         [
-            *(one.place, one.label, one.outcomes, one.gain, one.calls, one.invalid),
+            *(one.place, one.label, one.outcomes, one.gain, one.calls, one.invalid, one.no_text),
             *(one.failure, blocks.get(one.place, -1)),
         ]
         for one in run.played

@@ -22,6 +22,7 @@ from benchmarks.records.store import ROOT, RUN, Records, read_suite, reading, ru
 from benchmarks.report.transcripts import outcomes, packed
 from mage_envs.bounded_files import read_json_inside
 from mage_envs.core import Game
+from mage_envs.text.parser import NO_TEXT
 from mage_envs.text.visible import one_line
 from opponents.exact import Objective
 from trainer.lines import Line
@@ -44,6 +45,8 @@ class Played(NamedTuple):
     failure: str | None
     calls: int
     invalid: int
+    no_text: int
+    """Calls to which a server sent no text; they are not among the invalid ones."""
     gain: float | None
     """Last episode minus first in the headline measure; None where it stopped before, or failed."""
 
@@ -92,6 +95,10 @@ class ReportedRun:
     @property
     def calls(self) -> int:
         return sum(one.calls for one in self.played)
+
+    @property
+    def no_text(self) -> int:
+        return sum(one.no_text for one in self.played)
 
 
 def folders_of(path: Path) -> list[Path]:
@@ -180,7 +187,8 @@ def _played(line: Line, trajectory: Trajectory, game: Game, objective: Objective
         outcomes=outcomes(line),
         failure=line["failure"],
         calls=len(line["calls"]),
-        invalid=sum(call["invalid_reason"] is not None for call in line["calls"]),
+        invalid=sum(call["invalid_reason"] not in (None, *NO_TEXT) for call in line["calls"]),
+        no_text=sum(call["invalid_reason"] in NO_TEXT for call in line["calls"]),
         gain=_gain(trajectory, objective),
     )
 

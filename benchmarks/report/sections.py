@@ -45,14 +45,17 @@ def sentence(runs: Sequence[ReportedRun]) -> str:
 
 def runs_table(runs: Sequence[ReportedRun]) -> str:
     """A row per run: setting, fingerprint, what was verified, costs; all options below."""
-    head = ("agent", "setting", "fingerprint", "verified", "played", "failed", "calls", "tokens in / out", "model time")
+    head = (
+        *("agent", "setting", "fingerprint", "verified", "played"),
+        *("failed", "calls", "no text", "tokens in / out", "model time"),
+    )
     rows = []
     for run in runs:
         tokens = NOT_KNOWN if run.tokens is None else f"{run.tokens[0]:,} / {run.tokens[1]:,}"
         cells = (
             *(run.method, run.setting, run.about["fingerprint"][:12], run.verified),
             f"{len(run.played)} of {run.planned}",
-            *(str(run.failed), f"{run.calls:,}", tokens, _time(run.seconds)),
+            *(str(run.failed), f"{run.calls:,}", f"{run.no_text:,}", tokens, _time(run.seconds)),
         )
         rows.append("".join(f"<td>{shown(cell)}</td>" for cell in cells))
     body = "".join(f'<tr><th scope="row" class="id">{run.key}</th>{row}</tr>' for run, row in zip(runs, rows))
@@ -78,10 +81,11 @@ def _calls(run: ReportedRun) -> str:
     """The calls by kind, and the failures by what broke."""
     rows = "".join(
         f'<tr><th scope="row">{shown(kind)}</th><td>{one.calls:,}</td><td>{one.invalid:.1%}</td>'
-        f"<td>{one.cut:.1%}</td><td>{one.overflow:.1%}</td></tr>"
+        f"<td>{one.cut:.1%}</td><td>{one.overflow:.1%}</td><td>{one.no_text:.1%}</td></tr>"
         for kind, one in run.summary.overall.calls.items()
     )
-    head = "".join(f"<th>{name}</th>" for name in ("kind of call", "calls", "invalid", "cut", "prompt too long"))
+    names = ("kind of call", "calls", "invalid", "cut", "prompt too long", "no text")
+    head = "".join(f"<th>{name}</th>" for name in names)
     failed = ", ".join(f"{count} {kind}" for kind, count in run.summary.overall.failed_by.items())
     broken = f'<p class="quiet">Failed: {shown(failed)}.</p>' if failed else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{broken}"

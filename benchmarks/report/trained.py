@@ -13,6 +13,7 @@ from benchmarks.evaluation.scores import label, per_hand
 from benchmarks.report.curves import Series, chart, switch
 from benchmarks.report.escaping import shown
 from benchmarks.report.transcripts import outcomes, packed
+from mage_envs.text.parser import NO_TEXT
 from trainer.lines import Line, trajectory_of
 from trainer.run_log import TRANSCRIPTS, metric_rows, transcripts
 from trainer.summary import table
@@ -31,6 +32,7 @@ class KeptMetaEpisode(NamedTuple):
     gain: float | None
     calls: int
     invalid: int
+    no_text: int
     failure: str | None
 
 
@@ -90,7 +92,8 @@ def _kept(place: int, line: Line) -> KeptMetaEpisode:
         outcomes=outcomes(line),
         gain=per_hand(episodes[-1]) - per_hand(episodes[0]) if whole else None,
         calls=len(played.steps),
-        invalid=sum(step.invalid_reason is not None for step in played.steps),
+        invalid=sum(step.invalid_reason not in (None, *NO_TEXT) for step in played.steps),
+        no_text=sum(step.invalid_reason in NO_TEXT for step in played.steps),
         failure=played.failure,
     )
 

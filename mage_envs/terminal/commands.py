@@ -18,6 +18,7 @@ import gymnasium as gym
 from mage_commands import OneLineParser
 from mage_envs import _siblings, imports, progress
 from mage_envs.processes.outcomes import TRACEBACK
+from mage_envs.secrets import scrubbed
 from mage_envs.text.visible import one_line
 
 NAMED = {"env", "env_id", "game"}
@@ -61,7 +62,7 @@ def run_command(
         return 130
     except (ValueError, LookupError, OSError, ImportError, RuntimeError, gym.error.Error) as error:
         notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(TRACEBACK)]
-        sys.stderr.write(f"{prog}: {one_line(' '.join([told(error), *notes]))}\n")
+        sys.stderr.write(f"{prog}: {one_line(scrubbed(' '.join([told(error), *notes])))}\n")
         return 2
     return 0
 

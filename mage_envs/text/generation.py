@@ -27,6 +27,8 @@ class Completion:
     """Cut at the token limit."""
     overflow: bool = False
     """The prompt was longer than the backend's limit; nothing was generated."""
+    no_text: str | None = None
+    """Why a server's answer has no text: `refusal`, `tool_calls` or `empty`; None for every other reply."""
     error: str | None = None
     """The call failed (a typed, short reason); nothing was generated."""
     legal_ids: tuple[int, ...] = ()

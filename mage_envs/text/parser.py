@@ -12,6 +12,14 @@ LENGTH = "length"
 """The reply was cut at the token limit."""
 OVERFLOW = "overflow"
 """The prompt was longer than the model's limit, so that there was no reply."""
+REFUSAL = "refusal"
+"""A server sent the model's refusal in place of a text."""
+TOOL_CALLS = "tool_calls"
+"""A server sent calls of tools in place of a text."""
+EMPTY = "empty"
+"""A server sent nothing in place of a text."""
+NO_TEXT = (REFUSAL, TOOL_CALLS, EMPTY)
+"""Reasons for an answer without text, which is not an invalid answer of the model."""
 
 REMARK_LIMIT = 2000
 """Characters of a remark that are kept."""
@@ -24,13 +32,22 @@ class Reply(str):
     limit: int
     truncated: bool
     overflow: bool
+    no_text: str | None
 
     def __new__(
-        cls, text: str, tokens: int = 0, limit: int = 0, truncated: bool = False, overflow: bool = False
+        cls,
+        text: str,
+        tokens: int = 0,
+        limit: int = 0,
+        truncated: bool = False,
+        overflow: bool = False,
+        no_text: str | None = None,
     ) -> Reply:
-        """`tokens`: length of the reply; `limit`: the most it could have been (0: unknown)."""
+        """`tokens`: length of the reply; `limit`: the most it could have been (0: unknown); `no_text`: why a server
+        sent no text, one of `NO_TEXT`."""
         reply = super().__new__(cls, text)
         reply.tokens, reply.limit, reply.truncated, reply.overflow = tokens, limit, truncated, overflow
+        reply.no_text = no_text
         return reply
 
 

@@ -23,6 +23,10 @@ SCHEMA = """CREATE TABLE IF NOT EXISTS checked_answers
 _LOG = logging.getLogger(__name__)
 
 
+MOST_TOKENS = 10**8
+"""The largest count of tokens that is believed; more than a hundred times what any model reads or writes."""
+
+
 class ServerAnswer(NamedTuple):
     """What a model said, and what it cost when it was asked."""
 
@@ -30,6 +34,8 @@ class ServerAnswer(NamedTuple):
     truncated: bool
     prompt_tokens: int
     completion_tokens: int
+    no_text: str | None = None
+    """Why there is no text, as in `Completion`. Such an answer is not kept."""
 
 
 def cache_path() -> Path:
@@ -87,7 +93,8 @@ class AnswerCache:
         if not isinstance(text, str) or checksum != _checksum(key, text):
             _LOG.warning("%s: the answer %s is damaged; it is passed over and asked for again.", self.path, key[:16])
             return None
-        return ServerAnswer(*json.loads(text))
+        answer = ServerAnswer(*json.loads(text))
+        return answer if _sound(answer) else None
 
     @contextmanager
     def _using(self) -> Iterator[sqlite3.Connection]:
@@ -119,6 +126,12 @@ class AnswerCache:
             f"The cache of models' answers, {self.path}, cannot be used ({error}). Delete the file, name another "
             f"folder in {VARIABLE}, or switch it off with cache=off."
         )
+
+
+def _sound(answer: ServerAnswer) -> bool:
+    """Return False for what earlier versions kept: answers without text, and counts of any size."""
+    counted = max(answer.prompt_tokens, answer.completion_tokens) <= MOST_TOKENS
+    return counted and bool(answer.text.strip() or answer.truncated)
 
 
 def _checksum(key: str, text: str) -> str:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import math
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from datetime import UTC
-from email.utils import parsedate_to_datetime
+from http.cookiejar import CookieJar
 from threading import Thread, current_thread
-from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import numpy as np
 
 from opponents.llm.budget import Budget
-from opponents.llm.cache import ServerAnswer
 from opponents.llm.failures import (
     CONNECTION,
     GARBAGE,
@@ -32,6 +28,7 @@ from opponents.llm.failures import (
     NotReached,
     PromptTooLong,
 )
+from opponents.llm.reading import asked_wait, read_error, shown
 
 if TYPE_CHECKING:
     import httpx2
@@ -42,10 +39,6 @@ PASSING = frozenset({408, 409, 425, 429})
 """Statuses below 500 after which the same call may succeed."""
 TOO_LONG = ("context_length_exceeded", "context length", "context size", "context window", "maximum model length")
 """How OpenAI, vLLM, SGLang and llama.cpp say that a prompt is too long, in the code or the message of a 400 or 413."""
-SHOWN = 300
-"""Characters of a server's message that are kept."""
-SECRET = 8
-"""Characters from which a key is one; shorter ones, as `none`, are words that local servers ask for."""
 _LOG = logging.getLogger(__name__)
 CHAT = "/chat/completions"
 CLOSING_SECONDS = 5.0
@@ -68,6 +61,13 @@ class Counted(Protocol):
 
 
 Answer = TypeVar("Answer", bound=Counted)
+
+
+class NoCookies(CookieJar):
+    """A jar that keeps nothing: a server's cookie would otherwise be sent with the requests of all later prompts."""
+
+    def extract_cookies(self, response: Any, request: Any) -> None:
+        """Leave the cookies of an answer where they are."""
 
 
 class Connection(Generic[Answer]):
@@ -103,7 +103,8 @@ class Connection(Generic[Answer]):
         self._told_down = (-math.inf, NotReached(CONNECTION, ""))
         """When a prompt last failed for want of a connection, and how."""
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
-        self._client = httpx2.AsyncClient(headers=headers, limits=httpx2.Limits(max_connections=concurrency))
+        limits = httpx2.Limits(max_connections=concurrency)
+        self._client = httpx2.AsyncClient(headers=headers, cookies=NoCookies(), limits=limits)
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="mage-llm", daemon=True)
         self._thread.start()
@@ -145,7 +146,7 @@ class Connection(Generic[Answer]):
             while True:
                 self._budget.take_call()
                 try:
-                    answer = await self._ask(body, min(self._deadline, end - clock()))
+                    answer = await self._attempt(body, min(self._deadline, end - clock()))
                 except CallFailed as failed:
                     await self._wait(failed, key, attempt, end)
                 else:
@@ -173,6 +174,16 @@ class Connection(Generic[Answer]):
             self._told_down = clock(), failed
         raise failed from None
 
+    async def _attempt(self, body: bytes, deadline: float) -> Answer:
+        """Make one attempt; raise CallFailed for anything that the server did."""
+        try:
+            return await self._ask(body, deadline)
+        except CallFailed:
+            raise
+        except Exception as error:  # a server may send anything: whatever that breaks is the failure of this prompt
+            reason = f"{type(error).__name__}: {shown(str(error))}"
+            raise CallFailed(GARBAGE, f"the server's answer could not be read ({reason})", passing=True) from error
+
     async def _ask(self, body: bytes, deadline: float) -> Answer:
         """One attempt; `deadline` (seconds) holds for the whole of it, however slowly the parts arrive."""
         import httpx2
@@ -196,7 +207,7 @@ class Connection(Generic[Answer]):
             self._unreached_since = min(self._unreached_since, began)
             raise self._unreached(error, timeout) from None
         except (httpx2.RequestError, httpx2.StreamError) as error:
-            reason = self._shown(str(error)) or type(error).__name__
+            reason = shown(str(error)) or type(error).__name__
             raise CallFailed(CONNECTION, f"no answer from {self._base_url} ({reason})", passing=True) from None
         if reply.status_code >= 300:
             self._refuse(reply.status_code, reply.headers, bytes(content))
@@ -211,7 +222,7 @@ class Connection(Generic[Answer]):
         if isinstance(error, httpx2.ConnectTimeout):
             detail = f"no connection to {self._base_url} within {timeout.connect:.1f} s"
         else:
-            reason = self._shown(str(causes[-1])) or type(error).__name__
+            reason = shown(str(causes[-1])) or type(error).__name__
             detail = f"no connection to {self._base_url} ({reason})"
         return NotReached(CONNECTION, detail, passing=True)
 
@@ -219,90 +230,22 @@ class Connection(Generic[Answer]):
         """Raises what the server said is the matter."""
         target = headers.get("location")
         if status < 400 and target:
-            detail = f"{self._base_url} answers with status {status} and sends on to {self._shown(target)}"
+            detail = f"{self._base_url} answers with status {status} and sends on to {shown(target)}"
             raise CallFailed(REDIRECT, f"{detail}; nothing was sent there. Name that address if it is the right one.")
-        data = _parsed(content)
-        message = self._shown(_message(data) or content.decode("utf-8", "replace")) or "no message"
-        if status in (400, 413) and any(mark in f"{_code(data)} {message}".lower() for mark in TOO_LONG):
+        message, code = read_error(content)
+        if status in (400, 413) and any(mark in f"{code} {message}".lower() for mark in TOO_LONG):
             raise PromptTooLong(f"{HTTP} {status}", message)
         if status == 404 and not urlsplit(self._base_url).path:
             message += " (the url has no path: most servers answer under /v1)"
         if status == 401 and not self.api_key:
             message += " (no API key was sent: put this server's into MAGE_LLM_API_KEY, or name another key_variable)"
-        raise CallFailed(f"{HTTP} {status}", message, status in PASSING or status >= 500, _asked_wait(headers))
-
-    def _shown(self, text: str) -> str:
-        """One short line, without the key that a server may repeat."""
-        if self.api_key and len(self.api_key) >= SECRET:
-            text = text.replace(self.api_key, "***")
-        text = "".join(sign if sign.isprintable() else "\ufffd" for sign in " ".join(text.split()))
-        return text if len(text) <= SHOWN else text[:SHOWN] + "…"
+        raise CallFailed(f"{HTTP} {status}", message, status in PASSING or status >= 500, asked_wait(headers))
 
 
 def back_off(key: str, attempt: int) -> float:
     """Seconds between attempt number `attempt` (from 1) and the next; `key`, a hexadecimal number, draws the jitter."""
     stream = np.random.default_rng(np.random.SeedSequence(int(key, 16), spawn_key=(attempt,)))
     return FIRST_WAIT * 2.0 ** (attempt - 1) * float(stream.uniform(0.5, 1.0))
-
-
-def read_answer(content: bytes, sent: int) -> ServerAnswer:
-    """The answer in the body of a chat completion, to a request of `sent` bytes; raises CallFailed for anything else.
-
-    Reasoning that the server keeps apart (`reasoning_content`) is left out; inside the text it is the parser's.
-    Where the server does not count, or counts below 0, tokens are counted as bytes, which are never fewer.
-    """
-    try:
-        data = json.loads(content)
-        choice, usage = data["choices"][0], data.get("usage") or {}
-        text = choice["message"].get("content") or ""
-        text = text.encode("utf-8", "replace").decode("utf-8")  # JSON may hold half of a surrogate pair
-        truncated = choice.get("finish_reason") == "length"
-        prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        start = " ".join(content[:SHOWN].decode("utf-8", "replace").split())
-        raise CallFailed(GARBAGE, f"no chat completion in the server's answer: {start!r}", passing=True) from None
-    return ServerAnswer(text, truncated, _count(prompt, sent), _count(completion, len(content)))
-
-
-def _count(told: object, otherwise: int) -> int:
-    return told if isinstance(told, int) and not isinstance(told, bool) and told >= 0 else otherwise
-
-
-def _parsed(content: bytes) -> object:
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _message(body: object) -> str | None:
-    """The text in an error's body: `{"error": {"message": ...}}`, `{"detail": ...}`."""
-    while isinstance(body, Mapping):
-        body = next((body[name] for name in ("message", "error", "detail") if body.get(name)), None)
-    return body if isinstance(body, str) else None
-
-
-def _code(body: object) -> str:
-    """The code in an error's body: `{"error": {"code": ...}}`."""
-    error = body.get("error") if isinstance(body, Mapping) else None
-    code = error.get("code") if isinstance(error, Mapping) else None
-    return code if isinstance(code, str) else ""
-
-
-def _asked_wait(headers: Mapping[str, str]) -> float | None:
-    """Seconds in a Retry-After header, which holds a number or a date."""
-    text = headers.get("retry-after")
-    if text is None:
-        return None
-    try:
-        return max(0.0, float(text))
-    except ValueError:
-        pass
-    try:
-        at = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return max(0.0, (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - time.time())
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -16,6 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
+from mage_envs.secrets import add_secret
 from mage_envs.text.generation import Completion, Prompt
 from opponents.llm.budget import Budget
 from opponents.llm.cache import AnswerCache, ServerAnswer
@@ -42,11 +43,12 @@ class ServerRequest(NamedTuple):
 class EndpointGenerator:
     """A `Generator` over `POST <base_url>/chat/completions`, as vLLM, Ollama and vendors offer it; it streams too.
 
-    A failed call is a Completion whose `error` starts with its kind (see opponents/llm/failures.py), a prompt that the
-    server finds too long is an overflow. Answers are kept by model, url (or `namespace`), messages, parameters and
-    `Prompt.seed`, so a repeated run costs nothing and is the same to the byte; at temperature 0 the seed is
-    neither sent nor part of that key, so that equal prompts share one answer. Failures and overflows are not kept.
-    The API key comes from the environment at each call and is written nowhere.
+    A failed call is a Completion whose `error` starts with its kind (see opponents/llm/failures.py). A prompt that the
+    server finds too long is an overflow. An answer without text says why in `no_text`. Answers are kept by model, url
+    (or `namespace`), messages, parameters and `Prompt.seed`, so a repeated run costs nothing and is the same to the
+    byte; at temperature 0 the seed is neither sent nor part of that key, so that equal prompts share one answer.
+    Failures, overflows and answers without text are not kept. The API key comes from the environment at each call and
+    is written nowhere.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class EndpointGenerator:
         """Prompts that failed for good, by kind."""
         self._namespace = self.base_url if namespace is None else namespace
         self._key_variables = key_variables(self.base_url) if key_variable is None else (key_variable,)
+        self._api_key()  # a secret of this process from now on, before anything is logged
         self._sampled = temperature > 0
         self._send_seed = send_seed and self._sampled
         self._parameters: dict[str, Any] = {"temperature": temperature, **(parameters or {})}
@@ -179,20 +182,29 @@ class EndpointGenerator:
             return Completion("", overflow=True)
         except CallFailed as failure:
             return self._failed(failure)
-        return _completion(answer if self.cache is None else self.cache.add(key, answer))
+        if self.cache is None or answer.no_text is not None:
+            return _completion(answer)
+        return _completion(self.cache.add(key, answer))
 
     def _failed(self, failure: CallFailed) -> Completion:
         with self._lock:
             self.failures[failure.kind] += 1
         return Completion("", error=str(failure))
 
+    def _api_key(self) -> tuple[str, str | None]:
+        """Return the variable that holds the API key and the key, which becomes a secret; None if there is no key."""
+        for name in self._key_variables:
+            if key := os.environ.get(name):
+                add_secret(key)
+                return name, key
+        return "", None
+
     def _connected(self) -> Connection[ServerAnswer]:
         """The session of this process and the key that the environment has now."""
-        from opponents.llm.calls import CHAT, Connection, read_answer
+        from opponents.llm.calls import CHAT, Connection
+        from opponents.llm.reading import read_answer
 
-        name, api_key = next(
-            ((name, os.environ[name]) for name in self._key_variables if os.environ.get(name)), ("", None)
-        )
+        name, api_key = self._api_key()
         if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
             raise ValueError(f"The API key in {name} holds a line break or another character that cannot be sent.")
         with self._lock:
@@ -287,4 +299,9 @@ def _lone_surrogate(messages: Sequence[Mapping[str, str]]) -> str | None:
 
 
 def _completion(answer: ServerAnswer) -> Completion:
-    return Completion(answer.text, truncated=answer.truncated, tokens=(answer.prompt_tokens, answer.completion_tokens))
+    return Completion(
+        answer.text,
+        truncated=answer.truncated,
+        no_text=answer.no_text,
+        tokens=(answer.prompt_tokens, answer.completion_tokens),
+    )

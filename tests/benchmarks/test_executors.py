@@ -230,7 +230,7 @@ def test_a_worker_makes_its_environments_once_and_anew_after_a_failure(monkeypat
     player = Playing(about=about, batch=4, env_timeout=60.0)()
 
     def digests(places):
-        return [encoded(place, played, ()).digest for place, played in zip(places, player(places), strict=True)]
+        return [encoded(place, played).digest for place, played in zip(places, player(places), strict=True)]
 
     whole = digests([0, 1, 2])
     assert digests([0]) + digests([1, 2]) == whole

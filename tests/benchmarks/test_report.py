@@ -63,7 +63,17 @@ def test_table_where_meta_episodes_stop_with_their_first_success():
     rows = [played([1], planned=3, seed=0), played([-2, -1, 2], seed=1), played([-1, -1, -1], seed=2)]
     lines = table(summarise(rows, KuhnPoker())).splitlines()
     solved = lines.index(next(line for line in lines if line.startswith("Solved by episode k (pass@k), of all")))
-    assert lines[solved + 1].split() == ["opponent", "pass@1", "pass@2", "pass@3", "n", "invalid", "failed"]
+    assert lines[solved + 1].split() == [
+        "opponent",
+        "pass@1",
+        "pass@2",
+        "pass@3",
+        "n",
+        "invalid",
+        "no",
+        "text",
+        "failed",
+    ]
     assert re.findall(r"0\.\d{3} \[", lines[solved + 3]) == ["0.333 [", "0.333 [", "0.667 ["]
     alone = next(line for line in lines if "among those alone who had not succeeded before" in line)
     row = lines[lines.index(alone) + 3]
@@ -78,7 +88,7 @@ def test_files(tmp_path):
     assert [path.name for path in paths] == ["summary.json", "scores.csv", "adaptation.png"]
     assert load(paths[0].parent) == summary
     lines = list(csv.DictReader(paths[1].read_text().splitlines()))
-    assert len(lines) == 3 * (3 * 2 + 3)
+    assert len(lines) == 3 * (3 * 2 + 3 + 1)
     line = next(
         x for x in lines if (x["opponent"], x["episode"], x["measure"]) == ("kuhn/conservative", "3", "chips per hand")
     )

@@ -12,9 +12,10 @@ from benchmarks import Summary, named_panel, summarise
 from benchmarks.__main__ import main
 from benchmarks.evaluation.calls import CallShares, costs_of
 from benchmarks.evaluation.references import optimal_learner
-from benchmarks.evaluation.report import csv_text
+from benchmarks.evaluation.report import csv_text, table
 from benchmarks.evaluation.scores import read_scores
 from benchmarks.evaluation.suites import Setting
+from benchmarks.evaluation.suites.table import SuiteCell, tsv
 from benchmarks.evaluation.summary import summary_of
 from benchmarks.evaluation.tables import WIDTH, narrow
 from mage_envs.games.kuhn_poker import KuhnPoker
@@ -54,8 +55,27 @@ def test_answers_are_told_apart_by_what_was_asked():
     assert row.failed_by == {"hang": 1}
     assert row.first_success == 1.5
     lines = narrow(summary).splitlines()
-    assert ["play", "3", "33.3%", "0.0%", "33.3%"] in [line.split() for line in lines]
+    assert ["play", "3", "33.3%", "0.0%", "33.3%", "0.0%"] in [line.split() for line in lines]
+    assert "Share of calls without a text in answer" not in lines
     assert "Meta-episodes that failed, by what broke: hang 1" in lines
+    assert read_scores(Summary, json.dumps(summary.to_json()).encode()) == summary
+
+
+def test_answers_without_text_are_counted_apart_in_every_table():
+    rows = [called(played([1, -1]), ["play"] * 4, ["refusal", "tool_calls", "empty", "invalid"])]
+    rows.append(called(played([1, -1], seed=1), ["play"] * 4, [None, "length", None, None]))
+    summary = summarise(rows, KUHN)
+    row = summary.overall
+    assert (row.invalid, row.no_text) == (2 / 8, 3 / 8)
+    assert row.calls == {"play": CallShares(8, invalid=1 / 8, cut=1 / 8, overflow=0, no_text=3 / 8)}
+    lines = [line.split() for line in narrow(summary).splitlines()]
+    assert ["play", "8", "12.5%", "12.5%", "0.0%", "37.5%"] in lines
+    assert lines[lines.index(["Share", "of", "calls", "without", "a", "text", "in", "answer"]) + 3][-1] == "37.5%"
+    assert any(line[-3:] == ["25.0%", "37.5%", "0"] for line in map(str.split, table(summary).splitlines()))
+    assert "all,,no text,0.375,,,8,,," in csv_text(summary)
+    cell = SuiteCell(panel="p", protocol="adaptive", episodes=2, column="c", summary=summary)
+    [line] = csv.DictReader(tsv([cell]).splitlines(), delimiter="\t")
+    assert line["no_text"] == "0.375"
     assert read_scores(Summary, json.dumps(summary.to_json()).encode()) == summary
 
 

@@ -241,6 +241,48 @@ def test_vllm_server_answers_and_failures_are_data(tokens: ChatTokenizer, server
         StreamingServerGenerator("host:8000", "m", tokens, RequestSettings(max_new_tokens=2))
 
 
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"token_ids": [10**30, 4]}, "2 token ids, expected at most 2 from 0 to "),
+        ({"token_ids": [-1, 4]}, "2 token ids, expected at most 2 from 0 to "),
+        ({"token_ids": [4] * 3, "logprobs": {"token_logprobs": [-0.5] * 3}}, "3 token ids, expected at most 2 from 0"),
+        ({"token_ids": [float("inf"), 4]}, "a reply without token ids or log-probabilities: OverflowError"),
+        ({"token_ids": {"a": 1}}, "a reply without token ids or log-probabilities: ValueError"),
+        ({"token_ids": [4]}, "1 token ids, expected as many finite log-probabilities, got 2"),
+        ({"logprobs": {"token_logprobs": [-0.5, float("nan")]}}, "2 token ids, expected as many finite"),
+        ({"logprobs": {"token_logprobs": [10**400, -0.5]}}, "a reply without token ids or log-probabilities: Overflow"),
+        ({"logprobs": 5}, "a reply without token ids or log-probabilities: TypeError"),
+        ({"finish_reason": ["stop"]}, "finished with ['stop']"),
+    ],
+)
+def test_ids_that_the_model_does_not_have_fail_that_prompt_alone(
+    tokens: ChatTokenizer, changed: dict[str, Any], says: str
+) -> None:
+    good = {"token_ids": [3, 4], "logprobs": {"token_logprobs": [-0.5, -0.25]}, "finish_reason": "length"}
+    replies = [json.dumps({"choices": [choice]}).encode() for choice in (good | changed, good)]
+
+    class Server(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(replies[len(body["prompt"]) % 2])
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as running:
+        threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True).start()
+        url = f"http://127.0.0.1:{running.server_address[1]}"
+        backend = StreamingServerGenerator(url, "m", tokens, RequestSettings(max_new_tokens=2))
+        bad, fine = sorted(backend.generate([ask("w1"), ask("w1 w2")]), key=lambda one: one.error is None)
+        backend.close()
+        running.shutdown()
+    assert fine.ids == (3, 4)
+    assert str(bad.error).startswith(f"vllm garbage: {says}")
+
+
 def test_an_answer_that_trickles_is_late_and_its_request_ends(tokens: ChatTokenizer, server: str) -> None:
     settings = RequestSettings(max_new_tokens=2, timeout=0.4)
     backend = StreamingServerGenerator(server, "m", tokens, settings, concurrency=1)

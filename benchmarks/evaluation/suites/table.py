@@ -21,7 +21,7 @@ the sum of the episodes, and of who knows the opponent."""
 FIELDS = (
     *("panel", "protocol", "episodes", "column", "agent", "pass_at_k", "low", "high", "measure"),
     *("first", "first_low", "first_high", "last", "last_low", "last_high", "gain", "gain_low", "gain_high"),
-    *("best_without_memory", "optimal_learner", "best_response", "n", "failed"),
+    *("best_without_memory", "optimal_learner", "best_response", "n", "failed", "no_text"),
 )
 Shown = tuple[ScoreRow, Objective] | str
 """What a cell is made of: scores, or a text."""
@@ -177,7 +177,7 @@ def _line(cell: SuiteCell, column: str, agent: str, row: ScoreRow, *exact: float
     ]
     spread = [value for e in estimates for value in ((None,) * 3 if e is None else (e.mean, e.low, e.high))]
     where = [cell.panel, cell.protocol, cell.episodes, column, agent]
-    return [*where, *spread[:3], objective, *spread[3:], *exact, row.meta_episodes, row.failures]
+    return [*where, *spread[:3], objective, *spread[3:], *exact, row.meta_episodes, row.failures, row.no_text]
 
 
 def _paper(suite: str, panels: Sequence[tuple[str, str]]) -> list[str]:

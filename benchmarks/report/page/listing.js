@@ -73,7 +73,8 @@ function option(row, place) {
   element('span', { class: 'gain' }, row.gain === null ? '' : signed(row.gain)),
   appendText(element('span', { class: 'about' }), [row.label, row.run.name].filter((one) => one).join(', '), null, 200),
   row.failure ? element('span', { class: 'flag' }, 'failed') : null,
-  row.invalid ? element('span', { class: 'flag', title: `${row.invalid} invalid answers` }, `${row.invalid} invalid`) : null);
+  row.invalid ? element('span', { class: 'flag', title: `${row.invalid} invalid answers` }, `${row.invalid} invalid`) : null,
+  row.noText ? element('span', { class: 'flag', title: `${row.noText} calls without a text in answer` }, `${row.noText} no text`) : null);
   made.style.transform = `translateY(${place * HEIGHT}px)`;
   return made;
 }

@@ -4,8 +4,8 @@ const BLOCKS_KEPT = 6;
 const index = JSON.parse(byId('index').textContent);
 const unpacked = new Map(); // number of a block to the promise of its pages, the one used last at the end
 
-const rows = index.runs.flatMap((run) => run.rows.map(([at, label, outcomes, gain, calls, invalid, failure, block]) => (
-  { run, at, label, outcomes, gain, calls, invalid, failure, block }
+const rows = index.runs.flatMap((run) => run.rows.map(([at, label, outcomes, gain, calls, invalid, noText, failure, block]) => (
+  { run, at, label, outcomes, gain, calls, invalid, noText, failure, block }
 )));
 const runOf = new Map(index.runs.map((run) => [run.key, run]));
 const rowOf = new Map(rows.map((row) => [`${row.run.key}/${row.at}`, row]));

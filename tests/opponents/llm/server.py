@@ -118,8 +118,8 @@ class Server(ThreadingHTTPServer):
         self.lock = threading.Lock()
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
-        self.troubles: list[Trouble] = []
-        """One for each of the next requests."""
+        self.troubles: list[Trouble | None] = []
+        """One for each of the next requests; None: the model answers."""
         self.stopped = threading.Event()
         self._open: list[socket.socket] = []
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()

@@ -193,3 +193,12 @@ def test_a_kept_answer_says_what_it_took_and_takes_nothing(
     again = connect(cache=cache)
     assert again.generate([ask("x")]) == [Completion("x", tokens=(3, 1))]
     assert again.budget.tokens == 0
+
+
+def test_what_earlier_versions_should_not_have_kept_is_asked_for_again(cache: AnswerCache) -> None:
+    cut, fine = ServerAnswer("", True, 1, 1), ServerAnswer("bet", False, 10**8, 0)
+    for key, kept in {"blank": ServerAnswer(" ", False, 1, 1), "huge": ServerAnswer("bet", False, 10**400, 1)}.items():
+        cache.add(key, kept)
+        assert cache.get(key) is None
+        assert cache.add(key, fine) == cache.get(key) == fine
+    assert cache.add("cut", cut) == cache.get("cut") == cut

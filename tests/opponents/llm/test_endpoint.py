@@ -114,7 +114,7 @@ def test_concurrency_is_used_and_bounded(server: Server, connect: Connect) -> No
         ({"content": "<think>a</think>b"}, "stop", Completion("<think>a</think>b")),
         ({"content": "cut"}, "length", Completion("cut", truncated=True)),
         ({"content": None, "reasoning_content": "hm"}, "length", Completion("", truncated=True)),
-        ({"content": None, "refusal": "no"}, "content_filter", Completion("")),
+        ({"content": None, "refusal": "no"}, "content_filter", Completion("", no_text="refusal")),
         ({"content": "Grüße 🂡 \ud83d"}, "stop", Completion("Grüße 🂡 ?")),
     ],
 )

@@ -26,7 +26,7 @@ from mage_envs.match import play_match
 from opponents import LanguageModelPolicy, list_forms, make_opponent
 from opponents.llm import EndpointGenerator, shared_endpoint
 from tests.opponents.dealing import check_copies
-from tests.opponents.llm.server import Server, silence, status
+from tests.opponents.llm.server import Server, says, silence, status
 
 KUHN = KuhnPoker()
 META = "mage/KuhnPoker-Meta-v0"
@@ -128,6 +128,14 @@ def test_a_silent_model_ends_in_a_failure(server: Server) -> None:
     endpoint = policy_of(name)[1]
     assert endpoint.budget.calls == 1
     assert endpoint.failures == {"timeout": 1}
+
+
+def test_an_answer_without_text_is_no_invalid_move(server: Server) -> None:
+    policy, _ = policy_of(f"llm:tiny-guided@{server.url},max_tokens=4")
+    server.troubles = [says({"content": None, "refusal": "no"}), says({"content": ""}), says({"content": "?"})]
+    play_match(KUHN, [policy, make_opponent("kuhn/rock", KUHN)], np.random.default_rng(1), 1)
+    assert (policy.no_text, policy.invalid, policy.given_up) == (2, 1, 1)
+    assert [call.get("no_text") for call in policy.told_calls()][:3] == ["refusal", "empty", None]
 
 
 def test_mage_bench_evaluates_a_model(server: Server, capfd: pytest.CaptureFixture[str]) -> None:

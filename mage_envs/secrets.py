@@ -1,0 +1,46 @@
+"""Secrets of this process, such as API keys, which must not appear in a file, in a message or on a terminal."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+SHORTEST_SECRET = 8
+"""Characters of the shortest value that is a secret. Shorter values, such as `none`, are words for local servers."""
+MASK = "***"
+_ENDINGS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIALS")
+_used: set[str] = set()
+
+
+def add_secret(value: str) -> None:
+    """Make `value` a secret of this process, for example the API key in a variable that the user named."""
+    if len(value) >= SHORTEST_SECRET:
+        _used.add(value)
+
+
+def secrets_of() -> tuple[str, ...]:
+    """Return all secrets, the longest first: values from `add_secret`, and values of the environment's variables whose
+    names end like a secret's."""
+    named = (os.environ.get(name, "") for name in os.environ if name.upper().endswith(_ENDINGS))
+    found = _used.union(value for value in named if len(value) >= SHORTEST_SECRET)
+    # A secret may be part of a longer one. The longer one must be replaced first, or its other part would remain.
+    return tuple(sorted(found, key=lambda value: (-len(value), value)))
+
+
+def scrubbed(value: Any) -> Any:
+    """Return the JSON value with `***` in place of every secret, also in the keys of objects."""
+    secrets = secrets_of()
+    return _scrubbed(value, secrets) if secrets else value
+
+
+def _scrubbed(value: Any, secrets: tuple[str, ...]) -> Any:
+    if isinstance(value, str):
+        for secret in secrets:
+            value = value.replace(secret, MASK)
+        return value
+    if isinstance(value, Mapping):
+        return {_scrubbed(key, secrets): _scrubbed(one, secrets) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_scrubbed(one, secrets) for one in value]
+    return value

@@ -1,0 +1,144 @@
+"""Reading what a model's server sends: the answer in a chat completion, the message of an error, the wait it asks for.
+
+All of it is untrusted. Every function here returns a value of its type or raises `CallFailed`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from mage_envs.secrets import scrubbed
+from mage_envs.text.parser import EMPTY, REFUSAL, TOOL_CALLS
+from opponents.llm.cache import MOST_TOKENS, ServerAnswer
+from opponents.llm.failures import GARBAGE, CallFailed
+
+SHOWN = 300
+"""Characters of a server's message that are kept."""
+TEXT_PARTS = ("text", "output_text")
+"""Types of a content's parts that are the model's text. Others, such as `thinking`, are left out."""
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What reading a body raises if it is no JSON, nested too deeply, or of other types than it should be."""
+
+
+def shown(text: str) -> str:
+    """Return a server's text as one short printable line without secrets."""
+    # Secrets first: once the line is cut, a part of one could remain at its end.
+    line = " ".join(scrubbed(text).split())
+    kept = "".join(sign if sign.isprintable() else "\ufffd" for sign in line[:SHOWN])
+    return kept if len(line) <= SHOWN else kept + "…"
+
+
+def read_answer(content: bytes, sent: int) -> ServerAnswer:
+    """Return the answer in the body of a chat completion.
+
+    Reasoning that the server keeps apart (`reasoning_content`) is left out; inside the text it is the parser's. If the
+    server does not count tokens, or its counts are impossible, bytes are counted, which are never fewer than the
+    tokens of a text.
+
+    Args:
+        content: Body of the server's answer.
+        sent: Bytes of the request.
+
+    Raises:
+        CallFailed: If the body is no chat completion.
+    """
+    try:
+        data = json.loads(content)
+        choice = _first_choice(data["choices"])
+        message, reason = choice["message"], choice.get("finish_reason")
+        text = _text(message.get("content"))
+        missing = None if text.strip() or reason == "length" else _why_empty(message, reason)
+    except UNREADABLE:
+        start = shown(content.decode("utf-8", "replace"))
+        raise CallFailed(GARBAGE, f"no chat completion in the server's answer: {start!r}", passing=True) from None
+    usage = data.get("usage")
+    counts: Mapping[str, Any] = usage if isinstance(usage, Mapping) else {}
+    return ServerAnswer(
+        text=scrubbed(text),
+        truncated=reason == "length",
+        prompt_tokens=_count(counts.get("prompt_tokens"), sent),
+        completion_tokens=_count(counts.get("completion_tokens"), len(content)),
+        no_text=missing,
+    )
+
+
+def _first_choice(choices: Sequence[Any]) -> Mapping[str, Any]:
+    """Return the choice with the lowest `index`; servers may send several, in any order."""
+    places = [choice.get("index") for choice in choices]
+    # A choice without a valid index has that of its place in the list.
+    order = [told if type(told) is int else place for place, told in enumerate(places)]
+    found: Mapping[str, Any] = choices[order.index(min(order))]
+    return found
+
+
+def _text(content: object) -> str:
+    """Return a message's text, which may be one text or a list of parts."""
+    if content is None:
+        return ""
+    if isinstance(content, list):
+        content = "".join(part if isinstance(part, str) else _part(part) for part in content)
+    if not isinstance(content, str):
+        raise TypeError("a message's content is no text")
+    return content.encode("utf-8", "replace").decode("utf-8")  # JSON may hold half of a surrogate pair
+
+
+def _part(part: Any) -> str:
+    if part.get("type", "text") not in TEXT_PARTS:
+        return ""
+    if not isinstance(part["text"], str):
+        raise TypeError("a part's text is no text")
+    return part["text"]
+
+
+def _why_empty(message: Mapping[str, Any], reason: object) -> str:
+    """Return why an answer has no text: one of `NO_TEXT`."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    refused = any(part.get("type") == "refusal" for part in parts if isinstance(part, Mapping))
+    if refused or message.get("refusal") or reason == "content_filter":
+        return REFUSAL
+    return TOOL_CALLS if message.get("tool_calls") or message.get("function_call") else EMPTY
+
+
+def _count(told: object, otherwise: int) -> int:
+    """Return a server's count of tokens, or `otherwise` if it is none."""
+    return told if type(told) is int and 0 <= told <= MOST_TOKENS else min(otherwise, MOST_TOKENS)
+
+
+def read_error(content: bytes) -> tuple[str, str]:
+    """Return message and code of an error's body: `{"error": {"message": ..., "code": ...}}`, `{"detail": ...}`.
+
+    If the body has no message, the message is the whole body. The code is empty if there is none.
+    """
+    try:
+        body = json.loads(content)
+    except UNREADABLE:
+        body = None
+    error = body.get("error") if isinstance(body, Mapping) else None
+    code = error.get("code") if isinstance(error, Mapping) else None
+    while isinstance(body, Mapping):
+        body = next((body[name] for name in ("message", "error", "detail") if body.get(name)), None)
+    message = shown(body if isinstance(body, str) else content.decode("utf-8", "replace"))
+    return message or "no message", code if isinstance(code, str) else ""
+
+
+def asked_wait(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds in a `Retry-After` header, which holds a number or a date; None if it holds neither."""
+    text = headers.get("retry-after")
+    if text is None:
+        return None
+    try:
+        wait = float(text)
+    except ValueError:
+        try:
+            at = parsedate_to_datetime(text)
+            wait = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - time.time()
+        except (ValueError, OverflowError, LookupError, TypeError):  # a year or a zone may have any number of digits
+            return None
+    return None if math.isnan(wait) else max(0.0, wait)

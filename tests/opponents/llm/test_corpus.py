@@ -11,7 +11,7 @@ from mage_envs.text.generation import Completion, Message, Prompt
 from opponents.llm import AnswerCache, EndpointGenerator
 from opponents.llm import calls as bounds
 from opponents.llm.cache import MOST_TOKENS
-from tests.opponents.llm.hostile_modes import ANSWER, MODES, NO_TEXT, OVERFLOW, Mode
+from tests.opponents.llm.hostile_modes import ANSWER, MODES, NO_TEXT, OVERFLOW, TEXT, Mode
 from tests.opponents.llm.hostile_server import HOSTILE, HostileServer
 
 
@@ -58,6 +58,7 @@ def test_only_the_prompt_that_met_it_fails(hostile: HostileServer, mode: Mode, t
     try:
         answers = endpoint.generate(prompts())
         assert [came_of(one) for one in answers] == [ANSWER, mode.kind, ANSWER, ANSWER]
+        assert (TEXT in answers[1].text) == (mode.kind == ANSWER)
         failed = mode.kind not in (ANSWER, OVERFLOW, *(kind for kind, _ in NO_TEXT.values()))
         assert endpoint.failures == ({mode.kind: 1} if failed else {})
         assert len(cache) == 4 - (mode.kind != ANSWER), "an answer is kept, and nothing else"

@@ -12,7 +12,9 @@ import pytest
 from mage_envs.text.generation import Completion, Message, Prompt
 from opponents.llm import Budget
 from opponents.llm import calls as bounds
+from opponents.llm.cache import ServerAnswer
 from opponents.llm.endpoint import key_variables
+from opponents.llm.failures import CallFailed
 from tests.opponents.llm.conftest import Connect
 from tests.opponents.llm.server import Server, Trouble, hang_up, raw, says, status
 from tests.opponents.llm.test_endpoint import KEY, ask, failure
@@ -187,3 +189,17 @@ def test_an_endpoint_that_came_back_has_all_its_attempts(server: Server, connect
     server.troubles = [hang_up, hang_up]
     assert endpoint.generate([ask()])[0].error is None
     assert endpoint.budget.calls == 3
+
+
+def test_what_no_reader_foresaw_is_a_typed_failure(server: Server) -> None:
+    def read(content: bytes, sent: int) -> ServerAnswer:
+        raise ZeroDivisionError(f"{len(content)} bytes\n")
+
+    connection = bounds.Connection(
+        server.url + bounds.CHAT, read, budget=Budget(), deadline=30, attempts=1, concurrency=1
+    )
+    server.troubles = [says({"content": "bet"})]
+    failed = connection.start(b"{}", "0").exception(30)
+    connection.close()
+    assert isinstance(failed, CallFailed)
+    assert str(failed).startswith("garbage: the server's answer could not be read (ZeroDivisionError: ")

@@ -323,6 +323,22 @@ def is_success(hands: Sequence[HandResult]) -> bool:
     return judged or total > 0
 
 
+SUCCESS, FAILURE, DRAW = "success", "failure", "draw"
+"""Outcomes of an episode."""
+
+
+def episode_outcome(hands: Sequence[HandResult]) -> str:
+    """Return `SUCCESS`, `FAILURE` or `DRAW` for an episode of these hands.
+
+    The game's own verdict decides if it has one (`State.won`): then there is no draw. Otherwise the sign of the total
+    return decides. A timeout is a failure.
+    """
+    if is_success(hands):
+        return SUCCESS
+    lost = any(hand.ended_by == BY_TIMEOUT or hand.success is not None for hand in hands)
+    return FAILURE if lost or sum(hand.value for hand in hands) < 0 else DRAW
+
+
 @dataclass(frozen=True)
 class Task:
     """One evaluation unit: what to play, against whom, from where. A suite is a tuple of tasks."""

@@ -74,7 +74,7 @@ def trajectory_of(line: Mapping[str, Any]) -> Trajectory:
         group=0,
         member=0,
         steps=tuple(_step(call) for call in line["calls"]),
-        episodes=tuple(_episode(episode) for episode in line["episodes"]),
+        episodes=tuple(read_episode(episode) for episode in line["episodes"]),
         num_episodes=line["num_episodes"],
         failure=line["failure"],
         retries=line["retries"],
@@ -86,7 +86,8 @@ def trajectory_of(line: Mapping[str, Any]) -> Trajectory:
     )
 
 
-def _episode(told: Mapping[str, Any]) -> EpisodeResult:
+def read_episode(told: Mapping[str, Any]) -> EpisodeResult:
+    """Return the result that a line keeps; lines of version 1 have no `outcome` and no `ended_with`."""
     return EpisodeResult(
         reward=number(told["reward"]),
         value=number(told["value"]),
@@ -95,6 +96,8 @@ def _episode(told: Mapping[str, Any]) -> EpisodeResult:
         timeout=told["timeout"],
         seats=tuple(told["seats"]),
         metrics={name: number(value) for name, value in told["metrics"].items()},
+        outcome=told.get("outcome", ""),
+        ended_with=tuple(told.get("ended_with", ())),
     )
 
 

@@ -254,6 +254,8 @@ class Run:
             timeout=bool(info.get("timeout", timeout)),
             seats=seats,
             metrics=info.get("episode_metrics", info.get("metrics", {})),
+            outcome=info.get("outcome", ""),
+            ended_with=tuple(info.get("ended_with", ())),
         )
 
     def fail(self, kind: str, reason: str, traceback: str = "") -> None:

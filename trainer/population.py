@@ -17,7 +17,9 @@ def results_of(trajectories: Sequence[Trajectory]) -> list[Result]:
     """Per sound meta-episode: its opponent, and the mean over its episodes of 1 (success), 0.5 (draw) or 0."""
 
     def score(episode: EpisodeResult) -> float:
-        return 1.0 if episode.success else 0.5 if episode.value == 0 and not episode.timeout else 0.0
+        if episode.success:
+            return 1.0
+        return 0.5 if episode.is_draw else 0.0
 
     return [
         (t.opponent, sum(map(score, t.episodes)) / len(t.episodes))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from mage_envs.core import Task
+from mage_envs.core import DRAW, Task
 from mage_envs.text.generation import Message
 
 
@@ -24,6 +24,17 @@ class EpisodeResult(NamedTuple):
     """The learner's seat in each hand."""
     metrics: Mapping[str, float] = {}
     """The game's metrics at the end."""
+    outcome: str = ""
+    """`success`, `failure` or `draw`; empty if the environment does not say it."""
+    ended_with: tuple[str, ...] = ()
+    """The learner's last observation of each hand."""
+
+    @property
+    def is_draw(self) -> bool:
+        """True for an episode that is neither a success nor a failure."""
+        if self.outcome:
+            return self.outcome == DRAW
+        return self.value == 0 and not self.timeout and not self.success
 
 
 class Step(NamedTuple):

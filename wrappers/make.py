@@ -50,7 +50,7 @@ def _assembled(game: Game, settings: GameSettings, opponent: PoolSpec | None, **
     return TextGameEnv(game, SeatedOpponents(opponent, game), settings=settings, **options)
 
 
-META_OPTIONS = ("num_episodes", "memory", "context", "style", "deal", "reward", "max_calls")
+META_OPTIONS = ("num_episodes", "memory", "context", "style", "deal", "reward", "max_calls", "show_score")
 """Options of `MetaEpisode` that `make_meta_env` hands on as they are."""
 
 

@@ -62,9 +62,11 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         max_turns: int | None = None,
         max_calls: int = 8,
         reveal_opponent: bool = False,
+        show_score: bool | None = None,
     ) -> None:
         """`deal` and `reward` override the protocol's; `reward` is a name in the settings' `rewards`. `max_calls`: most
-        requests of the memory between two play prompts."""
+        requests of the memory between two play prompts. `show_score`: the sentence on how an episode ended states the
+        return (default: True in games of several players). Every memory shows the same sentence."""
         RecordConstructorArgs.__init__(
             self,
             num_episodes=num_episodes,
@@ -79,6 +81,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             max_turns=max_turns,
             max_calls=max_calls,
             reveal_opponent=reveal_opponent,
+            show_score=show_score,
         )
         super().__init__(env)
         check_positive("num_episodes", num_episodes, MAX_EPISODES)
@@ -91,7 +94,10 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.described: Described = describe(env, rules, settings, max_turns, replays)
         """What is known of the environment before it is played."""
         self._alone = self.described.facts.players == 1
+        if self._alone and deal == "fresh":
+            raise ValueError("deal='fresh' is for games of several players; a game of one player repeats its task.")
         self._replays = replays or self._alone
+        self._shows_score = not self._alone if show_score is None else show_score
         control, strategy = split_control(memory)
         self.memory, self._chat = as_memory(strategy), Chat(context == "conversation")
         self._calls = MemoryCalls(self.memory, max_calls, self._chat.converses, control)
@@ -191,7 +197,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._look(observation, info)
         self._ended = over
         if over:
-            self.records.append(episode.record(observation, info, self.described.facts.unit, self._alone))
+            unit, shows = self.described.facts.unit, self._shows_score
+            self.records.append(episode.record(observation, info, unit=unit, shows_score=shows, alone=self._alone))
         self._go_on(AFTER_TURN)
         told = outcome(
             invalid_reason=reason,
@@ -204,6 +211,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         if over:
             metrics = dict(info.get("metrics", {}))
             told |= {"episode_end": True, **self.records[-1].told(), "episode_metrics": metrics}
+            told["episode_values"] = [record.value for record in self.records]
         return told
 
     def _take_answer(self, reply: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mage_envs.core import BY_TIMEOUT, HandResult, is_success
+from mage_envs.core import BY_TIMEOUT, DRAW, FAILURE, SUCCESS, HandResult, episode_outcome, is_success
 from mage_envs.settings import EpisodeReward
 from mage_envs.text.prompts import EpisodeRecord, TurnRecord
 
@@ -48,7 +48,9 @@ class RunningEpisode:
             self._dropped = window - shown + 1
         return shown > 0
 
-    def record(self, outcome: str, info: Mapping[str, Any], unit: str, alone: bool) -> EpisodeRecord:
+    def record(
+        self, outcome: str, info: Mapping[str, Any], *, unit: str, shows_score: bool, alone: bool
+    ) -> EpisodeRecord:
         """The episode as it is remembered, once it is over."""
         told = info.get("success")
         return EpisodeRecord(
@@ -62,5 +64,11 @@ class RunningEpisode:
             timeout=BY_TIMEOUT in [hand.ended_by for hand in self.hands],
             unit=unit,
             hands=tuple(self.hands),
-            alone=alone,
+            ended_as=self._outcome(told, alone),
+            shows_score=shows_score,
         )
+
+    def _outcome(self, success: bool | None, alone: bool) -> str:
+        """Return the outcome. `info["success"]` decides if it is true; a task for one player has no draws."""
+        found = SUCCESS if success else episode_outcome(self.hands)
+        return FAILURE if alone and found == DRAW else found

@@ -72,7 +72,7 @@ class EpisodeScore:
     """In the game's unit per hand."""
     success: Measure
     draws: float
-    """Share of episodes with a total of 0."""
+    """Share of episodes that are neither a success nor a failure."""
     timeouts: float
     metrics: Mapping[str, float] = field(default_factory=dict)
     """The game's own metrics at the episode's end, each the mean over the meta-episodes that have it."""
@@ -313,7 +313,7 @@ def _episode_score(kept: Sequence[Trajectory], k: int, scoring: _Scoring) -> Epi
     return EpisodeScore(
         returns=measure(scoring.mean(played, [per_hand(e) for e in results]), "returns"),
         success=measure(scoring.mean(played, [float(e.success) for e in results], proportion=True), "success"),
-        draws=scoring.mean(played, [float(e.value == 0 and not e.timeout) for e in results]).mean,
+        draws=scoring.mean(played, [float(e.is_draw) for e in results]).mean,
         timeouts=scoring.mean(played, [float(e.timeout) for e in results]).mean,
         metrics={
             name: float(np.mean([e.metrics[name] for e in results if name in e.metrics]))

@@ -13,7 +13,7 @@ from mage_envs.text.generation import Message
 from trainer.lines import Line, line_of
 from trainer.trajectory import Trajectory
 
-VERSION = 1
+VERSION = 2
 """Of the schema; readers take every older one."""
 OUTSIDE = ("digest", "seconds")
 """Fields of a line that its digest does not cover."""

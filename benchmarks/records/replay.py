@@ -20,7 +20,7 @@ from benchmarks.evaluation.environments import make_envs
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.records.about import setting_of
 from benchmarks.records.lines import chats, encoded
-from benchmarks.records.store import Records, differences, reading, run_folders
+from benchmarks.records.store import Records, differences, known_part, reading, run_folders
 from mage_envs.core import Task
 from mage_envs.secrets import scrubbed
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
@@ -157,6 +157,8 @@ def executed(
             del kept["opponent"], now["opponent"]
             for name in ("num_episodes", "category", "played"):
                 del kept[name], now[name]
+        # Version 1 has no `outcome` and no `ended_with` in its episodes.
+        now["episodes"] = known_part(now["episodes"], kept["episodes"])
         if kept != now:
             where, one, other = next(differences(kept, now))
             recorded.differences[place] = Difference(line["index"], where, one, other)

@@ -298,6 +298,15 @@ def differences(one: Any, other: Any, place: str = "") -> Iterator[tuple[str, An
         yield place, one, other
 
 
+def known_part(made: Any, kept: Any) -> Any:
+    """Return `made` without the keys that `kept` does not have, because an older version may have written `kept`."""
+    if isinstance(made, dict) and isinstance(kept, dict):
+        return {key: known_part(value, kept[key]) for key, value in made.items() if key in kept}
+    if isinstance(made, list) and isinstance(kept, list) and len(made) == len(kept):
+        return [known_part(a, b) for a, b in zip(made, kept, strict=True)]
+    return made
+
+
 def short(value: Any) -> str:
     """JSON for a message of one line."""
     text = json.dumps(value)

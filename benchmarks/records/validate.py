@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from benchmarks.evaluation.report import SUMMARY
 from benchmarks.evaluation.suites.settings import Setting
@@ -15,7 +14,18 @@ from benchmarks.evaluation.summary import summary_of
 from benchmarks.records.about import setting_of
 from benchmarks.records.canonical import digest_of
 from benchmarks.records.schema import RootRecord
-from benchmarks.records.store import ROOT, RUN, SUITE, Records, differences, read_suite, reading, run_folders, short
+from benchmarks.records.store import (
+    ROOT,
+    RUN,
+    SUITE,
+    Records,
+    differences,
+    known_part,
+    read_suite,
+    reading,
+    run_folders,
+    short,
+)
 from mage_envs.bounded_files import read_json_inside
 from mage_envs.text.visible import one_line
 from trainer.line_schema import problems_of
@@ -83,18 +93,9 @@ def _summary_problems(records: Records, setting: Setting) -> Iterator[str]:
     summary = summary_of(records.about["agent"]["name"], setting, records.trajectories())
     made = json.loads(json.dumps(plain(summary.to_json())))
     made["floors"] = told.get("floors", [])  # of other policies, which have no records here
-    for place, there, now in differences(told, _known(made, told)):
+    for place, there, now in differences(told, known_part(made, told)):
         if not (isinstance(there, float) and isinstance(now, float) and abs(there - now) < 1e-9):
             yield f"{SUMMARY}: {place} is {short(there)}, and the records give {short(now)}"
-
-
-def _known(made: Any, told: Any) -> Any:
-    """`made` without the keys that `told`, which an older version may have written, does not have."""
-    if isinstance(made, dict) and isinstance(told, dict):
-        return {key: _known(value, told[key]) for key, value in made.items() if key in told}
-    if isinstance(made, list) and isinstance(told, list) and len(made) == len(told):
-        return [_known(a, b) for a, b in zip(made, told, strict=True)]
-    return made
 
 
 def suite_problems(folder: Path) -> Iterator[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from mage_envs.text.parser import after_reasoning
-from trainer.lines import Line
+from trainer.lines import Line, read_episode
+from trainer.trajectory import EpisodeResult
 
 
 class ReplyParts(NamedTuple):
@@ -107,15 +108,15 @@ def packed(line: Line) -> bytes:
 
 def outcomes(line: Line) -> str:
     """A letter per episode: W a success, T out of turns, D neither won nor lost against somebody, L all else."""
-    return "".join(_outcome(one, bool(line["opponent"])) for one in line["episodes"])
+    return "".join(map(_letter, map(read_episode, line["episodes"])))
 
 
-def _outcome(episode: Mapping[str, Any], against: bool) -> str:
-    if episode["success"]:
+def _letter(episode: EpisodeResult) -> str:
+    if episode.success:
         return "W"
-    if episode["timeout"]:
+    if episode.timeout:
         return "T"
-    return "D" if against and episode["value"] == 0 else "L"
+    return "D" if episode.is_draw else "L"
 
 
 def _shared(before: Sequence[int], now: Sequence[int]) -> tuple[int, int]:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from mage_envs.core import HandResult, Turn
+from mage_envs.core import DRAW, FAILURE, SUCCESS, HandResult, Turn
 
 BLOCK = "\n\n"
 """What stands between two items of a memory's text; styles without paragraphs show them in a row."""
+
+_VERDICTS = {SUCCESS: "a success", FAILURE: "a failure", DRAW: "neither a success nor a failure"}
 
 
 class TurnRecord(NamedTuple):
@@ -50,16 +52,21 @@ class EpisodeRecord:
     timeout: bool
     unit: str
     hands: tuple[HandResult, ...] = ()
-    alone: bool = False
-    """Whether the game has one player: then there is nothing between success and failure, and no score is shown."""
+    ended_as: str = DRAW
+    """`success`, `failure` or `draw`."""
+    shows_score: bool = True
+    """True if the learner is shown the return."""
 
     def told(self) -> dict[str, Any]:
         """As `info` has it at the end of the episode."""
         return {
+            "ended_episode": self.index,
             "episode_return": self.reward,
             "episode_value": self.value,
             "success": self.success,
             "timeout": self.timeout,
+            "outcome": self.ended_as,
+            "ended_with": [hand.observation for hand in self.hands],
             "seats": [hand.seat for hand in self.hands],
         }
 
@@ -172,15 +179,9 @@ def answer_text(record: TurnRecord) -> str:
 
 
 def outcome_text(record: EpisodeRecord) -> str:
-    """How the episode ended, in a sentence."""
-    if record.timeout:
-        verdict = "out of turns, a failure"
-    elif record.success:
-        verdict = "a success"
-    else:
-        failed = record.value < 0 or record.alone
-        verdict = "a failure" if failed else "neither a success nor a failure"
-    if record.alone:
+    """Return how the episode ended, in one sentence: the only text that tells a learner so, under every memory."""
+    verdict = "out of turns, a failure" if record.timeout else _VERDICTS[record.ended_as]
+    if not record.shows_score:
         return f"Result: {verdict}."
     return f"Result: {verdict}; in total {record.value:+g} ({record.unit})."
 

@@ -15,7 +15,7 @@ from mage_envs.text.prompts import answer_text
 from wrappers.baselines.bank import Bank, bank_text
 from wrappers.baselines.baseline import Baseline
 from wrappers.baselines.json_answers import read_object, text_of, texts_of
-from wrappers.baselines.traces import episode_text, score_text, state, task_line
+from wrappers.baselines.traces import episode_text, state, task_line
 from wrappers.memory import Answer, MemoryView, Request
 from wrappers.retrieval import Encoder, make_encoder, nearest
 
@@ -148,8 +148,7 @@ class AMem(Baseline):
             self._close()
             return None
         record = view.records[-1]
-        text = f"{episode_text(record, task_line(view), TRACE)} Score: {score_text(record)}."
-        return self._write(view, text)
+        return self._write(view, episode_text(record, task_line(view), TRACE))
 
     def on_answer(self, request: Request, answer: Answer, view: MemoryView) -> Request | None:
         if request.kind == "query":

@@ -36,7 +36,7 @@ class Case:
     @property
     def shown(self) -> str:
         """As a prompt shows it."""
-        return f"{self.state}\nPlan: {self.plan}\nScore: {self.score}"
+        return f"{self.state}\nPlan: {self.plan}\nResult: {self.score}"
 
 
 class Memento(Baseline):

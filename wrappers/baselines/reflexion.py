@@ -8,7 +8,7 @@ from mage_envs.checks import check_choice, check_positive
 from mage_envs.text.parser import INVALID
 from mage_envs.text.prompts import EpisodeRecord, outcome_text
 from wrappers.baselines.baseline import Baseline
-from wrappers.baselines.traces import score_text, tagged, trace
+from wrappers.baselines.traces import tagged, trace
 from wrappers.memory import Answer, MemoryView, Request
 
 TRACE = 12_000
@@ -82,9 +82,7 @@ class Reflexion(Baseline):
                 f"# Attempt {record.index + 1} of {view.num_episodes}\n{trace(record.turns, TRACE)}",
             ]
         status = "FAILED" if failed else "not failed"
-        parts.append(
-            f"# Its end\n{record.outcome}\n{outcome_text(record)}\nStatus: {status}. Score: {score_text(record)}."
-        )
+        parts.append(f"# Its end\n{record.outcome}\n{outcome_text(record)}\nStatus: {status}.")
         if self._reflections:
             plans = [f"{number}. {text}" for number, (_, text) in enumerate(self._reflections, start=1)]
             parts.append("\n".join(["# Your earlier plans", *plans]))

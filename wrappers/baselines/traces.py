@@ -44,8 +44,8 @@ def episode_text(record: EpisodeRecord, task: str, most: int) -> str:
 
 
 def score_text(record: EpisodeRecord) -> str:
-    """The episode's return in the game's own unit."""
-    return f"{record.value:+g} {record.unit}"
+    """Return the episode's return in the game's unit, or only its outcome if the learner is not shown the score."""
+    return f"{record.value:+g} {record.unit}" if record.shows_score else record.ended_as
 
 
 def tagged(name: str | None, about: str) -> str:

@@ -9,10 +9,10 @@ from typing import Any
 
 from mage_envs.core import Task
 from mage_envs.hand import OpponentFailure
-from mage_envs.processes import Lost, Raised, attempt
+from mage_envs.processes import Lost, Raised
 from mage_envs.secrets import scrubbed
 from mage_envs.text.generation import Completion, Message, Prompt
-from mage_envs.text.parser import Reply
+from mage_envs.text.parser import Reply, encodable
 from trainer.asking import ModelReply
 from trainer.finite import REWARD, bad_pay
 from trainer.stages import Call, Move, Start, Tell
@@ -108,7 +108,7 @@ class Run:
         elif answer.error is not None:
             self.fail(GENERATOR, answer.error)
         else:
-            self._reply, text = answer, answer.text
+            self._reply, text = answer, encodable(answer.text)
             self._took = time.perf_counter() - self._asked_at
             self.call = text
             if self._limit or answer.truncated or answer.overflow or answer.no_text is not None:
@@ -128,13 +128,13 @@ class Run:
             self._opponent_calls = tuple(outcome) if began and not isinstance(outcome, _BROKEN) else ()
             self.over = True
             return
-        if not isinstance(outcome, _BROKEN):
-            outcome = attempt(self._hear, outcome)  # an environment may give anything
         if isinstance(outcome, Lost):
             self.fail(*outcome)
             self.over = True  # nobody is there to tell anything
         elif isinstance(outcome, Raised):
             self._hear_error(outcome.error, outcome.traceback)
+        else:
+            self._hear(outcome)
 
     def _hear_error(self, error: Exception | SystemExit, traceback: str) -> None:
         if not isinstance(self.call, Start):
@@ -189,13 +189,13 @@ class Run:
             return
         self._seconds.append(self._took)
         self._last = completion
-        self._earned += float(reward)
-        over = bool(terminated or truncated)
-        self.steps.append(self._step(asked, info, completion, float(reward), over))
+        self._earned += reward
+        over = terminated or truncated
+        self.steps.append(self._step(asked, info, completion, reward, over))
         self._shortened = 0
         ended = info.get("episode_end", over)
         if ended:
-            self._results.append(self._result(info, bool(truncated)))
+            self._results.append(self._result(info, truncated))
         self._chat.append(Message("assistant", completion.text))
         wrong = bad_pay(self.steps[-1:], self._results if ended else ())
         if wrong is not None:
@@ -246,8 +246,9 @@ class Run:
         """The episode that has ended."""
         seats = tuple(info.get("seats", (0,)))
         value = info.get("episode_value", self._earned)
+        paid = info.get("episode_return")
         return EpisodeResult(
-            reward=info.get("episode_return", self._earned),
+            reward=self._earned if paid is None else paid,
             value=value,
             hands=len(seats),
             success=bool(info.get("success", value > 0)),

@@ -14,6 +14,7 @@ import gymnasium as gym
 from mage_envs.env import TextGameEnv
 from mage_envs.processes import SLOW, Late, Lost, Pool, Raised, Watch, attempt
 from mage_envs.processes.outcomes import HANG, told
+from mage_envs.returned import checked_reset, checked_step
 
 MakeEnv = Callable[[], gym.Env[Any, Any]]
 
@@ -120,8 +121,8 @@ def told_calls(env: gym.Env[Any, Any]) -> list[Mapping[str, Any]]:
 
 def _play(env: gym.Env[Any, Any], call: Start | str) -> Any:
     if isinstance(call, Start):
-        return env.reset(seed=call.seed, options=None if call.options is None else dict(call.options))
-    return env.step(call)
+        return checked_reset(env.reset(seed=call.seed, options=None if call.options is None else dict(call.options)))
+    return checked_step(env.step(call))
 
 
 def _replay(env: gym.Env[Any, Any], course: Course) -> None:

@@ -11,9 +11,10 @@ from gymnasium.utils import RecordConstructorArgs
 from mage_envs.checks import check_choice, check_positive
 from mage_envs.core import HandResult, Turn
 from mage_envs.randomness import SEED_BITS, seed_of
+from mage_envs.returned import checked_reset, checked_step
 from mage_envs.settings import GameSettings
 from mage_envs.spaces import FreeText
-from mage_envs.text.parser import INVALID, OVERFLOW, Reply, parse_reply
+from mage_envs.text.parser import INVALID, OVERFLOW, Reply, encodable, parse_reply
 from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, TurnRecord
 from mage_envs.text.styles import as_style
 from wrappers.answers import outcome, penalty_of, unusable
@@ -171,17 +172,19 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             return outcome(penalty=penalty_of(reply, None, self.described.settings)) | {"thought": True}
         text = parsed.answer if reason is None else None
         turn, hand, shown, episode = self._turn, self._hand, self._shown, self._episode
-        observation, reward, terminated, truncated, info = self.env.step(reply if reason == OVERFLOW else text or "")
-        episode.value += float(reward)
+        observation, reward, terminated, truncated, info = checked_step(
+            self.env.step(reply if reason == OVERFLOW else encodable(text or ""))
+        )
+        episode.value += reward
         episode.answers += 1
         reason = reason or info.get("invalid_reason") or (INVALID if text is None else None)
-        over = bool(terminated or truncated)
+        over = terminated or truncated
         results = [HandResult(**result) for result in info.get("hand_results", ())]
         if not self.described.ends_by_itself:
             if not over and (reason == OVERFLOW or episode.answers >= self.described.max_turns):
                 over = truncated = True
             if over:
-                results = [hand_of(observation, info, value=episode.value, timeout=bool(truncated))]
+                results = [hand_of(observation, info, value=episode.value, timeout=truncated)]
         action = text if reason is not None or text is None else info.get("action") or text
         record = TurnRecord(
             observation=shown,
@@ -227,12 +230,11 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     def _start_episode(self, episode: int) -> None:
         if "episode" in self.described.reset_options:
             chosen = {"episode": episode, "deal": 0 if self._replays else episode}
-            observation, info = self.env.reset(seed=self._seed, options={**self._options, **chosen})
+            result = self.env.reset(seed=self._seed, options={**self._options, **chosen})
         else:
             seed = self._seed if self._replays else seed_of(self._seed, episode)
-            observation, info = self.env.reset(seed=seed, options=self._options or None)
-        if not isinstance(observation, str):
-            raise TypeError(f"MetaEpisode needs observations of text; {self.env} gave a {type(observation).__name__}.")
+            result = self.env.reset(seed=seed, options=self._options or None)
+        observation, info = checked_reset(result)
         self._episode = RunningEpisode(episode, observation)
         self._ended = False
         self._look(observation, info)

@@ -51,6 +51,11 @@ class Reply(str):
         return reply
 
 
+def encodable(text: str) -> str:
+    """Return the text with U+FFFD for each half of a surrogate pair. An environment may quote what it is sent."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 @cache
 def _tags(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """What finds `<tag>` and `</tag>`, in any case."""

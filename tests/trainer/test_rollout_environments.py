@@ -8,6 +8,7 @@ import gymnasium as gym
 import pytest
 
 from mage_envs.core import Task
+from mage_envs.returned import BadResult
 from mage_envs.text.generation import Completion, Message, Prompt
 from tests.trainer.foreign import Guess, ToldGuess
 from tests.trainer.rollouts import Asked, make, specs
@@ -74,7 +75,7 @@ def test_a_foreign_environment_that_never_ends_times_out() -> None:
     assert {step.invalid_reason for step in done.steps} == {"invalid"}
     with pytest.raises(ValueError, match="give MetaEpisode\\(env, rules='...'\\)"):
         MetaEpisode(Endless())
-    with pytest.raises(TypeError, match="needs observations of text"):
+    with pytest.raises(BadResult, match="the observation must be a str, got ndarray"):
         MetaEpisode(gym.make("CartPole-v1"), rules="Balance.").reset(seed=0)
 
 

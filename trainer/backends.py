@@ -29,14 +29,15 @@ def chat_tokenizer(trainer: GRPOTrainer) -> ChatTokenizer:
 
 
 def trl_generator(trainer: GRPOTrainer) -> LockStepGenerator:
-    """TRL's own generation: transformers, or vLLM in lock-step under `use_vllm`."""
+    """TRL's own generation: transformers with sampling keyed by `args.seed`, or vLLM in lock-step under `use_vllm`."""
     args = cast(MAGEConfig, trainer.args)
     return LockStepGenerator(
         tokens=chat_tokenizer(trainer),
-        generate_ids=lambda prompts: trl_compat.generate_ids(trainer, prompts),
+        generate_ids=lambda prompts, keys: trl_compat.generate_ids(trainer, prompts, keys),
         max_prompt_length=args.max_prompt_length,
         max_new_tokens=cast(int, args.max_completion_length),
         collective=trl_compat.is_collective(trainer),
+        seed=args.seed,
     )
 
 

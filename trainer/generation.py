@@ -14,8 +14,9 @@ from mage_envs.randomness import UInt64s, fold_all
 from mage_envs.text.generation import Completion, Message, Prompt
 from trainer.tokens import ChatTokenizer, make_completion
 
-GenerateIds = Callable[[list[list[int]]], tuple[list[list[int]], list[list[float]] | None]]
-"""Prompts' ids to sampled ids and, where known, their log-probabilities; in order, nothing dropped."""
+GenerateIds = Callable[[list[list[int]], UInt64s], tuple[list[list[int]], list[list[float]] | None]]
+"""Prompts' ids and the keys of their streams to sampled ids and, if known, their log-probabilities; in order, nothing
+dropped."""
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 
@@ -95,12 +96,15 @@ class LockStepGenerator:
         max_prompt_length: int | None = None,
         max_new_tokens: int = 1,
         collective: bool = False,
+        seed: int = 0,
     ) -> None:
+        """`seed` joins `Prompt.seed` in the key of every stream."""
         self.tokens = tokens
         self.generate_ids = generate_ids
         self.max_prompt_length = max_prompt_length
         self.max_new_tokens = max_new_tokens
         self.collective = collective
+        self.seed = seed
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         encoded = [self.tokens.encode(prompt) for prompt in prompts]
@@ -108,9 +112,10 @@ class LockStepGenerator:
         sent = [row for row, ids in enumerate(encoded) if fits(ids, self.max_prompt_length)]
         if not sent:
             if self.collective:
-                self.generate_ids([list(self.tokens.encode(Prompt((Message("user", "."),))))])
+                self.generate_ids([list(self.tokens.encode(Prompt((Message("user", "."),))))], np.zeros(1, np.uint64))
             return results
-        replies, logprobs = self.generate_ids([list(encoded[row]) for row in sent])
+        keys = stream_keys([prompts[row].seed for row in sent], self.seed)
+        replies, logprobs = self.generate_ids([list(encoded[row]) for row in sent], keys)
         if len(replies) != len(sent):
             raise ValueError(
                 f"generate_ids returned {len(replies)} replies for {len(sent)} prompts; it must answer each, in order."

@@ -8,19 +8,24 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, cast
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedType, gather_object, is_peft_model
 from datasets import Dataset
 from packaging.version import Version
 from torch.distributed.tensor import DTensor
-from transformers import PreTrainedModel
+from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedModel
 from trl import __version__ as trl_version
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.utils import use_adapter
+
+from mage_envs.randomness import UInt64s, uniforms
+from trainer.local_model import Sampling, distribution, draw
 
 SUPPORTED = "trl>=1.16,<2"
 _METHODS = ("_generate_single_turn",)
@@ -107,27 +112,63 @@ def check_whole_model(trainer: GRPOTrainer) -> None:
         )
 
 
-def generate_ids(trainer: GRPOTrainer, prompts: list[list[int]]) -> tuple[list[list[int]], list[list[float]] | None]:
-    """Replies by TRL's own generation, vLLM or transformers; ranks that must send equally many prompts send filler.
+class _KeyedSampling(LogitsProcessor):
+    """Draws each row's token from the row's own stream, and leaves the sampler of transformers no other choice.
 
-    transformers gets as many prompts together as `max_tokens_per_generation` has room for, replies at their longest.
+    That sampler draws from torch's global generator, which an environment or an opponent in this process can seed.
+    """
+
+    def __init__(self, sampling: Sampling, keys: UInt64s) -> None:
+        self._sampling, self._keys = sampling, keys
+        self._drawn = 0
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        ids, _ = draw(distribution(scores, self._sampling, None), uniforms(self._keys, self._drawn))
+        self._drawn += 1
+        chosen = torch.from_numpy(ids).to(scores.device)[:, None]
+        return torch.full_like(scores, -torch.inf).scatter(1, chosen, 0.0)
+
+
+@contextmanager
+def _sampling_by_key(trainer: GRPOTrainer, keys: UInt64s) -> Iterator[None]:
+    """Within it, transformers samples row n of a batch by the stream `keys[n]`, as TRL's generation is configured."""
+    model: Any = trainer.accelerator.unwrap_model(trainer.model_wrapped)
+    config: Any = trainer.generation_config
+    keyed = _KeyedSampling(Sampling(temperature=config.temperature, top_p=config.top_p, top_k=config.top_k), keys)
+    # TRL's call passes no processors, and this attribute of the instance hides the class's method.
+    model.generate = partial(model.generate, logits_processor=LogitsProcessorList([keyed]))
+    try:
+        yield
+    finally:
+        del model.generate
+
+
+def generate_ids(
+    trainer: GRPOTrainer, prompts: list[list[int]], keys: UInt64s
+) -> tuple[list[list[int]], list[list[float]] | None]:
+    """Return replies by TRL's own generation; ranks that must send equally many prompts send filler.
+
+    transformers samples each reply by its key, and gets as many prompts together as `max_tokens_per_generation` has
+    room for, replies at their longest. vLLM samples by the streams of its engine.
     """
     count = len(prompts)
     if is_collective(trainer):
         most = max(gather_object([count]))
         prompts = prompts + [prompts[0]] * (most - count)
-    parts = [prompts]
+        keys = np.pad(keys, (0, most - count))
+    parts = [slice(0, len(prompts))]
     budget = cast(Any, trainer.args).max_tokens_per_generation
     if not trainer.use_vllm and budget:
         longest = max(map(len, prompts)) + cast(int, trainer.max_completion_length)
         if is_collective(trainer):
             longest = max(gather_object([longest]))  # all ranks cut alike
         size = max(budget // longest, 1)
-        parts = [prompts[start : start + size] for start in range(0, len(prompts), size)]
+        parts = [slice(start, start + size) for start in range(0, len(prompts), size)]
     replies: list[list[int]] = []
     logprobs: list[list[float]] | None = []
     for part in parts:
-        sampled, known = trainer._generate_single_turn(part, None, {}, 1)  # type: ignore[no-untyped-call]
+        with nullcontext() if trainer.use_vllm else _sampling_by_key(trainer, keys[part]):
+            sampled, known = trainer._generate_single_turn(prompts[part], None, {}, 1)  # type: ignore[no-untyped-call]
         replies += [list(ids) for ids in sampled]
         if known is None or logprobs is None:
             logprobs = None

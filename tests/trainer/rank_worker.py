@@ -61,8 +61,8 @@ def collective(model: str, out: str) -> None:
     """Generation in which all ranks must take part equally often, with equally many prompts."""
     counts: list[int] = []
 
-    def generate(trainer: Any, prompts: list[list[int]]) -> Any:
-        replies = generate_ids(trainer, prompts)
+    def generate(trainer: Any, prompts: list[list[int]], keys: Any) -> Any:
+        replies = generate_ids(trainer, prompts, keys)
         counts.append(len(prompts))
         return replies
 

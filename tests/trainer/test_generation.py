@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from mage_envs.randomness import UInt64s
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from tests.trainer.asking import LEGAL, WORDS, ask, word_tokens
 from trainer.cached import CachedGenerator
@@ -65,7 +66,8 @@ def test_scripted_generator(tokens: ChatTokenizer) -> None:
 def test_lock_step_keeps_order_and_marks_overflow_and_truncation(tokens: ChatTokenizer) -> None:
     eos, sent = tokens.tokenizer.eos_token_id, []
 
-    def generate_ids(prompts: list[list[int]]) -> tuple[list[list[int]], list[list[float]]]:
+    def generate_ids(prompts: list[list[int]], keys: UInt64s) -> tuple[list[list[int]], list[list[float]]]:
+        assert len(keys) == len(prompts)
         sent.append(prompts)
         replies = [[prompt[-1], eos] if len(prompt) == 2 else [prompt[-1]] * 3 for prompt in prompts]
         return replies, [[-0.5] * len(reply) for reply in replies]
@@ -86,7 +88,8 @@ def test_lock_step_keeps_order_and_marks_overflow_and_truncation(tokens: ChatTok
 def test_lock_step_collective_sends_a_filler(tokens: ChatTokenizer) -> None:
     sent: list[int] = []
 
-    def generate_ids(prompts: list[list[int]]) -> tuple[list[list[int]], None]:
+    def generate_ids(prompts: list[list[int]], keys: UInt64s) -> tuple[list[list[int]], None]:
+        assert len(keys) == len(prompts)
         sent.append(len(prompts))
         return [[5] for _ in prompts], None
 
@@ -97,7 +100,7 @@ def test_lock_step_collective_sends_a_filler(tokens: ChatTokenizer) -> None:
     assert (answer.logprobs, answer.truncated, len(answer.legal_ids)) == (None, False, 2)
     assert sent == [1, 1, 1]
     with pytest.raises(ValueError, match="2 replies for 1 prompts"):
-        LockStepGenerator(tokens, lambda prompts: ([[1], [2]], None)).generate([ask("w1")])
+        LockStepGenerator(tokens, lambda prompts, keys: ([[1], [2]], None)).generate([ask("w1")])
 
 
 def reference_logprobs(model: Any, tokens: ChatTokenizer, answer: Completion, sampling: Sampling) -> list[float]:

@@ -8,6 +8,7 @@ import signal
 import sys
 from functools import partial
 from importlib import import_module
+from io import TextIOWrapper
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -52,7 +53,9 @@ def starts(package: str) -> None:
 
 def _catch(name: str, *, running: bool = False) -> None:
     """Ctrl-C ends the process at once while modules are imported, as some imports swallow KeyboardInterrupt, or make
-    another error of it. In a command that is `running` it raises that otherwise."""
+    another error of it. In a command that is `running` it raises that otherwise.
+
+    SIGTERM does the same: a scheduler's and `kill`'s way to end a command must keep what Ctrl-C keeps."""
 
     def heed(number: int, frame: FrameType | None) -> None:
         if running and not _imports(frame):
@@ -60,8 +63,9 @@ def _catch(name: str, *, running: bool = False) -> None:
         os.write(2, f"\n{name}: interrupted.\n".encode())
         os._exit(INTERRUPTED)
 
-    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # where it is ignored, it stays ignored
-        signal.signal(signal.SIGINT, heed)
+    for kind in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(kind) != signal.SIG_IGN:  # where it is ignored, it stays ignored
+            signal.signal(kind, heed)
 
 
 def _imports(frame: FrameType | None) -> bool:
@@ -74,6 +78,9 @@ def _imports(frame: FrameType | None) -> bool:
 def _run(name: str) -> int:
     """The exit status of a command: 130 after Ctrl-C, also while modules are being imported."""
     _catch(name, running=True)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # an ASCII terminal must not cost the result
     try:
         status: int = import_module(PROGRAMS[name]).main()
     except KeyboardInterrupt:

@@ -20,6 +20,14 @@ _STALE = 3600.0
 """Seconds after its last change when no living process can still be writing a single file."""
 
 
+def output_path(text: str) -> Path:
+    """Return a path as absolute: the type of every option that names an output.
+
+    Code that is played later may change the current folder.
+    """
+    return Path(text).absolute()
+
+
 def draft_beside(path: Path) -> Path:
     """A name in the same folder that no other process takes, for what becomes `path` when it is whole."""
     return path.with_name(f".{path.name}.{token_hex(_BYTES)}{_DRAFT}")

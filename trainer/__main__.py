@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import gymnasium as gym
 
 from mage_envs import _siblings, imports, progress
+from mage_envs.locking import FolderLock
 from mage_envs.processes.outcomes import TRACEBACK
 from mage_envs.secrets import scrubbed
 from mage_envs.terminal.commands import told
@@ -137,7 +139,10 @@ def _run_typed(arguments: list[str], typed: Typed) -> int:
         light = config
         script, config, model = typed.parsed(MAGEConfig)
         config.advantage, config.statistics = light.advantage, light.statistics
-    status = _train(config, model, script, arguments)
+    from accelerate import PartialState
+
+    with FolderLock(Path(str(config.output_dir))) if PartialState().is_main_process else nullcontext():
+        status = _train(config, model, script, arguments)
     if status == 0:
         from trainer.garbage import end_group
 
@@ -201,7 +206,7 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
         ) from error
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        return _finish(trainer, None if last is None else str(last), arguments)
+        return _finish(trainer, str(out), None if last is None else str(last), arguments)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -225,7 +230,7 @@ def _checkpoint(out: Path, resume: bool, if_any: bool) -> Path | None:
     return last
 
 
-def _finish(trainer: Any, start: str | None, arguments: Sequence[str]) -> int:
+def _finish(trainer: Any, out: str, start: str | None, arguments: Sequence[str]) -> int:
     """Trains to the end, or as far as signals let it, and writes the model; returns the exit status.
 
     SIGTERM ends the run with a checkpoint (143), the rollout that is being played thrown away; Ctrl-C at once, with the
@@ -236,12 +241,13 @@ def _finish(trainer: Any, start: str | None, arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, trainer.preemption.ask)
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # also while something is imported late
-    out, interrupted = trainer.args.output_dir, False
+    folder, interrupted = os.getcwd(), False
     try:
         trainer.train(resume_from_checkpoint=start)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, _leave)
         interrupted = True
+    os.chdir(folder)  # `out` is as the user typed it, and an environment may have changed the current folder
     said = "Interrupted" if interrupted else "Finished"
     first, steps = trainer.accelerator.is_main_process, trainer.state.global_step
     if trainer.preemption.stopped:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -76,6 +77,8 @@ class MAGETrainer(UpdatingTrainer):
         peft_config: Any = None,
         quantization_config: Any = None,
     ) -> None:
+        # An environment or an opponent in this process may change the current folder.
+        args.output_dir = os.path.abspath(args.output_dir or ".")
         trl_compat.check_trl()
         trl_compat.check_reference(model, args.beta, adapted=peft_config is not None)
         by_args = make_env is None
@@ -95,7 +98,7 @@ class MAGETrainer(UpdatingTrainer):
             self._eval_envs = RunEnvs(made, args.env_workers, args.env_memory_gb)
         self._begun = False
         """Whether this process played before."""
-        self.ledger = Ledger(args.output_dir or ".")
+        self.ledger = Ledger(args.output_dir)
         self._updates: deque[Update] = deque()
         self.credit = credit_of(self._envs.here[0], args)
         self.critic = critic_of(self._envs.here[0], args, self.population.weights() if self.population else ())
@@ -121,7 +124,7 @@ class MAGETrainer(UpdatingTrainer):
         self.preemption = Preemption()
         self.skipped = SkippedUpdates(self.args.max_skipped_updates)
         console = console_of(args) if self.accelerator.is_main_process else None
-        self.run_log = RunLog(args.output_dir or ".", console, args.log_transcripts)
+        self.run_log = RunLog(args.output_dir, console, args.log_transcripts)
         progress = RolloutProgress()
         files = FilesOfRun(self.ledger, self.run_log, progress)
         for added in (progress, self.preemption, self.skipped, files):
@@ -227,7 +230,7 @@ class MAGETrainer(UpdatingTrainer):
             self.population,
             trajectories,
             self.state.global_step,
-            Path(self.args.output_dir or ".") / LEAGUE,
+            Path(str(self.args.output_dir)) / LEAGUE,
             self.write_model,
         )
         if self._on_rollout_end is not None:

@@ -29,8 +29,9 @@ class _Rollout:
         retries: int,
         reply_limit: int,
         on_finished: Callable[[int, Trajectory], None] | None,
+        reduce: Callable[[Trajectory], Trajectory] | None,
     ) -> None:
-        self._on_finished = on_finished
+        self._on_finished, self._reduce = on_finished, reduce
         self.waiting: deque[tuple[int, RolloutSpec, tuple[Failure, ...]]] = deque(
             (index, spec, ()) for index, spec in enumerate(specs)
         )
@@ -55,9 +56,10 @@ class _Rollout:
         if run.failed and run.retry < self._retries:
             self.waiting.append((index, run.spec, run.failures))
         else:
-            self.done[index] = trajectory = run.trajectory()
+            trajectory = run.trajectory()
             if self._on_finished is not None:
                 self._on_finished(index, trajectory)
+            self.done[index] = trajectory if self._reduce is None else self._reduce(trajectory)
         return self.start(run.slot)
 
     def take(self, answers: Sequence[tuple[int, ModelReply]], strict: bool) -> None:
@@ -109,6 +111,7 @@ def collect(
     clock: RolloutClock | None = None,
     on_step: Callable[[int, int], None] | None = None,
     on_finished: Callable[[int, Trajectory], None] | None = None,
+    reduce: Callable[[Trajectory], Trajectory] | None = None,
     slow_after: float = SLOW,
 ) -> list[Trajectory]:
     """Plays every spec once and returns the trajectories in the order of `specs`.
@@ -128,14 +131,21 @@ def collect(
     `reply_limit`: most tokens of a reply (for the length penalty; 0: unknown). `any_rank_live(mine)`: tells, when
     generation is collective, whether any rank still plays; idle ranks then generate for an empty batch. `clock`
     collects times; `on_step(done, all)` reports finished meta-episodes, `on_finished(place in specs, trajectory)` hands
-    out each as soon as it is final.
+    out each as soon as it is final. `reduce(trajectory)` makes of each what is returned, if it is to take less memory.
     """
     clock = clock if clock is not None else RolloutClock()
     started = clock.now()
     stage = envs if isinstance(envs, Stage) else Here(envs, make_env)
     if not len(stage) and specs:
         raise ValueError("collect() needs at least one environment.")
-    rollout = _Rollout(slots=len(stage), specs=specs, retries=retries, reply_limit=reply_limit, on_finished=on_finished)
+    rollout = _Rollout(
+        slots=len(stage),
+        specs=specs,
+        retries=retries,
+        reply_limit=reply_limit,
+        on_finished=on_finished,
+        reduce=reduce,
+    )
     strict = not begun
     with Watch(tell_slow, slow_after) as watch:
         model = ModelCalls(generator, watch, model_timeout, collective=any_rank_live is not bool, clock=clock)

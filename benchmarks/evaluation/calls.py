@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -37,6 +38,20 @@ class Costs:
     tokens_out: float | None
     seconds: float
     """From asking to the replies, one after another."""
+
+
+def without_texts(trajectory: Trajectory) -> Trajectory:
+    """Return the meta-episode with all that scores and tables read, in a hundredth of the memory.
+
+    Steps that count alike are one object. The seconds are their sum.
+    """
+    steps = tuple(_counted_step(step.phase, step.kind, step.invalid_reason, step.tokens) for step in trajectory.steps)
+    return replace(trajectory, steps=steps, seconds=(sum(trajectory.seconds),), opponent_calls=(), failed_reply=None)
+
+
+@lru_cache(maxsize=10_000)
+def _counted_step(phase: str, kind: str, reason: str | None, tokens: tuple[int, int] | None) -> Step:
+    return Step(episode=0, phase=phase, turn=0, hand=0, anchor="", kind=kind, invalid_reason=reason, tokens=tokens)
 
 
 def shares_by_kind(trajectories: Sequence[Trajectory]) -> dict[str, CallShares]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from benchmarks.evaluation import report, tables
 from benchmarks.evaluation.agents import Agent, SavedModelAgent, make_agent, split_memory
 from benchmarks.evaluation.asking import Limits
+from benchmarks.evaluation.calls import without_texts
 from benchmarks.evaluation.controls import NAMES, controlled
 from benchmarks.evaluation.environments import game_of, seats_of
 from benchmarks.evaluation.evaluate import account, evaluate, lacked_budget, ledger_in, progress_of
@@ -27,15 +28,17 @@ from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.evaluation.summary import summary_of
 from benchmarks.executors import Executor, Local, add_option, make_executor
 from benchmarks.records.about import about_run
-from benchmarks.records.store import Records, Writer
+from benchmarks.records.store import Shards, Writer
 from benchmarks.report.document import REPORT, write_report
 from benchmarks.report.runs import read_runs
 from mage_envs.core import Game
+from mage_envs.durable import output_path
 from mage_envs.processes import DEADLINE
 from mage_envs.registry import settings_of
 from mage_envs.terminal.commands import told
 from mage_envs.terminal.json_options import read_object
 from mage_envs.text.visible import one_line
+from trainer.lines import trajectory_of
 from trainer.trajectory import Trajectory
 
 _OPTIONS = {"protocol": str, "num_episodes": int, "memory": str, "context": str, "style": str}
@@ -70,7 +73,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sampling", metavar="S", help=f"of a model's replies: {FORM}")
     parser.add_argument("--wide", action="store_true", help="one wide table with whole intervals and every episode")
     parser.add_argument("--tsv", action="store_true", help="all scores unaligned, with tabs between the fields")
-    parser.add_argument("--out", metavar="RUN", help="keep records, scores and figure here; of several agents below it")
+    parser.add_argument(
+        "--out",
+        type=output_path,
+        metavar="RUN",
+        help="keep records, scores and figure here; of several agents below it",
+    )
     parser.add_argument("--resume", action="store_true", help="play what is missing or failed in --out")
     add_play_arguments(parser)
 
@@ -115,12 +123,13 @@ def run(arguments: argparse.Namespace) -> None:
     statuses = []
     for number, (agent, setting, own) in enumerate(cells):
         measured = measure(own, agent, setting)
-        sys.stdout.write(("\n" if number else "") + shown(arguments, measured.summary))
+        written: list[Path] = []
         if own.out is not None:
-            folder = Path(own.out)
-            written = [*report.save(folder, measured.summary), folder / REPORT]
-            write_report(written[-1], read_runs([folder], known={folder: measured.summary}))
-            sys.stderr.write("".join(f"wrote {path}\n" for path in written))
+            written = [*report.save(own.out, measured.summary), own.out / REPORT]
+            write_report(written[-1], read_runs([own.out], known={own.out: measured.summary}))
+        # The files come first: the reader of stdout may be gone.
+        sys.stdout.write(("\n" if number else "") + shown(arguments, measured.summary))
+        sys.stderr.write("".join(f"wrote {path}\n" for path in written))
         statuses.append(ending(setting, measured))
     if any(statuses):
         raise SystemExit(min(status for status in statuses if status))
@@ -134,7 +143,7 @@ def _cell(arguments: argparse.Namespace, spec: str) -> tuple[Agent, Setting, arg
         raise ValueError(f"{spec} has a memory of its own; leave --memory out, or the part after the plus sign.")
     own.memory = memory or arguments.memory
     if arguments.out is not None and len(arguments.agents) > 1:
-        own.out = str(Path(arguments.out) / re.sub(r"[^\w.+-]+", "-", spec).strip("-"))
+        own.out = arguments.out / re.sub(r"[^\w.+-]+", "-", spec).strip("-")
     agent = make_agent(name, None if arguments.sampling is None else read_sampling(arguments.sampling))
     setting = setting_from(own, agent)
     if arguments.control is None:
@@ -160,7 +169,7 @@ def measure(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> Me
     executor = _executor(arguments)
     limits = Limits(arguments.max_calls, arguments.max_tokens, arguments.max_minutes)
     about = about_run(agent, setting)
-    writer = None if arguments.out is None else Writer(Path(arguments.out), about, arguments.resume)
+    writer = None if arguments.out is None else Writer(arguments.out, about, arguments.resume)
     if isinstance(executor, Local):
         play = partial(_play, arguments, agent, setting, limits)
     else:
@@ -171,11 +180,18 @@ def measure(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> Me
         for problem in writer.problems:
             sys.stderr.write(f"{arguments.out}: {problem}; it is played again\n")
         _keep(writer, play)
-        trajectories = Records(writer.folder).trajectories()
+        trajectories = _played_in(writer.folder) if writer.kept else []
     if not trajectories:
         raise RuntimeError(f"Nothing was played: {limits.spent() or 'no worker came back with a single meta-episode'}.")
     floors = () if arguments.no_floors else floor_rows(setting, partial(_play_floor, arguments))
     return Measured(replace(summary_of(agent.name, setting, trajectories), floors=floors), trajectories, limits)
+
+
+def _played_in(folder: Path) -> list[Trajectory]:
+    """Return what the tables need of all meta-episodes of a run, in the panel's order."""
+    found: dict[int, Trajectory] = {}
+    Shards(folder, lambda line: found.update({line["index"]: without_texts(trajectory_of(line))}))
+    return [trajectory for _, trajectory in sorted(found.items())]
 
 
 def _keep(writer: Writer, play: Callable[..., list[Trajectory]]) -> None:
@@ -185,12 +201,12 @@ def _keep(writer: Writer, play: Callable[..., list[Trajectory]]) -> None:
         writer.close()
     except BaseException as error:
         with suppress(OSError):  # of a full disk, which the error itself tells of
-            writer.close()
+            writer.give_up()
         kept = f"{writer.safe} of {writer.planned} meta-episodes are kept"
         if isinstance(error, KeyboardInterrupt):
             sys.stderr.write(f"\nInterrupted: {kept}; the same command with --resume goes on from there.\n")
             raise SystemExit(130) from None
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and writer.kept:
             raise RuntimeError(f"{told(error)} {kept}; the same command with --resume goes on from there.") from error
         raise
 
@@ -213,6 +229,7 @@ def _play_floor(arguments: argparse.Namespace, agent: Agent, setting: Setting) -
         env_timeout=arguments.env_timeout,
         memory_gb=arguments.env_memory_gb,
         on_step=progress_of(agent.name),
+        reduce=without_texts,
     )
 
 
@@ -245,6 +262,7 @@ def _play(
             memory_gb=arguments.env_memory_gb,
             on_step=lambda done, total: progress(done + before, total + before, before),
             on_finished=keep,
+            reduce=without_texts,
             limits=limits,
             ledger=ledger,
         )
@@ -279,7 +297,7 @@ def _play_spread(
     played: list[Trajectory] = []
 
     def keep(place: int, trajectory: Trajectory) -> None:
-        played.append(trajectory)
+        played.append(without_texts(trajectory))
         if add is not None:
             add(place, trajectory)
         progress(len(played) + before, planned, before)

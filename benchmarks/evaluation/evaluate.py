@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
+from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
@@ -50,6 +51,7 @@ class PanelPlayer:
         *,
         on_step: Callable[[int, int], None] | None = None,
         on_finished: Callable[[int, Trajectory], None] | None = None,
+        reduce: Callable[[Trajectory], Trajectory] | None = None,
     ) -> list[Trajectory]:
         """The meta-episodes of these tasks, in their order; what breaks is played once more."""
         played = collect(
@@ -60,6 +62,7 @@ class PanelPlayer:
             make_env=self._envs.make_env,
             on_step=on_step,
             on_finished=on_finished,
+            reduce=reduce,
         )
         if any(trajectory.failures for trajectory in played):
             self._envs.renew()
@@ -81,6 +84,7 @@ def evaluate(
     memory_gb: float = 0.0,
     on_step: Callable[[int, int], None] | None = None,
     on_finished: Callable[[int, Trajectory], None] | None = None,
+    reduce: Callable[[Trajectory], Trajectory] | None = None,
     limits: Limits | None = None,
     ledger: Ledger | None = None,
 ) -> list[Trajectory]:
@@ -93,9 +97,9 @@ def evaluate(
     what may be spent; what is not played for want of it has a `failure` of the kind `generator: budget`.
 
     `on_step(done, all)` is called after each round, `on_finished(place in the panel, trajectory)` for each meta-episode
-    that is final. What breaks is played once more and then filed with its `failure`; if everything broke, RuntimeError
-    tells the first reason. `ledger` keeps tracebacks, also that of an error that ends it. Replies do not depend on
-    `batch` or `workers`.
+    that is final; `reduce(trajectory)` makes of each what is returned, if it is to take less memory. What breaks is
+    played once more and then filed with its `failure`; if everything broke, RuntimeError tells the first reason.
+    `ledger` keeps tracebacks, also that of an error that ends it. Replies do not depend on `batch` or `workers`.
     """
     if not panel:
         raise ValueError("The panel holds no task.")
@@ -109,7 +113,7 @@ def evaluate(
     player = PanelPlayer(agent, panel, env_kwargs, workers=workers, memory_gb=memory_gb, limits=limits)
     kept = nullcontext() if ledger is None else ledger.kept("eval", 0)
     with closing(player), kept:
-        trajectories = player(panel, batch, env_timeout, on_step=on_step, on_finished=on_finished)
+        trajectories = player(panel, batch, env_timeout, on_step=on_step, on_finished=on_finished, reduce=reduce)
     account(trajectories, agent.name, ledger)
     return trajectories
 
@@ -132,7 +136,7 @@ def lacked_budget(trajectory: Trajectory) -> bool:
 
 
 @contextmanager
-def ledger_in(folder: str | None) -> Iterator[Ledger]:
+def ledger_in(folder: Path | None) -> Iterator[Ledger]:
     """A ledger in that folder; without one, in a temporary folder, which stays if something failed.
 
     At the end, the totals of what failed meanwhile go to stderr, with the file's name.

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 from benchmarks.evaluation.agents import make_agent
 from benchmarks.evaluation.evaluate import evaluate, progress_of
 from benchmarks.evaluation.suites import named_panel
-from mage_envs.durable import write_atomically
+from mage_envs.durable import output_path, write_atomically
 from mage_envs.terminal.json_options import read_object
 from wrappers.memories import as_memory, memory_settings
 
@@ -35,14 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("agent", metavar="AGENT", help="as in mage-bench eval")
     parser.add_argument("--panel", metavar="NAME", required=True, help="whose tasks fill the bank, in their order")
     parser.add_argument("--memory", metavar="NAME", required=True, help="amem, memento, memento_trace or memento_q")
-    parser.add_argument("--out", metavar="FILE", required=True, help="the bank")
+    parser.add_argument("--out", type=output_path, metavar="FILE", required=True, help="the bank")
     parser.add_argument("--rows", type=int, metavar="N", help="the panel's first N tasks alone")
     parser.add_argument("--env-kwargs", metavar="JSON", help="further options of the environment")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Fills a bank and writes it, with its SHA-256 on stdout. Raises FileExistsError rather than replace a file."""
-    out = Path(arguments.out)
+    out: Path = arguments.out
     if out.exists():
         raise FileExistsError(f"{out} is there already; name another file, or remove it.")
     agent, panel = make_agent(arguments.agent), named_panel(arguments.panel)

@@ -27,11 +27,12 @@ from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES, Suit
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.evaluation.suites.table import SuiteCell, text_table, tsv
 from benchmarks.records.canonical import digest_of
-from benchmarks.records.store import ROOT, SUITE, OtherRun, read_suite
+from benchmarks.records.store import ROOT, RUN, SUITE, OtherRun, read_suite
 from benchmarks.report.document import REPORT, write_report
 from benchmarks.report.runs import read_runs
-from mage_envs.durable import write_atomically
+from mage_envs.durable import output_path, write_atomically
 from mage_envs.imports import names_from
+from mage_envs.locking import LOCK, FolderLock
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "Example: mage-bench suite paper-table1 --columns columns.yaml --quick --out runs/t1"
     parser.add_argument("suite", metavar="NAME", help=", ".join(SUITES))
     parser.add_argument("--columns", metavar="FILE", required=True, help="YAML: name, agent, memory, and so on")
-    parser.add_argument("--out", metavar="FOLDER", required=True, help="where the runs are kept")
+    parser.add_argument("--out", type=output_path, metavar="FOLDER", required=True, help="where the runs are kept")
     parser.add_argument(
         "--quick",
         action="store_true",
@@ -161,7 +162,14 @@ def _run_suite(arguments: argparse.Namespace) -> None:
     )
     if not cells:
         raise ValueError(f"{arguments.columns}: no column plays any panel of {arguments.suite}.")
-    out = Path(arguments.out)
+    with FolderLock(arguments.out):
+        _play(arguments, columns, cells)
+
+
+def _play(arguments: argparse.Namespace, columns: Sequence[Column], cells: Sequence[_Planned]) -> None:
+    """Play all cells, and write their table."""
+    suite = named_suite(arguments.suite)
+    out: Path = arguments.out
     plan = _plan(arguments, columns, cells)
     _begin(out, plan, arguments.resume)
     done: list[SuiteCell] = []
@@ -170,7 +178,7 @@ def _run_suite(arguments: argparse.Namespace) -> None:
     for number, cell in enumerate(cells, start=1):
         sys.stderr.write(f"[{number}/{len(cells)}] {cell.folder}\n")
         folder = out / cell.folder
-        own = argparse.Namespace(**{**vars(arguments), "out": str(folder)})
+        own = argparse.Namespace(**{**vars(arguments), "out": folder})
         setting = cell.played_in(out)
         measured = measure(own, cell.agent, setting)
         report.save(folder, measured.summary, figure=False)
@@ -190,8 +198,8 @@ def _run_suite(arguments: argparse.Namespace) -> None:
     unaligned = tsv(done)
     write_atomically(out / "table.txt", text)
     write_atomically(out / "table.tsv", unaligned)
-    sys.stdout.write(unaligned if arguments.tsv else text)
     write_report(out / REPORT, read_runs(list(scores), known=scores))
+    sys.stdout.write(unaligned if arguments.tsv else text)
     sys.stderr.write(f"wrote {out / REPORT}\n")
     if any(statuses):
         raise SystemExit(min(status for status in statuses if status))
@@ -211,6 +219,8 @@ def _plan(arguments: argparse.Namespace, columns: Sequence[Column], cells: Seque
 def _begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
     """Writes the plan, or compares it with the one that is there. Raises OtherRun."""
     path = out / SUITE
+    if path.exists() and next(out.rglob(RUN), None) is None:
+        path.unlink()  # nothing was played
     if path.exists():
         if not resume:
             raise OtherRun(f"{out} holds a suite; go on with it (--resume), or take another folder.")
@@ -218,7 +228,7 @@ def _begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
         told = [key for key, value in json.loads(json.dumps(plan)).items() if _unplayed(there).get(key) != value]
         if told:
             raise OtherRun(f"{out} holds another suite: {', '.join(told)} differ; take another folder.")
-    elif out.exists() and any(out.iterdir()):
+    elif {*out.iterdir()} - {out / LOCK}:
         raise OtherRun(f"{out} is not empty, and holds no suite; take another folder.")
     else:
         write_atomically(path, json.dumps(plan, indent=2) + "\n")

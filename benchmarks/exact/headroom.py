@@ -15,7 +15,7 @@ from benchmarks.exact.headroom_figure import draw, draw_table
 from benchmarks.exact.headroom_table import row_cells, solved_rows, table_lines
 from benchmarks.executors import Local, add_option, make_executor
 from mage_envs.core import Game
-from mage_envs.durable import write_atomically
+from mage_envs.durable import output_path, write_atomically
 from mage_envs.env import SEATINGS
 from mage_envs.registry import settings_of
 from mage_envs.terminal.json_options import game_with
@@ -53,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--samples", type=int, default=0, metavar="N", help=f"sampled moves in each state, as in {SAMPLES}: an estimate"
     )
     parser.add_argument("--limit", type=int, default=STATES, metavar="N", help=f"most states ({STATES:,})")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the values there")
-    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw the values there, as a PNG")
+    parser.add_argument("--json", type=output_path, metavar="FILE", help="write the values there")
+    parser.add_argument("--figure", type=output_path, metavar="FILE", help="draw the values there, as a PNG")
     parser.add_argument("--all", action="store_true", help="the table of every shipped game and pool")
     parser.add_argument("--wide", action="store_true", help="with --all: one wide table with units and every episode")
     add_option(parser)
@@ -67,10 +67,10 @@ def run(arguments: argparse.Namespace) -> None:
         if arguments.game is not None:
             raise ValueError("--all has games of its own: give it without a GAME.")
         rows = solved_rows(_tell, executor=executor)
-        sys.stdout.write("\n".join(table_lines(rows, arguments.wide)) + "\n")
         _write_json(arguments.json, [row.to_json() for row in rows])
         if arguments.figure is not None:
             draw_table(arguments.figure, [(row.setup.name, row.found) for row in rows if row.found])
+        sys.stdout.write("\n".join(table_lines(rows, arguments.wide)) + "\n")
         return
     if arguments.wide:
         raise ValueError("--wide is a form of the table of --all; one game's values fit 80 columns.")
@@ -106,10 +106,10 @@ def run(arguments: argparse.Namespace) -> None:
     unit = "success" if objective == "success" else game.facts.unit
     title = f"{game.facts.name} against {name}: {unit} per hand, {_counted(arguments.episodes, 'episode')} of "
     title += f"{_counted(arguments.hands, 'hand')}, seat {seat}"
-    sys.stdout.write("\n".join(lines(found, title)) + "\n")
     _write_json(arguments.json, {"title": title, **found.to_json()})
     if arguments.figure is not None:
         draw(arguments.figure, found, title, unit)
+    sys.stdout.write("\n".join(lines(found, title)) + "\n")
 
 
 def lines(found: Headroom, title: str) -> list[str]:

@@ -24,7 +24,7 @@ from benchmarks.exact.regret import EpisodeRegret, Horizon, RegretReport, StateR
 from benchmarks.records.about import setting_of
 from benchmarks.records.store import RUN, Records, reading
 from mage_envs.core import Task
-from mage_envs.durable import write_atomically
+from mage_envs.durable import output_path, write_atomically
 from mage_envs.registry import settings_of
 from mage_envs.terminal.json_options import read_object
 from mage_envs.text.visible import one_line
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=int, default=256, metavar="N", help="meta-episodes played together (256)")
     parser.add_argument("--sampled", action="store_true", help="what was played stands for the probabilities")
     parser.add_argument("--states", type=int, default=8, metavar="N", help="information states shown (8)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all values there")
+    parser.add_argument("--json", type=output_path, metavar="FILE", help="write all values there")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -91,9 +91,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _finish(arguments: argparse.Namespace, found: RegretReport) -> None:
     """Writes what was found."""
-    sys.stdout.write("\n".join(lines(found, arguments.states)) + "\n")
     if arguments.json is not None:
         write_atomically(arguments.json, json.dumps(asdict(found), indent=2) + "\n")
+    sys.stdout.write("\n".join(lines(found, arguments.states)) + "\n")
 
 
 def _of_run(arguments: argparse.Namespace) -> RegretReport:

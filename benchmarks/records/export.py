@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.evaluation.report import delimited
 from benchmarks.records.store import Records
-from mage_envs.durable import write_atomically
+from mage_envs.durable import output_path, write_atomically
 from trainer.lines import Line
 
 _TASK = ("opponent", "category", "seat0", "failure")
@@ -114,7 +114,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "Example: mage-bench export runs/t1/kuhn/react --to csv --out calls.csv"
     parser.add_argument("run", metavar="RUN", help="the folder of a run, from mage-bench eval --out")
     parser.add_argument("--to", required=True, choices=FORMATS, help="atif: one trajectory a line")
-    parser.add_argument("--out", metavar="FILE", help="calls.csv, calls.parquet or trajectories.atif.jsonl by default")
+    parser.add_argument(
+        "--out",
+        type=output_path,
+        metavar="FILE",
+        help="calls.csv, calls.parquet or trajectories.atif.jsonl by default",
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -123,6 +128,6 @@ def run(arguments: argparse.Namespace) -> None:
     if records.problems:
         raise ValueError(f"{arguments.run} is damaged: {records.problems[0]}; mage-bench eval … --resume mends it.")
     name, write = FORMATS[arguments.to]
-    path = Path(arguments.out or name)
+    path = arguments.out or Path(name)
     write(records, path)
     sys.stderr.write(f"wrote {path}\n")

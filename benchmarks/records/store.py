@@ -10,7 +10,8 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +29,9 @@ from mage_envs.bounded_files import (
 )
 from mage_envs.durable import drafts_of, write_atomically
 from mage_envs.imports import names_from
+from mage_envs.locking import LOCK, FolderLock
 from mage_envs.secrets import scrubbed
+from trainer.ledger import FILE as FAILURES
 from trainer.line_schema import problems_of
 from trainer.lines import Line, trajectory_of
 from trainer.trajectory import Trajectory
@@ -93,15 +96,15 @@ class Kept(NamedTuple):
     failure: str | None
 
 
-class Records:
-    """The lines of a run."""
+class Shards:
+    """The shards of a run, read one after the other: what root.json is made of, and what is damaged."""
 
-    def __init__(self, folder: Path) -> None:
-        """Reads all shards. Raises NoRun."""
+    def __init__(self, folder: Path, on_line: Callable[[Line], object] = lambda line: None) -> None:
+        """Read all shards, and call `on_line` with each good line: the last one of an index counts. Raises NoRun."""
         self.folder = folder
         self.about = read_about(folder)
-        self.lines: dict[int, Line] = {}
-        """The last good line of each index."""
+        self.kept: dict[int, Kept] = {}
+        """What root.json is made of."""
         self.problems: list[DamagedLine] = []
         self.shards = 0
         for path in sorted((folder / EPISODES).glob("*.jsonl.gz")):
@@ -111,7 +114,8 @@ class Records:
                 continue
             self.shards = max(self.shards, int(path.name.split(".")[0]) + 1)
             for found in self._read(name):
-                self.lines[found["index"]] = found
+                self.kept[found["index"]] = Kept(found["digest"], found["failure"])
+                on_line(found)
 
     def _read(self, name: str) -> list[Line]:
         """Return the good lines of a shard; the others go to `problems`."""
@@ -140,20 +144,30 @@ class Records:
 
     @property
     def missing(self) -> list[int]:
-        return [index for index in range(self.planned) if index not in self.lines]
+        return [index for index in range(self.planned) if index not in self.kept]
 
     @property
     def failed(self) -> list[int]:
-        return [index for index, line in sorted(self.lines.items()) if line["failure"] is not None]
+        return [index for index, one in sorted(self.kept.items()) if one.failure is not None]
 
     @property
-    def kept(self) -> dict[int, Kept]:
-        """What root.json is made of."""
-        return {index: Kept(line["digest"], line["failure"]) for index, line in self.lines.items()}
+    def finished(self) -> bool:
+        """True if a meta-episode was played to its end, or if a damaged line may hold one."""
+        return len(self.failed) < len(self.kept) or bool(self.problems)
 
     def root(self) -> dict[str, Any]:
         """What root.json holds."""
         return root_json(self.kept, self.planned)
+
+
+class Records(Shards):
+    """The lines of a run, all of them in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read all shards. Raises NoRun."""
+        self.lines: dict[int, Line] = {}
+        """The last good line of each index."""
+        super().__init__(folder, lambda line: self.lines.update({line["index"]: line}))
 
     def trajectories(self) -> list[Trajectory]:
         """The meta-episodes in the panel's order."""
@@ -169,34 +183,52 @@ def run_folders(folder: Path) -> list[Path]:
 
 
 class Writer:
-    """Writes meta-episodes as they end; a shard appears when it is full, or when the run ends."""
+    """Writes meta-episodes as they end; a shard appears when it is full, or when the run ends.
+
+    run.json appears with the first meta-episode, so that a run that cannot be played at all occupies no folder. Until
+    `close` or `give_up` no other process can write there.
+    """
 
     def __init__(self, folder: Path, about: Mapping[str, Any], resume: bool) -> None:
-        """Begins the run that `about` describes, or with `resume` goes on with one.
+        """Begin the run that `about` describes, or resume one.
 
-        Raises OtherRun for a folder with anything else in it, OSError where it cannot be written.
+        A run without a finished meta-episode is replaced, unless `resume` continues it. Raises OtherRun if the folder
+        holds anything else, FolderInUse if another process writes there, and OSError if it cannot be written.
         """
         self.folder = folder
-        told: dict[str, Any] = scrubbed(json.loads(json.dumps(about)))
+        self._about: dict[str, Any] = scrubbed(json.loads(json.dumps(about)))
         self._open: list[Encoded] = []
-        self.kept: dict[int, Kept]
-        self.problems: tuple[DamagedLine, ...]
+        self.kept: dict[int, Kept] = {}
+        self.problems: tuple[DamagedLine, ...] = ()
         """Lines of an earlier part that were not as they were written, which are played again."""
-        if (folder / RUN).exists():
-            if not resume:
-                raise OtherRun(f"{folder} holds a run; go on with it (--resume), or take another folder.")
-            records = Records(folder)
-            compare(records.about, told, folder)
-            self.problems = tuple(records.problems)
-            records.repair()
-            self.kept, self._shards = records.kept, records.shards
+        self._shards = 0
+        self.planned: int = self._about["setting"]["meta_episodes"]
+        self._lock = FolderLock(folder)
+        try:
+            self._begin(resume)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _begin(self, resume: bool) -> None:
+        """Read what the folder holds, and make room if that is nothing of worth."""
+        if not (self.folder / RUN).exists():
+            own = {self.folder / LOCK, self.folder / FAILURES, *drafts_of(self.folder, RUN)}
+            if {*self.folder.iterdir()} - own:
+                raise OtherRun(f"{self.folder} is not empty, and holds no run; take another folder.")
+            return
+        shards = Shards(self.folder)
+        if resume and (shards.finished or not any(different(shards.about, self._about))):
+            compare(shards.about, self._about, self.folder)
+            self.problems = tuple(shards.problems)
+            shards.repair()
+            self.kept, self._shards = shards.kept, shards.shards
+        elif shards.finished:
+            raise OtherRun(f"{self.folder} holds a run; go on with it (--resume), or take another folder.")
         else:
-            if folder.exists() and {*folder.iterdir()} - {*drafts_of(folder, RUN)}:
-                raise OtherRun(f"{folder} is not empty, and holds no run; take another folder.")
-            self.kept, self._shards, self.problems = {}, 0, ()
-            write_atomically(folder / RUN, json.dumps(told, indent=2, sort_keys=True) + "\n")
-        (folder / EPISODES).mkdir(exist_ok=True)
-        self.planned: int = told["setting"]["meta_episodes"]
+            for name in (RUN, ROOT, FAILURES):
+                (self.folder / name).unlink(missing_ok=True)
+            shutil.rmtree(self.folder / EPISODES, ignore_errors=True)
 
     @property
     def safe(self) -> int:
@@ -210,6 +242,8 @@ class Writer:
 
     def add(self, index: int, trajectory: Trajectory) -> None:
         """Keeps a finished meta-episode."""
+        if not self.kept:
+            self._start()
         line = encoded(index, trajectory)
         self._open.append(line)
         self.kept[index] = Kept(line.digest, line.failure)
@@ -225,10 +259,27 @@ class Writer:
         self._shards += 1
 
     def close(self) -> None:
-        """Closes the open shard and writes root.json."""
-        self.flush()
-        root = root_json(self.kept, self.planned)
-        write_atomically(self.folder / ROOT, json.dumps(root, indent=2, sort_keys=True) + "\n")
+        """Close the open shard, write root.json, and let others write."""
+        try:
+            self._start()
+            self.flush()
+            root = root_json(self.kept, self.planned)
+            write_atomically(self.folder / ROOT, json.dumps(root, indent=2, sort_keys=True) + "\n")
+        finally:
+            self._lock.release()
+
+    def give_up(self) -> None:
+        """Keep what was played before an error; if that is nothing, the folder stays free."""
+        if self.kept:
+            self.close()
+        else:
+            self._lock.release()
+
+    def _start(self) -> None:
+        """Write run.json, unless it is there."""
+        if not (self.folder / RUN).exists():
+            write_atomically(self.folder / RUN, json.dumps(self._about, indent=2, sort_keys=True) + "\n")
+        (self.folder / EPISODES).mkdir(exist_ok=True)
 
 
 def root_json(kept: Mapping[int, Kept], planned: int) -> dict[str, Any]:
@@ -277,13 +328,15 @@ def read_suite(folder: Path) -> dict[str, Any] | None:
 
 def compare(there: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
     """Raises OtherRun, naming each difference, unless both measure the same."""
-    differing = [
-        f"{place} {short(one)} there, {short(other)} now"
-        for key in IDENTITY
-        for place, one, other in differences(there.get(key), now.get(key), key)
-    ]
+    differing = [f"{place} {short(one)} there, {short(other)} now" for place, one, other in different(there, now)]
     if differing:
         raise OtherRun(f"{folder} holds a run of something else ({'; '.join(differing)}); take another folder.")
+
+
+def different(there: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the differences in what two runs measure."""
+    for key in IDENTITY:
+        yield from differences(there.get(key), now.get(key), key)
 
 
 def differences(one: Any, other: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 _RAW = 400_000
 """Bytes of JSON that a block is closed after: it unpacks in some milliseconds."""
 _MARGIN = 0.98
+
+
+class Pages(Mapping[int, bytes]):
+    """The JSON of meta-episodes by their index, compressed in memory: a run may have 10,000 of them."""
+
+    def __init__(self, compressed: Mapping[int, bytes]) -> None:
+        self._compressed = compressed
+
+    def __getitem__(self, index: int) -> bytes:
+        return zlib.decompress(self._compressed[index])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._compressed)
+
+    def __len__(self) -> int:
+        return len(self._compressed)
 
 
 class Blocks(NamedTuple):
@@ -34,7 +51,7 @@ def pack(runs: Sequence[Mapping[int, bytes]], most: int) -> Blocks:
     """
     share = 1.0
     while True:
-        found = _packed([_spread(run, share) for run in runs])
+        found = _packed([(run, _spread(run, share)) for run in runs])
         if found.size <= most or share == 0:
             kept = sum(map(len, found.places))
             return found._replace(left_out=sum(map(len, runs)) - kept)
@@ -42,25 +59,29 @@ def pack(runs: Sequence[Mapping[int, bytes]], most: int) -> Blocks:
         share = smaller if smaller * max(map(len, runs)) >= 1 else 0.0
 
 
-def _spread(run: Mapping[int, bytes], share: float) -> dict[int, bytes]:
-    """Every n-th, so that the share is kept."""
+def _spread(run: Mapping[int, bytes], share: float) -> list[int]:
+    """Every n-th index, so that the share is kept."""
     indices = sorted(run)
     count = int(len(indices) * share)
-    return {index: run[index] for index in (indices[place * len(indices) // count] for place in range(count))}
+    return [indices[place * len(indices) // count] for place in range(count)]
 
 
-def _packed(runs: Sequence[Mapping[int, bytes]]) -> Blocks:
+def _packed(runs: Sequence[tuple[Mapping[int, bytes], Sequence[int]]]) -> Blocks:
+    """Pack the meta-episodes of each run that have these indices."""
     texts: list[str] = []
     places: list[dict[int, int]] = []
-    for run in runs:
+    for run, indices in runs:
         mine: dict[int, int] = {}
         waiting: list[bytes] = []
-        for index, page in run.items():
+        size = 0
+        for index in indices:
+            page = run[index]
             mine[index] = len(texts)
             waiting.append(page)
-            if sum(map(len, waiting)) >= _RAW:
+            size += len(page)
+            if size >= _RAW:
                 texts.append(_block(waiting))
-                waiting = []
+                waiting, size = [], 0
         if waiting:
             texts.append(_block(waiting))
         places.append(mine)

@@ -10,12 +10,15 @@ from benchmarks.report.bubbles import draw
 from benchmarks.report.document import MOST_MB, REPORT, write_report
 from benchmarks.report.runs import has_runs, read_runs
 from benchmarks.report.trained import read_trained, trained_folders
+from mage_envs.durable import output_path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench report`."""
     parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of evaluations or trainings, or above some")
-    parser.add_argument("--out", metavar="FILE", default=REPORT, help="where the report goes (report.html)")
+    parser.add_argument(
+        "--out", type=output_path, metavar="FILE", default=REPORT, help="where the report goes (report.html)"
+    )
     parser.add_argument(
         "--max-mb",
         type=float,
@@ -26,7 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sample", type=int, default=0, metavar="N", help="execute N meta-episodes of each run again, and tell (0)"
     )
-    parser.add_argument("--bubbles", metavar="PNG", help="also draw the states and actions as a picture (matplotlib)")
+    parser.add_argument(
+        "--bubbles",
+        type=output_path,
+        metavar="PNG",
+        help="also draw the states and actions as a picture (matplotlib)",
+    )
     parser.epilog = "Example: mage-bench report runs/a runs/b --out report.html"
 
 
@@ -39,7 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
     paths = [Path(name) for name in arguments.runs]
     runs = read_runs([path for path in paths if not trained_folders(path) or has_runs(path)], arguments.sample)
     trained = read_trained(paths, len(runs))
-    path = Path(arguments.out)
+    path: Path = arguments.out
     blocks = write_report(path, runs, arguments.max_mb, trained)
     kept = sum(map(len, blocks.places))
     sys.stderr.write(
@@ -48,5 +56,5 @@ def run(arguments: argparse.Namespace) -> None:
     if blocks.left_out:
         sys.stderr.write(f"{blocks.left_out:,} transcripts are left out for --max-mb {arguments.max_mb:g}\n")
     if arguments.bubbles is not None:
-        draw(Path(arguments.bubbles), runs)
+        draw(arguments.bubbles, runs)
         sys.stderr.write(f"wrote {arguments.bubbles}\n")

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from sys import intern
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from benchmarks.evaluation.calls import without_texts
 from benchmarks.evaluation.environments import game_of
 from benchmarks.evaluation.report import SUMMARY, load
-from benchmarks.evaluation.scores import ScoreRow, Summary, cluster_of, label, per_hand
+from benchmarks.evaluation.scores import ScoreRow, Summary, cluster_of, headline, label, per_hand
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.evaluation.summary import summary_of
 from benchmarks.records.about import setting_of, told_apart
 from benchmarks.records.canonical import digest_of
 from benchmarks.records.replay import replay
-from benchmarks.records.store import ROOT, RUN, Records, read_suite, reading, run_folders
+from benchmarks.records.store import ROOT, RUN, Shards, read_about, read_suite, reading, run_folders
+from benchmarks.report.blocks import Pages
 from benchmarks.report.transcripts import outcomes, packed
 from mage_envs.bounded_files import read_json_inside
 from mage_envs.core import Game
 from mage_envs.text.parser import NO_TEXT
 from mage_envs.text.visible import one_line
 from opponents.exact import Objective
-from trainer.lines import Line
+from trainer.lines import Line, trajectory_of
 from trainer.trajectory import EpisodeResult, Trajectory
 
 INVALID = "(no usable action)"
@@ -134,21 +138,20 @@ def read_runs(
 
 def _read(folder: Path, key: str, sample: int, scored: Summary | None) -> ReportedRun:
     with reading(folder):
-        return _reported(Records(folder), key, sample, scored)
+        return _reported(folder, key, sample, scored)
 
 
-def _reported(records: Records, key: str, sample: int, scored: Summary | None) -> ReportedRun:
-    folder = records.folder
-    about = records.about
-    if not records.lines:
-        raise ValueError(f"{folder} has no record yet; mage-bench eval … --out {folder} --resume plays it.")
+def _reported(folder: Path, key: str, sample: int, scored: Summary | None) -> ReportedRun:
+    about = read_about(folder)
     setting = setting_of(about)
     game = game_of(setting.panel.env_id, setting.options)
-    lines = [line for _, line in sorted(records.lines.items())]
-    trajectories = records.trajectories()
-    summary = scored or summary_of(about["agent"]["name"], setting, trajectories)
-    tokens = [call["tokens"] for line in lines for call in line["calls"]]
-    known = [pair for pair in tokens if pair is not None]
+    found: dict[int, _Line] = {}
+    shards = Shards(folder, lambda line: found.update({line["index"]: _reduced(line, game)}))
+    if not found:
+        raise ValueError(f"{folder} has no record yet; mage-bench eval … --out {folder} --resume plays it.")
+    lines = [line for _, line in sorted(found.items())]
+    summary = scored or summary_of(about["agent"]["name"], setting, [line.trajectory for line in lines])
+    known = [pair for line in lines for pair in line.tokens]
     return ReportedRun(
         key=key,
         folder=folder,
@@ -156,13 +159,42 @@ def _reported(records: Records, key: str, sample: int, scored: Summary | None) -
         group=digest_of(told_apart(about)),
         summary=summary,
         floors=_floors(folder),
-        played=tuple(_played(line, t, game, summary.objective) for line, t in zip(lines, trajectories, strict=True)),
-        pages={line["index"]: packed(line) for line in lines},
+        played=tuple(line.played for line in lines),
+        pages=Pages({line.played.place: line.page for line in lines}),
         choices=_choices(lines),
         tokens=(sum(pair[0] for pair in known), sum(pair[1] for pair in known)) if known else None,
-        seconds=sum(sum(line["seconds"]) for line in lines),
-        verified=_verified(records, lines, setting, sample),
-        planned=records.planned,
+        seconds=sum(sum(line.trajectory.seconds) for line in lines),
+        verified=_verified(shards, setting, sample),
+        planned=shards.planned,
+    )
+
+
+class _Line(NamedTuple):
+    """What a report keeps of one meta-episode. A run may have more of them than fit in memory with all their texts."""
+
+    played: Played
+    trajectory: Trajectory
+    """Without texts."""
+    page: bytes
+    """Compressed."""
+    choices: tuple[tuple[int, str, str], ...]
+    """Of each play: episode, state and action."""
+    tokens: tuple[tuple[int, int], ...]
+
+
+def _reduced(line: Line, game: Game) -> _Line:
+    trajectory = trajectory_of(line)
+    plays = [call for call in line["calls"] if call["phase"] == "play"]
+    states = [call["information_state"] or call["observation"] for call in plays]
+    return _Line(
+        played=_played(line, trajectory, game, headline(game)),
+        trajectory=without_texts(trajectory),
+        page=zlib.compress(packed(line), 1),
+        choices=tuple(
+            (call["episode"], intern(state), intern(call["action"] or INVALID))
+            for call, state in zip(plays, states, strict=True)
+        ),
+        tokens=tuple((call["tokens"][0], call["tokens"][1]) for call in line["calls"] if call["tokens"] is not None),
     )
 
 
@@ -202,32 +234,33 @@ def _gain(trajectory: Trajectory, objective: Objective) -> float | None:
     return per_hand(episodes[-1]) - per_hand(episodes[0])
 
 
-def _choices(lines: Sequence[Line]) -> tuple[Counter[tuple[str, str]], ...]:
+def _choices(lines: Sequence[_Line]) -> tuple[Counter[tuple[str, str]], ...]:
     found: dict[int, Counter[tuple[str, str]]] = {}
     for line in lines:
-        for call in line["calls"]:
-            if call["phase"] == "play":
-                state = call["information_state"] or call["observation"]
-                found.setdefault(call["episode"], Counter())[state, call["action"] or INVALID] += 1
+        for episode, state, action in line.choices:
+            found.setdefault(episode, Counter())[state, action] += 1
     return tuple(found[k] for k in sorted(found))
 
 
-def _verified(records: Records, lines: Sequence[Line], setting: Setting, sample: int) -> str:
+def _verified(shards: Shards, setting: Setting, sample: int) -> str:
     """What was checked of the run, in words."""
-    told = f"{len(lines)} digests"
+    told = f"{len(shards.kept)} digests"
     try:
-        root = read_json_inside(records.folder, ROOT)
-        told += " and root agree" if root == records.root() else "; root.json DISAGREES with the records"
+        root = read_json_inside(shards.folder, ROOT)
+        told += " and root agree" if root == shards.root() else "; root.json DISAGREES with the records"
     except (OSError, ValueError):
         told += " agree; no readable root.json"
-    if setting.fingerprint != records.about["fingerprint"]:
+    if setting.fingerprint != shards.about["fingerprint"]:
         told += "; its data or this version are OTHERS than those it was played with"
-    if records.problems:
-        told += f"; {len(records.problems)} lines are DAMAGED"
+    if shards.problems:
+        told += f"; {len(shards.problems)} lines are DAMAGED"
     if not sample:
         return f"{told}; not executed again"
-    count = min(sample, len(lines))
-    chosen = [lines[place * len(lines) // count] for place in range(count)]
-    found = replay(chosen, setting)
+    indices = sorted(shards.kept)
+    count = min(sample, len(indices))
+    wanted = {indices[place * len(indices) // count] for place in range(count)}
+    chosen: dict[int, Line] = {}
+    Shards(shards.folder, lambda line: chosen.update({line["index"]: line} if line["index"] in wanted else {}))
+    found = replay([line for _, line in sorted(chosen.items())], setting)
     again = f"{len(found)} of {count} came out OTHERWISE" if found else "all as recorded"
     return f"{told}; {count} executed again, {again}"

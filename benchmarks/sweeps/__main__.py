@@ -11,6 +11,7 @@ from benchmarks.sweeps.plan import EXAMPLE, read_plan
 from benchmarks.sweeps.sweep import swept
 from mage_commands import OneLineParser
 from mage_envs import imports, progress
+from mage_envs.durable import output_path
 from mage_envs.terminal.commands import told
 from mage_envs.text.visible import one_line
 
@@ -20,13 +21,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = OneLineParser(prog="mage-sweep", description=(__doc__ or "").partition(":")[2].strip())
     parser.add_argument("file", type=Path, metavar="FILE", help=f"YAML, as in {EXAMPLE}".replace("%", "%%"))
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="trainings of each (3)")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="of the runs (runs/NAME of the file)")
+    parser.add_argument("--out", type=output_path, metavar="FOLDER", help="of the runs (runs/NAME of the file)")
     add_option(parser)
     parser.add_argument(
         imports.OPTION, dest="imports", action="append", default=[], metavar="MODULE", help=imports.HELP
     )
     chosen = parser.parse_args(arguments)
-    out: Path = chosen.out or Path("runs") / chosen.file.stem
+    out: Path = chosen.out or output_path(f"runs/{chosen.file.stem}")
     try:
         imports.search_current_folder()
         imports.load_modules(chosen.imports)

@@ -6,11 +6,11 @@ import argparse
 import sys
 from collections.abc import Mapping
 from itertools import product
-from pathlib import Path
 
 from benchmarks.executors import add_option
 from benchmarks.sweeps.plan import Fields, SweepRun, flags, seeds_of
 from benchmarks.sweeps.sweep import swept
+from mage_envs.durable import output_path
 from trainer.presets import ABLATIONS
 
 SECTIONS: Mapping[str, int] = {"4.4.1": 0, "4.4.2": 1, "4.4.3": 2}
@@ -71,11 +71,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"of each training (words {ROLLOUTS['words']}, tiny {ROLLOUTS['tiny']}, else the preset's)",
     )
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="of the runs; the command goes on from there")
+    parser.add_argument(
+        "--out",
+        type=output_path,
+        required=True,
+        metavar="FOLDER",
+        help="of the runs; the command goes on from there",
+    )
     add_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Trains what is missing in the folder and writes the table to stdout."""
     runs = ablation_runs(arguments.section, arguments.model, arguments.seeds, arguments.rollouts)
-    sys.stdout.write(swept(f"ablation {arguments.section}", runs, Path(arguments.out), arguments.executor))
+    sys.stdout.write(swept(f"ablation {arguments.section}", runs, arguments.out, arguments.executor))

@@ -38,12 +38,13 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
         try:
             # A sweep file may come from a stranger: it may name no module that the user has not imported.
             names = names_from(run.file, paths=True) if run.file else nullcontext()
-            with names, (folder / SHOWN).open("a") as shown, redirect_stdout(shown), redirect_stderr(shown):
+            log = (folder / SHOWN).open("a", encoding="utf-8")
+            with names, log as shown, redirect_stdout(shown), redirect_stderr(shown):
                 status = main(words)
         finally:
             torch.set_num_threads(threads)
         if status:
-            last = (folder / SHOWN).read_text().strip().splitlines()[-1:]
+            last = (folder / SHOWN).read_text("utf-8").strip().splitlines()[-1:]
             raise RuntimeError(f"{run.name}, seed {run.seed}: {' '.join(last)} (all of it: {folder / SHOWN})")
         measures = measured(folder)
         write_atomically(folder / RESULT, json.dumps({"arguments": run.arguments, "measures": measures}) + "\n")

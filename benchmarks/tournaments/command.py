@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
+from contextlib import nullcontext
 
 from benchmarks.evaluation.evaluate import progress_of
-from benchmarks.executors import add_option, make_executor
+from benchmarks.executors import Executor, add_option, make_executor
 from benchmarks.executors.naming import all_cores
-from benchmarks.tournaments import Settings, Store, play_all, report, score
+from benchmarks.tournaments import Pairing, PairingFailure, Settings, Store, play_all, report, score
+from mage_envs.durable import output_path
+from mage_envs.locking import FolderLock
 from mage_envs.processes import DEADLINE
 from mage_envs.terminal.json_options import read_object
 
@@ -37,7 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"for one deal, or to make a pairing's policies; what is later fails; 0: none ({DEADLINE:g})",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="keep each pairing there, go on from it, and write the reports"
+        "--out",
+        type=output_path,
+        metavar="FOLDER",
+        help="keep each pairing there, go on from it, and write the reports",
     )
 
 
@@ -56,18 +61,26 @@ def run(arguments: argparse.Namespace) -> None:
         exact=not arguments.no_exact,
     )
     settings.check()
+    with nullcontext() if arguments.out is None else FolderLock(arguments.out):
+        outcomes = _play(arguments, settings, executor)
+    results = score(settings, outcomes)
+    written = [] if arguments.out is None else report.save(arguments.out, results)
+    sys.stdout.write(report.text(results))
+    sys.stdout.flush()
+    sys.stderr.write("".join(f"wrote {path}\n" for path in written))
+    if results.failures:
+        raise RuntimeError(f"{len(results.failures)} of {len(outcomes)} pairings failed, as told; the others count.")
+
+
+def _play(
+    arguments: argparse.Namespace, settings: Settings, executor: Executor
+) -> dict[tuple[str, str], Pairing | PairingFailure]:
+    """Play what the folder does not hold yet."""
     store = None if arguments.out is None else Store(arguments.out, settings)
     progress = progress_of(settings.game, "pairings")
     try:
-        outcomes = play_all(settings, executor=executor, deadline=arguments.deadline, store=store, on_finished=progress)
+        return play_all(settings, executor=executor, deadline=arguments.deadline, store=store, on_finished=progress)
     except KeyboardInterrupt:
         kept = "; the same command goes on from there" if store else ", and lost without --out"
         sys.stderr.write(f"\nInterrupted: {progress.done} of {progress.total} pairings are played{kept}.\n")
         raise SystemExit(130) from None
-    results = score(settings, outcomes)
-    sys.stdout.write(report.text(results))
-    sys.stdout.flush()
-    if arguments.out is not None:
-        sys.stderr.write("".join(f"wrote {path}\n" for path in report.save(arguments.out, results)))
-    if results.failures:
-        raise RuntimeError(f"{len(results.failures)} of {len(outcomes)} pairings failed, as told; the others count.")

@@ -181,10 +181,13 @@ def test_a_kill_at_any_of_100_moments_loses_the_open_shard_alone(tmp_path, monke
         folder = tmp_path / f"killed {number}"
         pid = child(lambda folder=folder, last=last: recorded(folder, Dies(int(last)), setting, batch=5))
         assert os.waitpid(pid, 0)[1] == signal.SIGKILL
-        kept = Records(folder)
-        assert kept.problems == []
-        assert len(kept.lines) % 4 == 0
-        seen.add(len(kept.lines))
+        if (folder / "run.json").exists():
+            kept = Records(folder)
+            assert kept.problems == []
+            assert len(kept.lines) % 4 == 0
+            seen.add(len(kept.lines))
+        else:
+            seen.add(0)
         assert recorded(folder, setting=setting, resume=True).root() == whole.root()
     assert seen == {0, 4, 8, 12}
 

@@ -113,7 +113,7 @@ def test_a_folder_that_may_not_be_written_is_told_before_anything_is_played(own,
     with not_root():
         assert main([*EVAL, str(own / "run"), "--resume"]) == 2
     told = capsys.readouterr().err
-    assert told == f"mage-bench: {own / 'run' / 'episodes'}: Permission denied; name a place that you may use.\n"
+    assert told == f"mage-bench: {own / 'run' / '.lock'}: Permission denied; name a place that you may use.\n"
 
 
 def suite_in(folder):

@@ -16,7 +16,7 @@ from tests.benchmarks.test_records import EVAL, PANEL, recorded
 
 def test_another_run_in_the_folder_is_refused_with_each_difference(tmp_path):
     folder = tmp_path / "run"
-    recorded(folder, indices=())
+    recorded(folder, indices=(0,))
     agent = make_agent("scripted:random")
     with pytest.raises(OtherRun, match="holds a run; go on with it"):
         Writer(folder, about_run(agent, setting_for(PANEL)), resume=False)

@@ -7,6 +7,8 @@ import os
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import random
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import torch
 
 from benchmarks.peers.foreign_run import settings
 from mage_envs.text.generation import Message, Prompt
+from tests.processes import ROOT
 from tests.trainer.foreign import ToldGuess
 from trainer import MAGETrainer, Trajectory
 from trainer.backends import trl_generator
@@ -97,3 +100,62 @@ def test_the_default_backend_samples_from_the_models_distribution(trainer: MAGET
     counts = np.array([sum(reply[0] == int(token) for reply in replies) for token in best])
     assert counts.sum() == 2000
     assert np.abs(counts / 2000 - expected).max() < 4 * np.sqrt(0.25 / 2000)
+
+
+def test_an_environment_that_changes_the_folder_moves_no_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    class Moving(ToldGuess):
+        def reset(self, **options: Any) -> tuple[str, dict[str, Any]]:
+            os.chdir(elsewhere)
+            return super().reset(**options)
+
+    model = general_tiny(tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    config = settings(Path("run"), members=2)
+    config.save_strategy, config.save_steps = "steps", 1  # type: ignore[assignment]
+    trainer = MAGETrainer(model, config, Moving)
+    trainer.train()
+    assert trainer.args.output_dir == str(tmp_path / "run")
+    assert [*elsewhere.iterdir()] == []
+    assert {path.name for path in (tmp_path / "run").iterdir()} >= {"metrics.jsonl", "checkpoint-1", "checkpoint-2"}
+
+
+def test_the_command_writes_its_model_where_it_was_started(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "moving.py").write_text(
+        "import os\n"
+        "from mage_envs import register_opponent\n"
+        "@register_opponent('kuhn/moving', games=['KuhnPoker'])\n"
+        "class Moving:\n"
+        f"    def reset(self, rng): os.chdir({str(tmp_path / 'elsewhere')!r})\n"
+        "    def act(self, turn): return turn.legal_actions[0]\n"
+    )
+    words = [
+        "--model",
+        "tiny",
+        "--env_id",
+        "mage/KuhnPoker-Meta-v0",
+        "--import",
+        "moving",
+        "--opponents",
+        "kuhn/moving",
+    ]
+    words += ["--max_rollouts", "1", "--groups_per_rollout", "1", "--num_generations", "2", "--use_cpu", "true"]
+    words += ["--max_completion_length", "4", "--output_dir", "run", "--disable_tqdm", "true", "--save_strategy", "no"]
+    script = "import sys, mage_commands; sys.exit(mage_commands.train())"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [*(tmp_path / "elsewhere").iterdir()] == []
+    assert (tmp_path / "run" / "model.safetensors").exists()
+    assert not (tmp_path / "run" / ".lock").exists()
+    assert "the model is in run." in done.stdout

@@ -1,0 +1,79 @@
+"""`FolderLock`: one process at a time writes into a folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+if sys.platform != "win32":
+    import fcntl
+
+LOCK = ".lock"
+"""The file in a folder that holds the process id of its writer."""
+
+
+class FolderInUse(OSError):
+    """Another process writes into the folder."""
+
+
+class FolderLock:
+    """Holds a folder for this process until `release`, or until the process ends in any way.
+
+    The system drops the lock of a killed process, so that a file that is left behind never blocks. The lock belongs to
+    the process (POSIX record locks): child processes do not inherit it. On Windows nothing is locked.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Make the folder, and lock it. Raises FolderInUse, and OSError if the folder cannot be written."""
+        self._path = folder / LOCK
+        folder.mkdir(parents=True, exist_ok=True)
+        while True:
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+            try:
+                self._lock(folder)
+                # The last holder removes the file before its lock ends: then this one is locked, but no longer there.
+                if self._is_there():
+                    break
+            except BaseException:
+                os.close(self._file)
+                raise
+            os.close(self._file)
+        os.ftruncate(self._file, 0)
+        os.write(self._file, f"{os.getpid()}\n".encode())
+
+    def release(self) -> None:
+        """End the lock. A second call does nothing."""
+        if self._file >= 0:
+            with suppress(OSError):  # a folder that was removed meanwhile
+                self._path.unlink()
+            os.close(self._file)
+            self._file = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def _lock(self, folder: Path) -> None:
+        if sys.platform == "win32":
+            return
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):  # EAGAIN or EACCES, by system
+            holder = os.read(self._file, 100).decode(errors="replace").strip() or "unknown"
+            raise FolderInUse(
+                f"{folder} is in use by process {holder}, which writes there; wait until it ends, or stop it."
+            ) from None
+
+    def _is_there(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self._file), os.stat(self._path))
+        except FileNotFoundError:
+            return False

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import NoReturn, cast
 
 from mage_envs.core import BY_FORFEIT, BY_TIMEOUT, Game, HandResult, IllegalAction, State, Turn
 from mage_envs.drawing.picture import Picture
 from mage_envs.games.table import TableGame
+from mage_envs.processes.outcomes import message_of, reason_of, stops
 from mage_envs.randomness import GAME, SEATS, Streams
 from mage_envs.seats import Seat, Table, open_table
 from mage_envs.text.parser import INVALID
@@ -99,8 +100,8 @@ class Hand:
         for place, seat in table.remembering:
             try:
                 seat.begin_meta_episode()
-            except (Exception, SystemExit) as error:
-                raise self._failure(seat, place, error) from error
+            except BaseException as error:
+                self._fail(seat, place, error)
 
     def begin_episode(
         self,
@@ -143,8 +144,8 @@ class Hand:
         """Starts the hand for a policy that is asked for its moves."""
         try:
             seat.reset(self._draws.at(SEATS + place, self.episode, self._number).generator())
-        except (Exception, SystemExit) as error:
-            raise self._failure(seat, place, error) from error
+        except BaseException as error:
+            self._fail(seat, place, error)
 
     def draw(self, seat: int) -> float:
         """The next uniform number of that seat's stream in this hand."""
@@ -174,8 +175,8 @@ class Hand:
             if seat is not None:
                 try:
                     said, state = seat.move(state, player, self)
-                except (Exception, SystemExit) as error:
-                    raise self._failure(seat, player, error) from error
+                except BaseException as error:
+                    self._fail(seat, player, error)
             elif action is not None:
                 said, state = state.move(action)
                 self.played, action = said, None
@@ -190,8 +191,8 @@ class Hand:
         for place, seat in self._table.watching:
             try:
                 seat.see_result(self.turn(place)._replace(success=self.state.won(place)))
-            except (Exception, SystemExit) as error:
-                raise self._failure(seat, place, error) from error
+            except BaseException as error:
+                self._fail(seat, place, error)
 
     def answer(self, action: str) -> str | None:
         """Takes an open seat's answer, legal or not, and counts it; returns None, or why it is invalid."""
@@ -223,7 +224,13 @@ class Hand:
             returns = state.returns
         self.over, self.state = True, Stopped(state, by, returns)
 
-    def _failure(self, seat: Seat, place: int, error: Exception | SystemExit) -> OpponentFailure:
-        """What is raised in place of `error`, which that seat's policy raised."""
-        told = f"it ended its program: SystemExit({error})" if isinstance(error, SystemExit) else str(error)
-        return OpponentFailure(f"Opponent {seat.name!r} failed in {self.game.facts.name}: {told}", place)
+    def _fail(self, seat: Seat, place: int, error: BaseException) -> NoReturn:
+        """Raise OpponentFailure for an exception of that seat's policy; raise the exception again if it `stops`."""
+        if stops(error):
+            raise error
+        reason = message_of(error)
+        if isinstance(error, SystemExit):
+            reason = f"it ended its program: SystemExit({reason})"
+        elif not isinstance(error, Exception):
+            reason = reason_of(error)
+        raise OpponentFailure(f"Opponent {seat.name!r} failed in {self.game.facts.name}: {reason}", place) from error

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from mage_envs.processes import Late, Lost, Raised, Watch, attempt
-from mage_envs.processes.outcomes import HANG, told
+from mage_envs.processes.outcomes import HANG, reason_of, told
 from mage_envs.text.generation import Completion, Generator, Prompt
 from trainer.generation import StreamingGenerator
 from trainer.metrics import RunStopped
@@ -131,7 +131,7 @@ class ModelCalls:
         error = broken.error if isinstance(broken, Raised) else None
         if strict and error is not None:
             raise error
-        reason = broken.reason if isinstance(broken, Lost) else f"{type(error).__name__}: {error}"
+        reason = broken.reason if isinstance(broken, Lost) else reason_of(broken.error)
         if self._silent:
             raise RunStopped(
                 f"The streaming backend is dead: {reason}, twice without an answer in between; waited for: {who()}. "

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from mage_envs.processes.outcomes import TRACEBACK, told
+from mage_envs.processes.outcomes import TRACEBACK, reason_of, told
 from trainer.step_lines import StepLines
 from trainer.trajectory import Trajectory
 
@@ -53,7 +53,7 @@ class Ledger:
         try:
             yield
         except Exception as error:
-            row = {"kind": "run", "reason": f"{type(error).__name__}: {error}", "given_up": True}
+            row = {"kind": "run", "reason": reason_of(error), "given_up": True}
             with suppress(OSError):  # where the disk is full, it cannot be kept
                 self._append([row | {"traceback": told(error), "phase": phase, "step": step}])
                 error.add_note(f"{TRACEBACK} {self.path}")

@@ -10,6 +10,7 @@ from typing import Any
 from mage_envs.core import Task
 from mage_envs.hand import OpponentFailure
 from mage_envs.processes import Lost, Raised
+from mage_envs.processes.outcomes import cut, reason_of
 from mage_envs.secrets import scrubbed
 from mage_envs.text.generation import Completion, Message, Prompt
 from mage_envs.text.parser import Reply, encodable
@@ -104,7 +105,7 @@ class Run:
         if isinstance(answer, Lost):
             self.fail(GENERATOR, answer.reason, answer.traceback)
         elif isinstance(answer, Raised):
-            self.fail(GENERATOR, f"{type(answer.error).__name__}: {answer.error}", answer.traceback)
+            self.fail(GENERATOR, reason_of(answer.error), answer.traceback)
         elif answer.error is not None:
             self.fail(GENERATOR, answer.error)
         else:
@@ -136,7 +137,7 @@ class Run:
         else:
             self._hear(outcome)
 
-    def _hear_error(self, error: Exception | SystemExit, traceback: str) -> None:
+    def _hear_error(self, error: BaseException, traceback: str) -> None:
         if not isinstance(self.call, Start):
             reply = self._reply
             self._failed_reply = FailedReply(
@@ -151,7 +152,7 @@ class Run:
         if isinstance(error, OpponentFailure):
             self.fail(OPPONENT, str(error), traceback)
         else:
-            self.fail(ENVIRONMENT, f"{type(error).__name__}: {error}", traceback)
+            self.fail(ENVIRONMENT, reason_of(error), traceback)
 
     def _hear(self, outcome: Any) -> None:
         if isinstance(self.call, Start):
@@ -263,7 +264,7 @@ class Run:
         """Ends the attempt; its environment is still to tell what it can."""
         failure = Failure(
             kind=kind,
-            reason=" ".join(scrubbed(reason).split()),
+            reason=" ".join(cut(scrubbed(reason)).split()),
             attempt=self.retry,
             episode=self._episode(),
             traceback=scrubbed(traceback),

@@ -9,8 +9,10 @@ import torch
 from accelerate.utils import set_seed
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from mage_envs.processes.outcomes import Interruption
 
-class Preempted(BaseException):
+
+class Preempted(Interruption):
     """The rollout under way is thrown away. No `except Exception` in what it calls catches this."""
 
 

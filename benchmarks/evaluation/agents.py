@@ -13,6 +13,7 @@ import numpy as np
 
 from mage_envs.arguments import nearest_name
 from mage_envs.core import BY_THE_RULES, Game, HandResult, Policy, RemembersMetaEpisode, SeesResults, Turn
+from mage_envs.processes.outcomes import reason_of, stops
 from mage_envs.randomness import Streams
 from mage_envs.text.generation import Completion, Generator, Prompt
 from opponents import list_opponents, make_opponent
@@ -68,7 +69,7 @@ class SavedModelAgent:
         `Sampling`. Raises FileNotFoundError or ValueError."""
         self.sampling = sampling
         self.name = f"model:{folder}"
-        self.folder = Path(folder)
+        self.folder = Path(folder).absolute()  # it is loaded later, when other code may have changed the folder
         if not self.folder.is_dir():
             raise FileNotFoundError(f"Agent {self.name!r}: there is no such folder; give a saved model's.")
         self.settings = PlaySettings.load(folder)
@@ -176,8 +177,10 @@ class _PolicyGenerator:
                 seated.begin()
             seated.hear(prompt.info.get("hand_results", ()))
             text = REMARK if prompt.phase == "reflect" else seated.act(prompt)
-        except (Exception, SystemExit) as error:  # a policy is anybody's code: its failure is data, counted and masked
-            return Completion("", error=f"{type(error).__name__}: {error}")
+        except BaseException as error:  # a policy is anybody's code: its failure is data, counted and masked
+            if stops(error):
+                raise
+            return Completion("", error=reason_of(error))
         tag = prompt.info.get("answer_tag")
         return Completion(text if tag is None else f"<{tag}>{text}</{tag}>")
 

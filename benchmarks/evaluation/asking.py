@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mage_envs.processes.outcomes import reason_of
 from mage_envs.text.generation import Completion, Generator, Prompt
 from trainer.generation import StreamingGenerator
 
@@ -113,7 +114,7 @@ class _Stream:
                 self._running.add(prompt.slot)
                 return
             except Exception as error:  # as `collect` has it, which does not see the prompts that were held back
-                refused = Completion("", error=f"{type(error).__name__}: {error}")
+                refused = Completion("", error=reason_of(error))
         self._ready.append((prompt.slot, refused))
 
     def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from mage_envs.processes import SLOW, Lost, Raised, WorkerFailure
+from mage_envs.processes.outcomes import reason_of
 
 T = TypeVar("T")
 Work = Callable[[Any], Any]
@@ -55,8 +56,13 @@ class Executor(Protocol):
 def given(outcome: Any, who: str) -> Any:
     """The result; raises what was raised, and WorkerFailure where the worker was lost. `who`: the job, in words."""
     if isinstance(outcome, Raised):
-        outcome.error.add_note(outcome.traceback)
-        raise outcome.error
+        error = (
+            outcome.error
+            if isinstance(outcome.error, Exception | SystemExit)
+            else RuntimeError(reason_of(outcome.error))
+        )
+        error.add_note(outcome.traceback)
+        raise error
     if isinstance(outcome, Lost):
         raise WorkerFailure(f"{who}: {outcome.reason}")
     return outcome

@@ -15,6 +15,7 @@ from mage_envs.core import ExactPolicy, Game, Policy, State, Turn, is_state_poli
 from mage_envs.games.table import TableGame
 from mage_envs.hand import Hand, OpponentFailure
 from mage_envs.processes import Late, Watch
+from mage_envs.processes.outcomes import message_of, stops
 from mage_envs.randomness import Streams
 from mage_envs.seats import Asking, Reply, Seat, Table
 from opponents import make_opponent
@@ -39,9 +40,10 @@ class PairingFailure:
 class PolicyFailure(RuntimeError):
     """A policy that could not be made, raised, or answered with an illegal action."""
 
-    def __init__(self, policy: str, error: Exception | SystemExit) -> None:
-        super().__init__(f"{policy!r} failed: {error}")
-        self.failure = PairingFailure((policy,), type(error).__name__, " ".join(str(error).split()))
+    def __init__(self, policy: str, error: BaseException) -> None:
+        message = message_of(error)
+        super().__init__(f"{policy!r} failed: {message}")
+        self.failure = PairingFailure((policy,), type(error).__name__, " ".join(message.split()))
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,9 @@ class PairingRun:
 def _blamed(name: str, call: Callable[[], T]) -> T:
     try:
         return call()
-    except (Exception, SystemExit) as error:  # a policy may raise anything; it is filed under the policy's name
+    except BaseException as error:  # a policy may raise anything; it is filed under the policy's name
+        if stops(error):
+            raise
         raise PolicyFailure(name, error) from error
 
 
@@ -164,7 +168,7 @@ class _Match:
                     totals[index] += value
         except OpponentFailure as failure:
             name, cause = self._names[order[failure.seat]], failure.__cause__
-            raise PolicyFailure(name, cause if isinstance(cause, Exception | SystemExit) else failure) from cause
+            raise PolicyFailure(name, cause or failure) from cause
         return [total / self._episodes for total in totals]
 
 

@@ -9,13 +9,15 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Self
 
+from mage_envs.processes.outcomes import Interruption
+
 DEADLINE = 600.0
 """Seconds that a call has where nothing else is said; 0 stands for no limit everywhere."""
 SLOW = 60.0
 """Seconds after which somebody is told what is waited for."""
 
 
-class Late(BaseException):
+class Late(Interruption):
     """A call of this process was interrupted at its deadline. No `except Exception` in it catches this."""
 
 

@@ -165,8 +165,11 @@ class Here:
         self._waiting.clear()
 
     def _play(self, move: Move, watch: Watch, deadline: float) -> Outcome:
+        def who() -> str:
+            return f"{move.who()} (in this process; --env-workers 1 plays it in another one, which can be stopped)"
+
         try:
-            outcome = watch.call(attempt, self._environments, move.slot, move.call, deadline=deadline, who=move.who)
+            outcome = watch.call(attempt, self._environments, move.slot, move.call, deadline=deadline, who=who)
         except Late as late:
             outcome = Lost(HANG, str(late), told(late))
         return move.slot, outcome

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from mage_envs.exceptions import reason_of
 from mage_envs.processes import Late, Lost, Raised, Watch, attempt
-from mage_envs.processes.outcomes import HANG, reason_of, told
+from mage_envs.processes.outcomes import HANG, told
 from mage_envs.text.generation import Completion, Generator, Prompt
 from trainer.generation import StreamingGenerator
 from trainer.metrics import RunStopped

@@ -8,7 +8,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from mage_envs.processes.outcomes import TRACEBACK, reason_of, told
+from mage_envs.exceptions import reason_of
+from mage_envs.processes.outcomes import TRACEBACK, told
 from trainer.step_lines import StepLines
 from trainer.trajectory import Trajectory
 

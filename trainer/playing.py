@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mage_envs.core import Task
+from mage_envs.exceptions import cut, reason_of
 from mage_envs.hand import OpponentFailure
 from mage_envs.processes import Lost, Raised
-from mage_envs.processes.outcomes import cut, reason_of
 from mage_envs.secrets import scrubbed
 from mage_envs.text.generation import Completion, Message, Prompt
 from mage_envs.text.parser import Reply, encodable

@@ -9,7 +9,7 @@ import torch
 from accelerate.utils import set_seed
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from mage_envs.processes.outcomes import Interruption
+from mage_envs.exceptions import Interruption
 
 
 class Preempted(Interruption):

@@ -13,7 +13,7 @@ import numpy as np
 
 from mage_envs.arguments import nearest_name
 from mage_envs.core import BY_THE_RULES, Game, HandResult, Policy, RemembersMetaEpisode, SeesResults, Turn
-from mage_envs.processes.outcomes import reason_of, stops
+from mage_envs.exceptions import reason_of, stops
 from mage_envs.randomness import Streams
 from mage_envs.text.generation import Completion, Generator, Prompt
 from opponents import list_opponents, make_opponent

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mage_envs.processes.outcomes import reason_of
+from mage_envs.exceptions import reason_of
 from mage_envs.text.generation import Completion, Generator, Prompt
 from trainer.generation import StreamingGenerator
 

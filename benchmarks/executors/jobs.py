@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from mage_envs.exceptions import reason_of
 from mage_envs.processes import SLOW, Lost, Raised, WorkerFailure
-from mage_envs.processes.outcomes import reason_of
 
 T = TypeVar("T")
 Work = Callable[[Any], Any]

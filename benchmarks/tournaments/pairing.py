@@ -12,10 +12,10 @@ import numpy as np
 from benchmarks.evaluation.references import AtEpisode
 from benchmarks.tournaments.settings import Settings
 from mage_envs.core import ExactPolicy, Game, Policy, State, Turn, is_state_policy
+from mage_envs.exceptions import message_of, stops
 from mage_envs.games.table import TableGame
 from mage_envs.hand import Hand, OpponentFailure
 from mage_envs.processes import Late, Watch
-from mage_envs.processes.outcomes import message_of, stops
 from mage_envs.randomness import Streams
 from mage_envs.seats import Asking, Reply, Seat, Table
 from opponents import make_opponent

@@ -7,10 +7,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from mage_envs.exceptions import MAX_REASON, cut, reason_of, stops
+
 TRACEBACK = "Its traceback is in"
 """Begins the note, in an error that ends a command, of the file where that is."""
-MAX_REASON = 10_000
-"""Characters of a reason or a traceback, which logs, records and terminals show."""
 MAX_SENT = 8 * MAX_REASON
 """Bytes of an exception that is sent between processes as it is."""
 HANG, CRASH, MEMORY = "hang", "crash", "memory"
@@ -47,42 +47,6 @@ def attempt(function: Callable[..., Any], *arguments: Any) -> Any:
         if stops(error):
             raise
         return Raised(error, told(error))
-
-
-class Interruption(BaseException):
-    """Raised by this suite within code of others to stop it, which no `except Exception` there catches."""
-
-
-def stops(error: BaseException) -> bool:
-    """Return True if an exception is no failure of the code that raised it: Ctrl-C, or an `Interruption`.
-
-    A group of exceptions stops if one of its members does.
-    """
-    if isinstance(error, BaseExceptionGroup):
-        return any(map(stops, error.exceptions))
-    return isinstance(error, KeyboardInterrupt | Interruption)
-
-
-def cut(text: str) -> str:
-    """Return the text, or its beginning and its end if it is longer than `MAX_REASON` characters."""
-    if len(text) <= MAX_REASON:
-        return text
-    mark = f" [... {len(text) - MAX_REASON:,} characters left out ...] "
-    half = (MAX_REASON - len(mark)) // 2
-    return text[:half] + mark + text[-half:]
-
-
-def message_of(error: BaseException) -> str:
-    """Return the message of an exception, cut. Its class may be anybody's, so that even that may raise."""
-    try:
-        return cut(str(error))
-    except Exception as second:
-        return f"its message cannot be read ({type(second).__name__})"
-
-
-def reason_of(error: BaseException) -> str:
-    """Return the name and the message of an exception, cut."""
-    return f"{type(error).__name__}: {message_of(error)}"
 
 
 def told(error: BaseException) -> str:

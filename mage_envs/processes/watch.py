@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Self
 
-from mage_envs.processes.outcomes import Interruption
+from mage_envs.exceptions import Interruption
 
 DEADLINE = 600.0
 """Seconds that a call has where nothing else is said; 0 stands for no limit everywhere."""

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mage_envs.processes.outcomes import MAX_REASON, Interruption, attempt, cut, stops
+from mage_envs.exceptions import MAX_REASON, Interruption, cut, stops
+from mage_envs.processes.outcomes import attempt
 from tests.trainer.rollouts import answer, make, specs
 from trainer.generation import ScriptedGenerator
 from trainer.rollout import collect

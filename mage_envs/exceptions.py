@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mage_envs.secrets import scrubbed
+
 MAX_REASON = 10_000
 """Characters of a reason or a traceback, which logs, records and terminals show."""
 
@@ -30,9 +32,10 @@ def cut(text: str) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of an exception, cut. Its class may be anybody's, so that even that may raise."""
+    """Return the message of an exception, without secrets, cut. Reading it may raise."""
     try:
-        return cut(str(error))
+        # A cut comes last: it could leave the first half of a key, which nothing finds any more.
+        return cut(scrubbed(str(error)))
     except Exception as second:
         return f"its message cannot be read ({type(second).__name__})"
 

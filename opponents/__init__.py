@@ -22,6 +22,7 @@ from opponents.registry import (
     make_opponent,
     opponent_info,
     register_opponent,
+    split_names,
 )
 from opponents.seating import SeatedOpponents
 from opponents.tabular import RulePolicy, TabularPolicy
@@ -49,4 +50,5 @@ __all__ = [
     "opponent_info",
     "register_opponent",
     "register_pool",
+    "split_names",
 ]

@@ -6,6 +6,7 @@ A specification is a registered name with optional arguments after a colon (`"un
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
@@ -151,6 +152,37 @@ def make_opponent(spec: str | Policy, game: Game) -> Policy:
     builder = _load(info)
     values = convert(spec, builder, rest.split(",") if colon else (), skip=int(info.needs_game))
     return _checked(builder(game, *values) if info.needs_game else builder(*values), spec)
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Return the specifications in a list that is separated by commas, or by semicolons.
+
+    A comma also separates the arguments of one opponent. A part is an argument if the opponent before it lacks
+    required arguments, or if that has a colon and the part does not look like a name (it has no slash and no colon, and
+    is not registered).
+    """
+    if ";" in text:
+        return tuple(part.strip() for part in text.split(";") if part.strip())
+    names: list[str] = []
+    for part in (part.strip() for part in text.split(",")):
+        head = part.partition(":")[0]
+        own = "/" in head or ":" in part or _find(head) is not None
+        if names and part and (_lacks_arguments(names[-1]) or (":" in names[-1] and not own)):
+            names[-1] += f",{part}"
+        elif part:
+            names.append(part)
+    return tuple(names)
+
+
+def _lacks_arguments(spec: str) -> bool:
+    """Return True if a registered opponent needs more arguments than `spec` has."""
+    head, colon, rest = spec.partition(":")
+    info = _find(head)
+    if info is None or not colon:
+        return False
+    parameters = list(inspect.signature(_load(info)).parameters.values())[int(info.needs_game) :]
+    required = [one for one in parameters if one.default is one.empty and one.kind is not one.VAR_POSITIONAL]
+    return len(rest.split(",")) < len(required)
 
 
 def _find(name: str) -> OpponentInfo | None:

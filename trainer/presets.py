@@ -147,6 +147,13 @@ WORDS: Fields = {
 """What `--model words` sets where neither a flag nor a file does; it comes before a preset."""
 
 
+def reply_limit(game_name: str) -> int:
+    """Return the reply tokens that the presets of a game allow; the common limit for a game without a preset."""
+    limits = {game: fields.get("max_completion_length") for game, fields, _ in ENVIRONMENTS.values()}
+    found: int = limits.get(game_name) or COMMON["max_completion_length"]
+    return found
+
+
 def preset(name: str) -> dict[str, Any]:
     """The fields of a preset; raises ValueError for an unknown name, with the nearest ones."""
     if name not in PRESETS:

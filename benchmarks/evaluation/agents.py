@@ -18,9 +18,12 @@ from mage_envs.randomness import Streams
 from mage_envs.text.generation import Completion, Generator, Prompt
 from opponents import list_opponents, make_opponent
 from opponents.llm import AnswerStream, EndpointGenerator, shared_endpoint
+from trainer.presets import reply_limit
 from trainer.quiet import quieten
 from trainer.saved import PlaySettings, load_generator
 
+REPLY_DEADLINE_S = 600
+"""Seconds for one reply of a model behind an endpoint, unless its name gives a deadline."""
 REMARK = "No remark."
 """What a policy answers to a request for a reflection."""
 AGENT = 2
@@ -61,6 +64,34 @@ class GeneratorAgent:
         return self._generator
 
 
+class EndpointAgent:
+    """A model behind an endpoint. Its replies may be as long as the game's presets allow, unless its name says less."""
+
+    def __init__(self, name: str, endpoint: str, options: Sequence[str], sampling: Mapping[str, float] | None) -> None:
+        """Raises ValueError for a bad name."""
+        self.name = name
+        self.sampling = sampling
+        self._endpoint = endpoint
+        self._options = (*options, *(f"{key}={value:g}" for key, value in (sampling or {}).items()))
+        _endpoints(endpoint, *self._options)  # a bad name ends the command before anything is played
+
+    def generator(self, game: Game) -> Generator:
+        return _endpoints(self._endpoint, *self._options_for(game.facts.name))
+
+    def request(self, game_name: str) -> dict[str, Any]:
+        """Return the parameters of its requests in that game, limits and sampling included, for the records."""
+        model, *urls = _servers(self._endpoint)
+        return shared_endpoint(f"{model}@{urls[0]}", *self._options_for(game_name)).parameters
+
+    def _options_for(self, game_name: str) -> tuple[str, ...]:
+        given = {option.partition("=")[0] for option in self._options}
+        options = self._options
+        if given.isdisjoint(("max_tokens", "max_completion_tokens")):
+            options = (*options, f"max_tokens={reply_limit(game_name)}")
+        # A local server takes minutes for thousands of tokens.
+        return options if "deadline" in given else (*options, f"deadline={REPLY_DEADLINE_S}")
+
+
 class SavedModelAgent:
     """A model in a folder, asked as it was trained. Its `settings` name the environment it was trained in."""
 
@@ -73,6 +104,11 @@ class SavedModelAgent:
         if not self.folder.is_dir():
             raise FileNotFoundError(f"Agent {self.name!r}: there is no such folder; give a saved model's.")
         self.settings = PlaySettings.load(folder)
+
+    def request(self, game_name: str) -> dict[str, Any]:
+        """Return how its replies are sampled, for the records; it is the same in every game."""
+        own = {"max_tokens": self.settings.max_new_tokens, "temperature": self.settings.temperature}
+        return own | dict(self.sampling or {})
 
     def generator(self, game: Game) -> Generator:
         converses = self.settings.env_kwargs.get("context") == "conversation"
@@ -206,10 +242,15 @@ _SCRIPTS: Mapping[str, Callable[[Game], Policy]] = {
 
 def _endpoints(endpoint: str, *options: str) -> EndpointGenerator | AnswerStream:
     """The endpoint of `MODEL@URL`, or what asks the least busy of those of `MODEL@URL@URL`."""
-    model, *urls = re.split(r"@(?=https?://)", endpoint)
+    model, *urls = _servers(endpoint)
     if len(urls) < 2:
         return shared_endpoint(endpoint, *options)
     return AnswerStream([shared_endpoint(f"{model}@{url}", *options) for url in dict.fromkeys(urls)])
+
+
+def _servers(endpoint: str) -> list[str]:
+    """Return the model and the addresses of `MODEL@URL@URL`."""
+    return re.split(r"@(?=https?://)", endpoint)
 
 
 def make_agent(spec: str, sampling: Mapping[str, float] | None = None) -> Agent:
@@ -224,8 +265,7 @@ def make_agent(spec: str, sampling: Mapping[str, float] | None = None) -> Agent:
         return SavedModelAgent(models, sampling)
     if kind == "llm" and rest:
         endpoint, *options = rest.split(",")
-        given = [f"{name}={value:g}" for name, value in (sampling or {}).items()]
-        return GeneratorAgent(_endpoints(endpoint, *options, *given), spec, sampling)
+        return EndpointAgent(spec, endpoint, options, sampling)
     if sampling:
         raise ValueError(f"Agent {spec!r} is no model, so that nothing is sampled; leave the sampling out.")
     if kind == "policy" and rest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -26,6 +26,17 @@ class CallShares:
     """Share whose prompt was too long, and could not be made shorter."""
     no_text: float = 0.0
     """Share to which a server sent no text: a refusal, calls of tools, or nothing."""
+
+
+REPLY_PROBLEMS: Mapping[str, str] = {
+    "invalid": "held no legal action",
+    "cut": "were cut at the token limit; raise max_tokens",
+    "overflow": "had a prompt above the model's limit",
+    "no_text": "came back without a text (refusals, tool calls or empty)",
+}
+"""Field of `CallShares` to the rest of a sentence about such replies."""
+MAX_UNUSABLE = 0.05
+"""Share of unusable replies, or of failed meta-episodes, above which tables warn."""
 
 
 @dataclass(frozen=True)

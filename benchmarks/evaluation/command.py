@@ -38,6 +38,7 @@ from mage_envs.registry import settings_of
 from mage_envs.terminal.commands import told
 from mage_envs.terminal.json_options import read_object
 from mage_envs.text.visible import one_line
+from opponents import split_names
 from trainer.lines import trajectory_of
 from trainer.trajectory import Trajectory
 
@@ -63,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--opponents",
         metavar="NAMES",
-        help="names, or pool:NAME, with commas between (semicolons where a name has one)",
+        help="names, or pool:NAME, separated by commas, as in ultimatum/soft-reserve:3,.2,uniform",
     )
     which.add_argument("--panel", metavar="NAME", help="a named panel; mage-bench list shows them")
     parser.add_argument("--rows", type=int, metavar="N", help="meta-episodes per opponent and first seat (default 64)")
@@ -370,7 +371,7 @@ def _opponents(text: str | None, game: Game) -> dict[str, float]:
     """Names and weights; the game's default opponents where none are named."""
     if text is None:
         return weights_of(settings_of(game.facts.name).opponent)
-    names = [name.strip() for name in text.split(";" if ";" in text else ",") if name.strip()]
+    names = split_names(text)
     if len(names) == 1 and names[0].startswith("pool:"):
         return weights_of(names[0])
     if len(set(names)) < len(names):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import figures
+from benchmarks.evaluation.calls import REPLY_PROBLEMS
 from benchmarks.evaluation.estimates import Estimate
 from benchmarks.evaluation.scores import Measure, ScoreRow, Summary, read_scores
 from mage_envs.bounded_files import read_inside
@@ -20,6 +21,7 @@ from mage_envs.text.visible import one_line, visible
 
 SUMMARY = "summary.json"
 NOT_KNOWN = "n/a"
+PROBLEM_COLUMNS = tuple(name.replace("_", " ") for name in REPLY_PROBLEMS)
 _NUMBERS = re.compile(r"[-+0-9.,eE\[\]±% ]*")
 """A number with its interval, which may begin with a sign."""
 FORMULA_SIGNS = ("=", "+", "-", "@")
@@ -46,7 +48,8 @@ def table(summary: Summary, controls: Sequence[ScoreRow] = ()) -> str:
     head = f"{one_line(summary.agent)} in {summary.env_id}" + (f" ({summary.panel})" if summary.panel else "")
     episodes = max(len(row.episodes) for row in rows)
     if summary.early_stop:
-        return "\n".join([head, "", *_stopped(rows, summary, measure), *_metrics(rows, summary, episodes)]) + "\n"
+        lines = [head, "", *_stopped(rows, summary, measure), *_metrics(rows, summary, episodes)]
+        return "\n".join([*lines, *summary.overall.warnings()]) + "\n"
     columns = [summary.rows_are, *(f"episode {k}" for k in range(1, episodes + 1))]
     columns += [f"gain 1 to {episodes}"] if episodes > 1 else []
     columns += ["no information", "ceiling", "share"]
@@ -54,12 +57,12 @@ def table(summary: Summary, controls: Sequence[ScoreRow] = ()) -> str:
     rates = [_rates(row, summary, episodes) for row in rows]
     rate_columns = [summary.rows_are, *(f"pass@{k}" for k in range(1, episodes + 1))]
     rate_columns += ["n"] if wins else [*(f"success {k}" for k in range(1, episodes + 1)), "n"]
-    rate_columns += ["draws", "timeouts", "invalid", "no text", "failed"]
+    rate_columns += ["draws", "timeouts", *PROBLEM_COLUMNS, "failed"]
     title = f"{measure[0].upper()}{measure[1:]} with 95% intervals; exact values for episode {episodes}"
     further = "Success within the first k episodes (pass@k) and in each; shares of episodes, of answers, and failures"
     lines = [head, "", title, *aligned(columns, main), "", further, *aligned(rate_columns, rates)]
     lines += _metrics(rows, summary, episodes)
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *summary.overall.warnings()]) + "\n"
 
 
 def _stopped(rows: Sequence[ScoreRow], summary: Summary, measure: str) -> list[str]:
@@ -68,11 +71,11 @@ def _stopped(rows: Sequence[ScoreRow], summary: Summary, measure: str) -> list[s
     solved = [
         [
             *(row.opponent or "all", *map(_interval, row.pass_at), *[NOT_KNOWN] * (planned - len(row.pass_at))),
-            *(str(row.meta_episodes), f"{row.invalid:.1%}", f"{row.no_text:.1%}", str(row.failures)),
+            *(str(row.meta_episodes), *problem_cells(row), str(row.failures)),
         ]
         for row in rows
     ]
-    columns = [summary.rows_are, *(f"pass@{k}" for k in range(1, planned + 1)), "n", "invalid", "no text", "failed"]
+    columns = [summary.rows_are, *(f"pass@{k}" for k in range(1, planned + 1)), "n", *PROBLEM_COLUMNS, "failed"]
     played = max(len(row.episodes) for row in rows)
     chosen = [[episode.measure(summary.objective).estimate for episode in row.episodes] for row in rows]
     still = [
@@ -115,7 +118,12 @@ def _rates(row: ScoreRow, summary: Summary, episodes: int) -> list[str]:
     count = max(len(row.episodes), 1)
     draws = sum(episode.draws for episode in row.episodes) / count
     timeouts = sum(episode.timeouts for episode in row.episodes) / count
-    return [*cells, f"{draws:.1%}", f"{timeouts:.1%}", f"{row.invalid:.1%}", f"{row.no_text:.1%}", str(row.failures)]
+    return [*cells, f"{draws:.1%}", f"{timeouts:.1%}", *problem_cells(row), str(row.failures)]
+
+
+def problem_cells(row: ScoreRow) -> list[str]:
+    """Return the cells below `PROBLEM_COLUMNS`: shares of the replies."""
+    return [f"{share:.1%}" for share in row.reply_problems().values()]
 
 
 def _metrics(rows: Sequence[ScoreRow], summary: Summary, episodes: int) -> list[str]:
@@ -202,7 +210,7 @@ def _cell(value: object) -> object:
 
 
 def csv_text(summary: Summary, delimiter: str = ",") -> str:
-    """One line per opponent, episode and measure; of each opponent one for the calls without a text in answer."""
+    """One line per opponent, episode and measure; of each opponent one for each problem of replies."""
     head = ("opponent", "episode", "measure", "mean", "low", "high", "n", "uninformed", "ceiling", "share")
     lines: list[Sequence[object]] = [head]
     lost = () if summary.with_losses is None else (summary.with_losses,)
@@ -215,7 +223,9 @@ def csv_text(summary: Summary, delimiter: str = ",") -> str:
         for number, e in enumerate(row.pass_at, start=1):
             lines.append((row.opponent, number, "pass@k", e.mean, e.low, e.high, e.n, None, None, None))
         calls = sum(one.calls for one in row.calls.values())
-        lines.append((row.opponent, None, "no text", row.no_text, None, None, calls, None, None, None))
+        for name, value in row.reply_problems().items():
+            measure_name = f"replies, {name.replace('_', ' ')}"
+            lines.append((row.opponent, None, measure_name, value, None, None, calls, None, None, None))
     return delimited(lines, delimiter)
 
 

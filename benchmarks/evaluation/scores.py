@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from benchmarks.evaluation.calls import (
+    MAX_UNUSABLE,
+    REPLY_PROBLEMS,
     CallShares,
     Costs,
     costs_of,
@@ -110,6 +112,26 @@ class ScoreRow:
     """What the learner earns in each episode that knows the pool and is optimal for their sum; empty where unknown."""
     no_text: float = 0.0
     """Share of the calls to which a server sent no text: a refusal, calls of tools, or nothing."""
+
+    def reply_problems(self) -> dict[str, float]:
+        """Return the share of replies with each of `REPLY_PROBLEMS`, over all kinds of call."""
+        count = max(sum(one.calls for one in self.calls.values()), 1)
+        return {
+            name: sum(one.calls * float(vars(one)[name]) for one in self.calls.values()) / count
+            for name in REPLY_PROBLEMS
+        }
+
+    def warnings(self) -> list[str]:
+        """Return a line for each problem that makes the scores doubtful: many unusable replies, or many failures."""
+        found = [
+            f"Warning: {share:.0%} of the replies {REPLY_PROBLEMS[name]}."
+            for name, share in self.reply_problems().items()
+            if share > MAX_UNUSABLE
+        ]
+        played = self.meta_episodes + self.failures
+        if self.failures > MAX_UNUSABLE * played:
+            found.append(f"Warning: {self.failures} of {played} meta-episodes failed and are left out of the scores.")
+        return found
 
     def efficiency(self, k: int, objective: Objective) -> float | None:
         """The way in episode k (from 0) from the best policy without information (0) to `optimal` (1)."""

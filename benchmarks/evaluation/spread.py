@@ -46,7 +46,7 @@ class PiecePlayer:
                 f"{setting.fingerprint[:12]}, not {playing.about['fingerprint'][:12]}): its data differ."
             )
         self._tasks = setting.tasks
-        self._play = PanelPlayer(agent_of(playing.about["agent"]), self._tasks, setting.options)
+        self._play = PanelPlayer(agent_of(playing.about["agent"], setting.game_name), self._tasks, setting.options)
 
     def __call__(self, places: Sequence[int]) -> list[Trajectory]:
         """The meta-episodes at these places of the panel."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.evaluation.estimates import Estimate
-from benchmarks.evaluation.report import NOT_KNOWN, aligned, number, shown_episodes
+from benchmarks.evaluation.report import NOT_KNOWN, PROBLEM_COLUMNS, aligned, number, problem_cells, shown_episodes
 from benchmarks.evaluation.scores import ScoreRow, Summary
 from mage_envs.text.visible import one_line
 
@@ -56,13 +56,12 @@ def narrow(summary: Summary) -> str:
             each = [_at([one.success.estimate for one in row.episodes], shown) for row in rows]
             block("Success in each episode, in percent", episodes, [[spread(e, True) for e in row] for row in each])
     block(
-        "Shares of episodes and of answers; means per meta-episode",
-        ["n", "failed", "draws", "timeouts", "invalid", "calls", "tokens", "seconds"],
+        "Shares of episodes; means per meta-episode",
+        ["n", "failed", "draws", "timeouts", "calls", "tokens", "seconds"],
         [_rates(row) for row in rows],
     )
-    if any(row.no_text for row in rows):
-        block("Share of calls without a text in answer", ["no text"], [[f"{row.no_text:.1%}"] for row in rows])
-    return "\n".join([*lines, *_kinds(summary)]) + "\n"
+    block("Shares of replies that could not be used", PROBLEM_COLUMNS, [problem_cells(row) for row in rows])
+    return "\n".join([*lines, *_kinds(summary), *summary.overall.warnings()]) + "\n"
 
 
 def _means(row: ScoreRow, summary: Summary, shown: Sequence[int]) -> list[Estimate | None]:
@@ -95,7 +94,7 @@ def _rates(row: ScoreRow) -> list[str]:
         known = costs.tokens_in is not None and costs.tokens_out is not None
         tokens = f"{costs.tokens_in or 0:.0f}+{costs.tokens_out or 0:.0f}" if known else NOT_KNOWN
         spent = [f"{costs.calls:.1f}", tokens, f"{costs.seconds:.2f}"]
-    shares = [f"{share:.1%}" for share in (draws, timeouts, row.invalid)]
+    shares = [f"{share:.1%}" for share in (draws, timeouts)]
     return [str(row.meta_episodes), str(row.failures), *shares, *spent]
 
 

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.agents import Agent, GeneratorAgent, SavedModelAgent, make_agent
+from benchmarks.evaluation.agents import Agent, EndpointAgent, GeneratorAgent, SavedModelAgent, make_agent
 from benchmarks.evaluation.suites.panels import Panel, named_panel
 from benchmarks.evaluation.suites.settings import Setting
 from benchmarks.records.lines import VERSION
@@ -33,7 +33,7 @@ def about_run(agent: Agent, setting: Setting) -> dict[str, Any]:
         panel["opponents"] = list(setting.panel.opponents.items())  # pairs keep their order, which is the tasks'
     return {
         "schema": VERSION,
-        "agent": identity_of(agent),
+        "agent": identity_of(agent, setting.game_name),
         "setting": setting.to_json(),
         "fingerprint": setting.fingerprint,
         "panel": panel | {"name": setting.name, "has_ids": setting.panel.ids is not None},
@@ -73,15 +73,15 @@ def told_apart(about: Mapping[str, Any]) -> dict[str, Any]:
     return {"options": options, "weights": setting["weights"], "tasks": setting["tasks"]}
 
 
-def identity_of(agent: Agent) -> dict[str, Any]:
-    """What tells an agent from every other: its name, a saved model's content, and how it is sampled."""
-    return {"name": agent.name, "content": _content(agent), **_sampled(agent)}
+def identity_of(agent: Agent, game_name: str) -> dict[str, Any]:
+    """Return what tells an agent from others: its name, a saved model's content, its sampling and its limits."""
+    return {"name": agent.name, "content": _content(agent), **_sampled(agent, game_name)}
 
 
-def agent_of(told: Mapping[str, Any]) -> Agent:
+def agent_of(told: Mapping[str, Any], game_name: str) -> Agent:
     """The agent with this identity, where a worker makes it again. RuntimeError where it is another model there."""
     agent = make_agent(told["name"], told.get("sampling"))
-    if (found := identity_of(agent)) != told:
+    if (found := identity_of(agent, game_name)) != told:
         raise RuntimeError(f"Where a worker plays, {agent.name} is another model ({found}, not {told}).")
     return agent
 
@@ -99,10 +99,13 @@ def _content(agent: Agent) -> str | None:
     return told.hexdigest()[:16]
 
 
-def _sampled(agent: Agent) -> dict[str, Any]:
-    """How a model's replies are sampled, where that was said."""
-    given = agent.sampling if isinstance(agent, SavedModelAgent | GeneratorAgent) else None
-    return {"sampling": dict(given)} if given else {}
+def _sampled(agent: Agent, game_name: str) -> dict[str, Any]:
+    """Return the sampling that the user gave, if any, and sampling and limits as they are in effect, if known."""
+    given = agent.sampling if isinstance(agent, SavedModelAgent | EndpointAgent | GeneratorAgent) else None
+    found: dict[str, Any] = {"sampling": dict(given)} if given else {}
+    if isinstance(agent, SavedModelAgent | EndpointAgent):
+        found["request"] = agent.request(game_name)
+    return found
 
 
 @cache

@@ -19,14 +19,21 @@ _CALL = (
     *("kind", "episode", "hand", "turn", "seat", "reply", "action", "invalid_reason"),
     *("truncated", "penalty", "reward", "hand_end", "observation"),
 )
-COLUMNS = ("index", "seed", "task_id", *_TASK, "call", *_CALL, "prompt", "tokens_in", "tokens_out", "seconds")
+ENDED_WITH = "ended_with"
+"""Column with the last observation of the hand that a call ended; empty in records of version 1."""
+COLUMNS = (
+    *("index", "seed", "task_id", *_TASK, "call", *_CALL, ENDED_WITH),
+    *("prompt", "tokens_in", "tokens_out", "seconds"),
+)
 
 
 def rows(records: Records) -> list[dict[str, Any]]:
     """One row per call, in the order of `COLUMNS`; `prompt` is what was new in the chat."""
     found = []
     for index, line in sorted(records.lines.items()):
+        ended = [iter(episode.get("ended_with", ())) for episode in line["episodes"]]
         for number, call in enumerate(line["calls"]):
+            over = call["hand_end"] and call["episode"] < len(ended)
             tokens_in, tokens_out = call["tokens"] or (None, None)
             row = {
                 "index": index,
@@ -35,6 +42,7 @@ def rows(records: Records) -> list[dict[str, Any]]:
                 **{name: line[name] for name in _TASK},
                 "call": number,
                 **{name: call[name] for name in _CALL},
+                ENDED_WITH: next(ended[call["episode"]], "") if over else "",
                 "prompt": "\n\n".join(message["content"] for message in call["messages"]),
                 "tokens_in": tokens_in,
                 "tokens_out": tokens_out,

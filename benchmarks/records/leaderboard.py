@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluation.estimates import Estimate
-from benchmarks.evaluation.report import NOT_KNOWN, delimited
+from benchmarks.evaluation.report import NOT_KNOWN, PROBLEM_COLUMNS, delimited
 from benchmarks.evaluation.summary import summary_of
 from benchmarks.records.about import setting_of
 from benchmarks.records.replay import replay
@@ -59,7 +59,8 @@ def _entry(folder: Path, sample: int) -> dict[str, Any]:
         "meta_episodes": len(lines),
         "planned": records.planned,
         "failed": len(records.failed),
-        "no_text": row.no_text,
+        "replies": row.reply_problems(),
+        "warnings": row.warnings(),
         "root": records.root()["root"],
         "verified": {
             "digests": len(lines),
@@ -77,7 +78,7 @@ def table(entries: Sequence[dict[str, Any]]) -> list[list[str]]:
     """The head and one row per run, the best last episode first."""
     last = max(len(one["episodes"]) for one in entries)
     head = ["agent", "memory", *(f"episode {k}" for k in range(1, last + 1)), f"pass@{last}", "ceiling"]
-    found = [[*head, "n", "failed", "no text", "verified"]]
+    found = [[*head, "n", "failed", *PROBLEM_COLUMNS, "verified"]]
     for one in sorted(entries, key=lambda one: -one["episodes"][-1][0]):
         checked = one["verified"]
         told = f"digests, replay of {checked['replayed']}" + (", ceilings" if checked["ceilings"] else "")
@@ -85,7 +86,8 @@ def table(entries: Sequence[dict[str, Any]]) -> list[list[str]]:
         ceiling = NOT_KNOWN if one["ceiling"] is None else f"{one['ceiling']:.3f}"
         played = f"{one['meta_episodes']}/{one['planned']}"
         row = [one["agent"], str(one["memory"]), *cells, *[NOT_KNOWN] * (last - len(cells)), _cell(*one["pass_at"][-1])]
-        found.append([*row, ceiling, played, str(one["failed"]), f"{one['no_text']:.1%}", told])
+        problems = [f"{share:.1%}" for share in one["replies"].values()]
+        found.append([*row, ceiling, played, str(one["failed"]), *problems, told])
     return found
 
 
@@ -126,3 +128,5 @@ def run(arguments: argparse.Namespace) -> None:
     one = entries[0]
     title = f"{one_line(one['setting'])}, {one['measure']}, fingerprint {one['fingerprint'][:12]}"
     sys.stdout.write(f"{title}\n\n{markdown(rows)}")
+    for one in entries:
+        sys.stdout.write("".join(f"\n{one_line(one['agent'])}: {text}\n" for text in one["warnings"]))

@@ -36,6 +36,7 @@ class LineRecord(PlayedRecord):
 class AgentRecord(StrictRecord):
     name: str
     content: str | None
+    request: Annotated[Options, Field(default_factory=dict)]
     sampling: Annotated[dict[str, int | FiniteFloat], Field(default_factory=dict)]
 
 

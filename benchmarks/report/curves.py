@@ -12,7 +12,22 @@ from benchmarks.report.escaping import short, shown
 from benchmarks.report.runs import Played, ReportedRun
 from opponents.exact import Objective
 
-_SHAPES = ("circle", "square", "triangle", "diamond")
+_CORNERS = {
+    "triangle": ((0, -5.5), (5, 4), (-5, 4)),
+    "diamond": ((0, -6), (5.5, 0), (0, 6), (-5.5, 0)),
+    "wedge": ((0, 5.5), (5, -4), (-5, -4)),
+    "hexagon": ((-2.6, -5), (2.6, -5), (5.6, 0), (2.6, 5), (-2.6, 5), (-5.6, 0)),
+    "plus": (
+        *((-1.8, -5.5), (1.8, -5.5), (1.8, -1.8), (5.5, -1.8), (5.5, 1.8), (1.8, 1.8)),
+        *((1.8, 5.5), (-1.8, 5.5), (-1.8, 1.8), (-5.5, 1.8), (-5.5, -1.8), (-1.8, -1.8)),
+    ),
+    "star": (
+        *((0, -6), (1.5, -2), (5.7, -1.9), (2.3, 0.8), (3.5, 4.9)),
+        *((0, 2.5), (-3.5, 4.9), (-2.3, 0.8), (-5.7, -1.9), (-1.5, -2)),
+    ),
+}
+_SHAPES = ("circle", "square", *_CORNERS)
+"""As many as `COLOURS`: no two of them share a shape, so readers who do not see a colour lose nothing."""
 COLOURS = 8
 """Colours of runs in page.css."""
 
@@ -158,14 +173,13 @@ def _curve(one: Series, x: Sequence[float], y: Callable[[float], float], banded:
 
 
 def mark(place: int, x: float, y: float) -> str:
-    """The shape that stands for a run, so that none is told by its colour alone."""
+    """Return the shape of a run, so that its colour alone never identifies it."""
     shape = _SHAPES[place % len(_SHAPES)]
     if shape == "circle":
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>'
     if shape == "square":
         return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8"/>'
-    corners = {"triangle": ((0, -5.5), (5, 4), (-5, 4)), "diamond": ((0, -6), (5.5, 0), (0, 6), (-5.5, 0))}[shape]
-    return f'<polygon points="{" ".join(f"{x + a:.1f},{y + b:.1f}" for a, b in corners)}"/>'
+    return f'<polygon points="{" ".join(f"{x + a:.1f},{y + b:.1f}" for a, b in _CORNERS[shape])}"/>'
 
 
 def switch(place: int, name: str) -> str:

@@ -72,6 +72,7 @@ def _found(folder: Path, index: int) -> tuple[str, Mapping[str, Any], Line]:
 
 def _body(line: Line, episodes: range | list[int], prompts: bool) -> Iterator[str]:
     last = -1
+    ended = [iter(episode.get("ended_with", ())) for episode in line["episodes"]]
     for name, call in numbered(line):
         if call["episode"] not in episodes:
             continue
@@ -95,6 +96,9 @@ def _body(line: Line, episodes: range | list[int], prompts: bool) -> Iterator[st
         ends += [f"advantage {call['advantage']:+.3f}"] if "advantage" in call else []
         if ends:
             yield f"→ {', '.join(ends)}"
+        over = call["hand_end"] and call["episode"] < len(ended)
+        if over and (text := next(ended[call["episode"]], "")):
+            yield f"The hand ended with:\n\n{_fenced(text)}"
 
 
 def _title(line: Line, k: int) -> str:

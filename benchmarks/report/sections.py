@@ -1,4 +1,4 @@
-"""The parts of the report that are plain HTML: what was played, the table, the curves, where it learned."""
+"""The parts of the report that are plain HTML: what was played, the table, the curves, the largest swings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import sqrt
 
 from benchmarks.evaluation.report import NOT_KNOWN
 from benchmarks.evaluation.scores import ScoreRow
-from benchmarks.evaluation.suites.paper import reported
+from benchmarks.evaluation.suites.paper import is_reported_at, reported
 from benchmarks.report.curves import Series, View, chart, figures, interval, paired, switch, views
 from benchmarks.report.escaping import shown
 from benchmarks.report.runs import ReportedRun
@@ -88,6 +88,7 @@ def _calls(run: ReportedRun) -> str:
     head = "".join(f"<th>{name}</th>" for name in names)
     failed = ", ".join(f"{count} {kind}" for kind, count in run.summary.overall.failed_by.items())
     broken = f'<p class="quiet">Failed: {shown(failed)}.</p>' if failed else ""
+    broken += "".join(f"<p>{shown(text)}</p>" for text in run.summary.overall.warnings())
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{broken}"
 
 
@@ -163,6 +164,13 @@ def _exact_rows(groups: Sequence[Sequence[ReportedRun]]) -> Iterator[str]:
             yield f'<tr class="exact"><th scope="row">{name}</th>{"".join(cells)}</tr>'
 
 
+def _paper_column(run: ReportedRun) -> str:
+    """Return the panel's name without its size; empty if the paper measured at another protocol or length."""
+    setting = run.about["setting"]
+    measured = is_reported_at(run.about["env_kwargs"].get("protocol"), setting["options"]["num_episodes"])
+    return str(setting["name"]).rpartition("-")[0] if measured else ""
+
+
 def _paper_rows(groups: Sequence[Sequence[ReportedRun]]) -> Iterator[str]:
     told: dict[str, dict[str, tuple[float, str]]] = {}
     count = reported()["meta_episodes"]
@@ -170,7 +178,7 @@ def _paper_rows(groups: Sequence[Sequence[ReportedRun]]) -> Iterator[str]:
         for method, values in table["rows"].items():
             for column, value in zip(table["columns"], values, strict=True):
                 told.setdefault(method, {})[column] = (value, table["measure"])
-    columns = [group[0].about["setting"]["name"].rpartition("-")[0] for group in groups]
+    columns = [_paper_column(group[0]) for group in groups]
     for method, values in told.items():
         if not any(column in values for column in columns):
             continue
@@ -261,7 +269,7 @@ def _differences(group: Sequence[ReportedRun]) -> str:
     )
 
 
-# -- where it learned ------------------------------------------------------------------------------------------
+# -- largest swings -------------------------------------------------------------------------------------------
 
 
 def learned(groups: Sequence[Sequence[ReportedRun]]) -> str:

@@ -94,7 +94,10 @@ def packed(line: Line) -> bytes:
     found = {
         "i": line["index"],
         "outcomes": outcomes(line),
-        "episodes": [{name: one[name] for name in ("reward", "value", "metrics")} for one in line["episodes"]],
+        "episodes": [
+            {name: one[name] for name in ("reward", "value", "metrics")} | {"ended": one.get("ended_with", [])}
+            for one in line["episodes"]
+        ],
         "calls": calls,
         "failure": line["failure"],
         "task": line["task"],

@@ -14,15 +14,14 @@ from mage_envs.durable import output_path
 from mage_envs.locking import FolderLock
 from mage_envs.processes import DEADLINE
 from mage_envs.terminal.json_options import read_object
+from opponents import split_names
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mage-bench tournament`."""
     parser.epilog = "Example: mage-bench tournament KuhnPoker --policies uniform,kuhn/rock --games 20 --out runs/cup"
     parser.add_argument("game", metavar="GAME", help="a two-player game, as in TicTacToe")
-    parser.add_argument(
-        "--policies", metavar="NAMES", required=True, help="names with commas between (semicolons where a name has one)"
-    )
+    parser.add_argument("--policies", metavar="NAMES", required=True, help="names, separated by commas")
     parser.add_argument("--games", type=int, default=200, metavar="N", help="matches per pairing, even (200)")
     parser.add_argument(
         "--episodes", type=int, default=1, metavar="K", help="hands per match, for policies that learn in it (1)"
@@ -48,8 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Plays, and writes the tables to stdout; raises RuntimeError after that where a pairing failed."""
-    text = arguments.policies
-    names = tuple(name.strip() for name in text.split(";" if ";" in text else ",") if name.strip())
+    names = split_names(arguments.policies)
     executor = make_executor(arguments.executor)
     settings = Settings(
         game=arguments.game,

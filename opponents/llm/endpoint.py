@@ -106,6 +106,11 @@ class EndpointGenerator:
         self._session: Connection[ServerAnswer] | None = None
         self._stream: AnswerStream | None = None
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Sampling and limits of every request."""
+        return dict(self._parameters)
+
     def __repr__(self) -> str:
         return f"EndpointGenerator({self.model!r}, {self.base_url!r})"
 

@@ -60,6 +60,8 @@ _SENT = ("top_p", "top_k", "max_completion_tokens", "reasoning_effort")
 """Options that go to the server as they are."""
 _OWN = ("temperature", "max_tokens", "deadline", "attempts", "concurrency", "namespace", "key_variable")
 """Options of EndpointGenerator of the same name."""
+_PER_GAME = ("max_tokens", "deadline")
+"""Options that an evaluation sets by the game unless they are given."""
 _LOCK = Lock()
 
 
@@ -117,12 +119,19 @@ def _shared(endpoint: str, options: tuple[str, ...], kept_in: Path) -> SharedEnd
         url,
         parameters=parameters,
         send_seed=values.get("seed", True),
-        budget=Budget(values.get("max_calls"), values.get("max_total_tokens")),
+        budget=_budget(endpoint, tuple(one for one in options if one.partition("=")[0] not in _PER_GAME)),
         cache=AnswerCache(kept_in) if values.get("cache", True) else None,
         **own,
     )
     made.named = (endpoint, *options)
     return made
+
+
+@cache
+def _budget(endpoint: str, options: tuple[str, ...]) -> Budget:
+    """Return the budget of a name, the same for its requests in every game, whose limits differ."""
+    _, _, values = read_spec(endpoint, options)
+    return Budget(values.get("max_calls"), values.get("max_total_tokens"))
 
 
 def language_model(game: Game, endpoint: str, *options: str) -> LanguageModelPolicy:

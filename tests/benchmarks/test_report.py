@@ -70,6 +70,8 @@ def test_table_where_meta_episodes_stop_with_their_first_success():
         "pass@3",
         "n",
         "invalid",
+        "cut",
+        "overflow",
         "no",
         "text",
         "failed",
@@ -88,7 +90,7 @@ def test_files(tmp_path):
     assert [path.name for path in paths] == ["summary.json", "scores.csv", "adaptation.png"]
     assert load(paths[0].parent) == summary
     lines = list(csv.DictReader(paths[1].read_text().splitlines()))
-    assert len(lines) == 3 * (3 * 2 + 3 + 1)
+    assert len(lines) == 3 * (3 * 2 + 3 + 4)
     line = next(
         x for x in lines if (x["opponent"], x["episode"], x["measure"]) == ("kuhn/conservative", "3", "chips per hand")
     )

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
+from benchmarks.evaluation.report import load
 from benchmarks.evaluation.suite_command import planned, short_names
 from benchmarks.evaluation.suites.columns import Column, read_columns
 from benchmarks.evaluation.suites.paper import SUITES, reported
+from benchmarks.evaluation.suites.table import SuiteCell, text_table
 from benchmarks.records import store
 from benchmarks.records.store import Records, Writer
 from benchmarks.report.runs import folders_of
@@ -49,13 +51,25 @@ def played(tmp_path_factory):
     return folder
 
 
-def test_each_column_is_a_run_and_the_papers_figures_stand_apart(played, capsys):
+@pytest.mark.parametrize(("protocol", "episodes"), [("adaptive", 10), ("paper", 3), ("paper", 10)])
+def test_the_papers_figures_stand_beside_its_own_protocol_and_length(played, protocol, episodes):
+    summary = load(next((played / "s").rglob("nash/summary.json")).parent)
+    cell = SuiteCell(panel="kuhn", protocol=protocol, episodes=episodes, column="nash", summary=summary)
+    panels = [("kuhn-paper", "kuhn"), ("tictactoe-mcts100", "tictactoe")]
+    text = text_table("paper-table1", [cell], ["nash"], panels)
+    ours, title, theirs = text.partition("As reported in arXiv 2603.03680 (K = 10), not measured here:")
+    assert bool(title) == ((protocol, episodes) == ("paper", 10))
+    assert "MAGE" not in ours
+    if title:
+        assert "nash" not in theirs
+        assert next(line for line in theirs.splitlines() if line.startswith("ReAct")).split()[1:3] == ["65", "(4)"]
+
+
+def test_each_column_is_a_run(played, capsys):
     out = (played / "s" / "table.txt").read_text()
     assert max(map(len, out.splitlines())) <= 80
-    ours, theirs = out.split("As reported in arXiv 2603.03680, not measured here")
-    assert "MAGE" not in ours
-    assert "nash" not in theirs
-    assert next(line for line in theirs.splitlines() if line.startswith("ReAct")).split()[1:3] == ["65", "(4)"]
+    ours = out
+    assert "As reported" not in out, "the paper did not measure at K = 3 under the protocol adaptive"
     three, rows = len(PLAYED) * 3, 3  # columns in three blocks, exact values in one of them
     assert ours.count("n/a") == 4 * (three + rows)  # panels that nobody plays
     assert "= best response" in ours

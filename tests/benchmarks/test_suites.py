@@ -92,7 +92,6 @@ def test_all_that_decides_what_is_played_or_shown_is_in_the_fingerprint():
         {"max_turns": 3},
         {"on_invalid": "forfeit"},
         {"invalid_penalty": 1.0},
-        {"seat": "first"},
         {"deal": "replay"},
         {"reward": "sign"},
         {"style": "words"},

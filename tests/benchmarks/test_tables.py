@@ -70,12 +70,22 @@ def test_answers_without_text_are_counted_apart_in_every_table():
     assert row.calls == {"play": CallShares(8, invalid=1 / 8, cut=1 / 8, overflow=0, no_text=3 / 8)}
     lines = [line.split() for line in narrow(summary).splitlines()]
     assert ["play", "8", "12.5%", "12.5%", "0.0%", "37.5%"] in lines
-    assert lines[lines.index(["Share", "of", "calls", "without", "a", "text", "in", "answer"]) + 3][-1] == "37.5%"
-    assert any(line[-3:] == ["25.0%", "37.5%", "0"] for line in map(str.split, table(summary).splitlines()))
-    assert "all,,no text,0.375,,,8,,," in csv_text(summary)
+    block = lines.index(["Shares", "of", "replies", "that", "could", "not", "be", "used"])
+    assert lines[block + 1] == ["opponent", "invalid", "cut", "overflow", "no", "text"]
+    assert lines[block + 3][-4:] == ["12.5%", "12.5%", "0.0%", "37.5%"]
+    wide = table(summary).splitlines()
+    assert any(line.split()[-5:] == ["12.5%", "12.5%", "0.0%", "37.5%", "0"] for line in wide)
+    warnings = [line for line in wide if line.startswith("Warning: ")]
+    assert warnings == [
+        "Warning: 12% of the replies held no legal action.",
+        "Warning: 12% of the replies were cut at the token limit; raise max_tokens.",
+        "Warning: 38% of the replies came back without a text (refusals, tool calls or empty).",
+    ]
+    assert [line for line in narrow(summary).splitlines() if line.startswith("Warning: ")] == warnings
+    assert 'all,,"replies, no text",0.375,,,8,,,' in csv_text(summary)
     cell = SuiteCell(panel="p", protocol="adaptive", episodes=2, column="c", summary=summary)
     [line] = csv.DictReader(tsv([cell]).splitlines(), delimiter="\t")
-    assert line["no_text"] == "0.375"
+    assert [line[name] for name in ("invalid", "cut", "overflow", "no_text")] == ["0.125", "0.125", "0.0", "0.375"]
     assert read_scores(Summary, json.dumps(summary.to_json()).encode()) == summary
 
 

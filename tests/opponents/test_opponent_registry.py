@@ -27,6 +27,7 @@ from opponents import (
     opponent_info,
     register_opponent,
     registry,
+    split_names,
 )
 
 
@@ -138,6 +139,22 @@ def test_module_and_class_keep_what_was_registered() -> None:
         'list_opponents("KuhnPoker") names those that fit.',
     ):
         make_opponent("opponents.mcts:MCTS", KuhnPoker())
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("kuhn/nash, uniform", ["kuhn/nash", "uniform"]),
+        ("ultimatum/soft-reserve:3,.2", ["ultimatum/soft-reserve:3,.2"]),
+        ("ultimatum/soft-reserve:3,.2,uniform,mcts:5", ["ultimatum/soft-reserve:3,.2", "uniform", "mcts:5"]),
+        ("switch:kuhn/rock,kuhn/maniac,1,kuhn/nash", ["switch:kuhn/rock,kuhn/maniac,1", "kuhn/nash"]),
+        ("switch:kuhn/rock,kuhn/maniac,1;kuhn/nash", ["switch:kuhn/rock,kuhn/maniac,1", "kuhn/nash"]),
+        ("my_games:Cycle:2,wfw/always-water", ["my_games:Cycle:2", "wfw/always-water"]),
+        ("kuhn/agressive,uniform", ["kuhn/agressive", "uniform"]),
+    ],
+)
+def test_a_comma_separates_names_and_arguments(text: str, names: list[str]) -> None:
+    assert list(split_names(text)) == names
 
 
 def test_alias(kuhn: KuhnPoker) -> None:

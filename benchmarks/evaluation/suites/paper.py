@@ -71,7 +71,16 @@ def named_suite(name: str) -> Suite:
 
 
 def reported() -> dict[str, Any]:
-    """What the paper reports (`reported.json`): never mixed with what is measured here."""
+    """Return the paper's figures (`reported.json`) with the protocol and the number of episodes that they belong to."""
     text = files("benchmarks.evaluation.suites").joinpath("reported.json").read_text("utf-8")
     read: dict[str, Any] = json.loads(text)
     return read
+
+
+def is_reported_at(protocol: Any, episodes: int) -> bool:
+    """Return True if the paper measured at this protocol and this number of episodes.
+
+    Figures of another protocol or length would look comparable beside a run, and are not.
+    """
+    told = reported()
+    return bool(protocol == told["protocol"] and episodes == told["episodes"])

@@ -11,7 +11,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.environments import game_of, make_envs
+import gymnasium as gym
+
+from benchmarks.evaluation.environments import game_of, make_envs, seats_of
 from benchmarks.evaluation.suites.panels import Panel
 from benchmarks.records.canonical import canonical, digest_of
 from mage_envs.core import Game, Task
@@ -40,6 +42,22 @@ class Setting:
         if overruled := sorted(key for key in fixed if self.env_kwargs.get(key, fixed[key]) != fixed[key]):
             told = ", ".join(f"{key}={fixed[key]!r}" for key in overruled)
             raise ValueError(f"Panel {self.name!r} fixes {told}; leave that out, or choose a panel of other data.")
+        if "opponent" in self.env_kwargs:
+            raise ValueError(
+                "The panel names the opponents, so opponent in --env-kwargs has no effect; use --opponents with --env."
+            )
+        seated = "seat" in self.env_kwargs and self.panel.opponents
+        if seated and tuple(seats_of(self.panel.env_id, self.env_kwargs)) != tuple(self.panel.seats):
+            raise ValueError(
+                f"Panel {self.name!r} fixes the seats, so seat={self.env_kwargs['seat']!r} has no effect; "
+                "use --env and --opponents with it."
+            )
+
+    @property
+    def game_name(self) -> str:
+        """Name of the game; the environment's id if it is not a game of this suite."""
+        name: str = gym.spec(self.panel.env_id).kwargs.get("game_name", self.panel.env_id)
+        return name
 
     @cached_property
     def options(self) -> dict[str, Any]:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
+from benchmarks.evaluation.calls import REPLY_PROBLEMS
 from benchmarks.evaluation.estimates import Estimate
 from benchmarks.evaluation.report import NOT_KNOWN, aligned, delimited
 from benchmarks.evaluation.scores import ScoreRow, Summary
-from benchmarks.evaluation.suites.paper import reported
+from benchmarks.evaluation.suites.paper import is_reported_at, reported
 from benchmarks.evaluation.tables import WIDTH, fitted, spread
 from opponents.exact import Objective
 
@@ -21,7 +22,7 @@ the sum of the episodes, and of who knows the opponent."""
 FIELDS = (
     *("panel", "protocol", "episodes", "column", "agent", "pass_at_k", "low", "high", "measure"),
     *("first", "first_low", "first_high", "last", "last_low", "last_high", "gain", "gain_low", "gain_high"),
-    *("best_without_memory", "optimal_learner", "best_response", "n", "failed", "no_text"),
+    *("best_without_memory", "optimal_learner", "best_response", "n", "failed", *REPLY_PROBLEMS),
 )
 Shown = tuple[ScoreRow, Objective] | str
 """What a cell is made of: scores, or a text."""
@@ -59,8 +60,11 @@ def text_table(
             gain = f"Gain from episode 1 to {episodes}, likewise; success in percent"
             learning = {name: rows[name] for name in columns}
             lines += _blocks(gain, learning, columns, shorts, _gain) if episodes > 1 else []
+        lines += [f"{cell.column}, {cell.panel}: {text}" for cell in here for text in cell.summary.overall.warnings()]
         lines.append("")
-    return "\n".join([*lines, *_paper(suite, panels)]) + "\n"
+    if any(is_reported_at(cell.protocol, cell.episodes) for cell in cells):
+        lines += _paper(suite, panels)
+    return "\n".join(lines) + "\n"
 
 
 def _rows(here: Sequence[SuiteCell], columns: Sequence[str]) -> dict[str, dict[str, Shown]]:
@@ -177,7 +181,16 @@ def _line(cell: SuiteCell, column: str, agent: str, row: ScoreRow, *exact: float
     ]
     spread = [value for e in estimates for value in ((None,) * 3 if e is None else (e.mean, e.low, e.high))]
     where = [cell.panel, cell.protocol, cell.episodes, column, agent]
-    return [*where, *spread[:3], objective, *spread[3:], *exact, row.meta_episodes, row.failures, row.no_text]
+    return [
+        *where,
+        *spread[:3],
+        objective,
+        *spread[3:],
+        *exact,
+        row.meta_episodes,
+        row.failures,
+        *row.reply_problems().values(),
+    ]
 
 
 def _paper(suite: str, panels: Sequence[tuple[str, str]]) -> list[str]:
@@ -189,9 +202,10 @@ def _paper(suite: str, panels: Sequence[tuple[str, str]]) -> list[str]:
             continue
         shorts = dict(panels)
         count = told["meta_episodes"]
-        lines += ["" if lines else f"As reported in {told['source']}, not measured here: one run of {count} each,"]
+        title = f"As reported in {told['source']} (K = {told['episodes']}), not measured here:"
+        lines += ["" if lines else title]
         if len(lines) == 1:
-            lines.append("percent with the standard error, with Qwen3-4B")
+            lines.append(f"one run of {count} each with Qwen3-4B, percent with the standard error")
         lines.append(f"{one['measure']}, {one['section']}")
         cells = [
             [method, *(f"{100 * p:.0f} ({100 * sqrt(p * (1 - p) / count):.0f})" for p in shares)]

@@ -101,6 +101,9 @@ function episodesOf(page, row, query) {
     total += Number(call.reward ?? 0);
     made[call.e].append(callBox(page, row, number, prompts, total, query));
   }
+  for (const [k, section] of Object.entries(made)) {
+    for (const text of page.episodes[k]?.ended ?? []) section.append(endBox(text, query));
+  }
   return made;
 }
 
@@ -112,6 +115,11 @@ function episode(page, row, k) {
     element('h4', {}, element('a', { href: linkTo(row, at) }, `Episode ${k + 1}`), ' ',
       result ? letters(page.outcomes[k]) : element('span', { class: 'flag' }, 'not finished'),
       result ? element('span', { class: 'quiet' }, ` ${signed(Number(result.value))} ${row.run.unit}, R ${signed(Number(result.reward))}${metrics && `; ${metrics}`}`) : null));
+}
+
+function endBox(text, query) {
+  return element('div', { class: 'ended' }, element('span', { class: 'quiet' }, 'A hand ended with'),
+    appendText(element('pre', {}), text, query));
 }
 
 function callBox(page, row, number, prompts, total, query) {

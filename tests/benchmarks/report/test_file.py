@@ -154,9 +154,14 @@ def test_reported_results_stand_beside_ours(runs, tmp_path, capsys):
     shutil.copytree(runs / "last", tmp_path / "named")
     about = json.loads((tmp_path / "named" / "run.json").read_text())
     about["setting"]["name"] = "kuhn-paper-128"
-    (tmp_path / "named" / "run.json").write_text(json.dumps(about))
-    assert main(["report", str(tmp_path / "named"), "--out", str(tmp_path / "a.html")]) == 0
-    text = (tmp_path / "a.html").read_text()
+    texts = []
+    for protocol, episodes in (("adaptive", 10), ("paper", 3), ("paper", 10)):
+        about["env_kwargs"]["protocol"], about["setting"]["options"]["num_episodes"] = protocol, episodes
+        (tmp_path / "named" / "run.json").write_text(json.dumps(about))
+        assert main(["report", str(tmp_path / "named"), "--out", str(tmp_path / "a.html")]) == 0
+        texts.append((tmp_path / "a.html").read_text())
+    assert all("(paper)</th>" not in text for text in texts[:2]), "the paper measured at K = 10 under its own protocol"
+    text = texts[2]
     row = re.search(r'<tr class="paper"><th scope="row">LaMer \(paper\)</th>(.*?)</tr>', text)[1]
     assert "<b>0.594</b>" in row
     assert "± 0.043" in row

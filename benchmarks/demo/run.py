@@ -255,6 +255,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     try:
         result = run(settings, out, Log())
+    except ModuleNotFoundError as error:
+        parser.exit(2, f'The demo needs {error.name}. Install it with: pip install "mage-envs[train,cli]"\n')
     except KeyboardInterrupt:
         result = None
     if result is None:

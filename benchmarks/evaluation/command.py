@@ -216,7 +216,7 @@ def shown(arguments: argparse.Namespace, summary: Summary) -> str:
     """The table in the form that was asked for."""
     if arguments.tsv:
         return report.csv_text(summary, "\t")
-    return report.table(summary) if arguments.wide else tables.narrow(summary)
+    return report.table(summary) if arguments.wide else tables.narrow(summary, tables.stdout_width())
 
 
 def _play_floor(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> list[Trajectory]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from benchmarks.evaluation.estimates import Estimate
@@ -14,8 +15,18 @@ _LEAST = 8
 """Characters of a row's name at least."""
 
 
-def narrow(summary: Summary) -> str:
-    """The scores in blocks, each of at most 80 columns: of more than five episodes 1, 2, 3, 5 and the last."""
+def stdout_width() -> int | None:
+    """Return the columns that a table for stdout may have; None for a pipe or a file, which get whole names."""
+    return WIDTH if sys.stdout.isatty() else None
+
+
+def narrow(summary: Summary, width: int | None = WIDTH) -> str:
+    """Return the scores in blocks; of more than five episodes 1, 2, 3, 5 and the last.
+
+    Args:
+        summary: The scores.
+        width: Columns of a block, for which long names lose their middle; None keeps whole names.
+    """
     rows = [*summary.rows, *([summary.overall] if len(summary.rows) > 1 else []), *summary.floors]
     rows += [] if summary.with_losses is None else [summary.with_losses]
     planned = max(len(row.pass_at) for row in rows)
@@ -27,7 +38,7 @@ def narrow(summary: Summary) -> str:
     def block(title: str, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
         names = [row.opponent or "all" for row in rows]
         named = [[name, *one] for name, one in zip(names, cells, strict=True)]
-        lines.extend(["", title, *fitting([summary.rows_are, *columns], named)])
+        lines.extend(["", title, *fitting([summary.rows_are, *columns], named, width)])
 
     episodes = [f"ep. {k}" for k in shown]
     ends = "95% intervals, in percent" if wins else "with half of the 95% interval"
@@ -112,10 +123,12 @@ def _kinds(summary: Summary) -> list[str]:
     return lines
 
 
-def fitting(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """`aligned`, in at most `WIDTH` columns: names too long for what the other cells leave lose their middle."""
+def fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = WIDTH) -> list[str]:
+    """Return `aligned` rows of at most `width` columns: names that are too long lose their middle (None: they stay)."""
+    if width is None:
+        return aligned(columns, rows)
     others = [max(map(len, column)) for column in zip(columns[1:], *(row[1:] for row in rows), strict=True)]
-    room = max(WIDTH - sum(2 + width for width in others), _LEAST)
+    room = max(width - sum(2 + other for other in others), _LEAST)
     return aligned(columns, [[fitted(row[0], room), *row[1:]] for row in rows])
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.evaluation.report import aligned, number
 from benchmarks.evaluation.scores import headline
+from benchmarks.evaluation.tables import stdout_width
 from benchmarks.exact.headroom_figure import draw, draw_table
 from benchmarks.exact.headroom_table import row_cells, solved_rows, table_lines
 from benchmarks.executors import Local, add_option, make_executor
@@ -70,7 +71,8 @@ def run(arguments: argparse.Namespace) -> None:
         _write_json(arguments.json, [row.to_json() for row in rows])
         if arguments.figure is not None:
             draw_table(arguments.figure, [(row.setup.name, row.found) for row in rows if row.found])
-        sys.stdout.write("\n".join(table_lines(rows, arguments.wide)) + "\n")
+        _end_progress()
+        sys.stdout.write("\n".join(table_lines(rows, arguments.wide, stdout_width())) + "\n")
         return
     if arguments.wide:
         raise ValueError("--wide is a form of the table of --all; one game's values fit 80 columns.")
@@ -109,6 +111,7 @@ def run(arguments: argparse.Namespace) -> None:
     _write_json(arguments.json, {"title": title, **found.to_json()})
     if arguments.figure is not None:
         draw(arguments.figure, found, title, unit)
+    _end_progress()
     sys.stdout.write("\n".join(lines(found, title)) + "\n")
 
 
@@ -170,9 +173,16 @@ def _weights(text: str | None) -> Sequence[float] | None:
 
 
 def _tell(hands: int, states: int, most: int) -> None:
-    """One line that is written over."""
+    """Show the progress on a line of the terminal, which the next one replaces."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r{states:,} states before {hands} hands, at most {most:,} in all ")
+        sys.stderr.write(f"\r\x1b[K{states:,} states before {hands} hands, at most {most:,} in all ")
+        sys.stderr.flush()
+
+
+def _end_progress() -> None:
+    """Remove the progress line, or the first line of the table would follow on the same line."""
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
         sys.stderr.flush()
 
 

@@ -13,7 +13,7 @@ from benchmarks.evaluation.floors import floor_rows
 from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
 from benchmarks.evaluation.scores import ScoreRow, headline
 from benchmarks.evaluation.suites import Setting, named_panel
-from benchmarks.evaluation.tables import fitting
+from benchmarks.evaluation.tables import WIDTH, fitting
 from benchmarks.executors import Executor, Local, in_order
 from mage_envs.core import ExactPolicy
 from mage_envs.registry import list_games, load_game, make_game, settings_of
@@ -174,9 +174,9 @@ def _played(progress: TellsStates | None, setup: Setup) -> SolvedRow:
     return SolvedRow(setup, "success", reason=NOT_ENUMERABLE, floors=floors)
 
 
-def table_lines(rows: Sequence[SolvedRow], wide: bool = False) -> list[str]:
+def table_lines(rows: Sequence[SolvedRow], wide: bool = False, width: int | None = WIDTH) -> list[str]:
     """The table as text, of 80 columns, or `wide` with units, errors, every episode and the time in one row each."""
-    return [*(_wide(rows) if wide else _narrow(rows)), "", *_floors(rows), "", *_NOTES]
+    return [*(_wide(rows) if wide else _narrow(rows, width)), "", *_floors(rows, width), "", *_NOTES]
 
 
 _NOTES = (
@@ -186,7 +186,7 @@ _NOTES = (
 )
 
 
-def _narrow(rows: Sequence[SolvedRow]) -> list[str]:
+def _narrow(rows: Sequence[SolvedRow], width: int | None) -> list[str]:
     solved = [(row.setup.name, row.found) for row in rows if row.found]
     worth = [[name, number(found.blind), number(found.known), *_worth(found)[2:]] for name, found in solved]
     third = [
@@ -196,9 +196,9 @@ def _narrow(rows: Sequence[SolvedRow]) -> list[str]:
     ]
     return [
         *("What memory of earlier episodes, and exploration across them, is worth at most", ""),
-        *fitting(["game: pool", "blind", "known", "adaptation", "exploration"], worth),
+        *fitting(["game: pool", "blind", "known", "adaptation", "exploration"], worth, width),
         *("", "What the optimum of each credit earns in episode 3", ""),
-        *fitting(["game: pool", *CREDITS], third),
+        *fitting(["game: pool", *CREDITS], third, width),
     ]
 
 
@@ -216,7 +216,7 @@ def _wide(rows: Sequence[SolvedRow]) -> list[str]:
     return aligned(columns, cells)
 
 
-def _floors(rows: Sequence[SolvedRow]) -> list[str]:
+def _floors(rows: Sequence[SolvedRow], width: int | None) -> list[str]:
     """The games without values; below those whose tasks repeat, what scores there without reading or remembering."""
     unsolved = [row for row in rows if row.found is None]
     cells = []
@@ -227,7 +227,7 @@ def _floors(rows: Sequence[SolvedRow]) -> list[str]:
             cells.append([f"  {floor.opponent}", *map(number, shares), str(floor.meta_episodes)])
     return [
         *("Not enumerable; where tasks repeat, how often policies that play them succeed", ""),
-        *fitting(["game: panel", "ep. 1", "ep. 2", "ep. 3", "pass@3", "n"], cells),
+        *fitting(["game: panel", "ep. 1", "ep. 2", "ep. 3", "pass@3", "n"], cells, width),
         *(f"{row.setup.game}: {row.reason}" for row in unsolved if row.reason != NOT_ENUMERABLE),
     ]
 

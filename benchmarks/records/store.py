@@ -13,6 +13,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ from benchmarks.records.canonical import canonical, root_of
 from benchmarks.records.lines import VERSION, Encoded, digest, encoded
 from benchmarks.records.schema import LineRecord, RunRecord, SuiteRecord
 from mage_envs.bounded_files import (
+    MAX_FILE_BYTES,
+    MAX_UNPACKED_BYTES,
     UnsafeFile,
     lines_inside,
     parse_json,
@@ -41,6 +44,8 @@ SUITE = "suite.json"
 """Of a folder with the runs of a suite below it."""
 SHARD = 64
 """Lines."""
+MAX_LINE_BYTES = MAX_FILE_BYTES // 2
+"""Of a line that is written; the seconds, which are not counted here, are far shorter than the rest."""
 LEVEL = 3
 """Of gzip; level 6 takes 2 to 3% of the time of playing, and saves nearly half of the space."""
 IDENTITY = ("agent", "fingerprint", "setting")
@@ -245,9 +250,13 @@ class Writer:
         if not self.kept:
             self._start()
         line = encoded(index, trajectory)
+        if len(line.text) > MAX_LINE_BYTES:
+            reason = f"record: its line has {len(line.text) >> 20} MB, more than a reader accepts"
+            line = encoded(index, replace(trajectory, steps=(), episodes=(), opponent_calls=(), failure=reason))
         self._open.append(line)
         self.kept[index] = Kept(line.digest, line.failure)
-        if len(self._open) == SHARD:
+        # Readers bound what a shard unpacks to, so long lines make smaller shards.
+        if len(self._open) == SHARD or sum(len(one.text) for one in self._open) > MAX_UNPACKED_BYTES // 4:
             self.flush()
 
     def flush(self) -> None:

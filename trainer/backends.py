@@ -30,9 +30,10 @@ def chat_tokenizer(trainer: GRPOTrainer) -> ChatTokenizer:
 
 def trl_generator(trainer: GRPOTrainer) -> LockStepGenerator:
     """TRL's own generation: transformers with sampling keyed by `args.seed`, or vLLM in lock-step under `use_vllm`."""
-    args = cast(MAGEConfig, trainer.args)
+    args, tokens = cast(MAGEConfig, trainer.args), chat_tokenizer(trainer)
+    trl_compat.stop_at(trainer, tokens.end_ids)
     return LockStepGenerator(
-        tokens=chat_tokenizer(trainer),
+        tokens=tokens,
         generate_ids=lambda prompts, keys: trl_compat.generate_ids(trainer, prompts, keys),
         max_prompt_length=args.max_prompt_length,
         max_new_tokens=cast(int, args.max_completion_length),

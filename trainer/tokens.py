@@ -77,6 +77,10 @@ class ChatTokenizer:
         """The reply's text, without end tokens and other special tokens."""
         return self._decoded(tuple(i for i in ids if i not in self.end_ids))
 
+    def reply_length(self, ids: Sequence[int]) -> int:
+        """Return the number of ids up to the first end id, that id included."""
+        return next((number for number, one in enumerate(ids, start=1) if one in self.end_ids), len(ids))
+
     def is_truncated(self, ids: Sequence[int], max_new_tokens: int) -> bool:
         """Whether a reply was cut at the limit; one-token answers (`max_new_tokens=1`) are whole by definition."""
         return max_new_tokens > 1 and len(ids) >= max_new_tokens and ids[-1] not in self.end_ids
@@ -139,7 +143,12 @@ def make_completion(
     max_new_tokens: int,
     legal: Ids | None = None,
 ) -> Completion:
-    """The completion of `ids`; `legal` are the legal answers' ids (None: looked up where answers are one token)."""
+    """Return the completion of `ids`, cut after its first end id.
+
+    `legal` holds the ids of the legal answers (None: looked up if answers are one token).
+    """
+    length = tokens.reply_length(ids)
+    ids, logprobs = ids[:length], None if logprobs is None else logprobs[:length]
     if legal is None:
         legal = tokens.single_ids(prompt.legal_actions) if max_new_tokens == 1 else ()
     truncated = tokens.is_truncated(ids, max_new_tokens)

@@ -6,7 +6,7 @@ Read in trl 1.16.0, transformers 5.17.0 and accelerate 1.15.0.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, cast
@@ -175,6 +175,16 @@ def generate_ids(
         else:
             logprobs += [[float("nan") if p is None else float(p) for p in row] for row in known]
     return replies[:count], None if logprobs is None else logprobs[:count]
+
+
+def stop_at(trainer: GRPOTrainer, end_ids: Collection[int]) -> None:
+    """Make TRL's generation end a reply at any of `end_ids`, not only at those that the model's settings name."""
+    ids = sorted(end_ids)
+    trainer.eos_token_ids = ids
+    if trainer.use_vllm:
+        trainer.vllm_generation.generation_kwargs["stop_token_ids"] = ids
+    else:
+        trainer.generation_config.eos_token_id = trainer.generation_kwargs["eos_token_id"] = ids
 
 
 @contextmanager

@@ -221,3 +221,16 @@ def test_sampling_follows_the_distribution(model: Any, tokens: ChatTokenizer) ->
     bet = float(np.exp(np.array(logprobs["bet"])[0]))
     assert bet + float(np.exp(np.array(logprobs["check"])[0])) == pytest.approx(1, abs=1e-5)
     assert share == pytest.approx(bet, abs=4 * (bet * (1 - bet) / 2000) ** 0.5)
+
+
+def test_lock_step_cuts_a_reply_after_its_first_end(tokens: ChatTokenizer) -> None:
+    """A backend may return ids after the end of the turn; an invented next turn is no part of the reply."""
+    end = int(tokens.tokenizer.eos_token_id)
+    [bet], [check] = tokens.single_ids(("bet",)), tokens.single_ids(("check",))
+
+    def generate_ids(prompts: list[list[int]], keys: UInt64s) -> tuple[list[list[int]], list[list[float]]]:
+        return [[bet, end, check, end], [bet, check, bet, check]], [[-0.1, -0.2, -0.3, -0.4]] * 2
+
+    ended, cut = LockStepGenerator(tokens, generate_ids, max_new_tokens=4).generate([ask("w1"), ask("w2")])
+    assert (ended.text, ended.ids, ended.logprobs, ended.truncated) == ("bet", (bet, end), (-0.1, -0.2), False)
+    assert (cut.ids, cut.truncated) == ((bet, check, bet, check), True)

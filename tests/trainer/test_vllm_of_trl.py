@@ -8,6 +8,7 @@ import pytest
 from trl.generation.vllm_generation import VLLMGeneration
 
 from tests.trainer.tiny_runs import make_trainer, save_model
+from trainer.trl_compat import stop_at
 
 
 class Engine:
@@ -18,6 +19,7 @@ class Engine:
         self._llm_weights_sleeping = sleeps
         self.calls: list[str] = []
         self.llm = self
+        self.generation_kwargs: dict[str, Any] = {}
 
     def wake_up(self, tags: list[str]) -> None:
         self.calls.append(f"wake {tags[0]}")
@@ -56,3 +58,12 @@ def test_vllm_is_synced_and_woken_once_per_rollout(
     assert engine.enable_sleep_mode == sleeps
     log = next(log for log in trainer.state.log_history if "sampling/correction" in log)
     assert {"sampling/log_abs", "sampling/k3", "sampling/truncated", "sampling/largest"} <= set(log)
+
+
+def test_vllm_stops_at_the_end_of_a_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = make_trainer(save_model(tmp_path / "model"), tmp_path, None)
+    engine = Engine(0, sleeps=False)
+    monkeypatch.setattr(trainer, "use_vllm", True)
+    trainer.vllm_generation = engine  # type: ignore[assignment]
+    stop_at(trainer, {9, 4})
+    assert engine.generation_kwargs == {"stop_token_ids": [4, 9]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from trl.trainer.grpo_trainer import GRPOTrainer
@@ -13,7 +14,7 @@ from trainer.cached import CachedGenerator, CopiedGenerator, copied_model
 from trainer.config import MAGEConfig
 from trainer.generation import LockStepGenerator, StreamingGenerator
 from trainer.local_model import Sampling
-from trainer.tokens import ChatTokenizer
+from trainer.tokens import ChatTokenizer, PromptFormat
 from trainer.vllm_server import StreamingServerGenerator
 from trainer.vllm_stream import RequestSettings, StreamingVLLMGenerator
 
@@ -22,10 +23,22 @@ NO_LIMIT = 7 * 86_400.0
 """Seconds that a request to vLLM has where there is no limit: a socket takes no infinity."""
 
 
+def prompt_format(trainer: GRPOTrainer) -> PromptFormat:
+    """Return the prompt format of a run, with every end id that its model and its tokenizer declare."""
+    args = cast(MAGEConfig, trainer.args)
+    known = PromptFormat(
+        chat_template_kwargs=cast(Any, args.chat_template_kwargs) or {},
+        system_prompt=args.system_prompt,
+        end_ids=tuple(trainer.eos_token_ids),
+        max_prompt_length=args.max_prompt_length,
+    )
+    ends = ChatTokenizer(cast(Any, trainer.processing_class), known).end_ids
+    return replace(known, end_ids=tuple(sorted(ends)))
+
+
 def chat_tokenizer(trainer: GRPOTrainer) -> ChatTokenizer:
-    """The trainer's tokenizer, with every end id that its model declares."""
-    kwargs: Any = cast(MAGEConfig, trainer.args).chat_template_kwargs
-    return ChatTokenizer(cast(Any, trainer.processing_class), kwargs, trainer.eos_token_ids)
+    """Return the trainer's tokenizer, with the prompt format of the run."""
+    return ChatTokenizer(cast(Any, trainer.processing_class), prompt_format(trainer))
 
 
 def trl_generator(trainer: GRPOTrainer) -> LockStepGenerator:

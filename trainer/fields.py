@@ -43,6 +43,9 @@ class RunFields:
     memory: str | None = option(None, "A name of mage-envs list, or module:Class; reflection by default.")
     context: str | None = option(None, "rebuilt (fresh prompts, the default) or conversation (one chat).")
     prompt_style: str | None = option(None, "Registered prompt style; prose by default.")
+    system_prompt: str | None = option(
+        None, "System message before every chat, or @FILE to read it from a text file; kept in mage.json."
+    )
     opponents: dict | str | None = field(  # type: ignore[type-arg]
         default=None, metadata={"help": "Pool name, opponent, or JSON mapping of names to weights; None: the default."}
     )

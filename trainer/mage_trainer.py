@@ -7,6 +7,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +21,7 @@ from mage_envs.core import Task
 from opponents import FixedPool, League, Population
 from trainer import trl_compat
 from trainer.advantages import variance_metrics, weigh
-from trainer.backends import BACKENDS, AnyGenerator
+from trainer.backends import BACKENDS, AnyGenerator, prompt_format
 from trainer.batch import Update, build_rows, share_of, split_updates
 from trainer.callbacks import Evaluations, FilesOfRun, RolloutProgress
 from trainer.config import MAGEConfig
@@ -133,6 +134,8 @@ class MAGETrainer(UpdatingTrainer):
             self.add_callback(Evaluations(self.progress, args.eval_every, args.max_rollouts))
         for other in (ProgressCallback, PrinterCallback):
             self.pop_callback(other)
+        if self.play is not None:
+            self.play = replace(self.play, prompt_format=prompt_format(self))
         self.generator = (generator or BACKENDS[args.backend])(self)
         if args.constrained and isinstance(self.generator, LockStepGenerator):
             raise ValueError(

@@ -15,6 +15,7 @@ from mage_envs.bounded_files import parse_json, read_inside
 from mage_envs.durable import write_atomically
 from mage_envs.imports import load_modules, names_from
 from mage_envs.text.styles import load_style
+from trainer.tokens import ChatTokenizer, PromptFormat
 from wrappers.controls import split_control
 from wrappers.memories import as_memory
 
@@ -38,6 +39,8 @@ class PlaySettings:
     """Replies are sampled among the legal words."""
     imports: tuple[str, ...] = ()
     """Modules that register the environment, where that is not one of this suite's."""
+    prompt_format: PromptFormat = field(default_factory=PromptFormat)
+    """How chats become ids. `env_kwargs` hold the rest of a prompt: its style, context and memory."""
 
     def save(self, folder: str | Path) -> None:
         """Writes `mage.json` atomically."""
@@ -59,10 +62,9 @@ class PlaySettings:
         content = read_inside(Path(folder), FILE)
         try:
             told = parse_json(content)
-            known = [one.name for one in fields(cls)]
-            if unknown := next((name for name in told if name not in known), None):
-                raise ValueError(f"unknown key {unknown!r}.{nearest_name(unknown, known)}")
+            _check_keys(cls, told)
             settings = TypeAdapter(cls).validate_json(content, strict=True)
+            _check_keys(PromptFormat, told.get("prompt_format", {}))
         except (ValueError, TypeError) as error:
             reason = " ".join(str(error).split())
             raise ValueError(f"{path} is not readable as play settings: {reason} Save the model again.") from error
@@ -84,6 +86,13 @@ class PlaySettings:
             as_memory(split_control(memory)[1])
 
 
+def _check_keys(kind: type[Any], found: Mapping[str, Any]) -> None:
+    """Raise ValueError if a dataclass has no field of the name of some key."""
+    known = [one.name for one in fields(kind)]
+    if unknown := next((name for name in found if name not in known), None):
+        raise ValueError(f"unknown key {unknown!r}.{nearest_name(unknown, known)}")
+
+
 def load_generator(folder: str | Path, cached: bool = False, **changes: Any) -> tuple[Generator, PlaySettings]:
     """A local generator for the model in `folder`, with its settings; `changes` replace fields of `Sampling`.
 
@@ -94,7 +103,6 @@ def load_generator(folder: str | Path, cached: bool = False, **changes: Any) -> 
 
     from trainer.cached import CachedGenerator
     from trainer.local_model import HFGenerator, Sampling
-    from trainer.tokens import ChatTokenizer
     from trainer.weights import load_model
 
     settings = PlaySettings.load(folder)
@@ -103,6 +111,7 @@ def load_generator(folder: str | Path, cached: bool = False, **changes: Any) -> 
     sampling: Sampling = replace(
         Sampling(settings.max_new_tokens, settings.temperature, constrained=settings.constrained), **changes
     )
-    tokens = ChatTokenizer(tokenizer)
-    generator: Generator = CachedGenerator(model, tokens, sampling) if cached else HFGenerator(model, tokens, sampling)
+    kind: Any = CachedGenerator if cached else HFGenerator
+    tokens = ChatTokenizer(tokenizer, settings.prompt_format)
+    generator: Generator = kind(model, tokens, sampling, settings.prompt_format.max_prompt_length)
     return generator, settings

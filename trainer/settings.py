@@ -6,8 +6,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import ceil
+from pathlib import Path
 from typing import Any
 
+from mage_envs.imports import check_path
 from mage_envs.terminal.json_options import EXAMPLE, read_object
 from trainer.advantages import CreditConfig
 from trainer.fields import RunFields
@@ -37,6 +39,7 @@ class RunSettings(RunFields):
         module, _, env_id = self.env_id.rpartition(":")
         if module:
             self.env_id, self.imports = env_id, [*self.imports, module]
+        self.system_prompt = _from_file("system_prompt", self.system_prompt)
         self.opponents = _from_json("opponents", self.opponents, names=True)
         self.env_kwargs = _from_json("env_kwargs", self.env_kwargs) or {}
         self.updates_per_rollout = str(self.updates_per_rollout)
@@ -101,6 +104,18 @@ def _to_int(name: str, value: str) -> int:
         return int(value)
     except ValueError as error:
         raise ValueError(f"{name}={value!r} is neither auto nor a whole number.") from error
+
+
+def _from_file(name: str, value: str | None) -> str | None:
+    """Return the content of FILE for `@FILE`, else the value itself."""
+    if value is None or not value.startswith("@"):
+        return value
+    path = Path(value[1:]).expanduser()
+    check_path(path, name)
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{name}={value!r} names a file that cannot be read as text ({error}).") from error
 
 
 def _from_json(name: str, value: Any, names: bool = False) -> Any:

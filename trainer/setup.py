@@ -123,7 +123,10 @@ def contradicted(env: gym.Env[Any, Any], config: RunSettings) -> str | None:
 
 
 def play_settings(env: gym.Env[Any, Any], config: RunSettings) -> PlaySettings | None:
-    """How a model that was trained in `env` must be asked; None for an environment that `gym.make` did not make."""
+    """How a model that was trained in `env` must be asked; None for an environment that `gym.make` did not make.
+
+    The trainer adds the prompt format, which needs the model's tokenizer.
+    """
     if env.spec is None:
         return None
     meta = next((w.kwargs for w in env.spec.additional_wrappers if w.name == "MetaEpisode"), None) or {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,34 +19,58 @@ CACHED_TEXTS = 1024
 """First prompts and suffixes kept, each; members of a group share theirs."""
 
 
-class ChatTokenizer:
-    """A Hugging Face tokenizer with a chat template, as a function from prompts to ids.
+@dataclass(frozen=True)
+class PromptFormat:
+    """How a chat becomes the ids that a model reads, and where its replies end.
 
-    `end_ids` ends a reply: the tokenizer's EOS, the token its template puts after an assistant's turn, and those given
-    here (a model's `generation_config.eos_token_id`). `chat_template_kwargs` go to the template (`enable_thinking`).
+    Training makes it from the config, and `mage.json` stores it. The chat template itself is saved with the tokenizer.
     """
 
-    def __init__(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        chat_template_kwargs: Mapping[str, Any] | None = None,
-        end_ids: Iterable[int] = (),
-    ) -> None:
+    chat_template_kwargs: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    """Variables of the chat template, such as `enable_thinking`."""
+    system_prompt: str | None = None
+    """System message before every chat."""
+    end_ids: tuple[int, ...] = ()
+    """Ids that end a reply, beside the tokenizer's EOS and the token that the template puts after a turn."""
+    max_prompt_length: int | None = None
+    """Prompt limit in tokens; None: no limit."""
+
+    def __post_init__(self) -> None:
+        for name, value in self.chat_template_kwargs.items():
+            if not isinstance(value, str | int | float | bool | None):
+                raise ValueError(
+                    f"chat_template_kwargs[{name!r}] must be text, a number, true, false or null, got {value!r}."
+                )
+
+
+class ChatTokenizer:
+    """A Hugging Face tokenizer with a chat template, as a function from prompts to ids."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, prompt_format: PromptFormat | None = None) -> None:
+        """Raises ValueError if the tokenizer's template cannot render the format."""
+        prompt_format = prompt_format or PromptFormat()
         if tokenizer.chat_template is None:
             raise ValueError(
                 f"Tokenizer {tokenizer.name_or_path!r} has no chat template; use an instruction-tuned model, or set "
                 f"tokenizer.chat_template and save it with the model."
             )
+        own = {"messages", *inspect.signature(tokenizer.apply_chat_template).parameters}
+        if taken := sorted(own & prompt_format.chat_template_kwargs.keys()):
+            raise ValueError(
+                f"chat_template_kwargs may not set {taken[0]!r}, which apply_chat_template sets itself; set "
+                f"variables of the chat template, such as enable_thinking."
+            )
         self.tokenizer = tokenizer
-        self._template_kwargs = dict(chat_template_kwargs or {})
+        self._format = prompt_format
         self._first: Callable[[tuple[Message, ...]], Ids] = lru_cache(CACHED_TEXTS)(self._encode_chat)
         self._suffix: Callable[[str], Ids] = lru_cache(CACHED_TEXTS)(self._encode_suffix)
         self._single: Callable[[tuple[str, ...]], Ids] = lru_cache(CACHED_TEXTS)(self._encode_actions)
         self._decoded: Callable[[Ids], str] = lru_cache(CACHED_TEXTS)(self._decode)
         self.turn_end_id = self._find_turn_end()
         """The special token that the template puts right after an assistant's content; None where it puts none."""
-        known = (tokenizer.eos_token_id, self.turn_end_id, *end_ids)
+        known = (tokenizer.eos_token_id, self.turn_end_id, *prompt_format.end_ids)
         self.end_ids: frozenset[int] = frozenset(int(i) for i in known if i is not None)
+        """A reply ends with any of them."""
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
         self.pad_id: int = 0 if pad is None else int(pad)
 
@@ -120,10 +146,19 @@ class ChatTokenizer:
         return self._render(chat).rpartition(mark)[2]
 
     def _render(self, messages: Sequence[Message]) -> str:
-        chat = [{"role": message.role, "content": message.content} for message in messages]
-        text = self.tokenizer.apply_chat_template(
-            chat, tokenize=False, add_generation_prompt=True, **self._template_kwargs
-        )
+        from jinja2 import TemplateError  # not installed beside the core package, which needs no tokenizer
+
+        system = self._format.system_prompt
+        variables: Any = self._format.chat_template_kwargs
+        chat = [] if system is None else [{"role": "system", "content": system}]
+        chat += [{"role": message.role, "content": message.content} for message in messages]
+        try:
+            text = self.tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True, **variables)
+        except TemplateError as error:  # some templates raise it for a system message
+            raise ValueError(
+                f"The chat template of {self.tokenizer.name_or_path!r} cannot render the chat ({error}); leave out "
+                f"system_prompt or chat_template_kwargs, or use another model."
+            ) from error
         return str(text)
 
     def _find_turn_end(self) -> int | None:

@@ -15,7 +15,7 @@ from mage_envs.text.vocabulary import vocabulary
 from trainer.settings import RunSettings
 from trainer.setup import env_maker
 from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
-from trainer.tokens import ChatTokenizer, Ids
+from trainer.tokens import ChatTokenizer, Ids, PromptFormat
 
 NAME = "words"
 """Of the model and of the prompt style that it reads."""
@@ -36,7 +36,8 @@ def words_model(folder: Path, config: RunSettings, warm_start: int) -> str:
     tokenizer = tiny_tokenizer(vocabulary(game))
     model = tiny_model(len(tokenizer), max_positions=4096, seed=config.seed)
     if warm_start:
-        _warm(model, ChatTokenizer(tokenizer), config, warm_start)
+        tokens = ChatTokenizer(tokenizer, PromptFormat(system_prompt=config.system_prompt))
+        _warm(model, tokens, config, warm_start)
     return save_tiny(folder, model, tokenizer)
 
 

@@ -10,14 +10,14 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
 from benchmarks.objectives.exact_play import ExactPlay
 from benchmarks.objectives.study import DECAY, EPISODES, MEMBERS, TRAINING, StudyRun
 from trainer import MAGEConfig, MAGETrainer
+from trainer.backends import chat_tokenizer
 from trainer.presets import WORDS
 from trainer.quiet import quieten
-from trainer.tokens import ChatTokenizer
 from trainer.trajectory import Trajectory
 from trainer.words import words_model
 
@@ -73,7 +73,7 @@ class Learning:
             trainer.train()
             seconds = time.process_time() - began
             if run.game.name not in self._plays:
-                tokens = ChatTokenizer(cast("PreTrainedTokenizerBase", trainer.processing_class))
+                tokens = chat_tokenizer(trainer)
                 decisions = run.game.decisions * EPISODES
                 self._plays[run.game.name] = ExactPlay(config, tokens, decisions, run.game.answers)
             values = self._plays[run.game.name].values(cast(PreTrainedModel, trainer.model))

@@ -6,11 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from mage_envs.text.generation import Message, Prompt
-from tests.trainer.tiny_runs import make_trainer
+from tests.trainer.tiny_runs import make_config, make_trainer
 from trainer import trl_compat
-from trainer.tiny import byte_tokenizer, save_tiny, tiny_model
+from trainer.saved import PlaySettings, load_generator
+from trainer.settings import RunSettings
+from trainer.tiny import byte_tokenizer, general_tiny, save_tiny, tiny_model
+from trainer.tokens import ChatTokenizer, PromptFormat
 
 
 def base_model(folder: Path) -> str:
@@ -30,3 +34,45 @@ def test_base_models_stop_at_the_end_of_a_turn(tmp_path: Path) -> None:
     replies, _ = trl_compat.generate_ids(trainer, prompts, np.arange(16, dtype=np.uint64))
     assert any(reply[-1] == tokens.turn_end_id for reply in replies)
     assert not any(tokens.turn_end_id in reply[:-1] for reply in replies)
+
+
+def test_a_saved_model_reads_the_prompts_that_it_was_trained_on(tmp_path: Path) -> None:
+    (tmp_path / "system.txt").write_text("You play poker.\n")
+    changes: dict[str, Any] = {
+        "max_completion_length": 8,
+        "max_prompt_length": 3000,
+        "chat_template_kwargs": {"enable_thinking": False},
+        "system_prompt": f"@{tmp_path / 'system.txt'}",
+    }
+    trainer: Any = make_trainer(general_tiny(tmp_path / "tiny"), tmp_path, None, **changes)
+    trainer.write_model(tmp_path / "saved")
+    prompt = Prompt((Message("user", "Bet?"),), seed=(0,))
+    trained = trainer.generator.tokens.encode(prompt)
+    text = trainer.processing_class.decode(trained)
+    assert text.startswith("<|im_start|>system\nYou play poker.<|im_end|>\n<|im_start|>user\nBet?")
+    assert text.endswith("<think>\n\n</think>\n\n")
+    for cached in (False, True):
+        generator: Any = load_generator(tmp_path / "saved", cached=cached)[0]
+        assert generator.tokens.encode(prompt) == trained
+        assert generator.tokens.end_ids == trainer.generator.tokens.end_ids
+        [long] = generator.generate([prompt._replace(messages=(Message("user", "Bet? " * 700),))])
+        assert long.overflow, "the prompt limit of the training holds"
+    assert PlaySettings.load(tmp_path / "saved") == trainer.play
+
+
+def test_what_a_template_cannot_render_is_refused_before_training(tmp_path: Path) -> None:
+    tokenizer = byte_tokenizer()
+    with pytest.raises(ValueError, match="may not set 'tokenize', which apply_chat_template sets itself"):
+        ChatTokenizer(tokenizer, PromptFormat({"tokenize": True}))
+    with pytest.raises(ValueError, match=r"chat_template_kwargs\['tools'\] must be text, a number"):
+        PromptFormat({"tools": [1]})  # type: ignore[dict-item]
+    tokenizer.chat_template = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+    with pytest.raises(ValueError, match=r"cannot render the chat \(no system role\); leave out system_prompt"):
+        ChatTokenizer(tokenizer, PromptFormat(system_prompt="You play poker."))
+
+
+def test_a_system_prompt_is_text_or_a_file(tmp_path: Path) -> None:
+    assert RunSettings(system_prompt="Play.").system_prompt == "Play."
+    assert make_config(tmp_path, system_prompt="Play.").system_prompt == "Play."
+    with pytest.raises(ValueError, match=r"system_prompt='@.*missing.txt' names a file that cannot be read"):
+        RunSettings(system_prompt=f"@{tmp_path / 'missing.txt'}")

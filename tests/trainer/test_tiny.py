@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from mage_envs.text.generation import Message, Prompt
 from trainer.local_model import HFGenerator, Sampling
 from trainer.tiny import byte_tokenizer, general_tiny, save_tiny, tiny_model, tiny_tokenizer
-from trainer.tokens import ChatTokenizer
+from trainer.tokens import ChatTokenizer, PromptFormat
 
 WORDS = ["bet", "check", "J:", "(2,", "2)"]
 
@@ -84,7 +84,7 @@ def test_saved_model_loads_again(tmp_path: Path) -> None:
 def test_general_model_takes_a_full_prompt(tmp_path: Path) -> None:
     folder = general_tiny(tmp_path / "general")
     model = AutoModelForCausalLM.from_pretrained(folder)
-    tokens = ChatTokenizer(AutoTokenizer.from_pretrained(folder), {"enable_thinking": False})
+    tokens = ChatTokenizer(AutoTokenizer.from_pretrained(folder), PromptFormat({"enable_thinking": False}))
     assert tokens.tokenizer.decode([tokens.turn_end_id]) == "<|im_end|>"
     prompt = Prompt((Message("user", "Rules of the game, in English. " * 70),), seed=(0,))
     [answer] = HFGenerator(model, tokens, Sampling(max_new_tokens=8)).generate([prompt])

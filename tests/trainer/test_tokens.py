@@ -12,7 +12,7 @@ import pytest
 
 from mage_envs.text.generation import Completion, Message, Prompt
 from trainer.tiny import byte_tokenizer, tiny_tokenizer
-from trainer.tokens import ChatTokenizer
+from trainer.tokens import ChatTokenizer, PromptFormat
 
 QWEN3_LIKE = """\
 {%- set ns = namespace(last=0) %}
@@ -33,7 +33,7 @@ QWEN3_LIKE = """\
 def qwen(**kwargs: Any) -> ChatTokenizer:
     tokenizer = byte_tokenizer()
     tokenizer.chat_template = QWEN3_LIKE
-    return ChatTokenizer(tokenizer, kwargs)
+    return ChatTokenizer(tokenizer, PromptFormat(kwargs))
 
 
 def raw(tokens: ChatTokenizer, text: str) -> tuple[int, ...]:
@@ -140,7 +140,7 @@ def test_decode_drops_ends_and_keeps_the_rest() -> None:
     tokens = qwen()
     assert tokens.decode(raw(tokens, "<think>\n</think>  é<|im_end|>")) == "<think>\n</think>  é"
     assert tokens.decode(()) == ""
-    extra = ChatTokenizer(tokens.tokenizer, end_ids=[7])
+    extra = ChatTokenizer(tokens.tokenizer, PromptFormat(end_ids=(7,)))
     assert extra.end_ids == {7, tokens.turn_end_id}
 
 

@@ -96,6 +96,10 @@ def test_paths_of_a_record_are_refused_until_the_user_names_them(tmp_path, monke
         ({"imports": "os"}, "is not readable as play settings"),
         ({"max_new_tokens": "many"}, "is not readable as play settings"),
         ({"temprature": 1.0}, "Did you mean 'temperature'?"),
+        ({"prompt_format": {"system_promt": "x"}}, "Did you mean 'system_prompt'?"),
+        ({"prompt_format": []}, "is not readable as play settings"),
+        ({"prompt_format": {"end_ids": ["1"]}}, "is not readable as play settings"),
+        ({"prompt_format": {"chat_template_kwargs": {"tools": [1]}}}, "is not readable as play settings"),
     ],
 )
 def test_a_model_of_a_stranger(module, tmp_path, fields, message, capsys):

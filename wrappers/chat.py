@@ -56,9 +56,10 @@ class Chat:
         self._restored = True
 
     def shorten(self) -> bool:
-        """Forgets the oldest question and its answer; False where there is none."""
-        if len(self._messages) < 3:
+        """Drop the oldest question after the first, with its answer. Return False if none is left to drop."""
+        if len(self._messages) < 5:
             return False
-        del self._messages[:2]
+        # The first message alone holds the rules. Its answer stays, so that questions and answers still alternate.
+        del self._messages[2:4]
         self.fresh = True
         return True

@@ -203,15 +203,18 @@ def test_a_prompt_that_is_too_long_loses_the_oldest_first_and_then_the_episode()
     assert (info["invalid_reason"], info["timeout"], info["episode_return"]) == ("overflow", True, -10.0)
 
 
-def test_a_conversation_that_is_too_long_loses_its_first_messages():
-    env = make(opponent="kuhn/maniac", context="conversation", memory="history", seat="first")
+def test_a_conversation_that_is_too_long_keeps_the_rules_and_loses_the_oldest_turns():
+    env = make(opponent="kuhn/maniac", context="conversation", memory="history", seat="first", num_episodes=4)
     env.reset(seed=0)
-    env.step("<action>bet</action>")
-    observation, *_, info = env.step("<action>bet</action>")
-    assert len(info["messages"]) == 5
-    for left in (3, 1):
+    for number in range(3):
+        observation, *_, info = env.step(f"Reply {number}: <action>bet</action>")
+    whole = info["messages"]
+    assert len(whole) == 7
+    for left in ([0, 1, 4, 5, 6], [0, 1, 6]):
         shorter, shown, info = shorten(env)
-        assert (shorter, shown, len(info["messages"]), info["fresh_chat"]) == (True, observation, left, True)
+        assert (shorter, shown, info["fresh_chat"]) == (True, observation, True)
+        assert info["messages"] == [whole[index] for index in left]
+        assert env.described.facts.rules in info["messages"][0]["content"]
     assert shorten(env)[0] is False
 
 

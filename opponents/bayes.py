@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, Game, State, Turn
+from mage_envs.core import ExactPolicy, Game, State, Turn, is_state_policy
 from mage_envs.env import SEATINGS
 from mage_envs.registry import list_games, settings_of
 from opponents.exact.bayes import GT, BayesSolution, Credit, Meeting, check_lengths, credit_weights
@@ -145,25 +145,26 @@ class BlindPolicy:
 
     def __init__(self, game: Game, pool: PoolSpec) -> None:
         self._game, self._pool = game, as_pool(pool)
-        self._by_seat: dict[int, ExactPolicy] = {}
+        self._policies: dict[tuple[int, int], ExactPolicy] = {}
+        """By seat and episode; by episode 0 if no opponent changes."""
         game.initial_states()
-        for entry in self._pool.entries:
-            exact_policy(entry, game)
+        self._changes = not all(is_state_policy(exact_policy(entry, game)) for entry in self._pool.entries)
 
     def reset(self, rng: np.random.Generator) -> None:
         """Nothing is drawn."""
 
     def act(self, turn: Turn) -> str:
-        return self._policy(turn.player).act(turn)
+        return self._policy(turn).act(turn)
 
     def distribution(self, turn: Turn) -> Mapping[str, float]:
         """Probability 1 for the one action."""
-        return self._policy(turn.player).distribution(turn)
+        return self._policy(turn).distribution(turn)
 
-    def _policy(self, seat: int) -> ExactPolicy:
-        if seat not in self._by_seat:
-            self._by_seat[seat] = best_nonadaptive(self._game, self._pool, seat).policy
-        return self._by_seat[seat]
+    def _policy(self, turn: Turn) -> ExactPolicy:
+        key = seat, episode = turn.player, turn.episode if self._changes else 0
+        if key not in self._policies:
+            self._policies[key] = best_nonadaptive(self._game, self._pool, seat, episode=episode).policy
+        return self._policies[key]
 
 
 def bayes(

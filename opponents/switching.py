@@ -36,8 +36,18 @@ class Switching:
             self._started = policy
         return policy.act(turn)
 
+    def told_calls(self) -> Sequence[Mapping[str, Any]]:
+        """Those of both, where they are language models."""
+        return [
+            call for policy in (self.first, self.then) if isinstance(policy, TellsCalls) for call in policy.told_calls()
+        ]
+
+
+class RememberingSwitching(Switching):
+    """A `Switching` between two policies at least one of which remembers earlier hands."""
+
     def see_result(self, turn: Turn) -> None:
-        """Passed on to the one that played the hand, where it looks at results."""
+        """Passed on to the one that played the hand, if it looks at results."""
         policy = self.first if turn.episode < self.episode else self.then
         if isinstance(policy, SeesResults):
             policy.see_result(turn)
@@ -48,15 +58,9 @@ class Switching:
             if isinstance(policy, RemembersMetaEpisode):
                 policy.begin_meta_episode()
 
-    def told_calls(self) -> Sequence[Mapping[str, Any]]:
-        """Those of both, where they are language models."""
-        return [
-            call for policy in (self.first, self.then) if isinstance(policy, TellsCalls) for call in policy.told_calls()
-        ]
-
 
 class ExactSwitching(Switching):
-    """A `Switching` between two policies whose action probabilities are known."""
+    """A `Switching` between two policies without memory whose action probabilities are known."""
 
     first: ExactPolicy
     then: ExactPolicy
@@ -69,7 +73,13 @@ class ExactSwitching(Switching):
 @register_opponent("switch", needs_game=True, form="switch:first,then,episode")
 def switch(game: Game, first: str, then: str, episode: int) -> Switching:
     """`switch:kuhn/rock,kuhn/maniac,2` plays as rock in episodes 0 and 1, as maniac from episode 2 on."""
-    before, after = make_opponent(first, game), make_opponent(then, game)
-    if isinstance(before, ExactPolicy) and isinstance(after, ExactPolicy):
-        return ExactSwitching(before, after, episode)
-    return Switching(before, after, episode)
+    return switching(make_opponent(first, game), make_opponent(then, game), episode)
+
+
+def switching(first: Policy, then: Policy, episode: int) -> Switching:
+    """Return the switch between two policies that offers what both of them do."""
+    if any(isinstance(policy, RemembersMetaEpisode | SeesResults) for policy in (first, then)):
+        return RememberingSwitching(first, then, episode)
+    if isinstance(first, ExactPolicy) and isinstance(then, ExactPolicy):
+        return ExactSwitching(first, then, episode)
+    return Switching(first, then, episode)

@@ -4,34 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from mage_envs.core import ExactPolicy, Game, Turn, is_state_policy
+from mage_envs.core import ExactPolicy, Game, is_state_policy
 from opponents import TabularPolicy, UnknownOpponent, make_opponent
 from opponents.exact import NotExact, Objective, bayes_value, best_nonadaptive, ceiling, policy_value
 from opponents.exact.hands import TooManyStates
-from opponents.exact.tree import is_enumerable
+from opponents.exact.tree import in_episode, is_enumerable, is_exact
 from trainer.trajectory import Trajectory
 
 STATES = 100_000
 """Of belief; where there are more, no optimal learner is told of (`mage-bench headroom` goes further)."""
-
-
-class AtEpisode:
-    """An exactly known policy as it plays in one episode of the meta-episode."""
-
-    def __init__(self, policy: ExactPolicy, episode: int) -> None:
-        self._policy = policy
-        self._episode = episode
-
-    def reset(self, rng: np.random.Generator) -> None:
-        self._policy.reset(rng)
-
-    def act(self, turn: Turn) -> str:
-        return self._policy.act(turn._replace(episode=self._episode))
-
-    def distribution(self, turn: Turn) -> Mapping[str, float]:
-        return self._policy.distribution(turn._replace(episode=self._episode))
 
 
 class ExactValues:
@@ -42,7 +23,7 @@ class ExactValues:
         self._pool = pool
         self._policies: dict[tuple[str, int], ExactPolicy | None] = {}
         self._known: dict[tuple[object, ...], float | None] = {}
-        self._responses: dict[tuple[int, Objective], TabularPolicy | float | None] = {}
+        self._responses: dict[tuple[int, int, Objective], TabularPolicy | float | None] = {}
 
     def _policy(self, name: str, episode: int) -> ExactPolicy | None:
         """The opponent in that episode. One that reads nothing but the information state is the same in all."""
@@ -53,10 +34,10 @@ class ExactValues:
                     made = make_opponent(name, self._game)
                 except UnknownOpponent:
                     made = None  # an instance without a name
-            found = made if isinstance(made, ExactPolicy) else None
-            if found is not None and episode > 0:
-                first = self._policy(name, 0)
-                found = first if is_state_policy(first) else AtEpisode(found, episode)
+            found = made if is_exact(made) else None
+            if found is not None:
+                first = self._policy(name, 0) if episode > 0 else None
+                found = first if is_state_policy(first) else in_episode(found, episode)
             self._policies[name, episode] = found
         return self._policies[name, episode]
 
@@ -74,7 +55,7 @@ class ExactValues:
         In games of perfect information that policy reads the order of moves, and only its mean over the pool is known;
         it stands for each opponent where all of the pool are `met`.
         """
-        policy, response = self._policy(name, episode), self._response(seat, objective)
+        policy, response = self._policy(name, episode), self._response(seat, episode, objective)
         if policy is None or response is None:
             return None
         if not isinstance(response, TabularPolicy):
@@ -85,16 +66,19 @@ class ExactValues:
             self._known[key] = policy_value(self._game, seated, objective)[seat]
         return self._known[key]
 
-    def _response(self, seat: int, objective: Objective) -> TabularPolicy | float | None:
-        """The best single policy, or its value where it is no table."""
-        if (seat, objective) not in self._responses:
+    def _response(self, seat: int, episode: int, objective: Objective) -> TabularPolicy | float | None:
+        """The best single policy in that episode, or its value where it is no table."""
+        if all(self._policy(name, episode) is self._policy(name, 0) for name in self._pool):
+            episode = 0  # one policy for all episodes
+        key = (seat, episode, objective)
+        if key not in self._responses:
             try:
-                best = best_nonadaptive(self._game, self._pool, seat, objective)
+                best = best_nonadaptive(self._game, self._pool, seat, objective, episode)
             except (NotExact, UnknownOpponent, TypeError):
-                self._responses[seat, objective] = None
+                self._responses[key] = None
             else:
-                self._responses[seat, objective] = best.policy if isinstance(best.policy, TabularPolicy) else best.value
-        return self._responses[seat, objective]
+                self._responses[key] = best.policy if isinstance(best.policy, TabularPolicy) else best.value
+        return self._responses[key]
 
 
 def optimal_learner(game: Game, pool: Mapping[str, float], played: Sequence[Trajectory]) -> tuple[float, ...]:

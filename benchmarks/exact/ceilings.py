@@ -10,18 +10,18 @@ from typing import Any
 
 from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
 from benchmarks.executors import Executor, add_option, in_order, make_executor
-from mage_envs.core import ExactPolicy, Game
+from mage_envs.core import Game
 from mage_envs.terminal.json_options import game_with, read_object
 from opponents import OpponentPool, UnknownOpponent, as_pool, list_opponents, list_pools, make_opponent, opponent_info
 from opponents.exact import (
     NotExact,
     TooManyStates,
     bayes_value,
-    best_nonadaptive,
     best_response_value,
     nash_conv,
 )
-from opponents.exact.tree import is_enumerable
+from opponents.exact.single_hands import SingleHands
+from opponents.exact.tree import exact_policy, is_enumerable
 
 Named = tuple[str, Mapping[str, Any]]
 """A game as it travels: its name and options."""
@@ -54,8 +54,9 @@ def run(arguments: argparse.Namespace) -> None:
     fitting = [name for name in pools if _fitting(name, game, arguments.pool is not None)]
     sys.stdout.write("\n".join(opponent_table(game, sent, executor)) + "\n")
     if fitting:
-        bayes = None if arguments.no_bayes else (arguments.episodes, arguments.hands)
-        sys.stdout.write("\n" + "\n".join(pool_table(game, sent, fitting, bayes, executor)) + "\n")
+        lengths = arguments.episodes, arguments.hands
+        table = pool_table(game, sent, fitting, lengths, not arguments.no_bayes, executor)
+        sys.stdout.write("\n" + "\n".join(table) + "\n")
 
 
 def _fitting(name: str, game: Game, asked: bool) -> bool:
@@ -76,38 +77,42 @@ def opponent_table(game: Game, sent: Named, executor: Executor) -> list[str]:
     seats = range(game.facts.players)
     titles = _SEATS if game.facts.players == 2 else tuple(f"seat {seat}" for seat in seats)
     columns = ["opponent", *titles, "mean", *(f"wins {title}" for title in titles), "NashConv"]
-    rows = [row for row in in_order(executor, opponent_row, sent, list_opponents(game.facts.name)) if row]
+    found = list(in_order(executor, opponent_row, sent, list_opponents(game.facts.name)))
+    rows, left_out = [row for row, _ in found if row], [f"n/a: {reason}" for _, reason in found if reason]
     title = f"{game.facts.name}: value of the best response in {game.facts.unit} per hand, by the learner's seat; "
     title += "its chance to win"
     spent = f"{time.perf_counter() - started:.1f} s"
-    return [f"{title}; what the opponent itself concedes to two best responses ({spent})", *aligned(columns, rows)]
+    title = f"{title}; what the opponent itself concedes to two best responses ({spent})"
+    return [title, *aligned(columns, rows), *left_out]
 
 
-def opponent_row(name: str, options: Mapping[str, Any], opponent: str) -> list[str]:
-    """Its row in the game of that name; empty for one without exact probabilities."""
+def opponent_row(name: str, options: Mapping[str, Any], opponent: str) -> tuple[list[str], str]:
+    """Its row in the game of that name, or the reason why there are no exact values against it."""
     game = game_with(name, options)
     seats = range(game.facts.players)
-    policy = make_opponent(opponent, game)
-    if not isinstance(policy, ExactPolicy):
-        return []
+    try:
+        policy = exact_policy(opponent, game)
+    except NotExact as error:
+        return [], str(error)
     alias = opponent_info(opponent).alias_of
     values = [best_response_value(game, policy, seat) for seat in seats]
     wins = [best_response_value(game, policy, seat, "success") for seat in seats]
     conv = nash_conv(game, [policy] * game.facts.players)
     label = f"{opponent} (= {alias})" if alias else opponent
-    return [label, *(number(v) for v in (*values, sum(values) / len(values), *wins, conv))]
+    return [label, *(number(v) for v in (*values, sum(values) / len(values), *wins, conv))], ""
 
 
 def pool_table(
-    game: Game, sent: Named, pools: Sequence[str], bayes: tuple[int, int] | None, executor: Executor
+    game: Game, sent: Named, pools: Sequence[str], lengths: tuple[int, int], bayes: bool, executor: Executor
 ) -> list[str]:
     """Per pool: the best that is blind, Bayes-optimal over some episodes, and that knows the opponent."""
-    episodes, hands = bayes or (0, 0)
-    columns = ["pool", "blind", *(f"Bayes {k}" for k in range(1, episodes + 1))]
+    episodes, hands = lengths
+    columns = ["pool", "blind", *(f"Bayes {k}" for k in range(1, episodes + 1) if bayes)]
     columns += [f"best {episodes}", "states", "seconds"] if bayes else []
     columns.append("best response")
-    found = list(in_order(executor, pool_row, (*sent, bayes), pools))
-    head = f"{game.facts.name}: {game.facts.unit} per hand against an opponent drawn from a pool, mean over the seats"
+    found = list(in_order(executor, pool_row, (*sent, lengths, bayes), pools))
+    head = f"{game.facts.name}: {game.facts.unit} per hand against an opponent drawn from a pool, mean over the seats; "
+    head += f"blind and best response: in episode {episodes}"
     if bayes:
         head += f"; Bayes: episodes of {hands} hand{'s' * (hands > 1)}, optimal for their sum; "
         head += f"best {episodes}: for the last one"
@@ -115,14 +120,21 @@ def pool_table(
 
 
 def pool_row(
-    name: str, options: Mapping[str, Any], bayes: tuple[int, int] | None, pool_name: str
+    name: str, options: Mapping[str, Any], lengths: tuple[int, int], bayes: bool, pool_name: str
 ) -> tuple[list[str], list[str]]:
     """Its row in the game of that name, and the notes below the table."""
     game, pool = game_with(name, options), as_pool(pool_name)
     notes: list[str] = []
-    blind, known = _blind_and_known(game, pool)
-    cells = [] if bayes is None else _bayes_cells(game, pool, *bayes, notes)
-    return [pool_name, number(blind), *cells, number(known)], notes
+    seats = range(game.facts.players)
+    blind = known = NOT_KNOWN
+    try:
+        single = SingleHands(game=game, pool=pool, seats=seats, objective="returns", samples=0, seed=0)
+        found = single.values(lengths[0] - 1)
+        blind, known = number(found.blind), number(found.known)
+    except NotExact as error:
+        notes.append(f"n/a: {error}")
+    cells = _bayes_cells(game, pool, *lengths, notes) if bayes else []
+    return [pool_name, blind, *cells, known], list(dict.fromkeys(notes))
 
 
 def _bayes_cells(game: Game, pool: OpponentPool, episodes: int, hands: int, notes: list[str]) -> list[str]:
@@ -135,19 +147,3 @@ def _bayes_cells(game: Game, pool: OpponentPool, episodes: int, hands: int, note
     cells = [number(value / hands) for value in all_of_it.per_episode]
     seconds = f"{all_of_it.seconds + last.seconds:.1f}"
     return [*cells, number(last.per_episode[-1] / hands), f"{all_of_it.states:,}", seconds]
-
-
-def _blind_and_known(game: Game, pool: OpponentPool) -> tuple[float | None, float | None]:
-    seats = range(game.facts.players)
-    try:
-        blind = [best_nonadaptive(game, pool, seat).value for seat in seats]
-        known = [
-            sum(
-                weight * best_response_value(game, entry, seat)
-                for entry, weight in zip(pool.entries, pool.weights, strict=True)
-            )
-            for seat in seats
-        ]
-    except NotExact:
-        return None, None
-    return sum(blind) / len(seats), sum(known) / len(seats)

@@ -13,7 +13,7 @@ from benchmarks.evaluation.report import aligned, number
 from benchmarks.evaluation.scores import headline
 from benchmarks.evaluation.tables import stdout_width
 from benchmarks.exact.headroom_figure import draw, draw_table
-from benchmarks.exact.headroom_table import row_cells, solved_rows, table_lines
+from benchmarks.exact.headroom_table import interval_text, row_cells, solved_rows, table_lines
 from benchmarks.executors import Local, add_option, make_executor
 from mage_envs.core import Game
 from mage_envs.durable import output_path, write_atomically
@@ -23,7 +23,7 @@ from mage_envs.terminal.json_options import game_with
 from opponents import PoolSpec, as_pool, make_opponent
 from opponents.exact import GT, Headroom, Objective, headroom
 from opponents.exact.beliefs import STATES
-from opponents.exact.headroom import SAMPLES
+from opponents.exact.single_hands import SAMPLES
 from opponents.exact.tree import PAYOFFS, is_enumerable
 
 LEARNERS: Mapping[str, str] = {
@@ -51,7 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--weights", metavar="W,W,...", help="a row for these weights of the episodes; they sum to 1")
     parser.add_argument("--objective", choices=tuple(PAYOFFS), help="what is earned (default: the game's headline)")
     parser.add_argument(
-        "--samples", type=int, default=0, metavar="N", help=f"sampled moves in each state, as in {SAMPLES}: an estimate"
+        "--samples",
+        type=int,
+        default=0,
+        metavar="N",
+        help=f"sampled moves in each state, as in {SAMPLES}: for bounds",
     )
     parser.add_argument("--limit", type=int, default=STATES, metavar="N", help=f"most states ({STATES:,})")
     parser.add_argument("--json", type=output_path, metavar="FILE", help="write the values there")
@@ -123,15 +127,24 @@ def lines(found: Headroom, title: str) -> list[str]:
         [[name, *values] for name, values in cells.items()],
     )
     shown = [f"{line}  {LEARNERS[name].format(gt=found.gt)}" for line, name in zip(body, cells, strict=True)]
-    error = {name: f" ± {number(value)}" for name, value in found.errors.items()}
-    last = [f"adaptation headroom {number(found.adaptation)}{error.get('adaptation', '')} (known - blind)"]
-    if found.exploration is None:
-        last += [f"exploration headroom at most that much: {found.unsolved}"]
+    if found.bounds:
+        last = [
+            f"adaptation headroom {interval_text(found.bounds['adaptation'][-1])} (known - blind)",
+            "reachable and exploration headroom at most the upper value: some opponents' moves were sampled",
+            "a..b: a 95% interval; play is chosen on one half of the sampled moves and evaluated on the other",
+        ]
+        if found.per_episode:
+            last += ["the rows from myopic on are best against the sampled moves themselves, which flatters them"]
+        return [title, head, rule, *shown, *last]
+    last = [f"adaptation headroom {number(found.adaptation)} (known - blind)"]
+    if found.reachable is None or found.exploration is None:
+        last += [f"reachable and exploration headroom at most that much: {found.unsolved}"]
     else:
-        last += [f"exploration headroom {number(found.exploration)} (last - myopic, in the last episode)"]
-        last += [f"{found.states:,} states of belief, {found.seconds:.1f} CPU s"]
-    if found.errors:
-        last += ["estimates: some opponents' moves were sampled; ± is a standard error"]
+        last += [
+            f"reachable headroom {number(found.reachable)} (last - blind, in the last episode)",
+            f"exploration headroom {number(found.exploration)} (last - myopic, in the last episode)",
+            f"{found.states:,} states of belief, {found.seconds:.1f} CPU s",
+        ]
     return [title, head, rule, *shown, *last]
 
 

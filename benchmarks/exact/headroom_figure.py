@@ -28,8 +28,11 @@ def draw(path: Path, found: Headroom, title: str, unit: str) -> None:
     """
     figure = figures.blank(6.4, 4.0)
     axis = figure.subplots()
-    axis.axhline(found.known, color="#222222", linestyle="--", linewidth=1.3, label="known")
-    axis.axhline(found.blind, color="#222222", linestyle=":", linewidth=1.3, label="blind")
+    for name, values, line in (("known", found.known_per_episode, "--"), ("blind", found.blind_per_episode, ":")):
+        if len(set(values)) == 1:
+            axis.axhline(values[-1], color="#222222", linestyle=line, linewidth=1.3, label=name)
+        else:
+            axis.plot(range(1, len(values) + 1), values, color="#222222", linestyle=line, linewidth=1.3, label=name)
     for name, values in found.per_episode.items():
         colour, marker = _STYLES[name]
         label = f"mage, gt {found.gt:g}" if name == "mage" else name
@@ -50,7 +53,7 @@ def draw_table(path: Path, rows: Sequence[tuple[str, Headroom]]) -> None:
 
     Raises ImportError with the remedy where matplotlib is missing.
     """
-    shown = [(name, found) for name, found in rows if found.per_episode and found.adaptation > LEAST]
+    shown = [(name, found) for name, found in rows if found.exact and found.adaptation > LEAST]
     figure = figures.blank(7.6, 1.2 + 0.27 * len(shown))
     axis = figure.subplots()
     for credit in CREDITS:

@@ -15,14 +15,14 @@ from benchmarks.evaluation.scores import ScoreRow, headline
 from benchmarks.evaluation.suites import Setting, named_panel
 from benchmarks.evaluation.tables import WIDTH, fitting
 from benchmarks.executors import Executor, Local, in_order
-from mage_envs.core import ExactPolicy
 from mage_envs.registry import list_games, load_game, make_game, settings_of
 from mage_envs.terminal.commands import told
 from opponents import as_pool, list_pools, make_opponent, opponent_info
-from opponents.exact import Headroom, Objective, headroom
+from opponents.exact import Headroom, NotExact, Objective, headroom
 from opponents.exact.beliefs import TellsStates
-from opponents.exact.headroom import CREDITS, SAMPLES
-from opponents.exact.tree import is_enumerable
+from opponents.exact.headroom import CREDITS
+from opponents.exact.single_hands import SAMPLES, Bounds
+from opponents.exact.tree import is_enumerable, is_exact
 from trainer.trajectory import Trajectory
 
 
@@ -104,6 +104,7 @@ PANELS: Mapping[str, str] = {
 }
 """Games whose tasks repeat, with a panel of which the floors are played in under 20 CPU seconds."""
 NOT_ENUMERABLE = "not enumerable"
+HEADROOMS = ("adaptation", "reachable", "exploration")
 
 
 def setups() -> Iterator[Setup]:
@@ -145,16 +146,19 @@ def _solved(progress: TellsStates | None, setup: Setup) -> SolvedRow:
     if not setup.pool:
         return SolvedRow(setup, reason="no pool")
     objective: Objective = setup.objective or headline(game)
-    sampled = not all(isinstance(make_opponent(entry, game), ExactPolicy) for entry in as_pool(setup.spec).entries)
-    found = headroom(
-        game,
-        setup.spec,
-        hands=setup.hands,
-        seat=settings_of(setup.game).seat or "alternate",
-        objective=objective,
-        samples=SAMPLES if sampled else 0,
-        progress=progress,
-    )
+    sampled = not all(is_exact(make_opponent(entry, game)) for entry in as_pool(setup.spec).entries)
+    try:
+        found = headroom(
+            game,
+            setup.spec,
+            hands=setup.hands,
+            seat=settings_of(setup.game).seat or "alternate",
+            objective=objective,
+            samples=SAMPLES if sampled else 0,
+            progress=progress,
+        )
+    except NotExact as error:  # an opponent of a user's pool may remember
+        return SolvedRow(setup, reason=str(error))
     return SolvedRow(setup, "success" if objective == "success" else game.facts.unit, found)
 
 
@@ -181,35 +185,35 @@ def table_lines(rows: Sequence[SolvedRow], wide: bool = False, width: int | None
 
 _NOTES = (
     "Per hand, in 3 episodes; seats alternate unless they have roles. mage: gt 0.6.",
-    "±: standard error of an estimate; some opponents' moves were sampled.",
-    "<=: a bound, too many states to solve. pass@3: success within three episodes.",
+    "Adaptation: known - blind. Reachable: last - blind, what memory of the earlier",
+    "episodes can add in the third; choose benchmarks by it. a..b: a 95% interval, as",
+    "some opponents' moves were sampled. <=: a bound; there is no exact value.",
+    "pass@3: success within three episodes.",
 )
 
 
 def _narrow(rows: Sequence[SolvedRow], width: int | None) -> list[str]:
     solved = [(row.setup.name, row.found) for row in rows if row.found]
-    worth = [[name, number(found.blind), number(found.known), *_worth(found)[2:]] for name, found in solved]
+    worth = [[name, number(found.blind), number(found.known), *_headrooms(found)] for name, found in solved]
     third = [
-        [name, *(number(found.per_episode[credit][-1]) for credit in CREDITS)]
-        for name, found in solved
-        if found.per_episode
+        [name, *(number(found.per_episode[credit][-1]) for credit in CREDITS)] for name, found in solved if found.exact
     ]
     return [
         *("What memory of earlier episodes, and exploration across them, is worth at most", ""),
-        *fitting(["game: pool", "blind", "known", "adaptation", "exploration"], worth, width),
+        *fitting(["game: pool", "blind", "known", *HEADROOMS], worth, width),
         *("", "What the optimum of each credit earns in episode 3", ""),
         *fitting(["game: pool", *CREDITS], third, width),
     ]
 
 
 def _wide(rows: Sequence[SolvedRow]) -> list[str]:
-    columns = ["game", "pool", "unit", "blind", "known", *CREDITS, "adaptation", "exploration", "CPU s"]
+    columns = ["game", "pool", "unit", "blind", "known", *CREDITS, *HEADROOMS, "CPU s"]
     cells = [
         [
             row.setup.title,
             row.setup.pool,
             row.unit,
-            *(_values(row.found) if row.found else [row.reason, *[NOT_KNOWN] * 8]),
+            *(_values(row.found) if row.found else [row.reason, *[NOT_KNOWN] * 9]),
         ]
         for row in rows
     ]
@@ -235,21 +239,28 @@ def _floors(rows: Sequence[SolvedRow], width: int | None) -> list[str]:
 def _values(found: Headroom) -> list[str]:
     credits = [" ".join(map(number, found.per_episode[name])) for name in CREDITS[:-1]] if found.per_episode else []
     last = number(found.per_episode["last"][-1]) if found.per_episode else NOT_KNOWN
-    blind, known, *headrooms = _worth(found)
-    return [blind, known, *(credits or [NOT_KNOWN] * 3), last, *headrooms, f"{found.seconds:.1f}"]
+    cells = row_cells(found)
+    ends = [cells["blind"][-1], cells["known"][-1]]
+    return [*ends, *(credits or [NOT_KNOWN] * 3), last, *_headrooms(found), f"{found.seconds:.1f}"]
 
 
-def _worth(found: Headroom) -> list[str]:
-    """Blind, known, adaptation headroom and exploration headroom."""
-    known = {"blind": found.blind, "known": found.known, "adaptation": found.adaptation}
-    error = {name: f" ± {number(value)}" for name, value in found.errors.items()}
-    explored = f"<= {number(found.adaptation)}" if found.exploration is None else number(found.exploration)
-    return [*(number(value) + error.get(name, "") for name, value in known.items()), explored]
+def _headrooms(found: Headroom) -> list[str]:
+    """The cells of `HEADROOMS`."""
+    bounds = found.bounds.get("adaptation")
+    most = number(bounds[-1][1] if bounds else found.adaptation)
+    rest = (found.reachable, found.exploration)
+    adaptation = interval_text(bounds[-1]) if bounds else number(found.adaptation)
+    return [adaptation, *(f"<= {most}" if value is None else number(value) for value in rest)]
+
+
+def interval_text(bounds: Bounds) -> str:
+    """A lower and an upper value."""
+    low, high = bounds
+    return f"{number(low)}..{number(high)}"
 
 
 def row_cells(found: Headroom) -> dict[str, list[str]]:
     """Each learner's value in each episode."""
-    episodes = len(found.per_episode["last"]) if found.per_episode else 1
-    blind, known, *_ = _worth(found)
-    cells = {"blind": [blind] * episodes, "known": [known] * episodes}
-    return cells | {name: [number(value) for value in values] for name, values in found.per_episode.items()}
+    single = {"blind": found.blind_per_episode, "known": found.known_per_episode}
+    cells = {name: [number(value) for value in values] for name, values in (single | dict(found.per_episode)).items()}
+    return cells | {name: [interval_text(one) for one in found.bounds[name]] for name in single if found.bounds}

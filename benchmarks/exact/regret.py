@@ -8,83 +8,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.evaluation.agents import Agent, GeneratorAgent, PolicyAgent
+from benchmarks.evaluation.agents import Agent, GeneratorAgent
 from benchmarks.evaluation.environments import game_of, make_envs
 from benchmarks.evaluation.estimates import Estimate, estimate
 from benchmarks.evaluation.evaluate import evaluate
+from benchmarks.exact.watched import SeenPrompt, WatchedGenerator
 from benchmarks.records.about import setting_of
 from benchmarks.records.replay import executed
 from benchmarks.records.store import Records, reading
-from mage_envs.core import BY_THE_RULES, Game, HandResult, Policy, StatePolicy, Task, Turn
-from mage_envs.text.generation import Completion, Generator, Prompt
+from mage_envs.core import BY_THE_RULES, Game, Task
+from mage_envs.text.generation import Generator
 from opponents.exact import GT
 from opponents.exact.bayes import CreditName
 from opponents.exact.regret import DecisionValues, HandRegret, OwnChoice, PlayedHand, Rest
 from opponents.exact.tree import roots_of
-from trainer.exploitability import ScoresReplies, scored_shares
 from trainer.trajectory import Step, Trajectory
-
-
-class _Seen(NamedTuple):
-    """What came with one prompt."""
-
-    results: tuple[HandResult, ...]
-    """Of the hands that ended since the last answer."""
-    probabilities: Mapping[str, float] | None
-
-
-class _Watched:
-    """A generator, and what it was asked: by slot and retry, one entry a call."""
-
-    def __init__(self, generator: Generator, scored: bool = False, policy: Policy | None = None) -> None:
-        """`scored`: asks a generator that can tell for the probabilities of the legal answers; `policy` is one that
-        answers, whose own they are."""
-        self._generator = generator
-        self._scores = generator if scored and isinstance(generator, ScoresReplies) else None
-        self._policy = policy if isinstance(policy, StatePolicy) and policy.follows_information_state else None
-        self.knows_probabilities = self._scores is not None or self._policy is not None
-        self.seen: dict[tuple[int, int], list[_Seen]] = {}
-
-    @classmethod
-    def of(cls, agent: Agent, game: Game, scored: bool) -> _Watched:
-        """The agent's."""
-        policy = agent.policy(game) if scored and isinstance(agent, PolicyAgent) else None
-        return cls(agent.generator(game), scored, policy)
-
-    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
-        answers = self._generator.generate(prompts)
-        for prompt, row in zip(prompts, self._probabilities(prompts), strict=True):
-            _, _, call, retry = prompt.seed
-            if call == 0:
-                self.seen[prompt.slot, retry] = []
-            told = tuple(HandResult(**result) for result in prompt.info.get("hand_results", ()))
-            self.seen[prompt.slot, retry].append(_Seen(told, row))
-        return answers
-
-    def _probabilities(self, prompts: Sequence[Prompt]) -> list[Mapping[str, float] | None]:
-        """Of the legal actions, as the model would answer them without a word more; None where it does not say."""
-        if self._policy is not None:
-            return [self._policy.distribution(_turn(p)) if p.phase == "play" else None for p in prompts]
-        rows: list[Mapping[str, float] | None] = [None] * len(prompts)
-        asked = [i for i, prompt in enumerate(prompts) if prompt.phase == "play" and prompt.legal_actions]
-        if self._scores is None or not asked:
-            return rows
-        tags = [prompts[i].info.get("answer_tag") for i in asked]
-        found = scored_shares(self._scores, [prompts[i] for i in asked], tags)
-        for i, shares in zip(asked, found, strict=True):
-            rows[i] = dict(zip(prompts[i].legal_actions, shares, strict=True))
-        return rows
-
-
-def _turn(prompt: Prompt) -> Turn:
-    """What a policy that follows the information state needs of it."""
-    return Turn(
-        player=prompt.info["seat"],
-        observation=prompt.info["anchor"],
-        legal_actions=prompt.legal_actions,
-        information_state=prompt.info["information_state"],
-        episode=prompt.info["episode_index"],
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +143,7 @@ def regret(
     _check_deals(env_id, env_kwargs)
     rest = None if horizon is None else horizon.rest(env_id, env_kwargs, weights)
     values = DecisionValues(game, dict(weights), rest=rest)
-    watched = _Watched.of(agent, game, scored)
+    watched = WatchedGenerator.of(agent, game, scored)
     judged: list[_Judged] = []
     for at in range(0, len(tasks), batch):
         part = tasks[at : at + batch]
@@ -246,10 +184,10 @@ def regret_of_run(
         values = DecisionValues(game, dict(pool), rest=rest)
         judged: list[_Judged] = []
         for at in range(0, len(lines), batch):
-            part, watched = lines[at : at + batch], list[_Watched]()
+            part, watched = lines[at : at + batch], list[WatchedGenerator]()
 
-            def watch(recorded: Generator, kept: list[_Watched] = watched) -> Generator:
-                kept.append(_Watched(recorded))
+            def watch(recorded: Generator, kept: list[WatchedGenerator] = watched) -> Generator:
+                kept.append(WatchedGenerator(recorded))
                 return kept[0]
 
             played, different = executed(part, setting, len(part), watch)
@@ -285,11 +223,11 @@ def _report(
     )
 
 
-def _judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[_Seen]) -> _Judged:
+def _judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[SeenPrompt]) -> _Judged:
     """The hands of a meta-episode, put together from its steps and from what each prompt told of those that ended."""
     results = [result for one in seen for result in one.results]
     starts: list[tuple[int, int]] = []
-    steps: dict[tuple[int, int], list[tuple[Step, _Seen]]] = {}
+    steps: dict[tuple[int, int], list[tuple[Step, SeenPrompt]]] = {}
     for step, one in zip(trajectory.steps, seen, strict=True):
         if step.phase == "play":
             key = (step.episode, step.hand)
@@ -323,6 +261,7 @@ def _judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[_Seen]
                 value=value,
                 ending=ending if by_rules else None,
                 by_rules=by_rules,
+                episode=key[0],
                 place=place,
                 skipped=skipped,
             )

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from benchmarks.evaluation.references import AtEpisode
 from benchmarks.tournaments.settings import Settings
 from mage_envs.core import ExactPolicy, Game, Policy, State, Turn, is_state_policy
 from mage_envs.exceptions import message_of, stops
@@ -20,7 +19,7 @@ from mage_envs.randomness import Streams
 from mage_envs.seats import Asking, Reply, Seat, Table
 from opponents import make_opponent
 from opponents.exact import policy_value
-from opponents.exact.tree import is_enumerable
+from opponents.exact.tree import AtEpisode, is_enumerable, is_exact
 
 T = TypeVar("T")
 
@@ -209,7 +208,7 @@ class _Blamed(AtEpisode):
 
 def _exact(settings: Settings, game: Game, names: tuple[str, str], policies: Sequence[Policy]) -> np.ndarray | None:
     """Expected mean return per hand, shape (2 seatings, 2 policies); None where it is not known."""
-    known = [policy for policy in policies if isinstance(policy, ExactPolicy)]
+    known = [policy for policy in policies if is_exact(policy)]
     if len(known) < 2 or not is_enumerable(game):
         return None
     # What follows from the information state alone is the same in all episodes.

@@ -133,9 +133,10 @@ class Meeting:
         self.episodes = episodes
         left = range(start, episodes * hands)
         self.seats = [(seat0 + j) % game.facts.players if alternate else seat0 for j in left]
-        self.hands: list[LivedHand] = [lived.seated(seat)[0] for seat in self.seats]
-        self.plans: list[HandPlan] = [lived.seated(seat)[1] for seat in self.seats]
         self.episode_of = [j // hands for j in left]
+        met = [lived.seated(seat, episode) for seat, episode in zip(self.seats, self.episode_of, strict=True)]
+        self.hands: list[LivedHand] = [hand for hand, _ in met]
+        self.plans: list[HandPlan] = [plan for _, plan in met]
         self.stages: list[BeliefStage] = stages_of(prior or mixture.weights, self.hands, limit, progress)
         self.states = sum(stage.beliefs.shape[1] for stage in self.stages)
         self.seconds = time.process_time() - started

@@ -22,6 +22,7 @@ from opponents.exact.tree import (
     Payoff,
     check_seat,
     exact_policy,
+    in_episode,
     payoff_of,
     positions,
     roots_of,
@@ -42,27 +43,35 @@ class BestResponse(NamedTuple):
     policy: ExactPolicy
 
 
-def best_response(game: Game, opponent: str | Policy, seat: int, objective: Objective = "returns") -> BestResponse:
-    """The best response of `seat` when `opponent` plays all other seats.
+def best_response(
+    game: Game, opponent: str | Policy, seat: int, objective: Objective = "returns", episode: int = 0
+) -> BestResponse:
+    """The best response of `seat` when `opponent` plays all other seats, as it plays in that episode.
 
-    Raises `NotExact` for an opponent without `distribution`, `NotEnumerable` for a game without a tree at hand.
+    Raises `NotExact` for an opponent without `distribution` or with a memory, `NotEnumerable` for a game without a
+    tree at hand.
     """
-    return respond(game, [exact_policy(opponent, game)], [1.0], seat, objective)
+    return respond(game, [in_episode(exact_policy(opponent, game), episode)], [1.0], seat, objective)
 
 
-def best_response_value(game: Game, opponent: str | Policy, seat: int, objective: Objective = "returns") -> float:
+def best_response_value(
+    game: Game, opponent: str | Policy, seat: int, objective: Objective = "returns", episode: int = 0
+) -> float:
     """The value of `best_response`."""
-    return best_response(game, opponent, seat, objective).value
+    return best_response(game, opponent, seat, objective, episode).value
 
 
-def best_nonadaptive(game: Game, pool: PoolSpec, seat: int, objective: Objective = "returns") -> BestResponse:
-    """The best single policy against an opponent drawn from `pool` and not named, for one hand.
+def best_nonadaptive(
+    game: Game, pool: PoolSpec, seat: int, objective: Objective = "returns", episode: int = 0
+) -> BestResponse:
+    """The best single policy against an opponent drawn from `pool` and not named, for one hand of that episode.
 
     Within the hand the responder may infer who plays; from hand to hand it learns nothing. In games of perfect
     information the policy reads `Turn.history`, because the order of moves tells opponents apart.
     """
     mixture = as_pool(pool)
-    return respond(game, [exact_policy(entry, game) for entry in mixture.entries], mixture.weights, seat, objective)
+    opponents = [in_episode(exact_policy(entry, game), episode) for entry in mixture.entries]
+    return respond(game, opponents, mixture.weights, seat, objective)
 
 
 def respond(

@@ -26,10 +26,14 @@ class HistoryPolicy:
     def reset(self, rng: np.random.Generator) -> None: ...
 
     def act(self, turn: Turn) -> str:
-        try:
-            return self._moves[turn.information_state, turn.history]
-        except KeyError:
-            raise ValueError(f"This best response never meets the history {turn.history} against its pool.") from None
+        found = self.find(turn)
+        if found is None:
+            raise ValueError(f"This best response never meets the history {turn.history} against its pool.")
+        return found
+
+    def find(self, turn: Turn) -> str | None:
+        """Return the action, or None for a history that its mixture cannot lead to."""
+        return self._moves.get((turn.information_state, turn.history))
 
     def distribution(self, turn: Turn) -> dict[str, float]:
         """Probability 1 for the one action."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, Game
+from mage_envs.core import ExactPolicy, Game, is_state_policy
 from opponents.exact.hands import Branch, Floats, LivedHand, Places, hand_of
-from opponents.exact.tree import Objective, payoff_of, roots_of, uncollected
+from opponents.exact.tree import Objective, in_episode, payoff_of, positions, roots_of, uncollected
 
 CELLS = 2**25
 """Most values of a table over the branches of a hand and the states that are worked on at a time (256 MB)."""
@@ -125,12 +125,30 @@ class LivedHands:
     def __init__(self, game: Game, opponents: Sequence[ExactPolicy], objective: Objective = "returns") -> None:
         """Raises `NotEnumerable` for a game without a tree."""
         self._roots, self._payoff, self._opponents = roots_of(game), payoff_of(objective), opponents
-        self._made: dict[int, tuple[LivedHand, HandPlan]] = {}
+        self._made: dict[tuple[int, int], tuple[LivedHand, HandPlan]] = {}
+        """By the seat, and the first episode in which all opponents play in this way."""
+        self._changing = [opponent for opponent in opponents if not is_state_policy(opponent)]
+        """Opponents that may play otherwise in another episode."""
+        self._play: dict[int, list[Mapping[str, float]]] = {}
+        """By episode, what the changing opponents do at every position."""
 
-    def seated(self, seat: int) -> tuple[LivedHand, HandPlan]:
-        """That of the learner in `seat`; raises `TooManyStates` where it has too many decisions."""
-        if seat not in self._made:
+    def seated(self, seat: int, episode: int = 0) -> tuple[LivedHand, HandPlan]:
+        """That of the learner in `seat` in that episode; raises `TooManyStates` where it has too many decisions."""
+        key = seat, self._first_like(episode)
+        if key not in self._made:
             with uncollected():
-                hand = hand_of(self._roots, self._opponents, seat, self._payoff)
-                self._made[seat] = hand, HandPlan(hand)
-        return self._made[seat]
+                opponents = [in_episode(opponent, episode) for opponent in self._opponents]
+                hand = hand_of(self._roots, opponents, seat, self._payoff)
+                self._made[key] = hand, HandPlan(hand)
+        return self._made[key]
+
+    def _first_like(self, episode: int) -> int:
+        """The first known episode in which all opponents play as in this one. Its hands are shared: beliefs over hands
+        that are the same object are counted by number and not by order, which keeps problems small."""
+        if not self._changing:
+            return 0
+        if episode not in self._play:
+            order = positions([node for _, node in self._roots])
+            turns = [node.turn()._replace(episode=episode) for node in order if node.player is not None]
+            self._play[episode] = [opponent.distribution(turn) for opponent in self._changing for turn in turns]
+        return next(known for known, play in self._play.items() if play == self._play[episode])

@@ -56,6 +56,8 @@ class PlayedHand(NamedTuple):
     """What was seen last; None where that is not known: then nothing is learned from it."""
     by_rules: bool = True
     """False: its turns ran out, or an illegal answer lost it."""
+    episode: int = 0
+    """Its episode, as the opponents of a pool may play otherwise in each."""
     place: int = 0
     """Its number among all planned hands of the meta-episode."""
     skipped: int = 0
@@ -162,7 +164,7 @@ class DecisionValues:
         self._rest = rest
         self._lived = lived_hands(game, pool, objective) if rest is None else rest.lived
         self._reached: dict[int, Floats] = {}
-        """By seat, what `HandPlan.reached` found."""
+        """By the id of a plan, which the hands keep, what `HandPlan.reached` found."""
         self.prior = np.array(as_pool(pool).weights)
 
     def judge(self, hands: Sequence[PlayedHand]) -> list[HandRegret]:
@@ -178,10 +180,10 @@ class DecisionValues:
         return judged
 
     def _hand(self, played: PlayedHand, belief: Floats) -> tuple[HandRegret, Floats]:
-        lived, plan = self._lived.seated(played.seat)
-        reached = self._reached.get(played.seat)
+        lived, plan = self._lived.seated(played.seat, played.episode)
+        reached = self._reached.get(id(plan))
         if reached is None:
-            reached = self._reached[played.seat] = plan.reached()
+            reached = self._reached[id(plan)] = plan.reached()
         if self._rest is None:
             worth = plan.tree.worth(belief[:, None])[:, 0]
         else:

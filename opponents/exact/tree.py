@@ -6,11 +6,21 @@ import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypeGuard
 
 import numpy as np
 
-from mage_envs.core import ExactPolicy, Game, NotEnumerable, Policy, State, Turn
+from mage_envs.core import (
+    ExactPolicy,
+    Game,
+    NotEnumerable,
+    Policy,
+    RemembersMetaEpisode,
+    SeesResults,
+    State,
+    Turn,
+    is_state_policy,
+)
 from opponents.registry import make_opponent
 
 
@@ -71,7 +81,7 @@ PAYOFFS: Mapping[str, Payoff] = {"returns": lambda node, seat: node.returns[seat
 
 
 class NotExact(ValueError):
-    """A policy without `distribution`: exact values that involve it are not available."""
+    """A policy without `distribution`, or one that remembers earlier hands: there are no exact values against it."""
 
 
 class BySeat:
@@ -147,18 +157,69 @@ def payoff_of(objective: Objective) -> Payoff:
     return PAYOFFS[objective]
 
 
+def remembers(policy: object) -> bool:
+    """Return True if the policy may carry something from one hand to the next, so that no turn determines its play."""
+    return isinstance(policy, RemembersMetaEpisode | SeesResults)
+
+
+def is_exact(policy: object) -> TypeGuard[ExactPolicy]:
+    """Return True if exact values against the policy can be computed."""
+    return isinstance(policy, ExactPolicy) and not remembers(policy)
+
+
 def exact_policy(spec: str | Policy, game: Game) -> ExactPolicy:
-    """The policy that `spec` names, or itself; raises `NotExact` when it has no `distribution`."""
-    policy = make_opponent(spec, game)
-    if not isinstance(policy, ExactPolicy):
+    """Return the policy that `spec` names, or itself.
+
+    Raises:
+        NotExact: The policy has no `distribution`, or it remembers earlier hands.
+    """
+    policy = without_memory(spec, game)
+    if not is_exact(policy):
         raise NotExact(no_distribution(spec))
     return policy
 
 
+def without_memory(spec: str | Policy, game: Game) -> Policy:
+    """Return the policy that `spec` names, or itself; raise `NotExact` if it remembers earlier hands."""
+    policy = make_opponent(spec, game)
+    if remembers(policy):
+        raise NotExact(
+            f"Opponent {_label(spec)!r} remembers earlier hands (it has begin_meta_episode or see_result): there are "
+            "no exact values against it, and no estimates from sampled moves. Take it out of the pool."
+        )
+    return policy
+
+
 def no_distribution(spec: str | Policy) -> str:
-    """What is told of a policy whose probabilities are not known."""
-    label = spec if isinstance(spec, str) else type(spec).__name__
-    return f"Opponent {label!r} has no distribution(turn): exact values against it are not available."
+    """Return the reason why there are no exact values against a policy without `distribution`."""
+    return f"Opponent {_label(spec)!r} has no distribution(turn): exact values against it are not available."
+
+
+def _label(spec: str | Policy) -> str:
+    return spec if isinstance(spec, str) else type(spec).__name__
+
+
+class AtEpisode:
+    """An exact policy as it plays in one episode of the meta-episode."""
+
+    def __init__(self, policy: ExactPolicy, episode: int) -> None:
+        self._policy = policy
+        self._episode = episode
+
+    def reset(self, rng: np.random.Generator) -> None:
+        self._policy.reset(rng)
+
+    def act(self, turn: Turn) -> str:
+        return self._policy.act(turn._replace(episode=self._episode))
+
+    def distribution(self, turn: Turn) -> Mapping[str, float]:
+        """Return that of the policy in the episode, whatever the turn says."""
+        return self._policy.distribution(turn._replace(episode=self._episode))
+
+
+def in_episode(policy: ExactPolicy, episode: int) -> ExactPolicy:
+    """Return the policy as it plays in that episode: itself if its play follows from the information state."""
+    return policy if is_state_policy(policy) else AtEpisode(policy, episode)
 
 
 def share_positions(order: Sequence[Node]) -> bool:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mage_envs.core import Game, NotEnumerable, Policy
+import numpy as np
+from numpy.typing import NDArray
+
+from mage_envs.core import ExactPolicy, Game, NotEnumerable, Policy
 from opponents.exact.best_response import best_response_value, respond
+from opponents.exact.by_history import HistoryPolicy
 from opponents.exact.tree import BySeat, Node, NotExact, Objective, exact_policy, payoff_of, positions, roots_of
 
 
@@ -30,6 +34,39 @@ def policy_value(game: Game, policies: Sequence[str | Policy], objective: Object
             for action, probability in table.distribution(node.turn()).items():
                 reach[node.children[action]] += reach[node] * probability
     return tuple(totals)
+
+
+def value_of_response(
+    game: Game,
+    response: ExactPolicy,
+    opponents: Sequence[ExactPolicy],
+    weights: Sequence[float],
+    seat: int,
+    objective: Objective,
+) -> float:
+    """Return what `seat` earns by a response against one of `opponents`, which need not be those it was found for.
+
+    Where a response by history does not know the history, it takes the first action.
+    """
+    payoff = payoff_of(objective)
+
+    def value(node: Node, history: tuple[str, ...], reach: NDArray[np.float64]) -> float:
+        if node.player is None:
+            return float(reach.sum()) * payoff(node, seat)
+        turn = node.turn()._replace(history=history)
+        if node.player == seat:
+            known = response.find(turn) if isinstance(response, HistoryPolicy) else response.act(turn)
+            action = node.legal[0] if known is None else known
+            return value(node.children[action], (*history, action), reach)
+        rows = [opponent.distribution(turn) for opponent in opponents]
+        total = 0.0
+        for action, child in node.children.items():
+            after = reach * [row.get(action, 0.0) for row in rows]
+            if after.any():
+                total += value(child, (*history, action), after)
+        return total
+
+    return sum(value(root, (), chance * np.array(weights, float)) for chance, root in roots_of(game))
 
 
 def nash_conv(game: Game, policies: Sequence[str | Policy]) -> float:

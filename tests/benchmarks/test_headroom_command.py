@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -34,11 +35,13 @@ def test_the_values_of_one_pool(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert rows["mage"][2] == "0.192"
     assert rows["last"][2] == "0.200"
     assert lines[10] == "adaptation headroom 0.152 (known - blind)"
-    assert lines[11] == "exploration headroom 0.012 (last - myopic, in the last episode)"
+    assert lines[11] == "reachable headroom 0.079 (last - blind, in the last episode)"
+    assert lines[12] == "exploration headroom 0.012 (last - myopic, in the last episode)"
     data = json.loads(json_file.read_text())
     assert [round(value, 3) for value in data["per_episode"]["sum"]] == [0.117, 0.168, 0.191]
     assert len(data["per_episode"]["own"]) == 3
     assert data["adaptation"] == pytest.approx(data["known"] - data["blind"])
+    assert data["reachable"] == pytest.approx(data["per_episode"]["last"][-1] - data["blind"])
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
@@ -55,7 +58,20 @@ def test_options_seats_lengths_and_the_games_own_pool(capsys: pytest.CaptureFixt
 def test_what_is_too_large_to_solve_has_its_bound(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(capsys, "KuhnPoker", "--pool", "kuhn/demo", "--limit", "20")
     assert [line.split()[0] for line in lines[3:5]] == ["blind", "known"]
-    assert lines[6].startswith("exploration headroom at most that much: The pool of 4 has more than 20 states")
+    assert lines[6].startswith(
+        "reachable and exploration headroom at most that much: The pool of 4 has more than 20 states"
+    )
+
+
+def test_sampled_moves_show_a_lower_and_an_upper_value(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, "TicTacToe", "--pool", "tictactoe/skewed", "--samples", "10", "--seat", "first")
+    assert [line.split()[0] for line in lines[3:5]] == ["blind", "known"]
+    for line in lines[3:5]:
+        low, high = map(float, line.split()[1].split(".."))
+        assert 0.3 < low < high < 1.1
+    head, low, most = re.fullmatch(r"(adaptation headroom) (\d\.\d+)\.\.(\d\.\d+) \(known - blind\)", lines[5]).groups()  # type: ignore[union-attr]
+    assert 0 <= float(low) < float(most), head
+    assert lines[6].startswith("reachable and exploration headroom at most the upper value")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +144,9 @@ def test_the_table_is_of_every_game_and_pool() -> None:
         narrow.index(next(line for line in narrow if line.startswith(title))) for title in ("What m", "What t")
     )
     (success,) = (line.split() for line in narrow[worth:third] if line.startswith("KuhnPoker, success: kuhn/paper"))
-    assert success[-4:] == ["0.583", "0.583", "0.000", "0.000"]
+    assert success[-5:] == ["0.583", "0.583", "0.000", "0.000", "0.000"]
+    (demo,) = (line.split() for line in narrow[worth:third] if line.startswith("KuhnPoker: kuhn/demo"))
+    assert demo[-5:] == ["0.121", "0.273", "0.152", "0.079", "0.012"]
     (explored,) = (line.split() for line in narrow[third:] if line.startswith("Ultimatum: ultimatum/reserves"))
     assert explored[-4:] == ["0.412", "0.463", "0.487", "0.500"]
     assert ["ConnectFour", *["n/a"] * 5] in [line.split() for line in narrow]

@@ -41,6 +41,26 @@ def test_the_solved_policy_has_no_regret() -> None:
     assert (found.episodes[2].narrower or 0) > 4
 
 
+def test_opponents_that_change_are_judged_as_they_play_in_each_episode(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    switch, folder = "switch:kuhn/rock,kuhn/maniac,1", str(tmp_path / "run")
+    common = ["--env", META, "--rows", "40", "--opponents"]
+    agent, judged = f"policy:best-response-to:{switch}", tmp_path / "regret.json"
+    assert main(["eval", agent, *common, f"{switch};", "--out", folder, "--no-floors"]) == 0
+    assert main(["regret", folder, "--json", str(judged)]) == 0
+    episodes = json.loads(judged.read_text())["episodes"]
+    assert [one["regret"]["mean"] for one in episodes] == pytest.approx([0, 0, 0], abs=1e-12)
+    assert [one["available"] for one in episodes] == pytest.approx([1 / 4, 1 / 3, 1 / 3])
+    with_memory = str(tmp_path / "memory")
+    assert main(["eval", "scripted:first", *common, "counting", "--out", with_memory, "--no-floors"]) == 0
+    capsys.readouterr()
+    assert main(["regret", with_memory]) == 2
+    error = capsys.readouterr().err
+    assert "Opponent 'counting' remembers earlier hands" in error
+    assert error.count("\n") == 1
+
+
 @pytest.mark.parametrize("credit", ["sum", "last"])
 def test_the_solved_policy_has_no_regret_over_the_meta_episode(credit: CreditName) -> None:
     tasks, solved = panel(META, tuple(DEMO), 4, 7), make_agent(f"policy:bayes:kuhn/demo,3,1,{credit}")

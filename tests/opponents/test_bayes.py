@@ -234,6 +234,10 @@ def test_mage_bench_ceilings(capsys: pytest.CaptureFixture[str]) -> None:
     assert float(lines["uniform"][-1]) == pytest.approx(nash_conv(KUHN, ["uniform", "uniform"]), abs=5e-4)
     assert lines["pool:kuhn/paper"][0:6] == ["0.125", "0.125", "0.189", "0.231", "0.236", "56"]
     assert lines["pool:kuhn/demo"][0:6] == ["0.121", "0.117", "0.168", "0.191", "0.200", "482"]
+    assert main(["ceilings", "KuhnPoker", "--no-bayes"]) == 0
+    refused = [line for line in capsys.readouterr().out.splitlines() if line.startswith("n/a: ")]
+    assert [line.split()[2] for line in refused] == ["'counting'", "'ismcts'"]
+    assert "remembers earlier hands" in refused[0]
     assert main(["ceilings", "Sokoban"]) == 2
     assert capsys.readouterr().err == (
         "mage-bench: Sokoban has no tree at hand, so that it has no exact ceilings: they are n/a.\n"

@@ -13,11 +13,11 @@ from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.hand import Hand
 from mage_envs.randomness import Streams
 from mage_envs.seats import Seat, Table
-from opponents import TabularPolicy, as_pool, make_opponent
+from opponents import OpponentPool, TabularPolicy, as_pool, make_opponent
 from opponents.exact import BayesSolution, Meeting, NotExact, bayes_value, best_nonadaptive
 from opponents.exact.bayes import CreditName
 from opponents.exact.regret import DecisionValues, OwnChoice, PlayedHand, Rest
-from opponents.exact.tree import Node, roots_of
+from opponents.exact.tree import Node, in_episode, roots_of
 
 POOL = as_pool("pool:kuhn/demo")
 KUHN = KuhnPoker()
@@ -150,10 +150,16 @@ def test_in_ten_thousand_meta_episodes_the_adjusted_score_is_the_chips_without_t
     assert raw[:, 0].std() / adjusted[:, 0].std() == pytest.approx(factor, rel=0.03)
 
 
+SWITCHING = as_pool({"switch:kuhn/rock,kuhn/maniac,1": 1, "switch:kuhn/maniac,kuhn/rock,1": 1})
+"""Two opponents that change between the episodes."""
+
+
+@pytest.mark.parametrize("pool", [as_pool("pool:kuhn/paper"), SWITCHING], ids=["paper", "switching"])
 @pytest.mark.parametrize("credit", ["sum", "mage", "last", (0.7, 0.3)])
-def test_over_a_meta_episode_payment_and_regret_are_the_solved_policys_value(credit: CreditName | list[float]) -> None:
+def test_over_a_meta_episode_payment_and_regret_are_the_solved_policys_value(
+    credit: CreditName | list[float], pool: OpponentPool
+) -> None:
     """Two hands, all ways, all opponents: what the credit pays and all regrets add up to what its optimum is paid."""
-    pool = as_pool("pool:kuhn/paper")
     rest = Rest(KUHN, pool, episodes=2, credit=credit)
     values = DecisionValues(KUHN, pool, rest=rest)
     mine = player(2)
@@ -161,7 +167,8 @@ def test_over_a_meta_episode_payment_and_regret_are_the_solved_policys_value(cre
     for name, weight in zip(pool.entries, pool.weights, strict=True):
         opponent = make_opponent(name, KUHN)
         assert isinstance(opponent, ExactPolicy)
-        second = [way._replace(hand=way.hand._replace(place=1)) for way in ways(opponent, mine, 1, True)]
+        later = in_episode(opponent, 1)
+        second = [way._replace(hand=way.hand._replace(place=1, episode=1)) for way in ways(later, mine, 1, True)]
         for chance, first in ways(opponent, mine, 0, True):
             for again, hand in second:
                 found = values.judge([first, hand])

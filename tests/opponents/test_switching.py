@@ -11,7 +11,7 @@ from mage_envs.core import ExactPolicy, RemembersMetaEpisode, Turn, is_state_pol
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
 from opponents import list_forms, list_opponents, make_opponent, opponent_info
-from opponents.switching import Switching
+from opponents.switching import Switching, switching
 from tests.opponents.dealing import decisions
 
 KUHN = KuhnPoker()
@@ -106,8 +106,9 @@ def test_memory_is_passed_on() -> None:
             return "check"
 
     one, two = Remembers(), make_opponent("uniform", KUHN)
-    policy = Switching(one, two, 1)
+    policy = switching(one, two, 1)
     assert isinstance(policy, RemembersMetaEpisode)
+    assert not isinstance(switching(two, two, 1), RemembersMetaEpisode), "neither of them does"
     policy.begin_meta_episode()
     assert one.begun == 1
 

@@ -1,0 +1,161 @@
+"""What one hand against a pool is worth to a learner that remembers nothing, and to one that knows the opponent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mage_envs.core import ExactPolicy, Game, is_state_policy
+from opponents.exact.bayes import lived_hands
+from opponents.exact.best_response import BestResponse, respond
+from opponents.exact.sampled import GROUPS, HALVES, Sampled, interval, sample
+from opponents.exact.tree import NotExact, Objective, in_episode, is_exact, no_distribution, without_memory
+from opponents.exact.values import value_of_response
+from opponents.pools import OpponentPool
+
+SAMPLES = 20
+"""Moves in each state of a policy that has to be sampled, for a fair estimate."""
+
+Bounds = tuple[float, float]
+"""The lower and the upper end of a 95% interval."""
+
+
+@dataclass(frozen=True)
+class HandValues:
+    """The values of one hand of an episode; estimates with bounds if moves were sampled."""
+
+    blind: float
+    known: float
+    bounds: Mapping[str, Bounds] = field(default_factory=dict)
+    """Of `blind`, `known` and their difference `adaptation`; empty if all is exact."""
+
+
+class SingleHands:
+    """A pool as exact policies, sampled where need be, and what one hand against it is worth."""
+
+    def __init__(
+        self, game: Game, pool: OpponentPool, seats: Sequence[int], objective: Objective, samples: int, seed: int
+    ) -> None:
+        self._game, self._seats, self._objective = game, seats, objective
+        self._sampled: dict[int, Sampled] = {}
+        """By the place in the pool."""
+        policies: list[ExactPolicy] = []
+        for place, entry in enumerate(pool.entries):
+            policy = without_memory(entry, game)
+            if not is_exact(policy):
+                if samples == 0:
+                    raise NotExact(f"{no_distribution(entry)} Sampled moves give an estimate: samples={SAMPLES}.")
+                self._sampled[place] = sample(game, policy, samples, np.random.default_rng(seed))
+                policy = self._sampled[place].table()
+            policies.append(policy)
+        self._policies = policies
+        self.pool = OpponentPool(zip(policies, pool.weights, strict=True))
+        self.lived = lived_hands(game, self.pool, objective)
+        self._values: dict[int, HandValues] = {}
+        """By episode; by episode 0 if no opponent changes."""
+
+    def values(self, episode: int = 0) -> HandValues:
+        """Return the values of a hand of that episode, means over the seats."""
+        if all(map(is_state_policy, self._policies)):
+            episode = 0
+        if episode not in self._values:
+            self._values[episode] = self._estimated(episode) if self._sampled else self._exact(episode)
+        return self._values[episode]
+
+    def _exact(self, episode: int) -> HandValues:
+        best = self._best([in_episode(policy, episode) for policy in self._policies])
+        return HandValues(best.blind(), best.known())
+
+    def _estimated(self, episode: int) -> HandValues:
+        """Each half of the samples evaluates what the other chose, and itself from above."""
+        whole = [self._best(self._opponents(episode, half)) for half in range(HALVES)]
+        lower: dict[str, list[tuple[float, list[float]]]] = {"blind": [], "known": [], "adaptation": []}
+        upper: dict[str, list[tuple[float, list[float]]]] = {"blind": [], "known": [], "adaptation": []}
+        for half in range(HALVES):
+            chosen = whole[1 - half]
+            each = [(whole[half], self._opponents(episode, half))]
+            for group in range(GROUPS):
+                opponents = self._opponents(episode, half, group)
+                each.append((self._best(opponents, whole[half]), opponents))
+            rows = [_bounded(chosen, best, opponents) for best, opponents in each]
+            for name in lower:
+                lower[name].append((rows[0][name][0], [row[name][0] for row in rows[1:]]))
+                upper[name].append((rows[0][name][1], [row[name][1] for row in rows[1:]]))
+        bounds = {name: interval(lower[name], upper[name]) for name in lower}
+        bounds["adaptation"] = max(0.0, bounds["adaptation"][0]), bounds["adaptation"][1]  # a name never costs anything
+        return HandValues(
+            blind=sum(value for value, _ in lower["blind"]) / HALVES,
+            known=sum(value for value, _ in lower["known"]) / HALVES,
+            bounds=bounds,
+        )
+
+    def _opponents(self, episode: int, half: int, without: int | None = None) -> list[ExactPolicy]:
+        tables = [
+            self._sampled[place].table(half, without) if place in self._sampled else policy
+            for place, policy in enumerate(self._policies)
+        ]
+        return [in_episode(policy, episode) for policy in tables]
+
+    def _best(self, opponents: Sequence[ExactPolicy], like: _Best | None = None) -> _Best:
+        """Solve the hands against these; `like` holds the responses to opponents that were not sampled."""
+        game, seats, objective = self._game, self._seats, self._objective
+        return _Best(
+            game=game,
+            seats=seats,
+            objective=objective,
+            weights=self.pool.weights,
+            responses=[
+                like.responses[place]
+                if like is not None and place not in self._sampled
+                else [respond(game, [opponent], [1.0], seat, objective) for seat in seats]
+                for place, opponent in enumerate(opponents)
+            ],
+            blinds=[respond(game, opponents, self.pool.weights, seat, objective) for seat in seats],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Best:
+    """The best play of a hand against some opponents, by seat: against each of them, and against their mixture."""
+
+    game: Game
+    seats: Sequence[int]
+    objective: Objective
+    weights: Sequence[float]
+    responses: Sequence[Sequence[BestResponse]]
+    """By opponent."""
+    blinds: Sequence[BestResponse]
+
+    def blind(self) -> float:
+        """Return the value against the opponents that it was chosen for."""
+        return sum(one.value for one in self.blinds) / len(self.seats)
+
+    def known(self) -> float:
+        """Return the value against the opponents that it was chosen for."""
+        means = [sum(one.value for one in each) / len(self.seats) for each in self.responses]
+        return sum(weight * mean for weight, mean in zip(self.weights, means, strict=True))
+
+    def blind_against(self, opponents: Sequence[ExactPolicy]) -> float:
+        """Return what the blind play earns against others than it was chosen for."""
+        return self._mean(self.blinds, opponents, self.weights)
+
+    def known_against(self, opponents: Sequence[ExactPolicy]) -> float:
+        """Return what the responses earn against others than they were chosen for."""
+        each = zip(self.weights, self.responses, opponents, strict=True)
+        return sum(weight * self._mean(mine, [opponent], [1.0]) for weight, mine, opponent in each)
+
+    def _mean(self, mine: Sequence[BestResponse], opponents: Sequence[ExactPolicy], weights: Sequence[float]) -> float:
+        values = [
+            value_of_response(self.game, one.policy, opponents, weights, seat, self.objective)
+            for seat, one in zip(self.seats, mine, strict=True)
+        ]
+        return sum(values) / len(values)
+
+
+def _bounded(chosen: _Best, best: _Best, opponents: Sequence[ExactPolicy]) -> dict[str, Bounds]:
+    """A lower and an upper estimate of each value against `opponents`: `best` was chosen on them, `chosen` was not."""
+    blind = chosen.blind_against(opponents), best.blind()
+    known = chosen.known_against(opponents), best.known()
+    return {"blind": blind, "known": known, "adaptation": (known[0] - blind[1], known[1] - blind[0])}

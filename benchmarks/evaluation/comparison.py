@@ -6,13 +6,14 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluation.environments import game_of
 from benchmarks.evaluation.losses import FEW, as_losses
-from benchmarks.evaluation.paired import POWER, PairedDifference, Pairs
+from benchmarks.evaluation.paired import POWER, PairedDifference, Pairs, adjusted_together, holm
 from benchmarks.evaluation.report import NOT_KNOWN, aligned, delimited, shown_episodes
 from benchmarks.evaluation.scores import cluster_of, headline, label, per_hand
 from benchmarks.evaluation.suites.settings import Setting
@@ -21,6 +22,9 @@ from benchmarks.records.store import Records, differences, reading
 from mage_envs.core import Game
 from mage_envs.text.visible import one_line
 from trainer.trajectory import EpisodeResult, Trajectory
+
+SIGNIFICANT = 0.05
+"""Level of the adjusted p-values at which one run ranks above another."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +66,40 @@ class _Played:
 def compare(folders: Sequence[Path], wide: bool = False) -> list[RunComparison]:
     """The first run less each other one; `wide`: all episodes, where there are more than five.
 
-    Raises NoRun, or ValueError for runs of other tasks, of no common task, or that are damaged.
+    Holm's correction covers every test of all the comparisons. Raises NoRun, or ValueError for runs of other tasks, of
+    no common task, or that are damaged.
     """
     with reading(folders[0]):
         first, *others = [_read(folder) for folder in folders]
         for other in others:
             _check(first, other)
-        return [_compare(first, other, wide) for other in others]
+        found = [_compare(first, other, wide) for other in others]
+    tables = iter(adjusted_together([rows for one in found for rows in (one.rows, one.with_losses)]))
+    return [replace(one, rows=tuple(next(tables)), with_losses=tuple(next(tables))) for one in found]
+
+
+def rank_intervals(folders: Sequence[Path]) -> list[tuple[int, int]]:
+    """Return the best and the worst rank of each run among runs of one setting that the paired tests leave open.
+
+    The measure is the last episode, or the last Pass@k after early stop. A run ranks above another one if the paired
+    test of their common tasks says so at the 5% level, after Holm over all pairs.
+    """
+    runs = [_read(folder) for folder in folders]
+    pairs = [(one, other) for one, other in combinations(range(len(runs)), 2) if _whole(runs[one], runs[other])]
+    tests = [_last(_compare(runs[one], runs[other], wide=False)) for one, other in pairs]
+    above: dict[int, set[int]] = {place: set() for place in range(len(runs))}
+    for (one, other), test, p in zip(pairs, tests, holm([test.p for test in tests]), strict=True):
+        if p <= SIGNIFICANT:
+            worse, better = (other, one) if test.mean > 0 else (one, other)
+            above[worse].add(better)
+    below = {place: sum(place in better for better in above.values()) for place in above}
+    return [(1 + len(above[place]), len(runs) - below[place]) for place in range(len(runs))]
+
+
+def _last(comparison: RunComparison) -> PairedDifference:
+    """The row of the last episode; of the last Pass@k if episodes are not compared."""
+    episodes = [row for row in comparison.rows if row.measure.startswith("episode ")]
+    return (episodes or comparison.rows)[-1]
 
 
 def _read(folder: Path) -> _Played:
@@ -104,10 +135,16 @@ def _check(first: _Played, other: _Played) -> None:
         )
 
 
+def _whole(first: _Played, second: _Played) -> list[int]:
+    """The common tasks that both played to their end."""
+    common = sorted(first.trajectories.keys() & second.trajectories.keys())
+    return [i for i in common if first.trajectories[i].failure is None and second.trajectories[i].failure is None]
+
+
 def _compare(first: _Played, second: _Played, wide: bool) -> RunComparison:
     common = sorted(first.trajectories.keys() & second.trajectories.keys())
     both = [[run.trajectories[index] for index in common] for run in (first, second)]
-    whole = [place for place, (a, b) in enumerate(zip(*both)) if a.failure is None and b.failure is None]
+    whole = [common.index(task) for task in _whole(first, second)]
     if not whole:
         raise ValueError(f"{first.folder} and {second.folder} have no task in common that both played to its end.")
     failed = len(common) - len(whole)
@@ -157,13 +194,18 @@ def _rows(played: _Played, both: Sequence[Sequence[Trajectory]], wide: bool) -> 
 
 COLUMNS = (
     *("first", "second", "failures", "measure", "difference", "low", "high", "p", "holm", "detectable", "n"),
-    *("only_first", "only_second", "mcnemar"),
+    *("only_first", "only_second", "mcnemar", "mcnemar_holm"),
 )
 
 
-def table(comparison: RunComparison) -> str:
+def tables(comparisons: Sequence[RunComparison]) -> str:
     """Text of at most 80 columns, unless the names of agents are longer."""
-    one = comparison
+    rows = [row for one in comparisons for row in (*one.rows, *one.with_losses)]
+    tests = len(rows) + sum(row.mcnemar is not None for row in rows)
+    return "\n".join(_table(one, tests) for one in comparisons)
+
+
+def _table(one: RunComparison, tests: int) -> str:
     lines = [
         f"{one.first}  less  {one.second}",
         f"{one.panel}: {one.pairs} pairs of meta-episodes in {one.clusters} clusters",
@@ -174,14 +216,16 @@ def table(comparison: RunComparison) -> str:
     if one.with_losses:
         lines += ["", "With failures counted as losses", *_block(one.with_losses, f"{one.unit}, 95%")]
     if solved := [row for row in one.rows if row.only is not None and row.mcnemar is not None]:
-        cells = [[row.measure, *map(str, row.only or ()), _chance(row.mcnemar)] for row in solved]
+        chances = [[_chance(row.mcnemar), _chance(row.mcnemar_adjusted)] for row in solved]
+        cells = [[row.measure, *map(str, row.only or ()), *p] for row, p in zip(solved, chances, strict=True)]
         lines += ["", "Tasks solved by one of the two alone, and McNemar's exact test of these counts"]
-        lines += aligned(["", "by the first", "by the second", "p"], cells)
+        lines += aligned(["", "by the first", "by the second", "p", "Holm"], cells)
     lines += [
         "",
-        f"p: permutation test; Holm: adjusted for these {len(one.rows)} rows; detectable: the",
-        f"smallest difference that such a panel shows in {POWER:.0%} of all cases. Tasks of",
-        "one cluster count together, but in McNemar's test, which takes each by itself.",
+        f"p: permutation test; Holm: adjusted for all {tests} tests in all tables printed here;",
+        f"detectable: the smallest difference that such a panel shows in {POWER:.0%} of all cases.",
+        "Tasks of one cluster count together, but in McNemar's test, which takes each by",
+        "itself.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -206,7 +250,7 @@ def tsv(comparisons: Sequence[RunComparison]) -> str:
         for failures, rows in (("left out", one.rows), ("losses", one.with_losses)):
             for row in rows:
                 cells = (row.mean, row.low, row.high, row.p, row.adjusted, row.detectable, row.n)
-                counts = (*(row.only or (None, None)), row.mcnemar)
+                counts = (*(row.only or (None, None)), row.mcnemar, row.mcnemar_adjusted)
                 lines.append([one.first, one.second, failures, row.measure, *cells, *counts])
     return delimited(lines, "\t")
 
@@ -227,4 +271,4 @@ def run(arguments: argparse.Namespace) -> None:
     if len(arguments.runs) < 2:
         raise ValueError("mage-bench compare takes two runs or more: mage-bench compare runs/a runs/b.")
     found = compare([Path(name) for name in arguments.runs], arguments.wide)
-    sys.stdout.write(tsv(found) if arguments.tsv else "\n".join(map(table, found)))
+    sys.stdout.write(tsv(found) if arguments.tsv else tables(found))

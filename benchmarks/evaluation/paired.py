@@ -6,7 +6,7 @@ Everything is paired by task and clustered as in `scores`: what shares one seed 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
 from statistics import NormalDist
 
@@ -40,7 +40,7 @@ class PairedDifference:
     p: float
     """Two-sided, of the permutation test."""
     adjusted: float
-    """The same after Holm, over all rows that were compared together."""
+    """The same after Holm, over all tests that were made together."""
     detectable: float | None
     """The smallest true difference that a panel with this spread shows at the 5% level in 80% of all cases; None where
     nothing differs."""
@@ -50,6 +50,8 @@ class PairedDifference:
     """Where the values are 0 and 1: pairs in which only the first, and only the second, has a 1."""
     mcnemar: float | None = None
     """Exact, from `only`; it takes the pairs for independent."""
+    mcnemar_adjusted: float | None = None
+    """The same after Holm, over all tests that were made together."""
 
 
 class Pairs:
@@ -89,7 +91,6 @@ class Pairs:
         means = sums.sum(axis=0)
         bounds = _intervals(sums, sizes, seed)
         chances = sign_test(sums, seed)
-        adjusted = holm(chances)
         found = []
         for number, (measure, row, only) in enumerate(self._rows):
             error = _error(sums[:, number] - means[number] * sizes)
@@ -102,14 +103,28 @@ class Pairs:
                     low=low,
                     high=high,
                     p=chances[number],
-                    adjusted=adjusted[number],
+                    adjusted=chances[number],
                     detectable=t * error if error > _TIE else None,
                     n=len(row),
                     only=only,
                     mcnemar=None if only is None else mcnemar(*only),
                 )
             )
-        return found
+        return adjusted_together([found])[0]
+
+
+def adjusted_together(tables: Sequence[Sequence[PairedDifference]]) -> list[list[PairedDifference]]:
+    """Return the tables with Holm's correction over every test in all of them, so that one family of findings has one
+    chance of a false one."""
+    chances = [p for rows in tables for row in rows for p in (row.p, row.mcnemar) if p is not None]
+    adjusted = iter(holm(chances))
+    return [
+        [
+            replace(row, adjusted=next(adjusted), mcnemar_adjusted=None if row.mcnemar is None else next(adjusted))
+            for row in rows
+        ]
+        for rows in tables
+    ]
 
 
 def _error(residuals: Floats) -> float:

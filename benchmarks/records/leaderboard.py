@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.evaluation.comparison import rank_intervals
 from benchmarks.evaluation.estimates import Estimate
 from benchmarks.evaluation.report import NOT_KNOWN, PROBLEM_COLUMNS, delimited
 from benchmarks.evaluation.summary import summary_of
@@ -75,9 +76,9 @@ def _interval(estimate: Estimate) -> list[float | None]:
 
 
 def table(entries: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """The head and one row per run, the best last episode first."""
+    """The head and one row per run, the best last episode first; `rank` is an interval (`rank_intervals`)."""
     last = max(len(one["episodes"]) for one in entries)
-    head = ["agent", "memory", *(f"episode {k}" for k in range(1, last + 1)), f"pass@{last}", "ceiling"]
+    head = ["rank", "agent", "memory", *(f"episode {k}" for k in range(1, last + 1)), f"pass@{last}", "ceiling"]
     found = [[*head, "n", "failed", *PROBLEM_COLUMNS, "verified"]]
     for one in sorted(entries, key=lambda one: -one["episodes"][-1][0]):
         checked = one["verified"]
@@ -85,7 +86,16 @@ def table(entries: Sequence[dict[str, Any]]) -> list[list[str]]:
         cells = [_cell(*interval) for interval in one["episodes"]]
         ceiling = NOT_KNOWN if one["ceiling"] is None else f"{one['ceiling']:.3f}"
         played = f"{one['meta_episodes']}/{one['planned']}"
-        row = [one["agent"], str(one["memory"]), *cells, *[NOT_KNOWN] * (last - len(cells)), _cell(*one["pass_at"][-1])]
+        best, worst = one["rank"]
+        rank = f"{best}" if best == worst else f"{best}-{worst}"
+        row = [
+            rank,
+            one["agent"],
+            str(one["memory"]),
+            *cells,
+            *[NOT_KNOWN] * (last - len(cells)),
+            _cell(*one["pass_at"][-1]),
+        ]
         problems = [f"{share:.1%}" for share in one["replies"].values()]
         found.append([*row, ceiling, played, str(one["failed"]), *problems, told])
     return found
@@ -118,6 +128,8 @@ def run(arguments: argparse.Namespace) -> None:
     if len(set(prints.values())) > 1:
         told = ", ".join(f"{name} {print_}" for name, print_ in prints.items())
         raise ValueError(f"These runs measure different settings and are not compared: {told}.")
+    ranks = rank_intervals([Path(name) for name in arguments.runs])
+    entries = [one | {"rank": list(rank)} for one, rank in zip(entries, ranks, strict=True)]
     if arguments.format == "json":
         sys.stdout.write(json.dumps(entries, indent=2) + "\n")
         return

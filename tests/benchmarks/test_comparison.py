@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.evaluation.comparison import COLUMNS, compare
+from benchmarks.evaluation.comparison import COLUMNS, compare, rank_intervals
 from benchmarks.evaluation.losses import as_losses
+from benchmarks.evaluation.paired import holm
 from benchmarks.evaluation.scores import per_hand
 from benchmarks.records.store import Records, Writer
 from mage_envs.games.kuhn_poker import KuhnPoker
@@ -57,6 +58,41 @@ def test_runs_are_paired_by_task(runs, capsys):
     rows = list(csv.reader(capsys.readouterr().out.splitlines(), delimiter="\t"))
     assert (tuple(rows[0]), len(rows)) == (COLUMNS, 11)
     assert {row[4] for row in rows[6:]} == {"0.0"}
+
+
+def test_holm_covers_every_test_of_all_comparisons(runs, capsys):
+    names = ["nash", "random", "nash", "random"]
+    found = compare([runs / name for name in names])
+    rows = [row for one in found for row in one.rows]
+    assert len(rows) == 15
+    tests = [p for row in rows for p in (row.p, row.mcnemar) if p is not None]
+    told = [p for row in rows for p in (row.adjusted, row.mcnemar_adjusted) if p is not None]
+    assert len(tests) == 21
+    assert told == holm(tests)
+    [alone] = compare([runs / "nash", runs / "random"])
+    assert min(row.p for row in alone.rows) < 0.5
+    assert min(row.adjusted for row in rows) > min(row.adjusted for row in alone.rows), "more tests, larger values"
+    assert main(["compare", *(str(runs / name) for name in names)]) == 0
+    out = capsys.readouterr().out
+    assert out.count("adjusted for all 21 tests in all tables printed here") == 3
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_ranks_are_intervals_from_paired_tests(tmp_path):
+    """Of runs that share tasks: the bet-always policy is far behind the others, which cannot be told apart."""
+    common = ["--env", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/rock", "--rows", "24", "--num-episodes", "2"]
+    agents = ["policy:best-response-to:kuhn/rock", "policy:kuhn/nash", "policy:kuhn/nash:0.2", "policy:uniform"]
+    for place, agent in enumerate(agents):
+        assert main(["eval", agent, *common, "--no-floors", "--out", str(tmp_path / str(place))]) == 0
+    folders = [tmp_path / str(place) for place in range(4)]
+    ranks = rank_intervals(folders)
+    assert rank_intervals(folders[:1]) == [(1, 1)]
+    assert rank_intervals([folders[0], folders[0]]) == [(1, 2), (1, 2)], "the same run twice"
+    means = [np.mean([t.episodes[-1].value for t in Records(folder).trajectories()]) for folder in folders]
+    for (best, worst), mean in zip(ranks, means, strict=True):
+        assert 1 <= best <= 1 + sum(other > mean for other in means)
+        assert 4 - sum(other < mean for other in means) <= worst <= 4
+    assert (1, 4) not in {ranks[0], ranks[3]}, ranks
 
 
 def test_of_many_episodes_five_are_shown(runs):

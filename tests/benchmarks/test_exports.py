@@ -62,10 +62,12 @@ def test_a_leaderboard_has_validated_runs_of_one_setting(runs, tmp_path, capsys)
     assert main(["leaderboard", *pair]) == 0
     out = capsys.readouterr().out
     assert "digests, replay of 12, ceilings" in out
-    assert out.count("\n| scripted:") == 2
+    assert len([line for line in out.splitlines() if "| scripted:" in line]) == 2
+    assert "\n| rank | agent |" in out
     assert main(["leaderboard", *pair, "--format", "json"]) == 0
     entries = json.loads(capsys.readouterr().out)
     assert [one["agent"] for one in entries] == ["scripted:random", "scripted:last"]
+    assert all(1 <= one["rank"][0] <= one["rank"][1] <= 2 for one in entries)
     assert entries[0]["root"] == Records(runs / "random").root()["root"]
     assert main(["leaderboard", *pair, "--format", "csv"]) == 0
     assert len(list(csv.reader(capsys.readouterr().out.splitlines()))) == 3

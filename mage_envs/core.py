@@ -330,7 +330,7 @@ SUCCESS, FAILURE, DRAW = "success", "failure", "draw"
 def episode_outcome(hands: Sequence[HandResult]) -> str:
     """Return `SUCCESS`, `FAILURE` or `DRAW` for an episode of these hands.
 
-    The game's own verdict decides if it has one (`State.won`): then there is no draw. Otherwise the sign of the total
+    The game's own verdict decides if it has one (`State.won`): then draws do not exist. Otherwise the sign of the total
     return decides. A timeout is a failure.
     """
     if is_success(hands):

@@ -13,7 +13,7 @@ class Interruption(BaseException):
 
 
 def stops(error: BaseException) -> bool:
-    """Return True if an exception is no failure of the code that raised it: Ctrl-C, or an `Interruption`.
+    """Return True if an exception does not mean that the code failed: Ctrl-C, or an `Interruption`.
 
     A group of exceptions stops if one of its members does.
     """

@@ -41,7 +41,7 @@ class NoSuchName(ImportError):
 
 
 class UntrustedName(ImportError):
-    """A file names a module or a path that the user has not allowed."""
+    """A file names a module or a path that the user did not allow."""
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def load_modules(names: Iterable[str], named_by: str = OPTION) -> None:
 
     Raises:
         ImportError: If a module cannot be imported. The message is one line.
-        UntrustedName: If the names come from a file and the user has not imported the module.
+        UntrustedName: If the names come from a file and the user did not import the module.
     """
     for name in names:
         if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
@@ -135,7 +135,7 @@ def load_class(spec: str, noun: str, methods: Iterable[str]) -> type[Any]:
     Raises:
         ImportError: If the module or the class does not exist.
         TypeError: If the name is not a class with these methods.
-        UntrustedName: If the name comes from a file and the user has not imported the module.
+        UntrustedName: If the name comes from a file and the user did not import the module.
     """
     module, _, name = spec.partition(":")
     load_modules([module], spec)
@@ -160,7 +160,7 @@ def allow_paths(paths: Iterable[str | Path]) -> None:
 
 
 def check_path(path: str | os.PathLike[str], option: str) -> None:
-    """Raise `UntrustedName` if a record names a path that the user has not allowed.
+    """Raise `UntrustedName` if a record names a path that the user did not allow.
 
     Args:
         path: File or folder that is about to be read.

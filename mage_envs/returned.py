@@ -22,7 +22,7 @@ StepResult = tuple[str, float, bool, bool, dict[str, Any]]
 
 
 class BadResult(RuntimeError):
-    """An environment returned something that is no result of `reset` or `step`, or that is too large."""
+    """An environment returned a value that `reset` or `step` may not return, or one that is too large."""
 
 
 def checked_reset(result: Any) -> tuple[str, dict[str, Any]]:

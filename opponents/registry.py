@@ -207,7 +207,7 @@ def _imported(module: str, attribute: str) -> OpponentInfo | None:
         UnknownOpponent: If the module has no such class.
         TypeError: If it is not a class with the methods of a policy. A function is refused, because calling an
             arbitrary function could do anything.
-        UntrustedName: If the name comes from a file and the user has not imported the module.
+        UntrustedName: If the name comes from a file and the user did not import the module.
     """
     if not attribute.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
         return None

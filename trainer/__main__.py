@@ -100,7 +100,7 @@ def _run(arguments: list[str]) -> int:
     imports.load_modules(typed.modules)
     if typed.config is None:
         return _run_typed(arguments, typed)
-    # A config file may come from a stranger: it may name files, but no module that the user has not imported.
+    # A config file may come from a stranger: it may name files, but no module that the user did not import.
     with imports.names_from(typed.config, paths=True):
         return _run_typed(arguments, typed)
 
@@ -151,7 +151,7 @@ def _run_typed(arguments: list[str], typed: Typed) -> int:
 
 
 def _check_kept_imports(folder: str | None) -> None:
-    """Raise `UntrustedName` if the resumed run needs a module that the user has not imported."""
+    """Raise `UntrustedName` if the resumed run needs a module that the user did not import."""
     from trainer.run_folder import checkpoints
     from trainer.saved import FILE, PlaySettings
 

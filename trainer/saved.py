@@ -54,7 +54,7 @@ class PlaySettings:
         Raises:
             FileNotFoundError: If the folder holds no mage.json.
             ValueError: If the file is not one that `save` wrote.
-            UntrustedName: If it needs a module that the user has not imported.
+            UntrustedName: If it needs a module that the user did not import.
         """
         path = Path(folder) / FILE
         if not path.exists():

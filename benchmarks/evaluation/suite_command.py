@@ -145,7 +145,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Plays the suite, and writes its table to stdout; ends as `mage-bench eval` does, with its gravest status."""
-    # A suite file may come from a stranger: it may name files, but no module that the user has not imported.
+    # A suite file may come from a stranger: it may name files, but no module that the user did not import.
     with names_from(arguments.columns, paths=True):
         _run_suite(arguments)
 

@@ -87,7 +87,7 @@ def opponent_table(game: Game, sent: Named, executor: Executor) -> list[str]:
 
 
 def opponent_row(name: str, options: Mapping[str, Any], opponent: str) -> tuple[list[str], str]:
-    """Its row in the game of that name, or the reason why there are no exact values against it."""
+    """Its row in the game of that name, or the reason why exact values do not exist."""
     game = game_with(name, options)
     seats = range(game.facts.players)
     try:

@@ -53,7 +53,7 @@ def setting_of(about: Mapping[str, Any]) -> Setting:
     Raises:
         ValueError: If the panel takes its ids from data and is not one of this version's, or if the environment's id
             names a module.
-        UntrustedName: Inside `names_from`, if the run needs a module that the user has not imported.
+        UntrustedName: Inside `names_from`, if the run needs a module that the user did not import.
     """
     load_modules(about["imports"], "run.json")
     told = dict(about["panel"])

@@ -36,7 +36,7 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # trainings share the cores; and the sums do not depend on how many there are
         try:
-            # A sweep file may come from a stranger: it may name no module that the user has not imported.
+            # A sweep file may come from a stranger: it may name no module that the user did not import.
             names = names_from(run.file, paths=True) if run.file else nullcontext()
             log = (folder / SHOWN).open("a", encoding="utf-8")
             with names, log as shown, redirect_stdout(shown), redirect_stderr(shown):

@@ -197,7 +197,7 @@ class EndpointGenerator:
         return Completion("", error=str(failure))
 
     def _api_key(self) -> tuple[str, str | None]:
-        """Return the variable that holds the API key and the key, which becomes a secret; None if there is no key."""
+        """Return the variable that holds the API key and the key, which becomes a secret; None without a key."""
         for name in self._key_variables:
             if key := os.environ.get(name):
                 add_secret(key)

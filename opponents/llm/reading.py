@@ -23,7 +23,7 @@ SHOWN = 300
 TEXT_PARTS = ("text", "output_text")
 """Types of a content's parts that are the model's text. Others, such as `thinking`, are left out."""
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
-"""What reading a body raises if it is no JSON, nested too deeply, or of other types than it should be."""
+"""Errors from reading a body that is not JSON, is nested too deeply, or has other types than expected."""
 
 
 def shown(text: str) -> str:

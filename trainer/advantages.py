@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 
 import numpy as np
@@ -147,8 +147,26 @@ def _episode_advantages(group: Group, config: CreditConfig) -> Weights:
     ]
 
 
+def _centre_penalties(group: Group, config: CreditConfig) -> Group:
+    """Subtract from each penalty its mean over the group at the same episode and phase, if the protocol says so."""
+    if config.episode_baseline == "group":
+        return group
+    steps = [step for trajectory in group for step in trajectory.steps]
+    means = _mean_by_key([(step.episode, step.phase) for step in steps], [step.penalty for step in steps])
+    return [
+        replace(
+            trajectory,
+            steps=tuple(
+                step._replace(penalty=step.penalty - means[step.episode, step.phase][0]) for step in trajectory.steps
+            ),
+        )
+        for trajectory in group
+    ]
+
+
 def _gigpo(group: Group, config: CreditConfig) -> Weights:
-    """A = A_E + w * A_S (docs/method.md sections 4 and 6.3)."""
+    """A = A_E + w * A_S (docs/method.md sections 4, 6.3 and 6.13)."""
+    group = _centre_penalties(group, config)
     gs, _ = SCHEMES[config.returns].discount_rates(config.gamma_step, config.gamma_episode)
     returns = [
         returns_from_values(trajectory, values, gs, config.penalty_in_return)
@@ -298,12 +316,17 @@ def _screened(trajectory: Trajectory, config: CreditConfig) -> Trajectory:
 
 
 def without_variance(trajectories: Sequence[Trajectory]) -> set[int]:
-    """The groups whose members, those that did not fail, all have the same rewards in all episodes."""
-    rewards: dict[int, set[tuple[float, ...]]] = defaultdict(set)
+    """Return the groups whose members, without those that failed, all have the same rewards and the same penalties."""
+    kinds: dict[int, set[Hashable]] = defaultdict(set)
     for trajectory in trajectories:
         if trajectory.failure is None:
-            rewards[trajectory.group].add(tuple(episode.reward for episode in trajectory.episodes))
-    return {trajectory.group for trajectory in trajectories if len(rewards[trajectory.group]) < 2}
+            rewards = tuple(episode.reward for episode in trajectory.episodes)
+            # Steps without a penalty are left out: members may differ in their number of steps.
+            fined = tuple(
+                (step.episode, step.phase, step.turn, step.penalty) for step in trajectory.steps if step.penalty
+            )
+            kinds[trajectory.group].add((rewards, fined))
+    return {trajectory.group for trajectory in trajectories if len(kinds[trajectory.group]) < 2}
 
 
 def variance_metrics(played: Sequence[Trajectory], trained: Sequence[Trajectory]) -> dict[str, float]:
@@ -324,8 +347,8 @@ def weigh(
     Statistics are taken per group (`statistics="pooled"`: over all trajectories at once). Trajectories that failed
     get zeros and count in no mean, and so do those whose rewards or returns are not finite (`screened`); an advantage
     that is not finite is 0, and counted in `advantages/not_finite`. `critic` is what `advantage="exact"` asks.
-    Metrics: `groups/zero_variance`, the share of groups whose members all have the same episode rewards;
-    `groups/count`.
+    Metrics: `groups/zero_variance`, the share of groups whose members all have the same episode rewards and the same
+    penalties; `groups/count`.
     """
     trajectories = screened(trajectories, config)
     groups: dict[int, list[int]] = defaultdict(list)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.trainer.meta_episodes import LOSS, WIN, trajectory
-from trainer.advantages import CreditConfig, _centred_values, weigh
+from trainer.advantages import CreditConfig, _centred_values, weigh, without_variance
 from trainer.returns import returns_from_values
 from wrappers import ADAPTIVE, PAPER
 
@@ -79,8 +79,8 @@ def test_reflections_cluster_on_their_own_and_pay_their_own_penalty():
         trajectory([LOSS, LOSS], turns=1, member=m, penalties={(1, "reflect", 0): 0.5} if m else {}) for m in (0, 1)
     ]
     weights, _ = weigh(fined, config())
-    assert weights[0] == [0.0, 0.25, 0.0]
-    assert weights[1] == [0.0, -0.5 - 0.25, 0.0]
+    # By episode 0 - .25 and -.5 + .25, and as much again by the anchor.
+    assert weights == [[0.0, 0.5, 0.0], [0.0, -0.5, 0.0]]
 
 
 def reflections(weights, members):
@@ -132,11 +132,37 @@ def test_protocols_say_how_reflections_are_compared():
         replace(PAPER, reflection_anchor="all")
 
 
-def test_a_penalty_is_not_divided_by_a_deviation_of_nothing():
-    """Equal rewards and one equal penalty each: S - mean dR is -0.5 for all, and their deviation is 0."""
-    members = [trajectory([LOSS], turns=1, member=m, penalties={(0, "play", 0): 0.5}) for m in (0, 1)]
-    weights, _ = weigh(members, config(advantage_norm="mean_std"))
-    assert weights == [[-0.5], [-0.5]]
+@pytest.mark.parametrize("norm", ["mean", "mean_std"])
+@pytest.mark.parametrize("turns", [1, 3])
+def test_equal_penalties_of_equal_members_give_exactly_zero(norm, turns):
+    fines = {(k, phase, t): 2.5 for k in (0, 1) for phase in ("play", "reflect") for t in range(turns)}
+    members = [trajectory([LOSS, WIN], turns=turns, member=m, penalties=fines) for m in range(4)]
+    assert all(step.penalty == 2.5 for member in members for step in member.steps)
+    weights, metrics = weigh(members, config(advantage_norm=norm))
+    assert all(value == 0.0 for member in weights for value in member)
+    assert metrics["groups/zero_variance"] == 1.0
+
+
+def test_a_penalty_is_compared_with_the_same_episode_and_phase():
+    """By hand, gs = 1: in episode 0 the mean penalty of the four plays is .5, in episode 1 and of the reflections 0.
+
+    The first member's penalties less that are 1.5 and -.5, the second's -.5 and -.5. So P is -1 and .5 for the first
+    and 1 and .5 for the second. In episode 1 it is 0; the anchors of the two turns have the means 0 and .25.
+    """
+    members = [
+        trajectory([LOSS, LOSS], turns=2, member=m, penalties={(0, "play", 0): 2.0} if m == 0 else {}) for m in (0, 1)
+    ]
+    weights, metrics = weigh(members, config(gamma_step=1.0))
+    assert weights[0] == [-1.5 - 1.0, 0.5 + 0.25, 0.0, 0.0, -0.25]
+    assert weights[1] == [0.5 + 1.0, 0.5 + 0.25, 0.0, 0.0, -0.25]
+    assert metrics["groups/zero_variance"] == 0.0
+
+
+@pytest.mark.parametrize("fines", [{(0, "play", 0): 0.5}, {(1, "reflect", 0): 0.5}])
+def test_a_group_that_differs_in_penalties_alone_has_variance(fines):
+    members = [trajectory([LOSS, LOSS], member=m, penalties=fines if m else {}) for m in (0, 1)]
+    assert without_variance(members) == set()
+    assert without_variance([replace(members[0], member=1), members[0]]) == {0}
 
 
 def test_groups_do_not_mix():

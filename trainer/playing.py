@@ -78,6 +78,7 @@ class Run:
         self._asked_at = 0.0
         self._seconds: list[float] = []
         self._earned = 0.0
+        """Rewards of the running episode."""
         self._opponent_calls: tuple[Mapping[str, Any], ...] = ()
         self._failed_reply: FailedReply | None = None
 
@@ -192,11 +193,16 @@ class Run:
         self._last = completion
         self._earned += reward
         over = terminated or truncated
+        if (own := info.get("hand_reward")) is not None:
+            # MetaEpisode pays an episode at its end and names each hand's share. A wrapper around it may pay otherwise.
+            extra = reward - (info.get("episode_return") or 0.0)
+            reward = own + extra if extra else own
         self.steps.append(self._step(asked, info, completion, reward, over))
         self._shortened = 0
         ended = info.get("episode_end", over)
         if ended:
             self._results.append(self._result(info, truncated))
+            self._earned = 0.0
         self._chat.append(Message("assistant", completion.text))
         wrong = bad_pay(self.steps[-1:], self._results if ended else ())
         if wrong is not None:
@@ -224,7 +230,7 @@ class Run:
             information_state=asked.get("information_state", ""),
             seat=asked.get("seat", 0),
             action=info.get("action"),
-            reward=info.get("hand_reward", reward),
+            reward=reward,
             penalty=info.get("penalty", 0.0),
             invalid_reason=info.get("invalid_reason"),
             text=completion.text,
@@ -247,9 +253,8 @@ class Run:
         """The episode that has ended."""
         seats = tuple(info.get("seats", (0,)))
         value = info.get("episode_value", self._earned)
-        paid = info.get("episode_return")
         return EpisodeResult(
-            reward=self._earned if paid is None else paid,
+            reward=self._earned,
             value=value,
             hands=len(seats),
             success=bool(info.get("success", value > 0)),

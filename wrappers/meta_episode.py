@@ -9,7 +9,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from mage_envs.checks import check_choice, check_positive
-from mage_envs.core import HandResult, Turn
+from mage_envs.core import Turn
 from mage_envs.randomness import SEED_BITS, seed_of
 from mage_envs.returned import checked_reset, checked_step
 from mage_envs.settings import GameSettings
@@ -175,11 +175,10 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         observation, reward, terminated, truncated, info = checked_step(
             self.env.step(reply if reason == OVERFLOW else encodable(text or ""))
         )
-        episode.value += reward
         episode.answers += 1
         reason = reason or info.get("invalid_reason") or (INVALID if text is None else None)
         over = terminated or truncated
-        results = [HandResult(**result) for result in info.get("hand_results", ())]
+        results = episode.earn(reward, info.get("hand_results", ()))
         if not self.described.ends_by_itself:
             if not over and (reason == OVERFLOW or episode.answers >= self.described.max_turns):
                 over = truncated = True

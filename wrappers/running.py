@@ -23,8 +23,28 @@ class RunningEpisode:
         """Answers that spent a turn."""
         self.value = 0.0
         """Sum of the environment's rewards."""
+        self._unpaid = 0.0
+        """Rewards since the last hand that ended."""
         self._paid = 0.0
         self._dropped = 0
+
+    def earn(self, reward: float, told: Sequence[Mapping[str, Any]]) -> list[HandResult]:
+        """Add the reward of a step, and return the hands that the step ended.
+
+        The rewards are what is paid: a wrapper around the environment may have changed them. Then the first hand that
+        ended is worth so much more or less.
+        """
+        self.value += reward
+        self._unpaid += reward
+        results = [HandResult(**one) for one in told]
+        own = 0.0
+        for result in results:  # added in the environment's order, so that equal sums are equal to the bit
+            own += result.value
+        if results:
+            if own != self._unpaid:
+                results[0] = results[0]._replace(value=results[0].value + (self._unpaid - own))
+            self._unpaid = 0.0
+        return results
 
     def add(self, record: TurnRecord, results: Sequence[HandResult], reward: EpisodeReward, planned: int) -> float:
         """Takes an answer and the hands that it ended; returns its share of R_k. `planned`: hands of an episode."""

@@ -52,7 +52,7 @@ class Doubling(MetaEpisode):
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = super().step(action)
-        return observation, 2 * reward, terminated, truncated, info | {"hand_reward": 2 * info["hand_reward"]}
+        return observation, 2 * reward, terminated, truncated, info
 
 
 def made(game: str, kind: str, base: dict[str, Any], **options: Any) -> gym.Env[Any, Any]:
@@ -87,8 +87,10 @@ def plain(env: gym.Env[Any, Any], spec: RolloutSpec, model: Generator) -> list[t
         )
         [last] = model.generate([prompt])
         reply = Reply(last.text, truncated=last.truncated, overflow=last.overflow)  # what only the model knows
-        observation, _, done, _, info = env.step(reply)
-        told = tuple(info[name] for name in ("hand_reward", "penalty", "invalid_reason", "episode_return", "success"))
+        observation, reward, done, _, info = env.step(reply)
+        paid = reward if info["episode_end"] else None
+        share = info["hand_reward"] + (reward - (info["episode_return"] or 0.0))
+        told = (share, info["penalty"], info["invalid_reason"], paid, info["success"])
         seen.append((prompt.messages, last.text, *told))
         chat.append(Message("assistant", last.text))
     return seen

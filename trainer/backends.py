@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -12,6 +13,7 @@ from mage_envs.text.generation import Generator
 from trainer import trl_compat
 from trainer.cached import CachedGenerator, CopiedGenerator, copied_model
 from trainer.config import MAGEConfig
+from trainer.fields import RunFields
 from trainer.generation import LockStepGenerator, StreamingGenerator
 from trainer.local_model import Sampling
 from trainer.tokens import ChatTokenizer, PromptFormat
@@ -19,8 +21,30 @@ from trainer.vllm_server import StreamingServerGenerator
 from trainer.vllm_stream import RequestSettings, StreamingVLLMGenerator
 
 AnyGenerator = Generator | StreamingGenerator
+_log = logging.getLogger(__name__)
 NO_LIMIT = 7 * 86_400.0
 """Seconds that a request to vLLM has where there is no limit: a socket takes no infinity."""
+
+
+def fit_prompt_limit(trainer: GRPOTrainer) -> None:
+    """Check that a prompt and its reply fit into the model's positions. The default prompt limit is lowered if not.
+
+    Raises ValueError for a limit of the user's own.
+    """
+    args = cast(MAGEConfig, trainer.args)
+    model: Any = trainer.accelerator.unwrap_model(trainer.model)
+    positions = model.config.get_text_config().to_dict().get("max_position_embeddings")
+    reply = cast(int, args.max_completion_length)
+    if positions is None or args.max_prompt_length + reply <= positions:
+        return
+    room = positions - reply
+    if room < 1 or args.max_prompt_length != RunFields.max_prompt_length:
+        raise ValueError(
+            f"max_prompt_length={args.max_prompt_length} and max_completion_length={reply} do not fit into the model's "
+            f"{positions} positions (max_position_embeddings); lower one of them."
+        )
+    _log.warning("max_prompt_length is lowered from its default to %d: the model has %d positions.", room, positions)
+    args.max_prompt_length = room
 
 
 def prompt_format(trainer: GRPOTrainer) -> PromptFormat:

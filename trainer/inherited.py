@@ -61,6 +61,12 @@ def unread(config: GRPOConfig) -> Iterator[str]:
 def refused(c: GRPOConfig, backend: str) -> Iterator[str]:
     """What to say of options of TRL that were set, and are offered otherwise, or not at all."""
     neutral = c.top_p == 1.0 and not c.top_k and not c.min_p and c.repetition_penalty == 1.0
+    schedule = str(c.lr_scheduler_type).removeprefix("SchedulerType.").lower()
+    if c.warmup_steps and schedule == "constant":
+        yield (
+            f"warmup_steps={c.warmup_steps:g} is not read by lr_scheduler_type=constant; use constant_with_warmup, or "
+            "leave it out."
+        )
     if c.gradient_accumulation_steps != 1:
         yield (
             f"gradient_accumulation_steps={c.gradient_accumulation_steps}: memory is bounded by "

@@ -98,12 +98,23 @@ POLICIES: Mapping[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor, LossT
     "gspo_step": _ppo,  # Zheng et al. 2025: the ratio of a model call is the geometric mean of its tokens' ratios
     "cispo": _cispo,  # MiniMax-M1, 2025: the ratio is clipped from above and weighs the gradient of every token
 }
+
+
+def _k2(gap: torch.Tensor) -> torch.Tensor:
+    return gap.square() / 2
+
+
 KL_ESTIMATORS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "k1": lambda gap: -gap,
-    "k2": lambda gap: gap.square() / 2,
+    # The gradient of -gap is zero in expectation, so k1 has the gradient of k2.
+    "k1": lambda gap: _k2(gap) + (-gap - _k2(gap)).detach(),
+    "k2": _k2,
     "k3": lambda gap: torch.exp(gap) - gap - 1,
 }
-"""Of the KL to the reference, from its log-probability less the model's (Schulman 2020)."""
+"""Of the KL to the reference, from its log-probability less the model's (Schulman 2020).
+
+Expected value and gradient over the model's own samples, p the model and q the reference: k1 KL(p|q) and its gradient,
+k2 a biased value and the gradient of KL(p|q), k3 KL(p|q) and the gradient of KL(q|p).
+"""
 
 
 def _step_sums(values: torch.Tensor, batch: MicroBatch) -> torch.Tensor:

@@ -21,7 +21,7 @@ from mage_envs.core import Task
 from opponents import FixedPool, League, Population
 from trainer import trl_compat
 from trainer.advantages import variance_metrics, weigh
-from trainer.backends import BACKENDS, AnyGenerator, prompt_format
+from trainer.backends import BACKENDS, AnyGenerator, fit_prompt_limit, prompt_format
 from trainer.batch import Update, build_rows, share_of, split_updates
 from trainer.callbacks import Evaluations, FilesOfRun, RolloutProgress
 from trainer.config import MAGEConfig
@@ -121,7 +121,9 @@ class MAGETrainer(UpdatingTrainer):
             quantization_config=quantization_config,
         )
         trl_compat.check_model(self.accelerator.unwrap_model(self.model))
+        trl_compat.check_precision(self)
         trl_compat.check_whole_model(self)
+        fit_prompt_limit(self)
         self.preemption = Preemption()
         self.skipped = SkippedUpdates(self.args.max_skipped_updates)
         console = console_of(args) if self.accelerator.is_main_process else None

@@ -95,6 +95,8 @@ def _update_rules(c: RunFields) -> Iterator[str]:
         )
     if c.delta is not None and c.delta <= 1 + max(c.epsilon, c.epsilon_high or 0.0):
         yield f"delta={c.delta} lies inside the clip range; use more than 1 + epsilon, or None."
+    if c.kl_estimator == "k1" and c.beta and c.use_bias_correction_kl:
+        yield "use_bias_correction_kl=True counts the gradient of kl_estimator=k1 twice; use k3, or set it to False."
     if c.uniform_legal_coef_end is not None and c.uniform_legal_coef == 0:
         yield "uniform_legal_coef_end ends a schedule that uniform_legal_coef=0 never starts; set uniform_legal_coef."
 

@@ -57,6 +57,26 @@ def check_model(model: Any) -> None:
         )
 
 
+def check_precision(trainer: GRPOTrainer) -> None:
+    """Refuse to train weights in 16 bits, which hold three decimal digits: most updates would change nothing.
+
+    Under FSDP and DeepSpeed, mixed precision keeps a copy in float32, which is what the optimiser changes.
+    """
+    args: Any = trainer.args
+    if (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled) and (args.bf16 or args.fp16):
+        return
+    model: Any = trainer.accelerator.unwrap_model(trainer.model)
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    half = [weight for weight in trained if weight.dtype in (torch.bfloat16, torch.float16)]
+    if half:
+        few, all_ = (sum(weight.numel() for weight in some) for some in (half, trained))
+        raise ValueError(
+            f"{few} of {all_} trained weights are {str(half[0].dtype).removeprefix('torch.')}, in which updates at "
+            f"learning_rate={args.learning_rate:g} round to nothing; load the model with --dtype float32 (bf16=True "
+            f"computes in bfloat16 all the same), or train an adapter (--use_peft true)."
+        )
+
+
 def no_reward(**_: object) -> list[float | None]:
     """Satisfies `GRPOTrainer.__init__`; rewards come from the environment."""
     raise RuntimeError("MAGETrainer takes rewards from the environment.")

@@ -34,7 +34,7 @@ def words_model(folder: Path, config: RunSettings, warm_start: int) -> str:
     env = env_maker(config)()
     game: Game = env.get_wrapper_attr("game")
     tokenizer = tiny_tokenizer(vocabulary(game))
-    model = tiny_model(len(tokenizer), max_positions=4096, seed=config.seed)
+    model = tiny_model(len(tokenizer), max_positions=8192, seed=config.seed)
     if warm_start:
         tokens = ChatTokenizer(tokenizer, PromptFormat(system_prompt=config.system_prompt))
         _warm(model, tokens, config, warm_start)

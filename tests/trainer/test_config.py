@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from peft import LoraConfig
 from trl import TrlParser
 
-from tests.trainer.tiny_runs import make_config
+from tests.trainer.tiny_runs import make_config, make_trainer, save_model
 from trainer import MAGEConfig
 from trainer.backends import BACKENDS
 from trainer.rules import BACKEND_NAMES
@@ -104,3 +105,33 @@ def test_contradictions_are_one_line_with_the_remedy(changes: dict[str, Any], re
     with pytest.raises(ValueError, match=remedy) as error:
         make_config(Path("x"), **changes)
     assert "\n" not in str(error.value)
+
+
+def test_traps_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="warmup_steps=5 is not read by lr_scheduler_type=constant; use constant_with"):
+        make_config(tmp_path, warmup_steps=5)
+    assert make_config(tmp_path, warmup_steps=5, lr_scheduler_type="constant_with_warmup").warmup_steps == 5
+    with pytest.raises(ValueError, match="counts the gradient of kl_estimator=k1 twice"):
+        make_config(tmp_path, kl_estimator="k1", beta=0.1, use_bias_correction_kl=True)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_weights_in_16_bits_are_not_trained(tmp_path: Path, dtype: str) -> None:
+    path = save_model(tmp_path / "model")
+    with pytest.raises(
+        ValueError, match=f"of 2[0-9]* trained weights are {dtype}, in which updates at learning_rate=1e-06"
+    ):
+        make_trainer(path, tmp_path, learning_rate=1e-6, model_init_kwargs={"dtype": dtype})
+    adapter = LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")
+    make_trainer(path, tmp_path, model_init_kwargs={"dtype": dtype}, peft_config=adapter)
+
+
+def test_limits_fit_into_the_models_positions(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = save_model(tmp_path / "model")  # 1,024 positions
+    trainer = make_trainer(path, tmp_path, max_completion_length=24)
+    assert trainer.args.max_prompt_length == trainer.play.prompt_format.max_prompt_length == 1000  # type: ignore[union-attr]
+    assert "max_prompt_length is lowered from its default to 1000: the model has 1024 positions." in caplog.text
+    assert make_trainer(path, tmp_path, max_prompt_length=1023).args.max_prompt_length == 1023
+    for limits in ({"max_prompt_length": 1024}, {"max_completion_length": 1024}):
+        with pytest.raises(ValueError, match="do not fit into the model's 1024 positions"):
+            make_trainer(path, tmp_path, **limits)

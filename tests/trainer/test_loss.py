@@ -217,6 +217,23 @@ def test_estimators_of_the_kl() -> None:
         torch.testing.assert_close(KL_ESTIMATORS[name](gap), torch.tensor(values, dtype=torch.float32))
 
 
+def test_gradients_of_the_estimators() -> None:
+    """Exact expectations over a vocabulary of five: k1 and k2 have the gradient of KL(p|q), k3 that of KL(q|p)."""
+    torch.manual_seed(0)
+    logits, reference = torch.randn(5, dtype=torch.float64, requires_grad=True), torch.randn(5, dtype=torch.float64)
+    logp, logq = logits.log_softmax(0), reference.log_softmax(0)
+    p, q = logp.exp(), logq.exp()
+    [forward] = torch.autograd.grad((p * (logp - logq)).sum(), logits, retain_graph=True)
+    [backward] = torch.autograd.grad((q * (logq - logp)).sum(), logits, retain_graph=True)
+    assert float((forward - backward).abs().max()) > 0.1
+    for name, expected in {"k1": forward, "k2": forward, "k3": backward}.items():
+        kl = KL_ESTIMATORS[name](logq - logp)
+        [found] = torch.autograd.grad((p.detach() * kl).sum(), logits, retain_graph=True)
+        torch.testing.assert_close(found, expected)
+        if name != "k2":
+            torch.testing.assert_close((p * kl).sum(), (p * (logp - logq)).sum())
+
+
 @pytest.mark.parametrize("name", ["policy", "kl_estimator", "normalise"])
 def test_an_unknown_loss_is_one_line(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match=f"{name}='best' is unknown; choose one of:"):

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from mage_envs.text.generation import Completion, Prompt
 from trainer.generation import fits
-from trainer.local_model import RaggedCache, Sampling, check_full_attention, evaluating, reply
+from trainer.local_model import HFGenerator, RaggedCache, Sampling, check_full_attention, evaluating, reply
 from trainer.tokens import ChatTokenizer, Ids
 
 
@@ -41,10 +41,12 @@ class CachedGenerator:
         self._held: dict[int, Ids] = {}
         """Slot to the ids that its row holds."""
         self._cache: RaggedCache | None = None
+        self._drawn_from: dict[Ids, dict[int, float]] = {}
+        """Of the last call's prompts, by their ids, with a constrained reply: log-probabilities of the legal ids."""
 
     def reset(self) -> None:
         """Forgets everything."""
-        self._rows, self._held, self._cache = {}, {}, None
+        self._rows, self._held, self._cache, self._drawn_from = {}, {}, None, {}
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         encoded = [self.tokens.encode(prompt) for prompt in prompts]
@@ -60,6 +62,23 @@ class CachedGenerator:
                 results[row] = answer
         return results
 
+    def score(self, prompts: Sequence[Prompt], replies: Sequence[Sequence[str]]) -> list[list[float]]:
+        """Per prompt, the log-probability of each of its replies, as `HFGenerator.score` has it.
+
+        For the constrained replies of the last call it is that of the distribution that they were drawn from.
+        """
+        found: list[list[float]] = []
+        for prompt, some in zip(prompts, replies, strict=True):
+            known = self._drawn_from.get(self.tokens.encode(prompt), {})
+            ids = [self.tokens.encode_reply(text)[0] for text in some]
+            found.append([known[one] for one in ids] if known.keys() >= set(ids) else [])
+        missing = [place for place, some in enumerate(replies) if some and not found[place]]
+        plain = HFGenerator(self.model, self.tokens, self.sampling, self.max_prompt_length)
+        scored = plain.score([prompts[place] for place in missing], [replies[place] for place in missing])
+        for place, scores in zip(missing, scored, strict=True):
+            found[place] = scores
+        return found
+
     def _answer(self, prompts: Sequence[Prompt], encoded: Sequence[Ids]) -> list[Completion]:
         slots = [prompt.slot for prompt in prompts]
         if len(set(slots)) != len(slots):
@@ -67,7 +86,18 @@ class CachedGenerator:
         kept = [self._kept(prompt, ids) for prompt, ids in zip(prompts, encoded, strict=True)]
         cache = self._arrange(slots, kept)
         new = [ids[length:] for ids, length in zip(encoded, kept, strict=True)]
-        answers = reply(cache, new, prompts, encoded, self.tokens, self.sampling)
+        self._drawn_from = {}
+
+        def keep(legal: Sequence[Ids], chances: torch.Tensor) -> None:
+            # One transfer for each set of legal ids, as there are few sets and many rows.
+            for ids in dict.fromkeys(filter(None, legal)):
+                rows = [row for row, mine in enumerate(legal) if mine == ids]
+                found = chances[rows][:, list(ids)].tolist()
+                self._drawn_from |= {
+                    encoded[row]: dict(zip(ids, known, strict=True)) for row, known in zip(rows, found, strict=True)
+                }
+
+        answers = reply(cache, new, prompts, encoded, self.tokens, self.sampling, keep)
         self._rows = {slot: row for row, slot in enumerate(slots)}
         # The last sampled id was not forwarded.
         self._held = {slot: ids + answer.ids[:-1] for slot, ids, answer in zip(slots, encoded, answers, strict=True)}

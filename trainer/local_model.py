@@ -6,7 +6,7 @@ float rounding): each token inverts the cumulative distribution at a keyed unifo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -182,8 +182,13 @@ def reply(
     prompt_ids: Sequence[Ids],
     tokens: ChatTokenizer,
     sampling: Sampling,
+    on_constrained: Callable[[Sequence[Ids], torch.Tensor], None] | None = None,
 ) -> list[Completion]:
-    """Forwards the new ids of every row, then samples all replies; the last sampled id is not forwarded."""
+    """Forwards the new ids of every row, then samples all replies; the last sampled id is not forwarded.
+
+    `on_constrained` receives the legal ids of the rows and the log-probabilities (B, V) from which a first token is
+    drawn among them.
+    """
     legal = [tokens.single_ids(prompt.legal_actions) for prompt in prompts]
     if not sampling.constrained and sampling.max_new_tokens > 1:
         legal = [()] * len(prompts)  # a longer reply is not the bare action word
@@ -195,7 +200,10 @@ def reply(
     for step in range(sampling.max_new_tokens):
         allowed = allowed_ids(legal, logits) if sampling.constrained and step == 0 else None
         numbers = None if keys is None else uniforms(keys, step)
-        drawn, known = draw(distribution(logits, sampling, allowed), numbers)
+        chances = distribution(logits, sampling, allowed)
+        if allowed is not None and on_constrained is not None:
+            on_constrained(legal, chances)
+        drawn, known = draw(chances, numbers)
         for row in live:
             ids[row].append(int(drawn[row]))
             logprobs[row].append(float(known[row]))

@@ -137,9 +137,11 @@ def test_deals_that_come_again_are_judged_where_nothing_can_be_known_of_them(
     assert "nan" not in capsys.readouterr().out
 
 
-def test_a_saved_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("context", ["rebuilt", "conversation"])
+def test_a_saved_model(capsys: pytest.CaptureFixture[str], tmp_path: Path, context: str) -> None:
     folder = save_model(tmp_path / "model")
-    PlaySettings(META, {"style": "words"}, 1, 1.0, constrained=True).save(folder)
+    options = {"style": "words", "context": context, "memory": "history"}
+    PlaySettings(META, options, 1, 1.0, constrained=True).save(folder)
     out = tmp_path / "regret.json"
     assert main(["regret", str(folder), "--pool", "kuhn/demo", "--rows", "2", "--json", str(out)]) == 0
     lines = capsys.readouterr().out.splitlines()

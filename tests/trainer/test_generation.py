@@ -213,6 +213,28 @@ def test_greedy_limits_and_modes(model: Any, tokens: ChatTokenizer) -> None:
         Sampling(max_new_tokens=0)
 
 
+def test_the_cached_backend_scores_replies_from_what_they_were_drawn_from(
+    model: Any, tokens: ChatTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Constrained replies of the last call from their kept rows, all else as the plain backend does."""
+    cached, plain = (kind(model, tokens, Sampling(constrained=True)) for kind in (CachedGenerator, HFGenerator))
+    prompts = [ask("w1 w5", 0, 1), ask("w2 w3 w4", 1, 2)]
+    replies = [list(prompt.legal_actions) for prompt in prompts]
+    wanted = [np.exp(scores) / np.exp(scores).sum() for scores in plain.score(prompts, replies)]
+    assert np.array(cached.score(prompts, replies)) == pytest.approx(np.array(plain.score(prompts, replies))), "as yet"
+    for _ in range(2):
+        answers = cached.generate(prompts)
+        with monkeypatch.context() as patch:
+            patch.setattr(HFGenerator, "score", lambda self, prompts, replies: [[]] * len(prompts))
+            found = cached.score(prompts, replies)
+        for row, mine, answer, told in zip(found, wanted, answers, replies, strict=True):
+            assert np.exp(row) == pytest.approx(mine, abs=1e-5)
+            assert row[told.index(answer.text)] == pytest.approx((answer.logprobs or ())[0], abs=1e-6)
+        prompts = [go_on(one, answer, "w3", 1) for one, answer in zip(prompts, answers, strict=True)]
+        wanted = [np.exp(scores) / np.exp(scores).sum() for scores in plain.score(prompts, replies)]
+    assert cached.score(prompts[:1], [["w1"]]) == [pytest.approx(plain.score(prompts[:1], [["w1"]])[0])]
+
+
 def test_sampling_follows_the_distribution(model: Any, tokens: ChatTokenizer) -> None:
     backend = HFGenerator(model, tokens, Sampling(constrained=True), batch_size=1000)
     answers = backend.generate([ask("w1 w5", 0, key) for key in range(2000)])

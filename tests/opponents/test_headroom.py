@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -22,12 +22,14 @@ from opponents.exact import (
     best_response_value,
     credit_weights,
     headroom,
+    policy_value,
 )
 from opponents.exact.bayes import differential_weights, lived_hands
 from opponents.exact.beliefs import most_states
 from opponents.exact.hands import TooManyStates
 from opponents.exact.sampled import SampledMoves, jackknife_error
 from opponents.exact.single_hands import SingleHands
+from opponents.exact.tree import Node, roots_of
 from opponents.switching import switching
 from tests.opponents import small_games as small
 
@@ -115,6 +117,53 @@ def test_success_in_kuhn_cannot_show_adaptation() -> None:
         found = headroom(KuhnPoker(), "pool:kuhn/paper", seat=seat, objective="success")
         assert (found.blind, found.known) == near((value, value), 5e-5)
         assert found.exploration == pytest.approx(0, abs=1e-12)
+
+
+class Choosing:
+    """A pure policy of Kuhn Poker: bets and calls where the information state is one of `aggressive`."""
+
+    def __init__(self, aggressive: set[str]) -> None:
+        self.aggressive = aggressive
+
+    def __call__(self, node: Node) -> str:
+        return node.legal[int(node.information_state in self.aggressive)]
+
+
+def played_out(node: Node, seats: Sequence[Choosing]) -> Node:
+    while node.player is not None:
+        node = node.children[seats[node.player](node)]
+    return node
+
+
+def test_betting_and_calling_win_a_hand_of_kuhn_whenever_anything_does() -> None:
+    """The proof in docs/adaptation.md, deal by deal: all pure plays of both sides."""
+    plays = {
+        seat: [
+            Choosing({card + betting for card, betting in chosen})
+            for size in range(7)
+            for chosen in combinations(product("JQK", ("", "pb") if seat == 0 else ("p", "b")), size)
+        ]
+        for seat in (0, 1)
+    }
+    assert len(plays[0]) == len(plays[1]) == 64
+    for seat in (0, 1):
+        best = plays[seat][-1]
+        for (_, deal), opponent in product(roots_of(KuhnPoker()), plays[1 - seat]):
+            wins = {
+                played_out(deal, (mine, opponent) if seat == 0 else (opponent, mine)).returns[seat] > 0
+                for mine in plays[seat]
+            }
+            both = (best, opponent) if seat == 0 else (opponent, best)
+            assert (played_out(deal, both).returns[seat] > 0) == max(wins)
+
+
+@pytest.mark.parametrize("name", ["kuhn/nash", "kuhn/soft-scared", "kuhn/bluffer", "uniform", "cfr"])
+def test_no_answer_to_a_name_wins_more_hands_of_kuhn(name: str) -> None:
+    game = KuhnPoker()
+    for seat in (0, 1):
+        table = ["kuhn/maniac", name] if seat == 0 else [name, "kuhn/maniac"]
+        best = best_response_value(game, name, seat, "success")
+        assert policy_value(game, table, "success")[seat] == pytest.approx(best, abs=1e-12)
 
 
 def test_tictactoes_patterns_are_told_apart_within_the_hand() -> None:

@@ -392,8 +392,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         }
         if playing:
             info["information_state"], info["history"] = turn.information_state, turn.history
-        at_the_end = () if running else ("opponent_calls",)
-        for key in ("metrics", "task", "category", *at_the_end):
+        for key in ("metrics", "task", "category", *(() if running else ("opponent_calls",))):
             if key in shown:
                 info[key] = copy(shown[key])
         if self._reveals or not running:

@@ -11,10 +11,10 @@ from benchmarks.evaluation.agents import SavedModelAgent
 from benchmarks.evaluation.environments import game_of
 from benchmarks.evaluation.estimates import Estimate
 from benchmarks.evaluation.evaluate import evaluate
-from benchmarks.evaluation.report import aligned
+from benchmarks.evaluation.report import aligned, way_text
 from benchmarks.evaluation.scores import ScoreRow, Summary, summarise
 from benchmarks.evaluation.suites import panel, weights_of
-from benchmarks.exact.regret import regret
+from benchmarks.exact.regret import EpisodeRegret, regret
 from opponents.exact import bayes_value
 
 TRAINING = tuple(weights_of("pool:kuhn/demo"))
@@ -37,6 +37,8 @@ class DemoResult:
     """Control: the same model, shown nothing of the earlier episodes."""
     regret: tuple[Estimate, ...]
     """By episode: what the model's decisions cost, chips per hand."""
+    adjusted: tuple[Estimate, ...]
+    """By episode: best - regret, which estimates the chips without the luck of cards and replies."""
     optimal: tuple[float, ...]
     """By episode: chips per hand of the learner that maximises their sum."""
     critic: bool
@@ -62,21 +64,23 @@ def evaluate_demo(folder: Path, rows: int, seed: int, critic: bool, on_step: Cal
         played = evaluate(agent, tasks, kwargs | changes, on_step=report)
         return summarise(played, game, pool=pool, agent=agent.name)
 
-    def judge() -> tuple[Estimate, ...]:
+    def judge() -> tuple[EpisodeRegret, ...]:
         def report(done: int, total: int) -> None:
             on_step(f"judging decisions: {done}/{total} meta-episodes", done == total)
 
         tasks = panel(env_id, TRAINING, max(rows // 6, 1), PANEL_SEED + seed)
-        return tuple(one.regret for one in regret(agent, tasks, pool, kwargs, on_step=report).episodes)
+        return regret(agent, tasks, pool, kwargs, on_step=report).episodes
 
     hands = int(kwargs["hands_per_episode"])
     pairs = [f"switch:{a},{b},{last}" for a in TRAINING for b in TRAINING if a != b]
+    judged = judge()
     return DemoResult(
         training=play("training opponents", TRAINING, rows),
         held_out=play("held-out opponents", HELD_OUT, max(rows // 3, 1)),
         other_memory=play("with another opponent's memory", pairs, max(rows // 3, 1)).overall,
         no_memory=play("without memory", TRAINING, max(rows // 2, 1), memory="none").overall,
-        regret=judge(),
+        regret=tuple(one.regret for one in judged),
+        adjusted=tuple(one.adjusted for one in judged if one.adjusted is not None),
         optimal=tuple(value / hands for value in bayes_value(game, pool, episodes=last + 1, hands=hands).per_episode),
         critic=critic,
         seed=seed,
@@ -98,7 +102,7 @@ def _number(value: float | None, form: str = "+.3f") -> str:
 def _line(name: str, row: ScoreRow, shared: bool = False) -> list[str]:
     measures = [episode.returns for episode in row.episodes]
     final = measures[-1]
-    share = _number(final.share, ".0%") if shared else ""
+    share = way_text(final.share_estimate) if shared else ""
     cells = [_cell(measure.estimate) for measure in measures]
     return [name, *cells, _cell(row.gain), _number(final.uninformed), _number(final.ceiling), share]
 
@@ -119,6 +123,7 @@ def table(result: DemoResult) -> str:
     lines: list[list[str] | str] = ["trained against"]
     lines += [_line(f"  {row.opponent}", row) for row in result.training.rows]
     lines += [_line("  all", result.training.overall, shared=True), _optimal(result)]
+    lines += [["  luck-adjusted", *map(_cell, result.adjusted), "", "", "", ""]]
     lines += [["  regret of decisions", *map(_cell, result.regret), "", "", "", ""], "controls"]
     lines += [_line(f"  another's memory in episode {count}", result.other_memory, shared=True)]
     lines += [_line("  no memory", result.no_memory, shared=True), "never trained against"]
@@ -133,7 +138,8 @@ def table(result: DemoResult) -> str:
         "for the training pool), 'best response' the exact value of knowing the opponent, 'share' the way from the",
         "one to the other that the last episode has come. 'Bayes-optimal' is the exact value of the policy that knows",
         "the pool and maximises the sum of its episodes, 'regret' what the model's decisions cost under the exact",
-        "posterior of what it had seen.",
+        "posterior of what it had seen, and 'luck-adjusted' what the best play would have earned with that less the",
+        "regret: the chips of 'all' again, without the luck of cards and replies, from a sixth of the meta-episodes.",
         "The training used the exact critic; the model and its prompts know nothing of it."
         if result.critic
         else "The training used sampled returns alone.",

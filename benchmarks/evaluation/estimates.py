@@ -42,6 +42,14 @@ class Estimate:
     """Meta-episodes that went in."""
 
 
+def way(value: Estimate, start: float | None, end: float | None) -> Estimate | None:
+    """Return how far a value has come on the way from `start` (0) to `end` (1), both exact; None if there is no way."""
+    if start is None or end is None or end - start < 1e-9:
+        return None
+    low, high = (None if one is None else (one - start) / (end - start) for one in (value.low, value.high))
+    return Estimate((value.mean - start) / (end - start), low, high, value.n)
+
+
 def estimate(
     values: Sequence[float],
     clusters: Sequence[Hashable],

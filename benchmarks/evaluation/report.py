@@ -98,12 +98,12 @@ def _headline(row: ScoreRow, summary: Summary, episodes: int) -> list[str]:
     if episodes > 1:
         cells.append(_interval(row.success_gain if summary.objective == "success" else row.gain, signed=True))
     last = measures[-1] if len(measures) == episodes else None
-    share = None if last is None else last.share
+    share = None if last is None else last.share_estimate
     return [
         *cells,
         number(last.uninformed if last else None),
         number(last.ceiling if last else None),
-        NOT_KNOWN if share is None else f"{share:.0%}" if share >= 0 else "< 0%",
+        way_text(share),
     ]
 
 
@@ -150,6 +150,14 @@ def _interval(estimate: Estimate | None, signed: bool = False) -> str:
 
 def number(value: float | None) -> str:
     return NOT_KNOWN if value is None else f"{round(value, 3) + 0.0:.3f}"
+
+
+def way_text(come: Estimate | None) -> str:
+    """`83% [79%, 87%]`: how far a value has come on the way between two exact ones."""
+    if come is None:
+        return NOT_KNOWN
+    ends = "" if come.low is None or come.high is None else f" [{come.low:.0%}, {come.high:.0%}]"
+    return f"{come.mean:.0%}{ends}"
 
 
 def _percent(estimate: Estimate) -> str:
@@ -211,21 +219,23 @@ def _cell(value: object) -> object:
 
 def csv_text(summary: Summary, delimiter: str = ",") -> str:
     """One line per opponent, episode and measure; of each opponent one for each problem of replies."""
-    head = ("opponent", "episode", "measure", "mean", "low", "high", "n", "uninformed", "ceiling", "share")
-    lines: list[Sequence[object]] = [head]
+    head = ("opponent", "episode", "measure", "mean", "low", "high", "n", "uninformed", "ceiling")
+    lines: list[Sequence[object]] = [(*head, "share", "share_low", "share_high")]
     lost = () if summary.with_losses is None else (summary.with_losses,)
     for row in (*summary.rows, summary.overall, *lost, *summary.floors):
         for number, episode in enumerate(row.episodes, start=1):
             for name, measure in ((f"{summary.unit} per hand", episode.returns), ("success", episode.success)):
                 e = measure.estimate
-                exact = (measure.uninformed, measure.ceiling, measure.share)
+                way = measure.share_estimate
+                share = (None, None, None) if way is None else (way.mean, way.low, way.high)
+                exact = (measure.uninformed, measure.ceiling, *share)
                 lines.append((row.opponent, number, name, e.mean, e.low, e.high, e.n, *exact))
         for number, e in enumerate(row.pass_at, start=1):
-            lines.append((row.opponent, number, "pass@k", e.mean, e.low, e.high, e.n, None, None, None))
+            lines.append((row.opponent, number, "pass@k", e.mean, e.low, e.high, e.n, *[None] * 5))
         calls = sum(one.calls for one in row.calls.values())
         for name, value in row.reply_problems().items():
             measure_name = f"replies, {name.replace('_', ' ')}"
-            lines.append((row.opponent, None, measure_name, value, None, None, calls, None, None, None))
+            lines.append((row.opponent, None, measure_name, value, None, None, calls, *[None] * 5))
     return delimited(lines, delimiter)
 
 

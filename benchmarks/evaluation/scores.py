@@ -28,7 +28,7 @@ from benchmarks.evaluation.calls import (
     share_without_text,
     shares_by_kind,
 )
-from benchmarks.evaluation.estimates import Estimate, estimate
+from benchmarks.evaluation.estimates import Estimate, estimate, way
 from benchmarks.evaluation.losses import FEW, as_losses
 from benchmarks.evaluation.references import ExactValues
 from mage_envs.core import Game
@@ -61,9 +61,13 @@ class Measure:
     @property
     def share(self) -> float | None:
         """The way from `uninformed` (0) to `ceiling` (1) that the mean has come; None where they are equal."""
-        if self.ceiling is None or self.uninformed is None or self.ceiling - self.uninformed < 1e-9:
-            return None
-        return (self.estimate.mean - self.uninformed) / (self.ceiling - self.uninformed)
+        found = self.share_estimate
+        return None if found is None else found.mean
+
+    @property
+    def share_estimate(self) -> Estimate | None:
+        """`share` with its interval."""
+        return way(self.estimate, self.uninformed, self.ceiling)
 
 
 @dataclass(frozen=True)
@@ -135,11 +139,15 @@ class ScoreRow:
 
     def efficiency(self, k: int, objective: Objective) -> float | None:
         """The way in episode k (from 0) from the best policy without information (0) to `optimal` (1)."""
-        measure = self.episodes[k].measure(objective) if 0 <= k < len(self.episodes) else None
-        if measure is None or measure.uninformed is None or k >= len(self.optimal):
+        found = self.efficiency_estimate(k, objective)
+        return None if found is None else found.mean
+
+    def efficiency_estimate(self, k: int, objective: Objective) -> Estimate | None:
+        """`efficiency` with its interval."""
+        if not 0 <= k < min(len(self.episodes), len(self.optimal)):
             return None
-        room = self.optimal[k] - measure.uninformed
-        return (measure.estimate.mean - measure.uninformed) / room if room > 1e-9 else None
+        measure = self.episodes[k].measure(objective)
+        return way(measure.estimate, measure.uninformed, self.optimal[k])
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def narrow(summary: Summary, width: int | None = WIDTH) -> str:
         block(f"{_capital(measure)} of those who had not succeeded before, {ends}", episodes, means)
     else:
         block(f"{_capital(measure)}, {ends}", episodes, means)
-        known = ["blind", "optimal", "ceiling", "share", "efficiency", "regret"]
+        known = ["blind", "optimal", "ceiling", "regret"]
         columns = [*([f"gain 1-{planned}"] if planned > 1 else []), *known]
         title = f"Gain, and episode {planned} beside what is known exactly"
         block(
@@ -57,6 +57,13 @@ def narrow(summary: Summary, width: int | None = WIDTH) -> str:
             columns,
             [_exact(r, summary, planned) for r in rows],
         )
+        ways = [_ways(row, summary, planned) for row in rows]
+        if any(cell != NOT_KNOWN for cells in ways for cell in cells):
+            block(
+                f"The way from blind to ceiling and to optimal in episode {planned}, 95% intervals, in percent",
+                ["share", "efficiency"],
+                ways,
+            )
         passed = [[*cells, _plain(row.first_success)] for cells, row in zip(solved, rows, strict=True)]
         block(
             "Success within the first k episodes, 95% intervals, in percent; mean first one",
@@ -88,10 +95,16 @@ def _exact(row: ScoreRow, summary: Summary, planned: int) -> list[str]:
     last = row.episodes[-1].measure(summary.objective) if 0 < len(row.episodes) == planned else None
     optimal = row.optimal[-1] if 0 < len(row.optimal) == planned else None
     cells = [None if last is None else last.uninformed, optimal, None if last is None else last.ceiling]
-    shares = [None if last is None else last.share, row.efficiency(planned - 1, summary.objective)]
     gain = row.success_gain if wins else row.gain
     gains = [spread(gain, False)] if planned > 1 else []
-    return [*gains, *map(number, cells), *map(_share, shares), number(None if last is None else last.regret)]
+    return [*gains, *map(number, cells), number(None if last is None else last.regret)]
+
+
+def _ways(row: ScoreRow, summary: Summary, planned: int) -> list[str]:
+    """Share and efficiency in the last episode."""
+    last = row.episodes[-1].measure(summary.objective) if 0 < len(row.episodes) == planned else None
+    share = None if last is None else last.share_estimate
+    return [spread(one, True) for one in (share, row.efficiency_estimate(planned - 1, summary.objective))]
 
 
 def _rates(row: ScoreRow) -> list[str]:
@@ -157,7 +170,3 @@ def spread(estimate: Estimate | None, proportion: bool) -> str:
 
 def _plain(value: float | None) -> str:
     return NOT_KNOWN if value is None else f"{value:.2f}"
-
-
-def _share(value: float | None) -> str:
-    return NOT_KNOWN if value is None else f"{value:.0%}" if value >= 0 else "< 0%"

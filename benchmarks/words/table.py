@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
+from benchmarks.evaluation.estimates import Estimate, way
+from benchmarks.evaluation.report import aligned, number, way_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +38,9 @@ class Learned:
     """`Headroom.to_json`."""
 
     @property
-    def share(self) -> float | None:
+    def share(self) -> Estimate | None:
         """How far the model's last episode has come from the blind value (0) to that of the policy `sum` (1)."""
-        span = self.exact["per_episode"]["sum"][-1] - self.exact["blind"]
-        return (self.model[-1]["mean"] - self.exact["blind"]) / span if span > 1e-9 else None
+        return way(Estimate(**self.model[-1]), self.exact["blind"], self.exact["per_episode"]["sum"][-1])
 
 
 NOTES = (
@@ -69,9 +69,8 @@ def _block(one: Learned) -> list[str]:
         [f"Bayes-optimal, differential, gt {one.exact['gt']:g}", *map(number, solved["mage"])],
         ["known", *[number(one.exact["known"])] * episodes],
     ]
-    share = NOT_KNOWN if one.share is None else f"{one.share:.0%}"
     return [
-        f"{one.game} against {one.pool}, in {one.unit}; share {share}",
+        f"{one.game} against {one.pool}, in {one.unit}; share {way_text(one.share)}",
         one.command,
         f"{one.rollouts} rollouts of {one.meta_episodes} meta-episodes, {one.parameters:,} parameters, "
         f"{one.cpu_seconds:.0f} CPU s; advantage: {one.advantage}",

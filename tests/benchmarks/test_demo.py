@@ -1,5 +1,6 @@
 """The demo, in a one-minute version."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -37,9 +38,22 @@ def test_it_leaves_a_model_a_figure_and_numbers(demo):
     assert {"model.safetensors", "mage.json", "result.json", "adaptation.png"} <= {p.name for p in out.iterdir()}
     assert (out / "adaptation.png").read_bytes().startswith(b"\x89PNG")
     text = table(result)
-    for name in (*TRAINING, *HELD_OUT, "no memory", "another's memory in episode 3", "Bayes-optimal", "regret"):
+    for name in (
+        *TRAINING,
+        *HELD_OUT,
+        "no memory",
+        "another's memory in episode 3",
+        "Bayes-optimal",
+        "regret",
+        "luck-adjusted",
+    ):
         assert name in text
     assert len(requirements(result)) == 6
+    assert len(result.adjusted) == len(result.regret) == 3
+    for chips, one in zip(result.training.overall.episodes, result.adjusted, strict=True):
+        earned = chips.returns.estimate
+        assert max(one.low, earned.low) < min(one.high, earned.high), "both estimate the same chips"
+    assert re.search(r"\n  all .*%, -?\d+%\]", text), "the share has an interval"
 
 
 def test_its_references_are_the_exact_values(demo):

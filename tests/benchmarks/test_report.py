@@ -35,7 +35,9 @@ def test_table_of_chips():
     # four clusters: s = 1.5, s / 2 = 0.75, and 3.18245 times that to either side
     assert "-0.250 [-2.637, 2.137]" in first
     assert "+1.000 [1.000, 1.000]" in first
-    assert "0.250" in first.split()[-2]
+    cells = re.split(r"\s{2,}", first)
+    assert cells[-2] == "0.250"
+    assert re.fullmatch(r"-?\d+% \[-?\d+%, -?\d+%\]|n/a", cells[-1]), "a share with its interval"
     assert [line.split("  ")[0] for line in lines[5:9]] == ["kuhn/conservative", "kuhn/aggressive", "all", "no memory"]
     assert len({len(line) for line in lines[5:9]}) == 1
     assert all(len(line) < 180 for line in lines)

@@ -134,6 +134,15 @@ def test_efficiency_is_the_way_to_the_learner_that_knows_the_pool():
     assert row.optimal == pytest.approx((0.125, 0.189, 0.231), abs=1e-3)
     blind = row.episodes[2].returns.uninformed
     assert row.efficiency(2, "returns") == pytest.approx((0.5 - blind) / (row.optimal[2] - blind))
+    found = row.efficiency_estimate(2, "returns")
+    last = row.episodes[2].returns
+    assert (found.low, found.high) == pytest.approx(
+        [(end - blind) / (row.optimal[2] - blind) for end in (last.estimate.low, last.estimate.high)]
+    )
+    share = last.share_estimate
+    assert (share.mean, share.low, share.high) == pytest.approx(
+        [(end - blind) / (last.ceiling - blind) for end in (0.5, last.estimate.low, last.estimate.high)]
+    )
     assert row.efficiency(0, "returns") is None  # nothing is known yet, so that there is no way to go
     assert row.episodes[2].returns.regret == pytest.approx(row.episodes[2].returns.ceiling - 0.5)
     replayed = Setting(named_panel("kuhn-paper-128"), "kuhn-paper-128", {"deal": "replay"})
@@ -162,7 +171,9 @@ def test_a_row_without_results_is_not_known():
     broken = replace(played([], opponent="cfr"), failure="opponent: x", num_episodes=2)
     lines = narrow(summarise([broken, played([1, 1], opponent="kuhn/rock", seed=3)], KUHN)).splitlines()
     exact = next(i for i, line in enumerate(lines) if line.startswith("Gain, and episode 2"))
-    assert lines[exact + 3].split() == ["cfr", *["n/a"] * 7]
+    assert lines[exact + 3].split() == ["cfr", *["n/a"] * 5]
+    ways = next(i for i, line in enumerate(lines) if line.startswith("The way from blind to ceiling and to optimal"))
+    assert lines[ways + 3].split() == ["cfr", "n/a", "n/a"]
 
 
 def test_a_stopped_meta_episode_has_no_gain_in_its_table():

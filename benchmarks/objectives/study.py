@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from mage_envs.registry import make_game, settings_of
 from opponents.exact import GT, Credit, bayes_value
@@ -88,15 +88,19 @@ def _cumulative(gt: float) -> tuple[float, ...]:
     return tuple(share / sum(shares) for share in shares)
 
 
-def gigpo_weights(gt: float, step_weight: float = 1.0) -> tuple[tuple[float, ...], ...]:
-    """(K, K): what a decision in each episode makes larger under A = A_E + w A_S of differential rewards.
+def gigpo_weights(
+    gt: float, step_weight: float = 1.0, returns: Literal["differential", "cumulative"] = "differential"
+) -> tuple[tuple[float, ...], ...]:
+    """(K, K): what a decision in each episode makes larger under A = A_E + w A_S of these returns.
 
     A_E holds R_k alone, which A_S holds as well, so that the weights of the episodes to come are smaller than those of
-    the differential return; they differ from episode to episode, so that no one sum of episodes is maximised.
+    the return itself; they differ from episode to episode, so that no one sum of episodes is maximised.
     """
     rows = []
     for k in range(EPISODES):
-        to_come = [step_weight * weight for weight in differential_weights(EPISODES - k, gt)]
+        left = EPISODES - k
+        own = differential_weights(left, gt) if returns == "differential" else tuple(gt**j for j in range(left))
+        to_come = [step_weight * weight for weight in own]
         row = [0.0] * k + [1 + to_come[0], *to_come[1:]]
         rows.append(tuple(weight / sum(row) for weight in row))
     return tuple(rows)
@@ -173,8 +177,15 @@ LEARNERS = (
         credit=gigpo_weights(GT),
         weights=MAGE,
     ),
+    # The row above has the returns and the advantage of the presets mage-..., this one those of lamer-....
+    Learner(
+        name="cumulative, GiGPO",
+        settings={"returns": "cumulative", "gamma_episode": GT, "advantage": "gigpo", "credit": "episode"},
+        credit=gigpo_weights(GT, returns="cumulative"),
+        weights=_cumulative(GT),
+    ),
 )
-_GIGPO, _MEAN = LEARNERS[-1], LEARNERS[3]
+_GIGPO, _MEAN = LEARNERS[6], LEARNERS[3]
 
 
 def _ablation(base: Learner, what: str, credit: Credit | None = None, **settings: Any) -> Learner:
@@ -197,3 +208,12 @@ ABLATIONS = (
     _ablation(_MEAN, "mixed groups", grouping="non_stationary"),
     _ablation(_MEAN, "mean_std", advantage_norm="mean_std"),
 )
+CONTRASTS = (
+    *((_MEAN.name, LEARNERS[other].name) for other in (0, 1, 2, 4)),
+    (_GIGPO.name, LEARNERS[7].name),
+    (_GIGPO.name, _MEAN.name),
+    *((learner.name, (_GIGPO if learner.name.startswith("GiGPO") else _MEAN).name) for learner in ABLATIONS[1:6]),
+    *((learner.name, _MEAN.name) for learner in ABLATIONS[7:]),
+)
+"""Pairs of learners whose last episodes are compared: credits under one advantage, the presets' credits under theirs,
+and each ablation with what it changes. The list is fixed, so that Holm's correction need not cover every pair."""

@@ -14,15 +14,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 
+from benchmarks.evaluation.paired import holm
 from benchmarks.objectives import study
 from benchmarks.objectives.__main__ import complete, keep, kept, main, rows_of
 from benchmarks.objectives.exact_play import ExactPlay
 from benchmarks.objectives.figure import COLOURS, draw
 from benchmarks.objectives.learning import Learning, config_of
-from benchmarks.objectives.report import LearnedRow, learned_row, table
+from benchmarks.objectives.report import LearnedRow, contrasts, learned_row, table
 from benchmarks.objectives.study import ABLATIONS, GAMES, LEARNERS, StudyRun, gigpo_weights
+from benchmarks.objectives.welch import difference, quantile, tail
 from mage_envs import make_game
 from mage_envs.core import Task
 from mage_envs.text.vocabulary import vocabulary
@@ -128,9 +131,10 @@ def group(rewards: np.ndarray) -> list[Trajectory]:
 
 
 @pytest.mark.parametrize("step_weight", [1.0, 4.0])
-def test_what_gigpo_makes_larger(step_weight):
+@pytest.mark.parametrize("returns", ["differential", "cumulative"])
+def test_what_gigpo_makes_larger(step_weight, returns):
     """By how much a member's advantage at a decision grows with its returns from there on, up to a factor."""
-    config = CreditConfig(returns="differential", advantage="gigpo", gamma_step=1.0, step_weight=step_weight)
+    config = CreditConfig(returns=returns, advantage="gigpo", gamma_step=1.0, step_weight=step_weight)
     rewards = np.random.default_rng(0).random((8, 3))
     base = np.array(weigh(group(rewards), config)[0][0])
     slopes = np.zeros((3, 3))
@@ -140,7 +144,7 @@ def test_what_gigpo_makes_larger(step_weight):
         slopes[:, episode] = np.array(weigh(group(changed), config)[0][0]) - base
     slopes = np.triu(slopes)
     assert slopes / slopes.sum(axis=1, keepdims=True) == pytest.approx(
-        np.array(gigpo_weights(0.6, step_weight)), abs=1e-9
+        np.array(gigpo_weights(0.6, step_weight, returns)), abs=1e-9
     )
 
 
@@ -238,8 +242,41 @@ def test_the_committed_tables_are_those_of_their_numbers(name, learners):
     rows = [LearnedRow(**row) for row in json.loads((RESULTS / f"{name}.json").read_text())["rows"]]
     assert (RESULTS / f"{name}.txt").read_text() == table(rows, GAMES)
     assert [(row.game, row.learner) for row in rows] == [(game.name, one.name) for game in GAMES for one in learners]
-    assert {tuple(row.seeds) for row in rows} == {(0, 1, 2)}
+    assert len({tuple(row.seeds) for row in rows}) == 1, "all rows have the same seeds"
     assert len(COLOURS) >= len(learners)
+
+
+def test_welchs_test_is_that_of_textbooks():
+    """Student's quantiles from tables; a worked example with unequal variances and counts."""
+    assert [quantile(n) for n in (2, 4, 30)] == pytest.approx([4.302653, 2.776445, 2.042272], abs=1e-5)
+    assert [tail(t, n) for t, n in ((6.313752, 1), (2.919986, 2), (2.015048, 5))] == pytest.approx([0.05] * 3, abs=1e-7)
+    one, other = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9], [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0]
+    samples = [(float(np.mean(x)), float(np.std(x, ddof=1)), len(x)) for x in (one, other)]
+    found = difference(*samples)
+    reference = scipy.stats.ttest_ind(one, other, equal_var=False)
+    assert found.p == pytest.approx(reference.pvalue, abs=1e-9)
+    assert (found.low, found.high) == pytest.approx(tuple(reference.confidence_interval()), abs=1e-6)
+    assert difference((1.0, 0.0, 3), (0.5, 0.0, 3)).p == 0
+    assert difference((1.0, 0.0, 3), (1.0, 0.0, 3)).p == 1
+
+
+def test_differences_have_intervals_and_one_family():
+    rows = [LearnedRow(**row) for row in json.loads((RESULTS / "objectives.json").read_text())["rows"]]
+    found = contrasts(rows)
+    chances = []
+    for first, second, one in found:
+        sides = [(row.mean[-1], row.deviation[-1], len(row.seeds)) for row in (first, second)]
+        reference = scipy.stats.ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False)
+        assert one.p == pytest.approx(reference.pvalue, abs=1e-9)
+        assert (one.low < 0 < one.high) == (one.p > 0.05)
+        chances.append(one.p)
+    assert {row.game for row, _, _ in found} == {"ultimatum", "dilemma"}
+    printed = table(rows, GAMES).splitlines()
+    (start,) = (place for place, line in enumerate(printed) if line.startswith("differences"))
+    for line, p in zip(printed[start + 2 :], holm(chances), strict=False):
+        assert line.split("  ")[-1].strip() == ("< .0001" if p < 0.0001 else f"{p:.4f}")
+    alone = [replace(row, seeds=(0,)) for row in rows]
+    assert "differences" not in table(alone, GAMES), "one seed says nothing of the spread"
 
 
 def test_names_are_files_names_and_differ():

@@ -122,7 +122,15 @@ def details(metrics: Metrics) -> list[str]:
         for name in names
     ]
     shares = ("invalid", "length", "overflow", "completions/truncated", "environment_share")
-    numbers = ("loss", "grad_norm", "entropy", "sampling/log_abs", "tokens/padding_factor", "updates/skipped")
+    numbers = (
+        "loss",
+        "grad_norm",
+        "learning_rate",
+        "entropy",
+        "sampling/log_abs",
+        "tokens/padding_factor",
+        "updates/skipped",
+    )
     lines.append("  ".join(f"{name} {_share_text(metrics[name])}" for name in shares if name in metrics))
     lines.append("  ".join(f"{name} {metrics[name]:.4g}" for name in numbers if name in metrics))
     return [line for line in lines if line]

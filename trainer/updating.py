@@ -6,7 +6,8 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any, cast
+from math import isfinite
+from typing import Any, NamedTuple, cast
 
 import torch
 
@@ -19,12 +20,21 @@ from trainer.preemption import Preemption
 from trainer.skipping import SkippedUpdates, is_broken
 
 
+class RecordedUpdate(NamedTuple):
+    """An update whose gradient is there, before the optimiser uses it."""
+
+    metrics: dict[str, float]
+    skipped: bool
+
+
 class UpdatingTrainer(EvaluatingTrainer):
     """Turns the updates of a rollout into gradients; whoever derives from it fills `_updates`."""
 
     _updates: deque[Update]
     preemption: Preemption
     skipped: SkippedUpdates
+    _recorded: RecordedUpdate
+    """The update under way, until its gradient norm is known and it is logged."""
     _is_first = True
     """Whether the next update is a rollout's first, whose weights are those that were scored with."""
 
@@ -99,6 +109,7 @@ class UpdatingTrainer(EvaluatingTrainer):
                 sums[key] = torch.maximum(sums[key], value) if key == LARGEST_RATIO else sums[key] + value
             sums["padded"] = sums["padded"] + batch.ids.numel()
             sums["useful"] = sums["useful"] + sum(row.length for row in rows)
+        sums["loss"] = total / self.accelerator.num_processes
         sums["broken"] = is_broken(model, total, scaled=self.accelerator.scaler is not None)
         if not self._record_update(update, sums, time.perf_counter() - started):
             return total
@@ -113,8 +124,8 @@ class UpdatingTrainer(EvaluatingTrainer):
         return (self.progress.rollouts - 1) / max(self.args.max_rollouts - 1, 1)
 
     def _record_update(self, update: Update, sums: Mapping[str, torch.Tensor], seconds: float) -> bool:
-        """Logs an update; whether it is to be skipped, on all ranks, because some rank's is broken."""
-        keys = [*UPDATE_METRICS, "padded", "useful", "broken"]
+        """Record an update for the log. Return True if all ranks are to skip it, because some rank's is broken."""
+        keys = [*UPDATE_METRICS, "loss", "padded", "useful", "broken"]
         nothing = torch.zeros((), device=self.accelerator.device)
         local = torch.stack([*(sums.get(key, nothing).float() for key in keys), nothing + self.preemption.asked])
         *summed, asked = self.accelerator.reduce(local, reduction="sum").tolist()
@@ -131,7 +142,17 @@ class UpdatingTrainer(EvaluatingTrainer):
         skipped = bool(totals.pop("broken") > 0)
         metrics = update_metrics(totals, update.tokens, update.scored, seconds, skipped)
         trl_compat.record(self, "train", metrics)
+        self._recorded = RecordedUpdate(metrics | ({} if skipped else {"loss": totals["loss"]}), skipped)
+        return skipped
+
+    def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
+        """Return the norm of the gradient as the Trainer does, which calls this once an update; then log the update."""
+        norm = super()._get_grad_norm(model, grad_norm)  # type: ignore[no-untyped-call]
+        metrics, skipped = self._recorded
+        metrics["learning_rate"] = self._get_learning_rate()
+        if not skipped and isfinite(norm):
+            metrics["grad_norm"] = float(norm)
         if self.accelerator.is_main_process:
             self.run_log.update(self.state.global_step, metrics, len(self._updates))
         self.skipped.note(skipped, self.state.global_step, self.progress.rollouts - 1)
-        return skipped
+        return norm

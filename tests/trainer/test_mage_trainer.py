@@ -20,6 +20,7 @@ from tests.trainer import rank_worker
 from tests.trainer.tiny_runs import cached, make_config, make_env, make_trainer, save_model
 from trainer import MAGETrainer, Trajectory
 from trainer.generation import ScriptedGenerator
+from trainer.run_log import metric_rows
 from trainer.tokens import ChatTokenizer
 from trainer.trl_compat import check_trl
 
@@ -93,6 +94,13 @@ def test_a_run_trains_and_logs(model_path: str, tmp_path: Path, updates: int | s
     }
     assert expected <= set(history[0])
     assert any(key.startswith("value/episode_1/kuhn/soft-") for key in history[0])
+    rows = metric_rows(tmp_path, "update")
+    logs = [log for log in trainer.state.log_history if "grad_norm" in log]
+    assert len(rows) == len(logs) == result.global_step
+    for row, log in zip(rows, logs, strict=True):
+        assert row["loss"] == pytest.approx(log["loss"], abs=1e-7)
+        assert (row["grad_norm"], row["learning_rate"]) == (pytest.approx(log["grad_norm"]), log["learning_rate"])
+        assert row["grad_norm"] > 0
     assert history[0]["tokens/padding_factor"] < 1.34
     assert history[0]["ratio/log_abs"] < 1e-5, "the first update is on-policy"
 

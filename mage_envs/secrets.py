@@ -19,10 +19,15 @@ def add_secret(value: str) -> None:
         _used.add(value)
 
 
+def is_secret_name(name: str) -> bool:
+    """Return True if a variable or an option of this name holds a secret."""
+    return name.upper().endswith(_ENDINGS)
+
+
 def secrets_of() -> tuple[str, ...]:
     """Return all secrets, the longest first: values from `add_secret`, and values of the environment's variables whose
     names end like a secret's."""
-    named = (os.environ.get(name, "") for name in os.environ if name.upper().endswith(_ENDINGS))
+    named = (os.environ.get(name, "") for name in os.environ if is_secret_name(name))
     found = _used.union(value for value in named if len(value) >= SHORTEST_SECRET)
     # A secret may be part of a longer one. The longer one must be replaced first, or its other part would remain.
     return tuple(sorted(found, key=lambda value: (-len(value), value)))

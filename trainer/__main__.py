@@ -204,6 +204,7 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
         raise ValueError(
             f"model {name!r} could not be loaded; give a saved model's folder, or a name that the hub has. ({reason})"
         ) from error
+    trainer.command = list(arguments)
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         return _finish(trainer, str(out), None if last is None else str(last), arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -16,12 +16,14 @@ from transformers.trainer_callback import TrainerState
 from transformers.trainer_utils import TrainOutput
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from mage_envs.durable import draft_beside, remove_drafts
+from mage_envs.durable import draft_beside, remove_drafts, write_atomically
+from opponents import Population
 from trainer import trl_compat
 from trainer.callbacks import RolloutProgress
 from trainer.config import MAGEConfig
 from trainer.manifest import fault
 from trainer.metrics import RunStopped
+from trainer.model_card import CARD, model_card
 from trainer.run_folder import check_new, finish_checkpoint, newest_checkpoint, place_model, rotate
 from trainer.saved import PlaySettings
 
@@ -50,6 +52,10 @@ class PersistentTrainer(GRPOTrainer):
     args: MAGEConfig
     play: PlaySettings | None = None
     """How the model must be asked; None where the environment was not made by `gym.make`."""
+    population: Population | None = None
+    """The training opponents."""
+    command: Sequence[str] | None = None
+    """Arguments of the command that started the run, for the model card; None for a run from Python."""
     _draft: Path | None = None
 
     @property
@@ -99,13 +105,22 @@ class PersistentTrainer(GRPOTrainer):
         with self._writing(target / "model", str(target), together) as draft:
             self.save_model(str(draft))
             if self.accelerator.is_main_process:
-                self._save_play(draft)
                 place_model(draft, target)
                 remove_drafts(target, "model")
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """As the Trainer's, which writes nothing here where FSDP keeps a checkpoint's weights in shards: there their
-        configuration and the tokenizer are added, and elsewhere the model is whole."""
+        configuration and the tokenizer are added, and elsewhere the model is whole.
+
+        Every model has its play settings (`mage.json`) and a card beside it.
+        """
+        if self.args.should_save:
+            folder = Path(output_dir or str(self.args.output_dir))
+            folder.mkdir(parents=True, exist_ok=True)
+            # Before the weights: the Trainer pushes the folder to the hub when it has written them.
+            if self.play is not None:
+                self.play.save(folder)
+            self._write_card(folder)
         plugin = self.accelerator.state.fsdp_plugin if self.is_fsdp_enabled else None
         if plugin is not None and "FULL" not in str(plugin.state_dict_type):
             held = None if _internal_call else self.accelerator.get_state_dict(self.model)  # which takes all ranks
@@ -146,14 +161,28 @@ class PersistentTrainer(GRPOTrainer):
                 if best is not None:
                     self.state.best_model_checkpoint = str(best)
                     self.state.save_to_json(str(written / TRAINER_STATE_NAME))
-                self._save_play(written)
                 finish_checkpoint(written, place)
                 rotate(run, self.args.save_total_limit, best)
         self._draft = None
 
-    def _save_play(self, folder: Path) -> None:
-        if self.play is not None:
-            self.play.save(folder)
+    def create_model_card(self, model_name: str | None = None, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
+        """Write the card of the model into the run's folder, in place of TRL's.
+
+        TRL calls this at each checkpoint, too, which has a card of its own.
+        """
+        if self.is_world_process_zero() and self._draft is None:
+            self._write_card(Path(str(self.args.output_dir)), model_name)
+
+    def _write_card(self, folder: Path, name: str | None = None) -> None:
+        text = model_card(
+            name=name or Path(str(self.args.output_dir)).name,
+            base_model=trl_compat.model_name(self),
+            config=self.args,
+            play=self.play,
+            opponents={} if self.population is None else self.population.weights(),
+            command=self.command,
+        )
+        write_atomically(folder / CARD, text)
 
     def _get_output_dir(self, trial: Any) -> str:
         return str(self._draft) if self._draft is not None else str(super()._get_output_dir(trial))

@@ -11,7 +11,6 @@ from typing import NamedTuple, cast
 import torch
 from accelerate.utils import gather_object
 
-from opponents import Population
 from trainer import trl_compat
 from trainer.advantages import CreditConfig, screened, without_variance
 from trainer.ahead import PlayedAhead
@@ -25,7 +24,6 @@ from trainer.persistence import PersistentTrainer
 from trainer.preemption import Preempted, Preemption
 from trainer.rollout import RolloutClock, RolloutSpec, collect
 from trainer.run_log import RunLog
-from trainer.saved import PlaySettings
 from trainer.specs import redrawn, rollout_specs
 from trainer.stages import RunEnvs
 from trainer.trajectory import Trajectory
@@ -46,11 +44,9 @@ class RolloutTrainer(PersistentTrainer):
     """Plays rollouts with the model that is trained."""
 
     generator: AnyGenerator
-    population: Population | None
     ledger: Ledger
     preemption: Preemption
     credit: CreditConfig
-    play: PlaySettings | None
     run_log: RunLog
     _envs: RunEnvs
     _eval_envs: RunEnvs

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from peft import LoraConfig
 
 from mage_envs.text.generation import Message, Prompt
-from tests.trainer.tiny_runs import make_config, make_trainer
+from tests.trainer.tiny_runs import make_config, make_trainer, save_model
 from trainer import trl_compat
+from trainer.model_card import model_card
 from trainer.saved import PlaySettings, load_generator
 from trainer.settings import RunSettings
 from trainer.tiny import byte_tokenizer, general_tiny, save_tiny, tiny_model
@@ -76,3 +78,41 @@ def test_a_system_prompt_is_text_or_a_file(tmp_path: Path) -> None:
     assert make_config(tmp_path, system_prompt="Play.").system_prompt == "Play."
     with pytest.raises(ValueError, match=r"system_prompt='@.*missing.txt' names a file that cannot be read"):
         RunSettings(system_prompt=f"@{tmp_path / 'missing.txt'}")
+
+
+@pytest.mark.parametrize("adapter", [False, True])
+def test_every_saved_model_has_its_play_settings_and_a_card(tmp_path: Path, adapter: bool) -> None:
+    peft = LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM") if adapter else None
+    path = save_model(tmp_path / "model")
+    trainer = make_trainer(path, tmp_path / "run", None, max_rollouts=1, save_strategy="steps", peft_config=peft)
+    trainer.train()
+    trainer.save_model(str(tmp_path / "saved"))
+    for folder in (tmp_path / "saved", tmp_path / "run" / "checkpoint-2"):
+        assert PlaySettings.load(folder) == trainer.play
+        load_generator(folder)
+        text = (folder / "README.md").read_text()
+        for part in (
+            "# run\n",
+            '* `advantage`: `"member_mean"`',
+            '* `id`: `"mage/KuhnPoker-Meta-v0"`',
+            "* `hands_per_episode`: `2`",
+            "* `kuhn/soft-aggressive`: `1.0`",
+            "all                     success",
+            "MAGEConfig(",
+            "eprint = {2603.03680}",
+        ):
+            assert part in text
+        assert "None" not in text.partition("## Command")[0]
+        assert "GRPO" not in text
+    trainer.create_model_card()
+    assert "# run\n" in (tmp_path / "run" / "README.md").read_text()
+
+
+def test_a_card_has_the_command_without_secrets(tmp_path: Path) -> None:
+    config = RunSettings(output_dir=str(tmp_path))
+    command = ["--model", "Qwen/Qwen3-4B", "--hub_token", "hf_abc", "--api_key=hf_abc", "--max_rollouts", "2"]
+    text = model_card("x", "Qwen/Qwen3-4B", config, None, {}, command)
+    assert "base_model: Qwen/Qwen3-4B\n" in text
+    assert "mage-train --model Qwen/Qwen3-4B --hub_token '***' '--api_key=***' --max_rollouts 2\n" in text
+    assert "hf_a" not in text
+    assert "No rollout was finished." in text

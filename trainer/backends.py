@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+from trl.chat_template_utils import get_training_chat_template
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from mage_envs.text.generation import Generator
@@ -45,6 +46,31 @@ def fit_prompt_limit(trainer: GRPOTrainer) -> None:
         )
     _log.warning("max_prompt_length is lowered from its default to %d: the model has %d positions.", room, positions)
     args.max_prompt_length = room
+
+
+def keep_earlier_thinking(trainer: GRPOTrainer) -> None:
+    """Give the tokenizer a chat template that renders earlier replies whole, and log that, if its own strips thoughts.
+
+    A conversation is trained on the ids that were sampled, thoughts included. The template is saved with the model, so
+    that a chat API renders the same ids. It changes no prompt of the training.
+    """
+    tokenizer: Any = trainer.processing_class
+    if not ChatTokenizer(tokenizer).strips_thoughts():
+        return
+    try:
+        template = get_training_chat_template(tokenizer)
+    except ValueError:
+        template = None
+    if template is None:
+        _log.warning(
+            "The chat template strips earlier <think> blocks, and TRL has no other for it: a chat API will not render "
+            "conversations as they are trained."
+        )
+        return
+    tokenizer.chat_template = template
+    _log.warning(
+        "The chat template strips earlier <think> blocks; TRL's training template replaces it in the saved model."
+    )
 
 
 def prompt_format(trainer: GRPOTrainer) -> PromptFormat:

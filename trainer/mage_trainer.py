@@ -21,7 +21,7 @@ from mage_envs.core import Task
 from opponents import FixedPool, League, Population
 from trainer import trl_compat
 from trainer.advantages import variance_metrics, weigh
-from trainer.backends import BACKENDS, AnyGenerator, fit_prompt_limit, prompt_format
+from trainer.backends import BACKENDS, AnyGenerator, fit_prompt_limit, keep_earlier_thinking, prompt_format
 from trainer.batch import Update, build_rows, share_of, split_updates
 from trainer.callbacks import Evaluations, FilesOfRun, RolloutProgress
 from trainer.config import MAGEConfig
@@ -137,6 +137,8 @@ class MAGETrainer(UpdatingTrainer):
         for other in (ProgressCallback, PrinterCallback):
             self.pop_callback(other)
         if self.play is not None:
+            if self.play.env_kwargs.get("context") == "conversation":
+                keep_earlier_thinking(self)
             self.play = replace(self.play, prompt_format=prompt_format(self))
         self.generator = (generator or BACKENDS[args.backend])(self)
         if args.constrained and isinstance(self.generator, LockStepGenerator):

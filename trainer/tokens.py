@@ -103,6 +103,11 @@ class ChatTokenizer:
         """The reply's text, without end tokens and other special tokens."""
         return self._decoded(tuple(i for i in ids if i not in self.end_ids))
 
+    def strips_thoughts(self) -> bool:
+        """Return True if the template leaves the thoughts of earlier replies out of a chat."""
+        reply = "<think>\nthought\n</think>\n\nanswer"
+        return "thought" not in self._render((Message("user", "."), Message("assistant", reply), Message("user", ".")))
+
     def reply_length(self, ids: Sequence[int]) -> int:
         """Return the number of ids up to the first end id, that id included."""
         return next((number for number, one in enumerate(ids, start=1) if one in self.end_ids), len(ids))

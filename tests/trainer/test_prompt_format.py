@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import trl
 from peft import LoraConfig
+from transformers import AutoTokenizer
 
-from mage_envs.text.generation import Message, Prompt
+from mage_envs.text.generation import Completion, Message, Prompt
 from tests.trainer.tiny_runs import make_config, make_trainer, save_model
 from trainer import trl_compat
 from trainer.model_card import model_card
@@ -116,3 +118,33 @@ def test_a_card_has_the_command_without_secrets(tmp_path: Path) -> None:
     assert "mage-train --model Qwen/Qwen3-4B --hub_token '***' '--api_key=***' --max_rollouts 2\n" in text
     assert "hf_a" not in text
     assert "No rollout was finished." in text
+
+
+@pytest.mark.parametrize("name", ["qwen3", None])
+def test_a_conversations_template_keeps_earlier_thoughts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str | None
+) -> None:
+    path = general_tiny(tmp_path / "tiny")  # its own template strips thoughts, and TRL does not know it
+    if name is not None:
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / f"{name}.jinja").read_text()
+        tokenizer.save_pretrained(path)
+    before = ChatTokenizer(AutoTokenizer.from_pretrained(path))
+    assert before.strips_thoughts()
+    trainer: Any = make_trainer(path, tmp_path / "run", None, max_completion_length=8)
+    trainer.write_model(tmp_path / "saved")
+    saved: Any = load_generator(tmp_path / "saved")[0]
+    if name is None:
+        assert "TRL has no other for it" in caplog.text
+        assert saved.tokens.strips_thoughts()
+        return
+    assert "TRL's training template replaces it in the saved model." in caplog.text
+    first = Prompt((Message("user", "Rules. Bet?"),))
+    assert before.encode(first) == trainer.generator.tokens.encode(first) == saved.tokens.encode(first)
+    reply = "<think>\nA king.\n</think>\n\n<action>bet</action>"
+    sent = Completion(reply, before.encode(first), before.encode_reply(reply))
+    second = Prompt((*first.messages, Message("assistant", reply), Message("user", "Again?")), previous=sent)
+    trained = trainer.generator.tokens.encode(second)
+    assert trained == before.encode(second), "the trained ids are those of before"
+    assert trained == saved.tokens.encode(second._replace(previous=None)), "as a chat API renders it"
+    assert trained != before.encode(second._replace(previous=None))

@@ -51,13 +51,12 @@ def model_card(
     local = not base_model or Path(base_model).exists()
     header = {"library_name": "transformers", "pipeline_tag": "text-generation", "tags": ["mage-envs", "trl"]}
     header |= {} if local else {"base_model": base_model}
-    origin = "the weights of a local folder" if local else f"[{base_model}](https://huggingface.co/{base_model})"
+    origin = "the weights of a local folder" if local else f"`{base_model}`"
     env_id = config.env_id if play is None else play.env_id
     parts = [
         f"---\n{yaml.safe_dump(header)}---\n\n# {name}",
-        f"Trained from {origin} with MAGE ([arXiv 2603.03680](https://arxiv.org/abs/2603.03680)) as "
-        "[MAGE Envs](https://pypi.org/project/mage-envs/) implements it: meta-episodes of several episodes against one "
-        "unknown opponent, or of one task.",
+        f"Trained from {origin} with MAGE ([arXiv 2603.03680](https://arxiv.org/abs/2603.03680)) as the package "
+        "`mage-envs` implements it: meta-episodes of several episodes against one unknown opponent, or of one task.",
         "## Method",
         _bullets({field: vars(config)[field] for field in _METHOD}),
         "## Environment",

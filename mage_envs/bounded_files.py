@@ -29,7 +29,7 @@ def open_inside(folder: Path, name: str) -> BinaryIO:
         name: Path relative to the folder.
 
     Raises:
-        FileNotFoundError: If there is no such file.
+        FileNotFoundError: If the file does not exist.
         UnsafeFile: If it is a link out of the folder, a pipe, a device or a folder.
     """
     path = folder / name

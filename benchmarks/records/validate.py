@@ -35,7 +35,7 @@ from trainer.lines import plain
 def problems(folder: Path) -> list[str]:
     """Return what is wrong with a run, one line each; an empty list for a sound run. Raises NoRun.
 
-    Names in the run resolve as `names_from` allows: no module is imported that the user has not named.
+    Names in the run resolve as `names_from` allows: a module is imported only if the user named it.
     """
     with reading(folder):
         return list(_problems(Records(folder)))

@@ -81,7 +81,7 @@ PAYOFFS: Mapping[str, Payoff] = {"returns": lambda node, seat: node.returns[seat
 
 
 class NotExact(ValueError):
-    """A policy without `distribution`, or one that remembers earlier hands: there are no exact values against it."""
+    """A policy without `distribution`, or one that remembers earlier hands: exact values against it do not exist."""
 
 
 class BySeat:
@@ -191,7 +191,7 @@ def without_memory(spec: str | Policy, game: Game) -> Policy:
 
 
 def no_distribution(spec: str | Policy) -> str:
-    """Return the reason why there are no exact values against a policy without `distribution`."""
+    """Return the reason why exact values do not exist against a policy without `distribution`."""
     return f"Opponent {_label(spec)!r} has no distribution(turn): exact values against it are not available."
 
 

@@ -60,12 +60,17 @@ def _catch(name: str, *, running: bool = False) -> None:
     def heed(number: int, frame: FrameType | None) -> None:
         if running and not _imports(frame):
             raise KeyboardInterrupt
-        os.write(2, f"\n{name}: interrupted.\n".encode())
+        os.write(2, _interrupted(name).encode())
         os._exit(INTERRUPTED)
 
     for kind in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(kind) != signal.SIG_IGN:  # where it is ignored, it stays ignored
             signal.signal(kind, heed)
+
+
+def _interrupted(name: str) -> str:
+    """Return the last line of an interrupted command; of several processes of one run, only the first prints it."""
+    return f"\n{name}: interrupted.\n" if os.environ.get("RANK", "0") == "0" else ""
 
 
 def _imports(frame: FrameType | None) -> bool:
@@ -84,7 +89,7 @@ def _run(name: str) -> int:
     try:
         status: int = import_module(PROGRAMS[name]).main()
     except KeyboardInterrupt:
-        sys.stderr.write(f"\n{name}: interrupted.\n")
+        sys.stderr.write(_interrupted(name))
         return INTERRUPTED
     return status
 

@@ -79,6 +79,7 @@ class MAGETrainer(UpdatingTrainer):
         quantization_config: Any = None,
     ) -> None:
         # An environment or an opponent in this process may change the current folder.
+        self._league = Path(args.output_dir or ".") / LEAGUE
         args.output_dir = os.path.abspath(args.output_dir or ".")
         trl_compat.check_trl()
         trl_compat.check_reference(model, args.beta, adapted=peft_config is not None)
@@ -238,6 +239,7 @@ class MAGETrainer(UpdatingTrainer):
             trajectories,
             self.state.global_step,
             Path(str(self.args.output_dir)) / LEAGUE,
+            self._league,
             self.write_model,
         )
         if self._on_rollout_end is not None:

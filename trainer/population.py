@@ -45,17 +45,26 @@ def update_population(
     trajectories: Sequence[Trajectory],
     updates: int,
     folder: Path,
+    named: Path,
     save_snapshot: Callable[[str], None],
 ) -> dict[str, Any] | None:
-    """Tells the population the results, freezes the learner where it asks for that; returns its state.
+    """Record the results in a population, and add a snapshot of the learner if it asks for one.
 
-    `updates`: optimiser steps so far. Snapshots lie in `folder`, written by `save_snapshot(folder)`.
+    Args:
+        population: None for fixed opponents.
+        trajectories: The last rollout.
+        updates: Optimiser steps so far.
+        folder: Absolute path of the snapshots, which stays right if other code changes the current folder.
+        named: The same folder as the user gave it. Opponents are named by it, so that a run's folder can be moved.
+        save_snapshot: Writes the model into a folder.
+
+    Returns:
+        The population's state for a checkpoint, or None without a population.
     """
     if population is None:
         return None
     population.record(results_of(trajectories))
     if updates and population.wants_snapshot(updates):
-        snapshot = folder / f"step-{updates}"
-        save_snapshot(str(snapshot))
-        population.add(f"checkpoint:{snapshot}", updates)
+        save_snapshot(str(folder / f"step-{updates}"))
+        population.add(f"checkpoint:{named / f'step-{updates}'}", updates)
     return population.state()

@@ -10,6 +10,7 @@ from benchmarks import make_agent
 from benchmarks.__main__ import main
 from benchmarks.evaluation.suites.paper import setting_for
 from benchmarks.records.about import about_run
+from benchmarks.records.lines import VERSION
 from benchmarks.records.store import NoRun, OtherRun, Records, Writer
 from tests.benchmarks.test_records import EVAL, PANEL, recorded
 
@@ -38,10 +39,10 @@ def test_a_folder_that_is_no_run_and_a_newer_schema(tmp_path, capsys):
     assert "holds no run: there is no run.json" in capsys.readouterr().err
     recorded(tmp_path / "run", indices=())
     about = json.loads((tmp_path / "run" / "run.json").read_text())
-    (tmp_path / "run" / "run.json").write_text(json.dumps(about | {"schema": 2}))
+    (tmp_path / "run" / "run.json").write_text(json.dumps(about | {"schema": VERSION + 1}))
     for command in (["replay"], ["validate"]):
         assert main([*command, str(tmp_path / "run")]) == 2
-        assert "has schema 2, and this version reads up to 1" in capsys.readouterr().err
+        assert f"has schema {VERSION + 1}, and this version reads up to {VERSION}" in capsys.readouterr().err
     (tmp_path / "run" / "run.json").write_text("{")
     with pytest.raises(NoRun, match="is not readable as a run"):
         Records(tmp_path / "run")

@@ -8,6 +8,7 @@ registered names resolve, and classes of modules that the user has imported.
 from __future__ import annotations
 
 import os
+import site
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
@@ -186,4 +187,6 @@ def searched() -> str:
 
 
 def _installed() -> tuple[str, ...]:
-    return tuple(sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib"))
+    """Return the folders of installed packages, the system's and the user's included."""
+    paths = [sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
+    return tuple(dict.fromkeys([*paths, *site.getsitepackages(), site.getusersitepackages()]))

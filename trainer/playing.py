@@ -178,7 +178,8 @@ class Run:
             seed=(self.spec.task.seed, self.spec.member, len(self.steps), self.retry),
             legal_actions=tuple(info.get("legal_actions", ())),
             phase=info.get("phase", "play"),
-            previous=None if fresh else self._last,
+            # A reply that overflowed was never sampled, so that there are no token ids to continue.
+            previous=None if fresh or (self._last is not None and self._last.overflow) else self._last,
             info=info,
         )
 

@@ -160,7 +160,8 @@ class Connection(Generic[Answer]):
         clock = asyncio.get_running_loop().time
         if not isinstance(failed, NotReached):
             self._unreached_since = math.inf
-        wait = back_off(key, attempt) if failed.wait is None else failed.wait
+        # A wait of 0 (or a date in the past) would meet the connection that the server is still closing.
+        wait = failed.wait or back_off(key, attempt)
         again = failed.passing and attempt < self._attempts
         if again and clock() + wait < min(end, self._unreached_since + DOWN_SECONDS):
             await asyncio.sleep(wait)

@@ -8,16 +8,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 
+from mage_envs.core import Task
 from mage_envs.randomness import UInt64s
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from tests.trainer.asking import LEGAL, WORDS, ask, word_tokens
 from trainer.cached import CachedGenerator
 from trainer.generation import LockStepGenerator, ScriptedGenerator, stream_keys
 from trainer.local_model import HFGenerator, RaggedCache, Sampling
+from trainer.rollout import RolloutSpec, collect
 from trainer.tiny import tiny_model
 from trainer.tokens import ChatTokenizer
 
@@ -256,3 +259,16 @@ def test_lock_step_cuts_a_reply_after_its_first_end(tokens: ChatTokenizer) -> No
     ended, cut = LockStepGenerator(tokens, generate_ids, max_new_tokens=4).generate([ask("w1"), ask("w2")])
     assert (ended.text, ended.ids, ended.logprobs, ended.truncated) == ("bet", (bet, end), (-0.1, -0.2), False)
     assert (cut.ids, cut.truncated) == ((bet, check, bet, check), True)
+
+
+def test_a_conversation_whose_first_prompt_is_too_long_overflows(tokens: ChatTokenizer) -> None:
+    """No reply was sampled, so that the next prompt cannot continue one; it overflows too and nothing fails."""
+
+    def generate_ids(prompts: list[list[int]], keys: UInt64s) -> tuple[list[list[int]], list[list[float]]]:
+        raise AssertionError("nothing fits")
+
+    backend = LockStepGenerator(tokens, generate_ids, max_prompt_length=3, max_new_tokens=3)
+    envs = [gym.make("mage/KuhnPoker-Meta-v0", num_episodes=2, context="conversation")]
+    [played] = collect(envs, backend, [RolloutSpec(Task("mage/KuhnPoker-Meta-v0", seed=1))])
+    assert played.failure is None
+    assert {step.invalid_reason for step in played.steps} == {"overflow"}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import site
 import sys
+from importlib import import_module
 
 import pytest
 
@@ -52,6 +54,16 @@ def test_the_standard_library_is_a_module_too(module):
         with names_from("a.json"), pytest.raises(UntrustedName, match="Check it, then add --import"):
             make_opponent(spec, KuhnPoker())
     assert "antigravity" not in sys.modules
+
+
+def test_an_installed_package_that_is_loaded_is_not_the_users_own(module, tmp_path, monkeypatch):
+    """The user's own site folder holds installed packages, like the environment's."""
+    import_module(module)
+    with names_from("a.json"):
+        make_opponent(f"{module}:Bot", KuhnPoker())
+    monkeypatch.setattr(site, "getusersitepackages", lambda: str(tmp_path))
+    with names_from("a.json"), pytest.raises(UntrustedName):
+        make_opponent(f"{module}:Bot", KuhnPoker())
 
 
 @pytest.mark.parametrize("name", ["call", "Bot.act", "nothing"])

@@ -59,13 +59,10 @@ def test_only_the_prompt_that_met_it_fails(hostile: HostileServer, mode: Mode, t
     endpoint = EndpointGenerator("m", hostile.url(mode.name), deadline=deadline, attempts=2, cache=cache)
     try:
         answers = endpoint.generate(prompts())
-        kind = came_of(answers[1])
-        # On a busy machine the connection may end before a status is read; that is a typed failure as well.
-        assert kind == mode.kind or (kind == "connection" and mode.kind.startswith("http"))
-        assert [came_of(one) for one in answers] == [ANSWER, kind, ANSWER, ANSWER]
+        assert [came_of(one) for one in answers] == [ANSWER, mode.kind, ANSWER, ANSWER]
         assert (TEXT in answers[1].text) == (mode.kind == ANSWER)
         failed = mode.kind not in (ANSWER, OVERFLOW, *(kind for kind, _ in NO_TEXT.values()))
-        assert endpoint.failures == ({kind: 1} if failed else {})
+        assert endpoint.failures == ({mode.kind: 1} if failed else {})
         assert len(cache) == 4 - (mode.kind != ANSWER), "an answer is kept, and nothing else"
         assert endpoint.budget.tokens <= 8 * MOST_TOKENS
         # Nothing of it is left in the connections: the next prompt is answered.

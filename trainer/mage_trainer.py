@@ -1,4 +1,4 @@
-"""`MAGETrainer`: TRL's machinery around rollouts of meta-episodes."""
+"""`MAGETrainer`: TRL's trainer, with rollouts of meta-episodes in place of a data set."""
 
 from __future__ import annotations
 
@@ -51,15 +51,26 @@ from trainer.updating import UpdatingTrainer
 
 
 class MAGETrainer(UpdatingTrainer):
-    """Trains a language model on meta-episodes.
+    """Trainer of a language model on meta-episodes.
 
-    `args` say what is played, and against whom. Or `make_env` does, which makes one environment with text observations
-    and actions: a `MetaEpisode`, wrapped or not, or any other, which is played as one episode. Then `opponents` are
-    names with weights, drawn per group, or a `Population` that changes them with the results; None leaves the draw to
-    the environment. `generator`
-    makes the rollout backend from this trainer, instead of `args.backend`. `eval_tasks` are played at every
-    evaluation, once each.
-    `on_rollout_end(trainer, trajectories)` runs on every rank after each rollout; it may replace `population`.
+    The config names the environment and the opponents, unless `make_env` makes the environment.
+
+    Args:
+        model: Name or folder of a model, or a model.
+        args: Settings of the run.
+        make_env: Makes one environment with text observations and actions: a `MetaEpisode`, wrapped or not, or any
+            other, which is played as one episode.
+        opponents: Names with weights, drawn per group, or a `Population` that changes them with the results. None
+            leaves the draw to the config, or with `make_env` to the environment.
+        processing_class: Tokenizer; None loads the model's.
+        generator: Makes the rollout backend from this trainer, instead of `args.backend`.
+        eval_tasks: Tasks that every evaluation plays once each. `args.eval_panel` replaces them.
+        on_rollout_end: Called with the trainer and the trajectories on every rank after each rollout. It may replace
+            `population`.
+        callbacks: Further callbacks, as in `Trainer`.
+        optimizers: Optimiser and scheduler, as in `Trainer`.
+        peft_config: Adapter to train, as in `GRPOTrainer`.
+        quantization_config: Quantisation of the weights, as in `GRPOTrainer`.
     """
 
     def __init__(
@@ -79,16 +90,19 @@ class MAGETrainer(UpdatingTrainer):
         quantization_config: Any = None,
     ) -> None:
         # An environment or an opponent in this process may change the current folder.
+        # Before the path is made absolute: opponents are named by the folder as the user gave it, so that it can be
+        # moved.
         self._league = Path(args.output_dir or ".") / LEAGUE
         args.output_dir = os.path.abspath(args.output_dir or ".")
         trl_compat.check_trl()
+        # First, so that these errors appear before anything is made or loaded.
         trl_compat.check_reference(model, args.beta, adapted=peft_config is not None)
         by_args = make_env is None
         if make_env is None:
             make_env = env_maker(args)
             opponents = make_population(args) if opponents is None else opponents
         if args.grouping == "non_stationary" and opponents is None:
-            raise ValueError('grouping="non_stationary" mixes the opponents of a pool; give opponents with weights.')
+            raise ValueError('grouping="non_stationary" requires a pool; pass opponents with weights.')
         self.population = FixedPool(opponents) if isinstance(opponents, Mapping) else opponents
         self._on_rollout_end = on_rollout_end
         self._envs = RunEnvs(make_env, args.env_workers, args.env_memory_gb)
@@ -99,16 +113,18 @@ class MAGETrainer(UpdatingTrainer):
             made = partial(gym.make, self.evaluation.env_id, disable_env_checker=True, **self.evaluation.options)
             self._eval_envs = RunEnvs(made, args.env_workers, args.env_memory_gb)
         self._begun = False
-        """Whether this process played before."""
+        """True if this process has played before."""
         self.ledger = Ledger(args.output_dir)
         self._updates: deque[Update] = deque()
         self.credit = credit_of(self._envs.here[0], args)
         self.critic = critic_of(self._envs.here[0], args, self.population.weights() if self.population else ())
         self.play = play_settings(self._envs.here[0], args)
         if not by_args and (named := contradicted(self._envs.here[0], args)) is not None:
-            raise ValueError(f"make_env does not play what MAGEConfig says by {named}; leave that out of the config.")
+            raise ValueError(
+                f"MAGEConfig.{named} does not match the environment from make_env; remove it from the config."
+            )
         if self.play is None and isinstance(self.population, League):
-            raise ValueError("A league seats saved models, which keep how they are asked; make_env must use gym.make.")
+            raise ValueError("A league saves models with their play settings; make_env must use gym.make.")
         super().__init__(
             model,
             trl_compat.no_reward,
@@ -135,12 +151,15 @@ class MAGETrainer(UpdatingTrainer):
             self.add_callback(added)
         if self.evaluation is not None:
             self.add_callback(Evaluations(self.progress, args.eval_every, args.max_rollouts))
+        # The run log and the console replace them.
         for other in (ProgressCallback, PrinterCallback):
             self.pop_callback(other)
         if self.play is not None:
             if self.play.env_kwargs.get("context") == "conversation":
                 keep_earlier_thinking(self)
+            # After `keep_earlier_thinking`, which changes the chat template.
             self.play = replace(self.play, prompt_format=prompt_format(self))
+        # Last, because backends read the trainer's model, tokenizer and prompt format.
         self.generator = (generator or BACKENDS[args.backend])(self)
         if args.constrained and isinstance(self.generator, LockStepGenerator):
             raise ValueError(
@@ -150,10 +169,10 @@ class MAGETrainer(UpdatingTrainer):
     # -- what the Trainer's loop calls ----------------------------------------------------------------------
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        """As `Trainer.train`; a rollout that an earlier call left unfinished is dropped.
+        """Train as `Trainer.train` does. A rollout that an earlier call left unfinished is dropped.
 
-        With True it goes on from the newest checkpoint that is sound; from one at which the run was done it trains no
-        more.
+        With True it resumes from the newest sound checkpoint. If the run was complete at its checkpoint, no update
+        follows.
         """
         self._updates.clear()
         self._start = start = self.checkpoint_to_resume(resume_from_checkpoint)
@@ -162,6 +181,8 @@ class MAGETrainer(UpdatingTrainer):
             with rare_collections(), self.length_known(start):
                 return super().train(start, *args, **kwargs)
         except Preempted:
+            # The resumed run plays this rollout again, so its checkpoint needs the random states from before the
+            # rollout.
             self.preemption.rewind()
             self.preemption.stopped, self.progress.evaluation_due = True, self._evaluating
             return self.end_here()
@@ -172,12 +193,13 @@ class MAGETrainer(UpdatingTrainer):
             self._eval_envs.close()
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """One item per optimiser step; the rows come from rollouts."""
+        """Return a loader with one item per optimiser step. The rows come from rollouts."""
         return DataLoader(cast("Dataset[Any]", range(self.args.max_steps)), batch_size=1, collate_fn=list)
 
     def training_step(self, model: torch.nn.Module, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
-        """Accumulates the gradient of the next mini-batch; plays a rollout when none is left."""
+        """Accumulate the gradient of the next mini-batch; play a rollout first if no mini-batch is left."""
         model.train()
+        # For optimisers with a training mode (schedule-free ones). The Trainer's own `training_step` does this, too.
         cast(Any, self.optimizer).train()
         if not self._updates:
             self._start_rollout(model)
@@ -186,7 +208,10 @@ class MAGETrainer(UpdatingTrainer):
         return self._backward(model, update)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """As TRL's, without figures that count data-loader items; under `auto` the epoch is the share of rollouts."""
+        """Log as TRL does, without the rate of data-loader items.
+
+        Under `updates_per_rollout="auto"` the epoch is the share of rollouts.
+        """
         logs.pop("train_samples_per_second", None)
         if self.args.max_rollouts is not None and self.args.max_steps >= FOREVER:
             self.state.epoch = self.progress.rollouts / self.args.max_rollouts
@@ -195,13 +220,16 @@ class MAGETrainer(UpdatingTrainer):
     # -- rollout --------------------------------------------------------------------------------------------
 
     def _start_rollout(self, model: torch.nn.Module) -> None:
-        """Plays the next rollout and queues its mini-batches."""
+        """Play the next rollout and queue its mini-batches."""
         self.make_up_evaluation()
-        gc.collect(1)  # least is alive now, so this costs least; see `rare_collections`
+        # Fewest objects are alive now, so this costs least; see `rare_collections`.
+        gc.collect(1)
         index = self.progress.rollouts
+        # Before the first update `on_epoch_begin` has marked the states.
         if self.state.global_step:
             self.preemption.mark()
         self.run_log.begins(index, self.state.global_step)
+        # After a resume the population is new, and its state is that of the checkpoint.
         restore_population(self.population, self.progress.population)
         trajectories, trained, clock, found = self._play_rollout(index)
         message = failure_message(trajectories, index, self.args.failure_threshold)
@@ -210,7 +238,8 @@ class MAGETrainer(UpdatingTrainer):
         advantages, metrics = weigh(trained, self.credit, self.critic)
         rows = build_rows(trained, advantages, merge=self.args.merge_prefixes, mask_truncated=self.args.mask_truncated)
         if not rows:
-            raise ValueError(f"Rollout {index} has no reply to train on; look at max_prompt_length and mask_truncated.")
+            raise ValueError(f"Rollout {index} has no reply to train on; check max_prompt_length and mask_truncated.")
+        # Keyed by the rollout, so that all ranks and a resumed run shuffle alike.
         rng = stream(self.args.seed, SHUFFLE, index)
         batches = split_updates(rows, self.args.updates_of(sum(row.steps for row in rows)), rng)
         rank, ranks = self.accelerator.process_index, self.accelerator.num_processes
@@ -244,12 +273,13 @@ class MAGETrainer(UpdatingTrainer):
         )
         if self._on_rollout_end is not None:
             self._on_rollout_end(self, trajectories)
+        # Last, because the next rollout must meet the updated population.
         last = self.args.max_rollouts is not None and index + 1 >= self.args.max_rollouts
         if self.args.rollout_ahead and not last and self.state.global_step + len(batches) < self.state.max_steps:
             self.play_ahead(index + 1)
 
     def _plan_length(self, index: int, updates: int) -> None:
-        """Tells the Trainer's loop when the run ends, as far as it is known."""
+        """Update the number of steps in the Trainer's loop, as far as it is known."""
         if self.args.max_rollouts is not None:
             left = (self.args.max_rollouts - index) * updates
             self.state.max_steps = min(self.args.max_steps, self.state.global_step + left)

@@ -1,4 +1,4 @@
-"""The list of a checkpoint's files, and whether they are still what was written."""
+"""Manifest of a checkpoint: the list of its files with their checksums."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from typing import Any
 from mage_envs.durable import checksum, files_below
 
 MANIFEST = "manifest.json"
-"""In a checkpoint: every file's size and checksum, written last."""
+"""File of a checkpoint with every file's size and checksum, written last."""
 _CHECKED: dict[tuple[int, int, int, int], Mapping[str, Any]] = {}
-"""Checksums by device, inode, size and time of change, so that rotation reads what has changed alone."""
+"""Checksums by device, inode, size and time of change, so that rotation reads changed files only."""
 
 
 def files_listed(folder: Path) -> str:
-    """What the manifest of a folder with these files says."""
+    """Return the text of the manifest of a folder with these files."""
     files = {str(file.relative_to(folder)): _checked(file) for file in files_below(folder)}
     return json.dumps({"files": files}, indent=1, sort_keys=True) + "\n"
 
 
 def fault(checkpoint: Path, pattern: str = "*") -> str | None:
-    """Why a checkpoint is not what was written, as far as its files of such names go; None where it is."""
+    """Return the first difference between a checkpoint and its manifest, or None if there is none.
+
+    Only files whose names match `pattern` are compared.
+    """
     path = checkpoint / MANIFEST
     if not path.exists():
         return f"it has no {MANIFEST}, so it was not finished (or written by another program)"
@@ -33,6 +36,7 @@ def fault(checkpoint: Path, pattern: str = "*") -> str | None:
         missing = sorted(name for name in files if not (checkpoint / name).is_file())
         if missing:
             return f"{missing[0]} is missing"
+        # Sizes first: reading several gigabytes to find a truncated file would take minutes.
         for name, written in files.items():
             size = (checkpoint / name).stat().st_size
             if size != written["bytes"]:
@@ -44,6 +48,7 @@ def fault(checkpoint: Path, pattern: str = "*") -> str | None:
 
 
 def _checked(file: Path) -> Mapping[str, Any]:
+    # The inode is part of the key: a file that is moved into place keeps it, and a replacement has another one.
     about = file.stat()
     key = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
     if key not in _CHECKED:

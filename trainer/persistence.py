@@ -1,4 +1,4 @@
-"""What a run keeps, for one process or many: checkpoints, snapshots of the learner, the final model."""
+"""`PersistentTrainer`: checkpoints, snapshots of the learner and the final model, for one or many processes."""
 
 from __future__ import annotations
 
@@ -33,25 +33,27 @@ T = TypeVar("T")
 
 
 def on_first_rank(function: Callable[[], T], together: bool = True) -> T:
-    """What the function gives on rank 0, on all ranks; the others do not call it."""
+    """Call a function on rank 0 only, and return its result on all ranks."""
     state = PartialState()
     if not together or state.num_processes == 1:
         return function()
     box: list[Any] = [function() if state.is_main_process else None]
+    # A broadcast, because a result may be random (a draft's name) or depend on a file that another rank does not see.
     broadcast_object_list(box)
     found: T = box[0]
     return found
 
 
 class PersistentTrainer(GRPOTrainer):
-    """Writes everything beside its place and moves it there when it is whole; all ranks call, rank 0 moves.
+    """Trainer that writes every folder as a draft and moves it into place when it is complete.
 
-    Weights that are not finite are never written: RunStopped.
+    All ranks call the methods, and rank 0 moves the folders. Weights that are not finite raise RunStopped and are never
+    written.
     """
 
     args: MAGEConfig
     play: PlaySettings | None = None
-    """How the model must be asked; None where the environment was not made by `gym.make`."""
+    """Play settings of the model; None if `gym.make` did not make the environment."""
     population: Population | None = None
     """The training opponents."""
     command: Sequence[str] | None = None
@@ -60,18 +62,20 @@ class PersistentTrainer(GRPOTrainer):
 
     @property
     def is_sharded(self) -> bool:
-        """Whether no rank holds the whole model, so that all must take part in writing it."""
+        """True if no rank holds the whole model, so that all ranks must take part in writing it."""
         return bool(self.is_fsdp_enabled or self.is_deepspeed_enabled)
 
     def checkpoint_to_resume(self, asked: str | bool | None) -> str | None:
-        """The folder to go on from; for True the newest sound one, with a warning for each newer one.
+        """Return the checkpoint to resume from, or None for a new run.
 
-        Raises ValueError where a run would begin anew in a folder with checkpoints, which it would replace.
+        For True it is the newest sound checkpoint, with a warning for each newer one that is damaged. Raises ValueError
+        if a new run would replace the checkpoints of its folder.
         """
         run = Path(str(self.args.output_dir))
+        # Drafts of a killed run. No other process writes into this folder now.
         on_first_rank(lambda: remove_drafts(run, "checkpoint-*"))
         if not asked:
-            check_new(run, "give resume_from_checkpoint=True")
+            check_new(run, "pass resume_from_checkpoint=True")
             return None
         if asked is not True:
             return asked
@@ -79,12 +83,14 @@ class PersistentTrainer(GRPOTrainer):
         for line in passed:
             _log.warning(line)
         if newest is None:
-            raise ValueError(f"{self.args.output_dir} holds no sound checkpoint; start anew, in another output_dir.")
+            raise ValueError(f"{self.args.output_dir} holds no sound checkpoint; start a run in another output_dir.")
         return str(newest)
 
     @contextmanager
     def length_known(self, start: str | None) -> Iterator[None]:
-        """Within it, a run that was done at the checkpoint `start` has no steps left, whatever `max_steps` says."""
+        """Set `max_steps` to the checkpoint's step inside the context if the run was complete there."""
+        # Under `updates_per_rollout="auto"` the planned steps are an upper bound. A finished run would start another
+        # rollout.
         limit, planned = self.args.max_rollouts, self.args.max_steps
         if start is not None and limit is not None:
             state = TrainerState.load_from_json(str(Path(start) / TRAINER_STATE_NAME))
@@ -97,11 +103,12 @@ class PersistentTrainer(GRPOTrainer):
             self.args.max_steps = planned
 
     def write_model(self, folder: str | Path, together: bool = True) -> None:
-        """The model as it is now, into `folder`, with how it must be asked; what else lies there stays.
+        """Write the current model and its play settings into `folder`; other files in it stay.
 
-        Without `together` this rank writes it alone, which sharded models do not allow.
+        Without `together` this rank writes alone, which sharded models do not allow.
         """
         target = Path(folder)
+        # A draft first, so that readers of `target` find the older model while the new one is written.
         with self._writing(target / "model", str(target), together) as draft:
             self.save_model(str(draft))
             if self.accelerator.is_main_process:
@@ -109,10 +116,10 @@ class PersistentTrainer(GRPOTrainer):
                 remove_drafts(target, "model")
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """As the Trainer's, which writes nothing here where FSDP keeps a checkpoint's weights in shards: there their
-        configuration and the tokenizer are added, and elsewhere the model is whole.
+        """Save the model as the Trainer does, with its play settings (`mage.json`) and a model card.
 
-        Every model has its play settings (`mage.json`) and a card beside it.
+        If FSDP keeps a checkpoint's weights in shards, the Trainer writes nothing here. Then a checkpoint gets the
+        configuration and the tokenizer, and any other folder the whole model.
         """
         if self.args.should_save:
             folder = Path(output_dir or str(self.args.output_dir))
@@ -123,7 +130,9 @@ class PersistentTrainer(GRPOTrainer):
             self._write_card(folder)
         plugin = self.accelerator.state.fsdp_plugin if self.is_fsdp_enabled else None
         if plugin is not None and "FULL" not in str(plugin.state_dict_type):
-            held = None if _internal_call else self.accelerator.get_state_dict(self.model)  # which takes all ranks
+            # All ranks take part in gathering the weights. An internal call writes a checkpoint, whose shards FSDP
+            # saves itself.
+            held = None if _internal_call else self.accelerator.get_state_dict(self.model)
             if self.args.should_save and held is not None:
                 self._save(output_dir, held)
             elif self.args.should_save:
@@ -131,18 +140,20 @@ class PersistentTrainer(GRPOTrainer):
         super().save_model(output_dir, _internal_call)
 
     def _save_configuration(self, folder: str) -> None:
-        """What weights in shards need to be a model: its configuration, or its adapter's, and the tokenizer."""
+        """Save the files that weights in shards need to be a model: the configuration and the tokenizer."""
         model = self.accelerator.unwrap_model(self.model)
         parts = model.peft_config.values() if is_peft_model(model) else (model.config, model.generation_config)
         for part in (*parts, self.processing_class):
             part.save_pretrained(folder)
 
     def end_here(self) -> TrainOutput:
-        """Ends training between two steps, with a checkpoint, which may have been written already."""
+        """End training between two steps, and write the checkpoint of this step unless a sound one exists."""
         place = Path(str(self.args.output_dir)) / f"checkpoint-{self.state.global_step}"
+        # One rank decides: another may see the folder before it is complete, and writing it is collective.
         if on_first_rank(lambda: not place.exists() or fault(place) is not None):
             self._save_checkpoint(cast(torch.nn.Module, self.model), None)
         for event in (self.callback_handler.on_save, self.callback_handler.on_train_end):
+            # No step follows that would call these, so the callbacks are called here.
             self.control = event(self.args, self.state, self.control)
         return TrainOutput(self.state.global_step, float("nan"), {})
 
@@ -151,10 +162,13 @@ class PersistentTrainer(GRPOTrainer):
         place = run / f"checkpoint-{self.state.global_step}"
         best = None
         if self.state.best_global_step:
+            # The Trainer's own path would name the draft, which is moved below.
             best = run / f"checkpoint-{self.state.best_global_step}"
         with self._writing(place, str(place)) as draft:
-            self._draft = draft  # transformers writes its folder into this one, and finds nothing there to rotate
+            # transformers writes its folder into the draft, and its own rotation finds no older checkpoint there.
+            self._draft = draft
             super()._save_checkpoint(model, trial)  # type: ignore[no-untyped-call]
+            # Other ranks write shards and random states. The manifest must list all of them.
             self.accelerator.wait_for_everyone()
             if self.accelerator.is_main_process:
                 written = draft / place.name
@@ -168,7 +182,7 @@ class PersistentTrainer(GRPOTrainer):
     def create_model_card(self, model_name: str | None = None, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """Write the card of the model into the run's folder, in place of TRL's.
 
-        TRL calls this at each checkpoint, too, which has a card of its own.
+        TRL calls this at each checkpoint, too. Checkpoints have a card of their own.
         """
         if self.is_world_process_zero() and self._draft is None:
             self._write_card(Path(str(self.args.output_dir)), model_name)
@@ -189,7 +203,8 @@ class PersistentTrainer(GRPOTrainer):
 
     @contextmanager
     def _writing(self, place: Path, named: str, together: bool = True) -> Iterator[Path]:
-        """A folder beside `place`, the same on all ranks, which is gone if writing fails."""
+        """Yield a draft folder beside `place`, the same on all ranks. It is removed if writing fails."""
+        # Before the draft exists, so that a refusal leaves nothing to remove.
         self._check_weights(named, together)
         draft = on_first_rank(lambda: draft_beside(place), together)
         if self.accelerator.is_main_process:
@@ -201,16 +216,17 @@ class PersistentTrainer(GRPOTrainer):
             if self.accelerator.is_main_process:
                 shutil.rmtree(draft, ignore_errors=True)
             raise
+        # No rank may use the folder before rank 0 has moved it.
         if together:
             self.accelerator.wait_for_everyone()
 
     def _check_weights(self, named: str, together: bool) -> None:
-        """Raises if a weight is not finite; `together` on all ranks if one of them holds such a weight."""
+        """Raise RunStopped if a weight is not finite: with `together`, on all ranks if it is on one."""
         broken = torch.zeros((), device=self.accelerator.device)
         for weight in trl_compat.local_weights(self):
             broken += (~torch.isfinite(weight)).any()
         if float(self.accelerator.reduce(broken, reduction="sum") if together else broken):
             raise RunStopped(
-                f"The weights are not finite after update {self.state.global_step}, so {named} is not written; go on "
-                f"from the newest checkpoint with --resume and a lower learning_rate."
+                f"The weights are not finite after update {self.state.global_step}, so {named} is not written. "
+                f"Continue from the newest checkpoint with --resume and a lower learning_rate."
             )

@@ -1,4 +1,4 @@
-"""One meta-episode under way, as a state machine: what its environment shows, what it is asked, what comes of it."""
+"""`Run`: one meta-episode under way, as a state machine between its environment and the model."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from trainer.trajectory import ENVIRONMENT, GENERATOR, OPPONENT, EpisodeResult, 
 
 @dataclass(frozen=True)
 class RolloutSpec:
-    """One meta-episode to play: a task, and where it belongs."""
+    """A meta-episode to play: its task, and its place in the rollout."""
 
     task: Task
     group: int = 0
     member: int = 0
-    """Index in the group; it enters the sampling key, and nothing of the environment."""
+    """Index in the group. It is part of the sampling key, and the environment never sees it."""
 
 
 MISUSE = (ValueError, TypeError, LookupError)
-"""Errors that, before anything was played, say that the run cannot be played at all."""
+"""Errors of a first call which mean that the run cannot be played at all."""
 _BROKEN = (Raised, Lost)
 
 
 class Run:
-    """One meta-episode under way in one slot: what `reset` and `step` of its environment gave, as steps.
+    """A meta-episode in one slot: turns the results of `reset` and `step` into steps.
 
-    An environment whose `info` says nothing of a meta-episode is played as one episode of one hand.
+    If `info` does not describe a meta-episode, the environment is played as one episode of one hand.
     """
 
     def __init__(
@@ -48,15 +48,22 @@ class Run:
         reply_limit: int = 0,
         failures: tuple[Failure, ...] = (),
     ) -> None:
-        """`failures`: the attempts at it before this one."""
+        """Prepare the first call of the environment.
+
+        Args:
+            slot: Index of the environment in its stage.
+            spec: The meta-episode to play.
+            reply_limit: Most tokens of a reply, for the length penalty (0: unknown).
+            failures: The failed attempts at this meta-episode so far.
+        """
         self.slot, self.spec = slot, spec
         self.failures = failures
         self.retry = len(failures)
         self.steps: list[Step] = []
         self.failed = self.over = False
-        """One that failed is over when its environment has told of it."""
+        """A failed run is over once its environment has reported the opponents' calls."""
         self.misused: Exception | None = None
-        """An error that says that the task cannot be played at all (an unknown opponent, a bad option)."""
+        """An error which means that the task cannot be played at all (an unknown opponent, a bad option)."""
         self.prompt: Prompt
         """The next prompt."""
         self.call: Call = self._start()
@@ -64,36 +71,37 @@ class Run:
         self._limit = reply_limit
         self._chat: list[Message] = []
         self._reply = Completion("")
-        """The model's answer that is being played."""
+        """The reply that is being played."""
         self._took = 0.0
-        """Seconds that it took."""
+        """Seconds that the model needed for the reply."""
         self._last: Completion | None = None
-        """The last one that was played."""
+        """The last reply that was played."""
         self._info: Mapping[str, Any] = {}
         self._results: list[EpisodeResult] = []
         self._turns = (-1, 0)
-        """The running episode, and the play steps in it so far."""
+        """The running episode, and the number of its play steps so far."""
         self._new = self._shortened = 0
-        """Messages of the chat that the last call did not have, and how often the prompt was made shorter."""
+        """Messages added to the chat since the last reply, and how often this prompt was shortened."""
         self._asked_at = 0.0
         self._seconds: list[float] = []
         self._earned = 0.0
-        """Rewards of the running episode."""
+        """Sum of the rewards of the running episode."""
         self._opponent_calls: tuple[Mapping[str, Any], ...] = ()
         self._failed_reply: FailedReply | None = None
 
     def _start(self) -> Start:
         task = self.spec.task
         chosen = {"opponent": task.opponent, "seat": task.seat, "task": task.task_id}
+        # Only the options that the task sets: an environment refuses options that it does not know.
         options = {key: value for key, value in chosen.items() if value is not None}
         return Start(task.seed, options or None)
 
     def move(self) -> Move:
-        """The next call of the environment, with whoever waits for it."""
+        """Return the next call of the environment."""
         return Move(self.slot, self.call, self.who)
 
     def who(self) -> str:
-        """What is waited for, in words."""
+        """Return a description of this meta-episode, for messages about a wait."""
         spec, task = self.spec, self.spec.task
         return (
             f"{task.env_id or 'the environment'}, opponent {self._opponent() or 'of its own choice'}, task "
@@ -102,7 +110,7 @@ class Run:
         )
 
     def take(self, answer: ModelReply) -> None:
-        """Takes what the model answered; `call` is what comes of it, unless the call failed."""
+        """Process the model's reply: set the next `call`, or fail if the model failed."""
         if isinstance(answer, Lost):
             self.fail(GENERATOR, answer.reason, answer.traceback)
         elif isinstance(answer, Raised):
@@ -113,6 +121,7 @@ class Run:
             self._reply, text = answer, encodable(answer.text)
             self._took = time.perf_counter() - self._asked_at
             self.call = text
+            # A plain string is enough unless the environment needs the token count or the reason for a missing answer.
             if self._limit or answer.truncated or answer.overflow or answer.no_text is not None:
                 self.call = Reply(
                     text=text,
@@ -124,15 +133,18 @@ class Run:
                 )
 
     def hear(self, outcome: Any) -> None:
-        """Takes what the environment gave."""
+        """Process the outcome of the environment's call."""
         if self.failed:
+            # Before the first observation, the environment may still hold the calls of the previous meta-episode. Only
+            # an opponent that failed in `reset` proves that this one had begun.
             began = self._info or self.failures[-1].kind == OPPONENT
             self._opponent_calls = tuple(outcome) if began and not isinstance(outcome, _BROKEN) else ()
             self.over = True
             return
         if isinstance(outcome, Lost):
             self.fail(*outcome)
-            self.over = True  # nobody is there to tell anything
+            # The process is gone, so there is no environment to query.
+            self.over = True
         elif isinstance(outcome, Raised):
             self._hear_error(outcome.error, outcome.traceback)
         else:
@@ -148,6 +160,7 @@ class Run:
                 shortened=self._shortened,
                 no_text=reply.no_text,
             )
+        # An opponent that raises ValueError is broken, but a reset that does has a wrong task or option.
         elif isinstance(error, MISUSE) and not isinstance(error, OpponentFailure):
             self.misused = error
         if isinstance(error, OpponentFailure):
@@ -163,11 +176,15 @@ class Run:
         self._hear_step(*outcome)
 
     def _ask(self, observation: str, info: Mapping[str, Any]) -> None:
-        """Makes the next prompt. What is new in the chat is the observation, as wrappers may have changed it."""
+        """Make the next prompt.
+
+        The newest message is the observation, because wrappers may have changed it. `info` holds the earlier ones.
+        """
         self._info = info
         fresh = info.get("fresh_chat", True)
         newest = Message("user", observation)
         if fresh:
+            # Without the last message: the observation replaces it below.
             self._chat = [Message(**message) for message in info.get("messages", ())[:-1]]
         self._chat.append(newest)
         self._new = len(self._chat) if fresh else 1
@@ -175,16 +192,25 @@ class Run:
         self.prompt = Prompt(
             messages=tuple(self._chat),
             slot=self.slot,
+            # The key of the sampling stream. Neither the slot nor the batch is part of it, so a reply does not depend
+            # on what else is played. The retry is, because with the same key the model would sample the reply that
+            # failed.
             seed=(self.spec.task.seed, self.spec.member, len(self.steps), self.retry),
             legal_actions=tuple(info.get("legal_actions", ())),
             phase=info.get("phase", "play"),
-            # A reply that overflowed was never sampled, so that there are no token ids to continue.
+            # The tokenizer extends the ids of the last reply, so that no text of the conversation is tokenised twice. A
+            # reply that overflowed was never sampled, so that there are no ids to continue.
             previous=None if fresh or (self._last is not None and self._last.overflow) else self._last,
+            # Scripted policies read it. A language model sees `messages` alone.
             info=info,
         )
 
     def _hear_step(self, observation: str, reward: float, terminated: bool, truncated: bool, info: Any) -> None:
-        """Makes the next prompt; in place of one that was too long the environment gives a shorter one."""
+        """Record the step and make the next prompt.
+
+        If the prompt was too long, the environment returns a shorter one instead, and no step is recorded.
+        """
+        # The step is described by the info that came with its prompt, not by the info that follows it.
         asked, completion = self._info, self._reply
         if info.get("shortened"):
             self._shortened += 1
@@ -204,6 +230,7 @@ class Run:
         if ended:
             self._results.append(self._result(info, truncated))
             self._earned = 0.0
+        # Before `_ask`, which adds the next user message to this chat.
         self._chat.append(Message("assistant", completion.text))
         wrong = bad_pay(self.steps[-1:], self._results if ended else ())
         if wrong is not None:
@@ -217,6 +244,7 @@ class Run:
     def _step(
         self, asked: Mapping[str, Any], info: Mapping[str, Any], completion: Completion, reward: float, over: bool
     ) -> Step:
+        # The defaults here and below describe an environment without a meta-episode: one episode of one hand.
         phase, episode, turn = asked.get("phase", "play"), asked.get("episode_index", 0), 0
         if phase == "play":
             before, turns = self._turns
@@ -251,8 +279,9 @@ class Run:
         )
 
     def _result(self, info: Mapping[str, Any], timeout: bool) -> EpisodeResult:
-        """The episode that has ended."""
+        """Return the result of the episode that has ended."""
         seats = tuple(info.get("seats", (0,)))
+        # An environment without a unit of its own (chips) is measured by its rewards.
         value = info.get("episode_value", self._earned)
         return EpisodeResult(
             reward=self._earned,
@@ -267,15 +296,23 @@ class Run:
         )
 
     def fail(self, kind: str, reason: str, traceback: str = "") -> None:
-        """Ends the attempt; its environment is still to tell what it can."""
+        """End the attempt. The next call asks the environment for the opponents' calls.
+
+        Args:
+            kind: Kind of the failure, as in `Failure`.
+            reason: Cause in any number of lines. It is cut and joined to one line.
+            traceback: Traceback of the exception, if any.
+        """
         failure = Failure(
             kind=kind,
+            # Secrets are replaced before the cut, which could leave half of one that no pattern matches.
             reason=" ".join(cut(scrubbed(reason)).split()),
             attempt=self.retry,
             episode=self._episode(),
             traceback=scrubbed(traceback),
         )
         self.failures = (*self.failures, failure)
+        # A failed meta-episode still reports its opponents' calls, because they are part of its record.
         self.failed, self.call = True, Tell()
 
     def _episode(self) -> int:
@@ -306,5 +343,5 @@ class Run:
 
 
 def _counted(completion: Completion) -> tuple[int, int] | None:
-    """Tokens of a prompt and of its reply, where there are ids."""
+    """Return the tokens of the prompt and of the reply, or None if the backend gave no ids."""
     return (len(completion.prompt_ids), len(completion.ids)) if completion.prompt_ids else None

@@ -1,4 +1,4 @@
-"""The trainer's side of a population of opponents: results in, snapshots of the learner, state kept in checkpoints."""
+"""The trainer's side of a population of opponents: results, snapshots of the learner, and state in checkpoints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ LEAGUE = "league"
 
 
 def results_of(trajectories: Sequence[Trajectory]) -> list[Result]:
-    """Per sound meta-episode: its opponent, and the mean over its episodes of 1 (success), 0.5 (draw) or 0."""
+    """Return the opponent and the score of each meta-episode that did not fail.
+
+    The score is the mean over its episodes of 1 (success), 0.5 (draw) or 0.
+    """
 
     def score(episode: EpisodeResult) -> float:
         if episode.success:
@@ -29,14 +32,15 @@ def results_of(trajectories: Sequence[Trajectory]) -> list[Result]:
 
 
 def restore_population(population: Population | None, state: Mapping[str, Any] | None) -> None:
-    """Takes the population back to `state`, where the last rollout of this run left it, if there is one."""
+    """Restore the population's state after the last rollout of this run, if there is one."""
     if population is None or state is None:
         return
     try:
         population.restore(state)
     except KeyError as error:
         raise ValueError(
-            f"The checkpoint's population lacks {error}: it is of another kind; resume with the settings it began with."
+            f"The checkpoint's population is of another kind (no {error}). Resume with the settings that the run began "
+            f"with."
         ) from error
 
 
@@ -65,6 +69,7 @@ def update_population(
         return None
     population.record(results_of(trajectories))
     if updates and population.wants_snapshot(updates):
+        # The snapshot first: if it cannot be written, the population does not name it.
         save_snapshot(str(folder / f"step-{updates}"))
         population.add(f"checkpoint:{named / f'step-{updates}'}", updates)
     return population.state()

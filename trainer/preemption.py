@@ -1,4 +1,4 @@
-"""`Preemption`: SIGTERM ends a run with a checkpoint from which it goes on exactly, within a rollout, too."""
+"""`Preemption`: SIGTERM ends a run with a checkpoint from which it resumes exactly, even within a rollout."""
 
 from __future__ import annotations
 
@@ -13,44 +13,46 @@ from mage_envs.exceptions import Interruption
 
 
 class Preempted(Interruption):
-    """The rollout under way is thrown away. No `except Exception` in what it calls catches this."""
+    """Interruption of the current rollout, which is dropped. No `except Exception` in the code below catches it."""
 
 
 class Preemption(TrainerCallback):
-    """Ends training with a checkpoint where one loses nothing, once `ask` was called on any rank.
+    """Callback that ends training with a checkpoint after `ask` on any rank, at a point where no work is lost.
 
-    A rollout is thrown away, and played again by the run that goes on: its streams are keyed, and what draws from
-    torch's own generators finds them as they were. So is an evaluation after its last update. Once its updates have
-    begun, it is trained to its end first.
+    A rollout is dropped, and the resumed run plays it again. Its streams are keyed, and torch's own generators are
+    reset to their states before the rollout. An evaluation after the rollout's last update is dropped, too. A rollout
+    whose updates have begun is first trained to its end.
     """
 
     def __init__(self) -> None:
         self.asked = False
-        """On this rank."""
+        """True if this rank received the signal."""
         self.due = False
-        """Asked on some rank, with the rollout's last update under way; equal on all ranks."""
+        """True if some rank received the signal and the rollout's last update is under way; equal on all ranks."""
         self.stopped = False
-        """Whether training ended here."""
+        """True if training ended because of the signal."""
         self._interrupts = False
         self._device = torch.device("cpu")
         self._random: list[torch.Tensor] = []
         """States of torch's generators before the rollout."""
 
     def ask(self, *signal: object) -> None:
-        """Fit to be a signal's handler."""
+        """Request the end of training. It can be used as a signal handler."""
         self.asked = True
         if self._interrupts:
+            # Once only: a second signal must not raise again while the first is handled.
             self._interrupts = False
             raise Preempted
 
     def check(self, *progress: object) -> None:
-        """Raises Preempted where this rank was asked."""
+        """Raise Preempted if this rank received the signal."""
         if self.asked:
             raise Preempted
 
     @contextmanager
     def interrupting(self) -> Iterator[None]:
-        """Within it `ask` raises Preempted wherever the process is."""
+        """Within the context, `ask` raises Preempted at any point of the code."""
+        # The signal may have arrived before this context.
         self.check()
         self._interrupts = True
         try:
@@ -59,13 +61,13 @@ class Preemption(TrainerCallback):
             self._interrupts = False
 
     def mark(self) -> None:
-        """Keeps the states of torch's generators; nothing here draws from Python's or NumPy's global ones."""
+        """Store the states of torch's generators. This package draws nothing from Python's or NumPy's global ones."""
         self._random = [torch.get_rng_state()]
         if self._device.type != "cpu":
             self._random.append(torch.get_device_module(self._device).get_rng_state())
 
     def rewind(self) -> None:
-        """Takes the generators back to where they were at `mark`."""
+        """Restore the states that `mark` stored."""
         torch.set_rng_state(self._random[0])
         if self._device.type != "cpu":
             torch.get_device_module(self._device).set_rng_state(self._random[1])
@@ -73,8 +75,11 @@ class Preemption(TrainerCallback):
     def on_epoch_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
     ) -> None:
-        """A run has one epoch. Before its first update the generators depend on the seed alone, so that a run which was
-        stopped there begins as it began."""
+        """Mark the generators' states. A run has a single epoch.
+
+        Before the first update the states depend on the seed only, so that a run which was stopped there resumes as it
+        began.
+        """
         self._device = args.device
         if not state.global_step:
             set_seed(args.seed, device_specific=True)

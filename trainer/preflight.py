@@ -1,4 +1,4 @@
-"""What is looked at before a model is loaded, and what a dry run prints. No torch here."""
+"""Checks before a model is loaded, and the output of a dry run. No torch here."""
 
 from __future__ import annotations
 
@@ -38,19 +38,29 @@ _MODEL = (
 )
 
 MADE_HERE = ("tiny", "words")
-"""Models that mage-train makes."""
+"""Models that mage-train makes itself."""
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 DESCRIPTION = ["*config.json", "tokenizer.json", "chat_template.*"]
 """Files of a model without its weights."""
 
 
 def check(config: RunSettings, model: Any, machine: Hardware | None) -> Needs | None:
-    """The estimate, where the model's shape is known and the hardware named.
+    """Check a run before its model is loaded; return the estimate of its needs.
 
-    Raises ValueError, with the remedy, for a model that cannot chat, opponents that there are not, a panel of another
-    environment, and a run that does not fit the hardware.
+    Args:
+        config: Settings of the run. Its batch size per process is set for the hardware.
+        model: Settings of the model (`trl.ModelConfig`).
+        machine: The named hardware, or None.
+
+    Returns:
+        The estimate, or None if the model's shape is unknown or no hardware is named.
+
+    Raises:
+        ValueError: For a model that cannot chat, unknown opponents, a panel of another environment, or a run that does
+            not fit the hardware. The message states the remedy.
     """
     check_tokenizer(model.model_name_or_path)
+    # Only for their errors: the trainer makes its own.
     make_population(config)
     panel_evaluation(env_maker(config)(), config)
     shape = shape_of(model.model_name_or_path)
@@ -64,6 +74,7 @@ def check(config: RunSettings, model: Any, machine: Hardware | None) -> Needs | 
             f"{played} meta-episodes of a rollout do not divide among the {processes} processes of --hardware "
             f"{machine.name}; set groups_per_rollout so that they do."
         )
+    # The dry run has one process, and the estimate is for those of the hardware.
     config.per_device_train_batch_size = played // processes
     found = estimate(config, model, shape, machine, most_steps(call_limits(config), played))
     if (message := refusal(found, config, model, shape, machine)) is not None:
@@ -72,21 +83,22 @@ def check(config: RunSettings, model: Any, machine: Hardware | None) -> Needs | 
 
 
 def check_started(machine: Hardware | None) -> None:
-    """Raises WronglyStarted where other than the hardware's processes were started, which would split its rollouts."""
+    """Raise WronglyStarted unless the hardware's number of processes was started. Others would split its rollouts."""
     started = processes_started()
     if machine is not None and started != machine.processes:
         ways = " or ".join(f"`{way} ...`" for way in machine.launch().values())
         raise WronglyStarted(
-            f"a run on --hardware {machine.name} is of {machine.processes} processes, but {started} were started; "
-            f"start it by {ways}."
+            f"a run on --hardware {machine.name} requires {machine.processes} processes, but {started} were started; "
+            f"start it with {ways}."
         )
 
 
 def check_disk(found: Needs | None, folder: str | None) -> None:
-    """Raises ValueError where the disk of the run's folder has no room for its checkpoints."""
+    """Raise ValueError if the disk of the run's folder has too little space for its checkpoints."""
     if found is None:
         return
     place = Path(folder or ".").absolute()
+    # The run's folder may not exist yet; its nearest parent is on the same disk.
     while not place.exists():
         place = place.parent
     free = shutil.disk_usage(place).free
@@ -98,9 +110,9 @@ def check_disk(found: Needs | None, folder: str | None) -> None:
 
 
 def check_present(model: str, revision: str = "main") -> None:
-    """Raises ValueError for a model whose files are not here and cannot be fetched, which loading would find out.
+    """Raise ValueError if a model's files are neither local nor can be fetched.
 
-    Of one that the hub has it fetches, into the hub's cache, what `check` reads.
+    If the hub has the model, the files that `check` reads are fetched into the hub's cache.
     """
     if model in MADE_HERE:
         return
@@ -112,23 +124,26 @@ def check_present(model: str, revision: str = "main") -> None:
     if Path(model).is_dir():
         if not (whole and _is_described(Path(model))):
             raise ValueError(
-                f"the folder {model} holds no model: config.json or weights ({WEIGHTS[0]}) are missing; give that of a "
-                f"saved model."
+                f"the folder {model} holds no model: config.json or weights ({WEIGHTS[0]}) are missing; pass the "
+                f"folder of a saved model."
             )
         return
     try:
         try_to_load_from_cache(model, "config.json")
     except HFValidationError as error:
         raise ValueError(f"{model} is neither a folder nor a name that the hub could have; check --model.") from error
+    # Online, loading fetches the weights later. Only the small files are needed now.
     if not constants.is_offline_mode():
         folder = _fetched(model, revision)
         if not _is_described(folder):
-            raise ValueError(f"{model} at {constants.ENDPOINT} has no config.json, so it is no model; check --model.")
+            raise ValueError(
+                f"{model} at {constants.ENDPOINT} has no config.json, so it is not a model; check --model."
+            )
     elif not whole:
         raise ValueError(
-            f"{model} is no folder here and {'its weights are' if folder else 'it is'} not in the hub's cache, and "
-            f"HF_HUB_OFFLINE forbids to fetch it; where there is a network run HF_HUB_OFFLINE=0 hf download {model}, "
-            f"or give a saved model's folder as --model."
+            f"{model} is not a local folder and {'its weights are' if folder else 'it is'} not in the hub's cache, and "
+            f"HF_HUB_OFFLINE forbids fetching it; run HF_HUB_OFFLINE=0 hf download {model} with a network connection, "
+            f"or pass a saved model's folder as --model."
         )
 
 
@@ -137,16 +152,21 @@ def _is_described(folder: Path) -> bool:
 
 
 def _fetched(model: str, revision: str) -> Path:
-    """The hub's small files of a model, in its cache: what it is, and its tokenizer. Raises ValueError without them."""
-    import httpx  # the hub's client
+    """Return the folder of a model's small files in the hub's cache: its config and its tokenizer.
+
+    Raises ValueError if the hub does not return them.
+    """
+    # The hub's client, whose errors a missing network raises.
+    import httpx
     from huggingface_hub import constants, errors, snapshot_download
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     hub = constants.ENDPOINT
-    told = {  # the first that fits
-        errors.GatedRepoError: f"must be granted to you; ask for it at {hub}/{model}, then run hf auth login.",
-        errors.RepositoryNotFoundError: f"is no folder here, and no model at {hub} that you may see; check --model, or "
-        f"run hf auth login where it is private.",
+    # The first class that matches counts: a gated repository is also one that is not found.
+    told = {
+        errors.GatedRepoError: f"requires permission; request it at {hub}/{model}, then run hf auth login.",
+        errors.RepositoryNotFoundError: f"is not a local folder, and no model at {hub} that you may see; check "
+        f"--model, or run hf auth login if it is private.",
         errors.RevisionNotFoundError: f"at {hub} has no revision {revision!r}; check --model_revision.",
     }
     disable_progress_bars()
@@ -155,8 +175,8 @@ def _fetched(model: str, revision: str) -> Path:
     except (httpx.HTTPError, errors.LocalEntryNotFoundError) as error:
         cause = str(error).strip().partition("\n")[0].removeprefix("Got: ")
         refused = (
-            f"is no folder here and not in the hub's cache, and {hub} does not give it ({cause}); check the network, "
-            f"or give a saved model's folder as --model."
+            f"is not a local folder and not in the hub's cache, and {hub} does not return it ({cause}); check the "
+            f"network, or pass a saved model's folder as --model."
         )
         raise ValueError(
             f"{model} {next((text for kind, text in told.items() if isinstance(error, kind)), refused)}"
@@ -164,7 +184,7 @@ def _fetched(model: str, revision: str) -> Path:
 
 
 def check_tokenizer(model: str) -> None:
-    """Raises ValueError for a model, in a folder or in the hub's cache, that cannot chat or cannot end a reply."""
+    """Raise ValueError if a model's tokenizer, in a folder or in the hub's cache, cannot chat or end a reply."""
     folder = folder_of(model)
     if folder is None or not (folder / "tokenizer_config.json").is_file():
         return
@@ -175,20 +195,28 @@ def check_tokenizer(model: str) -> None:
     end = told.get("eos_token")
     end = end.get("content") if isinstance(end, Mapping) else end
     if not end:
-        raise ValueError(f"the tokenizer of {model} names no eos_token, so that no reply would end; name one.")
+        raise ValueError(f"the tokenizer of {model} names no eos_token, so that no reply would end; set one.")
+    # transformers has no id for an end token outside the vocabulary, so no reply could end with it.
     if (folder / "tokenizer.json").is_file():
         read = json.loads((folder / "tokenizer.json").read_text())
         words = read.get("model", {}).get("vocab", {})
         added = {one["content"] for one in read.get("added_tokens", ())}
         if isinstance(words, Mapping) and end not in words and end not in added:
             raise ValueError(
-                f"the vocabulary of {model} lacks its end token {end!r}, so that no reply would end; name another "
-                f"eos_token in its tokenizer_config.json."
+                f"the vocabulary of {model} does not contain its end token {end!r}, so that no reply would end; set "
+                f"another eos_token in its tokenizer_config.json."
             )
 
 
 def describe(config: RunSettings, model: Any, machine: Hardware | None, found: Needs | None) -> str:
-    """What a run would use: its settings, opponents, environment, needs, and one prompt of each kind."""
+    """Return the text of a dry run: settings, opponents, environment, needs, and one prompt of each kind.
+
+    Args:
+        config: Settings of the run.
+        model: Settings of the model.
+        machine: The named hardware, or None.
+        found: The estimate of `check`, or None.
+    """
     names = {item.name for item in fields(RunSettings)}
     settings = {name: _plain(vars(config)[name]) for name in names}
     settings |= {name: vars(model)[name] for name in _MODEL}
@@ -205,7 +233,7 @@ def describe(config: RunSettings, model: Any, machine: Hardware | None, found: N
 
 
 def _plain(value: Any) -> Any:
-    """A value as YAML can show it."""
+    """Return a value in a form that YAML can show."""
     value = getattr(value, "value", value)
     return value if isinstance(value, bool | int | float | str | list | Mapping | None) else str(value)
 

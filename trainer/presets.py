@@ -1,7 +1,7 @@
-"""The paper's runs as one table: algorithm x environment x protocol, and its ablations (docs/method.md section 5).
+"""Table of the paper's runs: algorithm x environment x protocol, and its ablations (docs/method.md section 5).
 
-`mage-kuhn` is MAGE on Kuhn Poker under the protocol `adaptive`; `mage-kuhn-paper` the same under `paper`, which replays
-deals and stops at the first win as the released code does. Values are those of arXiv 2603.03680 for Qwen3-4B.
+`mage-kuhn` is MAGE on Kuhn Poker under the protocol `adaptive`. `mage-kuhn-paper` is the same under `paper`, which
+replays deals and stops at the first win as the released code does. Values are those of arXiv 2603.03680 for Qwen3-4B.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ ABLATIONS: tuple[tuple[Mapping[str, Fields], ...], ...] = (
     (_POPULATIONS, _STATISTICS, _GROUPING),
     (_ANCHORS,),
 )
-"""Of sections 4.4.1, 4.4.2 and 4.4.3, on Tic-Tac-Toe: MAGE with one choice of each mapping."""
+"""Ablations of sections 4.4.1, 4.4.2 and 4.4.3 on Tic-Tac-Toe: MAGE with one choice of each mapping."""
 
 
 def _run(name: str, algorithm: str, environment: str, protocol: str, **changes: Any) -> dict[str, Any]:
@@ -97,6 +97,7 @@ def _run(name: str, algorithm: str, environment: str, protocol: str, **changes: 
         **fields,
         **ALGORITHMS[algorithm],
         "env_id": f"mage/{game}-Meta-v0",
+        # Text, as a user would pass it: `RunSettings` parses it.
         "env_kwargs": json.dumps({**options, "invalid_penalty": 0.5}),
         "protocol": protocol,
         "output_dir": f"runs/{name}",
@@ -144,7 +145,7 @@ WORDS: Fields = {
     "entropy_coef": 0.0,
     "save_strategy": "no",
 }
-"""What `--model words` sets where neither a flag nor a file does; it comes before a preset."""
+"""Fields that `--model words` sets unless a flag or a file does. They are applied before a preset."""
 
 
 def reply_limit(game_name: str) -> int:
@@ -155,16 +156,16 @@ def reply_limit(game_name: str) -> int:
 
 
 def preset(name: str) -> dict[str, Any]:
-    """The fields of a preset; raises ValueError for an unknown name, with the nearest ones."""
+    """Return the fields of a preset. Raises ValueError with the nearest names if the name is unknown."""
     if name not in PRESETS:
         near = get_close_matches(name, PRESETS, n=3)
-        hint = f"Did you mean {' or '.join(near)}?" if near else "mage-train --help names them all."
+        hint = f"Did you mean {' or '.join(near)}?" if near else "mage-train --help lists all presets."
         raise ValueError(f"unknown preset {name!r}. {hint}")
     return dict(PRESETS[name])
 
 
 def listing() -> str:
-    """All names in a few lines."""
+    """Return all names of presets in a few lines."""
     lines = [f"({'|'.join(ALGORITHMS)})-({'|'.join(ENVIRONMENTS)}), each also with -paper"]
     for axes in ABLATIONS:
         lines.append("-".join(["ablation", *(f"({'|'.join(axis)})" for axis in axes)]))

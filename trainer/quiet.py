@@ -1,4 +1,4 @@
-"""Silence of the libraries underneath. A module of its own: whoever asks for it needs no settings of a training."""
+"""Silence of the underlying libraries, in a module of its own: it needs no settings of a training."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import warnings
 
 
 def quieten() -> None:
-    """Silences the bars and the advice of the libraries underneath, in this process and those that it starts."""
+    """Silence progress bars and advice of the underlying libraries, in this process and in those that it starts."""
+    # Environment variables, so that worker processes inherit them. A user's own value wins.
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from transformers.utils import logging

@@ -1,4 +1,4 @@
-"""A trainer's part in a rollout: what its rank plays, until it is told to stop, and what all ranks then know."""
+"""`RolloutTrainer`: the rollout of one rank, its interruption, and the exchange of results between ranks."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from trainer.trajectory import Trajectory
 
 
 class PlayedRollout(NamedTuple):
-    """The meta-episodes of all ranks, group by group."""
+    """Meta-episodes of all ranks, sorted by group and member."""
 
     everything: list[Trajectory]
     trained: list[Trajectory]
-    """Those that are trained on."""
+    """The meta-episodes to train on."""
     clock: RolloutClock
     metrics: dict[str, float]
-    """Of one that was played ahead."""
+    """Metrics of a rollout that was played ahead."""
 
 
 class RolloutTrainer(PersistentTrainer):
-    """Plays rollouts with the model that is trained."""
+    """Trainer that plays rollouts with the model under training."""
 
     generator: AnyGenerator
     ledger: Ledger
@@ -50,21 +50,21 @@ class RolloutTrainer(PersistentTrainer):
     run_log: RunLog
     _envs: RunEnvs
     _eval_envs: RunEnvs
-    """Of the panel that is played in training; else the same."""
+    """Environments of the evaluation panel; the training environments if the run has no panel."""
     _begun: bool
     _ahead: PlayedAhead | None = None
     _training = False
-    """Whether `train` runs."""
+    """True while `train` runs."""
     _start: str | None = None
-    """The checkpoint that it went on from."""
+    """The checkpoint that `train` resumed from, or None."""
 
     @property
     def progress(self) -> RolloutProgress:
-        """The rollout count, which checkpoints carry."""
+        """The count of rollouts, which checkpoints store."""
         return next(c for c in self.callback_handler.callbacks if isinstance(c, RolloutProgress))
 
     def _exploitability(self, index: int) -> dict[str, float]:
-        """The model's NashConv as it is now, in the game that it trains on."""
+        """Return the NashConv of the current model in its training game."""
         env = self._envs.here[0]
         with self._session():
             found = exploitability(
@@ -80,9 +80,9 @@ class RolloutTrainer(PersistentTrainer):
         return found.metrics()
 
     def _play_rollout(self, index: int) -> PlayedRollout:
-        """Plays a rollout, unless it was played ahead.
+        """Play a rollout, unless it was played ahead.
 
-        Groups without variance are dropped and redrawn up to `dynamic_sampling` times; the last draw stays.
+        Groups without variance are redrawn up to `dynamic_sampling` times. The last draw is kept in any case.
         """
         specs, metrics = self._specs(index), dict[str, float]()
         if self._ahead is not None and self._ahead.index == index:
@@ -92,41 +92,49 @@ class RolloutTrainer(PersistentTrainer):
             metrics["time/waited"] = time.perf_counter() - started
         else:
             played, clock = self._play(self._share(specs))
+        # `played` keeps the redrawn groups, because metrics and populations count every meta-episode. `trained` drops
+        # them.
         trained = played
         for _ in range(self.args.dynamic_sampling):
             dull = without_variance(trained)
             if not dull:
                 break
             specs = redrawn(specs, dull, self.args.seed, index)
+            # Every n-th spec, because the number of redrawn groups need not divide among the ranks.
             again, more = self._play(specs[self.accelerator.process_index :: self.accelerator.num_processes])
             played, trained = [*played, *again], [*again, *(one for one in trained if one.group not in dull)]
             clock.generate += more.generate
             clock.total += more.total
         for some in (played, trained):
+            # Redrawn groups come last otherwise, and advantages are computed group by group.
             some.sort(key=lambda trajectory: (trajectory.group, trajectory.member))
         return PlayedRollout(played, trained, clock, metrics)
 
     def _share(self, specs: Sequence[RolloutSpec]) -> Sequence[RolloutSpec]:
-        """What this rank plays."""
+        """Return this rank's part of the specs."""
         share = len(specs) // self.accelerator.num_processes
         first = self.accelerator.process_index * share
         return specs[first : first + share]
 
     def play_ahead(self, index: int) -> None:
-        """Begins to play a rollout with the weights as they are now, while the model is trained."""
-        with self._session():  # pushes the weights, and leaves the sampler awake
+        """Start to play rollout `index` with the current weights while the model is trained."""
+        # The session pushes the weights, and leaves the sampler awake.
+        with self._session():
             specs = self._share(self._specs(index))
+        # `bool` as `any_rank_live`: a thread must not call collectives while the main thread trains.
         self._ahead = PlayedAhead(index, self.state.global_step, partial(self._collect, self._envs, specs, bool))
 
     def give_up_ahead(self) -> None:
-        """Ends what is played ahead, if anything is."""
+        """Stop the rollout that is being played ahead, if there is one."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             ahead.give_up()
 
     def _take_ahead(self, ahead: PlayedAhead) -> list[Trajectory]:
-        """What was played ahead, by all ranks."""
+        """Return the meta-episodes that all ranks played ahead."""
         mine: list[Trajectory] = []
+        # Preempted is suppressed here and raised in `_gather` instead, on all ranks: a rank that left alone would leave
+        # the others waiting in a collective.
         with suppress(Preempted), self.ledger.kept("train", self.state.global_step), self.preemption.interrupting():
             mine += ahead.result()
         played = self._gather(mine, "train")
@@ -135,17 +143,18 @@ class RolloutTrainer(PersistentTrainer):
 
     @contextmanager
     def _session(self) -> Iterator[None]:
-        """Around generation, whose sampler has the weights of the model from here on."""
+        """Enter a generation session, in which the sampler has the model's current weights."""
         if isinstance(self.generator, CopiedGenerator):
+            # A copied generator samples from weights of its own, which training does not change.
             self.generator.take_weights(self.accelerator.unwrap_model(self.model))
         with trl_compat.generation_session(self):
             yield
 
     def _specs(self, index: int) -> list[RolloutSpec]:
-        """The rollout's meta-episodes, of all ranks; a group may span ranks."""
+        """Return the rollout's specs for all ranks. A group may span ranks."""
         args, share = self.args, self.args.per_device_train_batch_size
         if args.max_rollouts is not None and index >= args.max_rollouts:
-            raise RuntimeError(f"All {args.max_rollouts} rollouts of this run are done; raise max_rollouts to go on.")
+            raise RuntimeError(f"All {args.max_rollouts} rollouts of this run are done; increase max_rollouts.")
         members = cast(int, args.num_generations)
         groups = share * self.accelerator.num_processes // members
         return rollout_specs(
@@ -159,31 +168,37 @@ class RolloutTrainer(PersistentTrainer):
         )
 
     def _play(self, specs: Sequence[RolloutSpec], phase: str = "train") -> tuple[list[Trajectory], RolloutClock]:
-        """Plays this rank's specs; returns all ranks' trajectories, their failures being in the ledger.
+        """Play this rank's specs; return the trajectories of all ranks. Failures are recorded in the ledger.
 
-        What can be played again by a run that goes on is given up, on all ranks, where one was asked to stop meanwhile:
-        Preempted.
+        Raises Preempted on all ranks if some rank received a signal, and if a resumed run can play the specs again.
         """
         if self._ahead is not None:
-            self._ahead.wait()  # the sampler is about to get other weights
+            # A session gives the sampler other weights, which a rollout under way must not see.
+            self._ahead.wait()
         clock, stops = RolloutClock(), self._interruptible(phase)
         envs = self._envs if phase == "train" else self._eval_envs
         together = self._generates_together()
+        # A signal may interrupt this rank at any point only if no other rank waits for it in a collective. Otherwise
+        # `_any_rank_live` stops all ranks between two calls.
         interrupting = self.preemption.interrupting() if stops and not together else nullcontext()
         live = partial(self._any_rank_live, stops) if together else bool
         watch = partial(self._watch, phase == "train", not together) if stops else None
         played: list[Trajectory] = []
         with suppress(Preempted), self.ledger.kept(phase, self.state.global_step), self._session(), interrupting:
             played += self._collect(envs, specs, live, clock, watch)
+        # From now on, an error in a first call is a failure of its meta-episode, not a reason to end the run.
         self._begun = True
         return self._gather(played, phase), clock
 
     def _generates_together(self) -> bool:
-        """Whether all ranks take part in each call of the generator, so that none may give up alone."""
+        """Return True if every generator call needs all ranks, so that no rank may stop alone."""
         return trl_compat.is_collective(self) and not isinstance(self.generator, StreamingGenerator)
 
     def _interruptible(self, phase: str) -> bool:
-        """Whether a checkpoint now loses nothing: before the updates on a rollout, and in an evaluation after them."""
+        """Return True if a checkpoint loses no work now.
+
+        That is before the updates on a rollout, and in an evaluation after them.
+        """
         return phase == "train" or (self._training and self.state.global_step > 0 and not self.progress.updates_left)
 
     def _collect(
@@ -194,7 +209,8 @@ class RolloutTrainer(PersistentTrainer):
         clock: RolloutClock,
         on_step: Callable[[int, int], None] | None,
     ) -> list[Trajectory]:
-        limit = cast(int, self.args.max_completion_length)  # a one-token answer is whole, not cut: no length penalty
+        # A one-token answer is complete at the limit, so it gets no length penalty.
+        limit = cast(int, self.args.max_completion_length)
         return collect(
             envs.stage(len(specs)),
             self.generator,
@@ -210,10 +226,12 @@ class RolloutTrainer(PersistentTrainer):
         )
 
     def _gather(self, played: list[Trajectory], phase: str) -> list[Trajectory]:
-        """What all ranks played, the failures being in the ledger."""
+        """Return the meta-episodes of all ranks, and record their failures in the ledger."""
+        # All ranks gather the flag, so that all of them raise or none does.
         if self._interruptible(phase) and any(gather_object([self.preemption.asked])):
             raise Preempted
         if any(trajectory.failures for trajectory in played):
+            # An environment that raised may be in an inconsistent state.
             (self._envs if phase == "train" else self._eval_envs).renew()
         gathered: list[Trajectory] = screened(gather_object(played), self.credit)
         if self.accelerator.is_main_process:
@@ -221,13 +239,14 @@ class RolloutTrainer(PersistentTrainer):
         return gathered
 
     def _watch(self, shown: bool, alone: bool, done: int, total: int) -> None:
-        """Shows how far a rollout is; gives it up where this rank may do so alone, and was asked to stop."""
+        """Show the progress of a rollout, and stop it if a signal arrived and this rank may stop alone."""
         if shown:
             self.run_log.plays(self.progress.rollouts, done, total)
         if alone:
             self.preemption.check(done, total)
 
     def _any_rank_live(self, stops: bool, mine: bool) -> bool:
+        # One collective carries both flags.
         told = torch.tensor([mine, stops and self.preemption.asked], dtype=torch.float, device=self.accelerator.device)
         live, asked = self.accelerator.reduce(told, reduction="sum").tolist()
         if asked:

@@ -1,4 +1,4 @@
-"""The rules across the fields of a run, each with cause and remedy. No torch here."""
+"""Rules across the fields of a run, each with its cause and a remedy. No torch here."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ CHOICES: Mapping[str, Collection[str]] = {
     "backend": BACKEND_NAMES,
     "vllm_importance_sampling_mode": ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask"),
 }
-"""Fields that take one of a few values."""
+"""Fields with a few possible values."""
 
 
 def broken(c: RunFields) -> Iterator[str]:
-    """What to say of each rule that is broken."""
+    """Yield a message for each broken rule."""
     for name, known in CHOICES.items():
         if (value := vars(c)[name]) not in known:
             yield f"{name}={value!r} is unknown; choose one of: {', '.join(known)}."
@@ -40,8 +40,8 @@ def _method_rules(c: RunFields) -> Iterator[str]:
         )
     if c.advantage == "exact" and c.population == "league":
         yield (
-            "advantage='exact' needs opponents with exact probabilities, which past selves of a league have not; "
-            "use population=fixed or prioritised."
+            "advantage='exact' requires opponents with exact probabilities; past selves of a league do not have them. "
+            "Use population=fixed or prioritised."
         )
     if c.league_every < 1 or not 0 < c.league_share < 1:
         yield f"league_every={c.league_every}, league_share={c.league_share}: use at least 1, and a share from 0 to 1."
@@ -82,7 +82,7 @@ def _update_rules(c: RunFields) -> Iterator[str]:
     if c.groups_per_rollout is not None and c.groups_per_rollout < 1:
         yield f"groups_per_rollout={c.groups_per_rollout} plays nothing; use at least 1."
     if c.num_generations is not None and c.num_generations < 2:
-        yield f"num_generations={c.num_generations} is a group with nobody to compare with; use at least 2."
+        yield f"num_generations={c.num_generations} leaves a group without a comparison; use at least 2."
     if updates == "auto" and not str(c.lr_scheduler_type).removeprefix("SchedulerType.").lower().startswith("const"):
         yield (
             f"lr_scheduler_type={str(c.lr_scheduler_type)!r} needs the length of the run, unknown under "
@@ -94,7 +94,7 @@ def _update_rules(c: RunFields) -> Iterator[str]:
             "use whole numbers."
         )
     if c.delta is not None and c.delta <= 1 + max(c.epsilon, c.epsilon_high or 0.0):
-        yield f"delta={c.delta} lies inside the clip range; use more than 1 + epsilon, or None."
+        yield f"delta={c.delta} is inside the clip range; use more than 1 + epsilon, or None."
     if c.kl_estimator == "k1" and c.beta and c.use_bias_correction_kl:
         yield "use_bias_correction_kl=True counts the gradient of kl_estimator=k1 twice; use k3, or set it to False."
     if c.uniform_legal_coef_end is not None and c.uniform_legal_coef == 0:

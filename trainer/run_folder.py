@@ -1,4 +1,4 @@
-"""A run's folder on disk: checkpoints that are whole or not there, the newest sound one, rotation, the final model."""
+"""A run's folder on disk: checkpoints that are complete or missing, rotation, and the final model."""
 
 from __future__ import annotations
 
@@ -12,45 +12,48 @@ from trainer.saved import FILE
 
 _NAME = re.compile(r"checkpoint-(\d+)")
 _FIRST_OUT = (FILE, "adapter_config.json", "config.json")
-"""Without these files a folder holds no model for anyone; they go first and come last."""
+"""Files without which a folder holds no model. They are removed first and written last."""
 _WEIGHTS = ("*.safetensors", "*.bin", "*.index.json")
 
 
 def step_of(checkpoint: Path) -> int:
-    """The optimiser steps done at a checkpoint, by its name."""
+    """Return the optimiser steps done at a checkpoint, by its name; -1 for another name."""
     found = _NAME.fullmatch(checkpoint.name)
     return int(found[1]) if found else -1
 
 
 def checkpoints(run: Path) -> list[Path]:
-    """All folders named as checkpoints, newest first, sound or not."""
+    """Return all folders named as checkpoints, newest first, sound or not."""
     found = [path for path in run.glob("checkpoint-*") if path.is_dir() and step_of(path) >= 0]
     return sorted(found, key=step_of, reverse=True)
 
 
 def check_new(run: Path, remedy: str) -> None:
-    """Raises ValueError where a run that begins anew would replace checkpoints; `remedy`: how to go on instead."""
+    """Raise ValueError if a new run would replace checkpoints. `remedy` states how to resume instead."""
     if checkpoints(run):
-        raise ValueError(f"{run} holds checkpoints; {remedy} to go on, or choose another output_dir.")
+        raise ValueError(f"{run} holds checkpoints; {remedy} to continue the run, or choose another output_dir.")
 
 
 def finish_checkpoint(draft: Path, place: Path) -> None:
-    """Moves a whole checkpoint from `draft` to `place`; its manifest comes last, and all of it is on the disk first.
+    """Move a complete checkpoint from `draft` to `place`, after all files are on the disk, the manifest last.
 
-    One that is there makes way first: a run that is killed in between goes on from an older one.
+    An existing checkpoint is moved away first. A run that is killed between the two moves resumes from an older one.
     """
+    # Checksums before the manifest exists, which must not list itself.
     listed = files_listed(draft)
     sync_tree(draft)
     write_atomically(draft / MANIFEST, listed)
-    if place.exists():  # damaged, or one that an older one was chosen instead of: else it had been gone on from
+    # A damaged checkpoint, or one that was passed over for an older one. A sound one would have been resumed from.
+    if place.exists():
         place.rename(draft_beside(place))
     draft.rename(place)
+    # A rename is on the disk only when its folder is.
     sync(place.parent)
     remove_drafts(place.parent, "checkpoint-*")
 
 
 def newest_checkpoint(run: Path) -> tuple[Path | None, list[str]]:
-    """The newest sound checkpoint, and a line on each newer one that is passed over."""
+    """Return the newest sound checkpoint, and a line on each newer one that is damaged."""
     passed: list[str] = []
     for checkpoint in checkpoints(run):
         reason = fault(checkpoint)
@@ -61,25 +64,33 @@ def newest_checkpoint(run: Path) -> tuple[Path | None, list[str]]:
 
 
 def rotate(run: Path, limit: int | None, kept: Path | None = None) -> None:
-    """Removes the oldest sound checkpoints beyond `limit`, never `kept`; damaged ones are not counted, and stay."""
+    """Remove the oldest sound checkpoints beyond `limit`, never `kept`. Damaged ones are not counted, and stay.
+
+    Args:
+        run: Folder of the run.
+        limit: Most sound checkpoints; None or 0 removes none.
+        kept: The best checkpoint. It stays in addition to the newest one, even at a limit of 1.
+    """
     if limit is None or limit <= 0 or len(checkpoints(run)) <= limit:
         return
     sound = [checkpoint for checkpoint in checkpoints(run) if fault(checkpoint) is None]
     if kept in sound[1:]:
         sound.remove(kept)
-        sound.insert(1, kept)  # the newest stays, too
+        # Second in the order: the newest stays, too.
+        sound.insert(1, kept)
         limit = max(limit, 2)
     for checkpoint in sound[limit:]:
         leaving = draft_beside(checkpoint)
-        checkpoint.rename(leaving)  # so that no half-removed folder bears its name
+        # Renamed first, so that no half-removed folder has a checkpoint's name.
+        checkpoint.rename(leaving)
         shutil.rmtree(leaving, ignore_errors=True)
 
 
 def place_model(draft: Path, folder: Path) -> None:
-    """Moves a whole model from `draft` into `folder`, which may hold an older one beside other files.
+    """Move a complete model from `draft` into `folder`, which may hold an older one beside other files.
 
-    Between the old model and the new one there is none: the files without which nobody loads a model are removed
-    before the first other one is touched, and come back last. So no reader sees old and new shards together.
+    Between the old model and the new one the folder holds none: the files that every loader needs are removed before
+    the first other one is touched, and written last. So no reader sees old and new shards together.
     """
     sync_tree(draft)
     folder.mkdir(parents=True, exist_ok=True)
@@ -88,6 +99,7 @@ def place_model(draft: Path, folder: Path) -> None:
     sync(folder)
     new = [path for path in files_below(draft) if path.name not in _FIRST_OUT]
     names = {path.name for path in new}
+    # Shards of the old model that the new one does not replace, for example if it has fewer.
     for pattern in _WEIGHTS:
         for old in folder.glob(pattern):
             if old.name not in names:
@@ -96,6 +108,7 @@ def place_model(draft: Path, folder: Path) -> None:
         place = folder / path.relative_to(draft)
         place.parent.mkdir(parents=True, exist_ok=True)
         path.replace(place)
+    # Weights must be on the disk before the files that make them a model.
     for parent in {folder, *((folder / path.relative_to(draft)).parent for path in new)}:
         sync(parent)
     for name in reversed(_FIRST_OUT):

@@ -1,4 +1,4 @@
-"""`RunLog`: what a run keeps and shows of its rollouts: metrics and transcripts as JSON lines, lines for a person."""
+"""`RunLog`: the metrics and transcripts of a run as JSON lines, and its lines on the console."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Numbers = Mapping[str, float]
 
 
 class RunLog:
-    """In the folder of a run:
+    """Log in the folder of a run.
 
-    `metrics.jsonl`: for each rollout a line of kind `rollout`, then one of kind `update` for each of its optimiser
-    steps; for each evaluation one of kind `eval`. `step`: optimiser steps before it (of an evaluation: done).
-    `transcripts.jsonl`: some meta-episodes of each rollout, with messages, reply, reward, penalty and advantage of
-    every call (`transcript`); `mage-bench report` shows them.
+    `metrics.jsonl` has one line of kind `rollout` for each rollout, then one of kind `update` for each of its optimiser
+    steps. Each evaluation adds one of kind `eval`. `step` is the number of optimiser steps before the line (for an
+    evaluation: steps done). `transcripts.jsonl` has some meta-episodes of each rollout, with messages, reply, reward,
+    penalty and advantage of every call (`transcript`). `mage-bench report` shows them.
 
-    A rollout's lines are written when its last update is done, so a run that is resumed has each once.
+    A rollout's metrics are written after its last update, so that a resumed run has each once.
     """
 
     def __init__(self, folder: str | Path, console: Console | None = None, transcripts: int = 2) -> None:
@@ -39,18 +39,18 @@ class RunLog:
         self._updates: list[dict[str, Any]] = []
 
     def resume(self, step: int, evaluates: bool = False) -> None:
-        """Goes back to where the run goes on from; `evaluates`: with an evaluation."""
+        """Truncate the files to `step`. `evaluates`: True if the resumed run first repeats that step's evaluation."""
         self._metrics.resume(step, "kind", evaluates)
         self._transcripts.resume(step, "kind", evaluates)
         self._rollout, self._updates = {}, []
 
     def begins(self, rollout: int, step: int) -> None:
-        """A rollout begins."""
+        """Note that a rollout begins."""
         if self._console is not None:
             self._console.begins(rollout, step)
 
     def plays(self, rollout: int, done: int, total: int) -> None:
-        """So many of its meta-episodes are over."""
+        """Show the number of finished meta-episodes."""
         if self._console is not None:
             self._console.plays(rollout, done, total)
 
@@ -62,7 +62,15 @@ class RunLog:
         advantages: Sequence[Sequence[float]],
         metrics: Numbers,
     ) -> None:
-        """A rollout was played; its updates follow."""
+        """Log a rollout before its updates.
+
+        Args:
+            rollout: Index of the rollout.
+            step: Optimiser steps so far.
+            trajectories: Meta-episodes that are trained on.
+            advantages: One advantage per step of each trajectory.
+            metrics: Metrics of the rollout.
+        """
         self._rollout = {**metrics, "kind": "rollout", "step": step, "rollout": rollout}
         chosen = _spread(len(trajectories), self._kept)
         self._transcripts.append(
@@ -70,27 +78,41 @@ class RunLog:
         )
 
     def update(self, step: int, metrics: Numbers, left: int) -> None:
-        """An update was made, the first after `step` others; `left` more follow in this rollout."""
+        """Log an update.
+
+        Args:
+            step: Optimiser steps before it.
+            metrics: Metrics of the update.
+            left: Updates that follow in this rollout.
+        """
         rollout = self._rollout.get("rollout", 0)
         self._updates.append({"kind": "update", "step": step, "rollout": rollout, **metrics})
         if left:
             if self._console is not None:
                 self._console.trains(rollout, left)
             return
+        # One call, so that a killed run has all lines of a rollout or none.
         self._metrics.append([self._rollout, *self._updates])
         if self._console is not None:
             self._console.ends(rollout, step + 1, {**self._rollout, **means(self._updates)})
         self._updates = []
 
     def evaluated(self, rollout: int, step: int, metrics: Numbers, line: str) -> None:
-        """An evaluation after `step` updates."""
+        """Log an evaluation.
+
+        Args:
+            rollout: Rollouts so far.
+            step: Optimiser steps so far.
+            metrics: Scores of the evaluation.
+            line: Text for the console.
+        """
         self._metrics.append([{"kind": "eval", "step": step, "rollout": rollout, **metrics}])
         if self._console is not None:
             self._console.evaluated(line)
 
 
 def means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Each metric's mean over the updates that have it."""
+    """Return each metric's mean over the rows that contain it."""
     found: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         for name, value in row.items():
@@ -100,7 +122,7 @@ def means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def transcripts(folder: str | Path) -> list[Line]:
-    """Return the meta-episodes that a run kept, in the order in which they were played. Raises ValueError."""
+    """Return the meta-episodes that a run logged, in the order in which they were played. Raises ValueError."""
     return _checked(StepLines(Path(folder) / TRANSCRIPTS), TranscriptRecord)
 
 
@@ -118,7 +140,7 @@ def _checked(lines: StepLines, kind: type[BaseModel]) -> list[dict[str, Any]]:
 
 
 def transcript(trajectory: Trajectory, advantages: Sequence[float]) -> Line:
-    """A meta-episode as in the records of evaluations, with its place in the rollout and each call's advantage."""
+    """Return a meta-episode as in evaluation records, with its place in the rollout and each call's advantage."""
     line = line_of(trajectory)
     for call, advantage in zip(line["calls"], advantages, strict=True):
         call["advantage"] = advantage
@@ -127,5 +149,5 @@ def transcript(trajectory: Trajectory, advantages: Sequence[float]) -> Line:
 
 
 def _spread(count: int, wanted: int) -> list[int]:
-    """At most `wanted` indices, evenly over all."""
+    """Return at most `wanted` indices, spread evenly over all."""
     return sorted({index * count // wanted for index in range(min(wanted, count))}) if wanted else []

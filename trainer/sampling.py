@@ -1,4 +1,4 @@
-"""How replies are sampled in an evaluation, whatever the backend."""
+"""Sampling parameters of evaluations, for every backend."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ PAPER = (0.7, 0.8, 20)
 
 
 def evaluation_sampling(played: PlaySettings | None, config: RunSettings) -> tuple[float, float, int]:
-    """Temperature, top-p and top-k: as the settings say, else the paper's under its protocol, else as in training."""
+    """Return temperature, top-p and top-k of an evaluation.
+
+    Each is the configured one, else the paper's under its protocol, else that of training.
+    """
     paper = played is not None and played.env_kwargs.get("protocol") == "paper"
     temperature, top_p, top_k = PAPER if paper else (config.temperature, 1.0, 0)
     return (
@@ -36,8 +39,17 @@ def evaluation_sampling(played: PlaySettings | None, config: RunSettings) -> tup
 def sampled_as(
     trainer: GRPOTrainer, generator: AnyGenerator, temperature: float, top_p: float, top_k: int
 ) -> Iterator[None]:
-    """Within it the trainer's backend samples so; one that samples nothing (a script) stays as it is."""
+    """Set the sampling parameters of the trainer's backend inside the context. A scripted backend stays as it is.
+
+    Args:
+        trainer: The trainer.
+        generator: Its backend.
+        temperature: Temperature of the softmax.
+        top_p: Probability mass to sample from; 1 samples from all tokens.
+        top_k: Number of tokens to sample from; 0 samples from all tokens.
+    """
     chosen = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
+    # Each kind of backend stores its sampling parameters elsewhere.
     if isinstance(generator, CachedGenerator):
         before = generator.sampling
         generator.sampling = replace(before, **chosen)  # type: ignore[arg-type]

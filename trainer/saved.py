@@ -1,4 +1,4 @@
-"""A saved model and how it was taught to be asked: `mage.json` beside the weights."""
+"""A saved model and its play settings: `mage.json` beside the weights."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FILE = "mage.json"
 
 @dataclass(frozen=True)
 class PlaySettings:
-    """What a model must be asked with to play as it was trained."""
+    """Settings with which a model plays as it was trained."""
 
     env_id: str
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
@@ -36,14 +36,14 @@ class PlaySettings:
     max_new_tokens: int = 1024
     temperature: float = 1.0
     constrained: bool = False
-    """Replies are sampled among the legal words."""
+    """True if replies are sampled among the legal words."""
     imports: tuple[str, ...] = ()
-    """Modules that register the environment, where that is not one of this suite's."""
+    """Modules that register the environment, if it is not part of this suite."""
     prompt_format: PromptFormat = field(default_factory=PromptFormat)
-    """How chats become ids. `env_kwargs` hold the rest of a prompt: its style, context and memory."""
+    """Rules that turn chats into ids. `env_kwargs` holds the rest of a prompt: its style, context and memory."""
 
     def save(self, folder: str | Path) -> None:
-        """Writes `mage.json` atomically."""
+        """Write `mage.json` atomically."""
         path = Path(folder) / FILE
         write_atomically(path, json.dumps(asdict(self), indent=2, sort_keys=True) + "\n")
 
@@ -58,11 +58,12 @@ class PlaySettings:
         """
         path = Path(folder) / FILE
         if not path.exists():
-            raise FileNotFoundError(f"{folder} holds no {FILE}; give a folder that mage-train or the demo saved.")
+            raise FileNotFoundError(f"{folder} holds no {FILE}; pass a folder that mage-train or the demo saved.")
         content = read_inside(Path(folder), FILE)
         try:
             told = parse_json(content)
             _check_keys(cls, told)
+            # pydantic ignores unknown keys of a dataclass, so `_check_keys` looks for them before and after.
             settings = TypeAdapter(cls).validate_json(content, strict=True)
             _check_keys(PromptFormat, told.get("prompt_format", {}))
         except (ValueError, TypeError) as error:
@@ -75,7 +76,8 @@ class PlaySettings:
     def _check_names(self, path: Path) -> None:
         """Resolve every name in the settings once, so that only registered names and imported modules remain."""
         load_modules(self.imports, str(path))
-        if ":" in self.env_id:  # gym.make would import the part before the colon
+        # gym.make would import the part before the colon.
+        if ":" in self.env_id:
             raise ValueError(f"{path}: env_id={self.env_id!r} must be a registered id, without a module.")
         if "opponent" in self.env_kwargs:
             raise ValueError(f"{path}: env_kwargs may not name an opponent.")
@@ -87,20 +89,27 @@ class PlaySettings:
 
 
 def _check_keys(kind: type[Any], found: Mapping[str, Any]) -> None:
-    """Raise ValueError if a dataclass has no field of the name of some key."""
+    """Raise ValueError if a key is not the name of a field of the dataclass."""
     known = [one.name for one in fields(kind)]
     if unknown := next((name for name in found if name not in known), None):
         raise ValueError(f"unknown key {unknown!r}.{nearest_name(unknown, known)}")
 
 
 def load_generator(folder: str | Path, cached: bool = False, **changes: Any) -> tuple[Generator, PlaySettings]:
-    """A local generator for the model in `folder`, with its settings; `changes` replace fields of `Sampling`.
+    """Return a local generator for the model in a folder, and the model's play settings.
 
-    `cached` keeps the key-value cache between the calls of a conversation. Raises as `PlaySettings.load` and
-    `load_model`.
+    Args:
+        folder: Folder of a saved model.
+        cached: True to keep the key-value cache between the calls of a conversation.
+        changes: Fields of `Sampling` to replace.
+
+    Raises:
+        FileNotFoundError, UntrustedName: As `PlaySettings.load`.
+        ValueError: As `PlaySettings.load` and `load_model`.
     """
     from transformers import AutoTokenizer
 
+    # Imported here, because reading play settings needs neither torch nor transformers.
     from trainer.cached import CachedGenerator
     from trainer.local_model import HFGenerator, Sampling
     from trainer.weights import load_model

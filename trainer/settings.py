@@ -1,4 +1,4 @@
-"""`RunSettings`: a run's fields, read, checked and sized. No torch here: a dry run needs no more."""
+"""`RunSettings`: the fields of a run, parsed, checked and sized. No torch here, because a dry run needs none."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from trainer.rules import broken
 from wrappers import Protocol
 
 FOREVER = 2**31
-"""`max_steps` where the number of optimiser steps is not known before the run."""
+"""Value of `max_steps` if the number of optimiser steps is unknown before the run."""
 CREDIT = tuple(item.name for item in fields(CreditConfig) if item.name in RunFields.__dataclass_fields__)
-"""Fields of `CreditConfig` that a run sets; its protocol decides the others."""
+"""Fields of `CreditConfig` that a run sets. Its protocol decides the others."""
 
 
 def processes_started() -> int:
-    """How many processes a launcher has started for the run; 1 without one."""
+    """Return the number of processes that a launcher started for the run; 1 without a launcher."""
+    # torchrun and accelerate set this variable for every process.
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 @dataclass
 class RunSettings(RunFields):
-    """`RunFields` that hold together; raises ValueError, with the remedy, where they do not."""
+    """`RunFields` that are consistent. Raises ValueError with the remedy if they are not."""
 
     def __post_init__(self) -> None:
         self.settle()
 
     def settle(self) -> None:
-        """Reads what is text, checks the rules across fields, and sizes rollout and run."""
+        """Parse fields that hold text, check the rules across fields, and compute the sizes of rollout and run."""
+        # `module:id` as in `gym.make`: the module registers the id.
         module, _, env_id = self.env_id.rpartition(":")
         if module:
             self.env_id, self.imports = env_id, [*self.imports, module]
@@ -45,6 +47,7 @@ class RunSettings(RunFields):
         self.updates_per_rollout = str(self.updates_per_rollout)
         if self.updates_per_rollout != "auto":
             _to_int("updates_per_rollout", self.updates_per_rollout)
+        # Only for its checks; the protocol is not known yet.
         self._credit(self.advantage == "exact")
         if (message := next(broken(self), None)) is not None:
             raise ValueError(message)
@@ -54,7 +57,10 @@ class RunSettings(RunFields):
         self._size_run()
 
     def credit_config(self, protocol: Protocol, hands_per_episode: int) -> CreditConfig:
-        """How rewards become advantages; without `credit`, several hands are paid as they end, except under GiGPO."""
+        """Return how rewards become advantages.
+
+        Without `credit`, episodes of several hands are paid hand by hand, except under GiGPO.
+        """
         by_hand = self.advantage == "exact" or (hands_per_episode > 1 and self.advantage != "gigpo")
         return self._credit(by_hand, protocol)
 
@@ -64,12 +70,12 @@ class RunSettings(RunFields):
         return CreditConfig(**chosen) if protocol is None else CreditConfig.from_protocol(protocol, **chosen)
 
     def updates_of(self, steps: int) -> int:
-        """Optimiser steps of a rollout with so many trainable steps."""
+        """Return the optimiser steps of a rollout with `steps` trainable steps."""
         each = self.updates_per_rollout
         return ceil(steps / self.minibatch_size) if each == "auto" else int(each)
 
     def _size_rollout(self) -> None:
-        """Meta-episodes per process from groups per rollout."""
+        """Compute the meta-episodes per process from the groups per rollout."""
         processes = processes_started()
         if self.groups_per_rollout is None:
             played = self.per_device_train_batch_size * processes
@@ -88,7 +94,7 @@ class RunSettings(RunFields):
         self.per_device_train_batch_size = episodes // processes
 
     def _size_run(self) -> None:
-        """`max_steps` from `max_rollouts`; the trainer lowers it as it learns how many updates a rollout makes."""
+        """Compute `max_steps` from `max_rollouts`. The trainer lowers it when it knows a rollout's updates."""
         if self.max_rollouts is None and self.max_steps <= 0:
             self.max_rollouts = 150
         if self.max_rollouts is None:
@@ -119,7 +125,7 @@ def _from_file(name: str, value: str | None) -> str | None:
 
 
 def _from_json(name: str, value: Any, names: bool = False) -> Any:
-    """A mapping from JSON text; with `names`, text that is no JSON object is a name and stays."""
+    """Return a mapping from JSON text. With `names`, text that is not a JSON object is a name and returned as it is."""
     if value is None or isinstance(value, Mapping):
         return value
     if names and not value.lstrip().startswith("{"):

@@ -1,4 +1,4 @@
-"""From a run's settings to what a run is made of: environments, opponents, the settings that a saved model carries."""
+"""Setup of a run from its settings: environments, opponents, and the settings that a saved model carries."""
 
 from __future__ import annotations
 
@@ -29,29 +29,30 @@ ENVIRONMENT: Mapping[str, str] = {
     "seat": "seat",
     "opponents": "opponent",
 }
-"""Fields to keyword arguments of the Meta id."""
+"""Fields and the keyword arguments of the Meta id that they set."""
 _KEPT = tuple(argument for argument in ENVIRONMENT.values() if argument not in ("seat", "opponent"))
-"""Arguments of `MetaEpisode` that a saved model keeps, set or not; the others are the game's environment's."""
+"""Arguments of `MetaEpisode` that a saved model keeps, set or not. The others belong to the game's environment."""
 
 CRITIC = 10_000
-"""Most positions of a game whose every rollout asks the exact critic; above, it takes longer than the rollout."""
+"""Most positions of a game for which the exact critic is preferred; above, it takes longer than the rollout."""
 
 
 def env_kwargs(config: RunSettings) -> dict[str, Any]:
-    """Keyword arguments of the Meta id, those that were set; the id has the defaults of the others."""
+    """Return the keyword arguments of the Meta id that were set. The id has defaults for the others."""
     chosen = {argument: vars(config)[name] for name, argument in ENVIRONMENT.items() if vars(config)[name] is not None}
     return chosen | cast("dict[str, Any]", config.env_kwargs or {})
 
 
 def env_maker(config: RunSettings) -> Callable[[], gym.Env[Any, Any]]:
-    """A function that makes one environment of the run; what `config.imports` names is imported now."""
+    """Return a function that makes one environment of the run. Modules in `config.imports` are imported now."""
     load_modules(config.imports, "imports")
     kwargs = env_kwargs(config)
-    return partial(gym.make, config.env_id, disable_env_checker=True, **kwargs)  # which worker processes can be sent
+    # A partial, not a lambda: it is sent to worker processes.
+    return partial(gym.make, config.env_id, disable_env_checker=True, **kwargs)
 
 
 def pool_weights(config: RunSettings) -> Mapping[str, float] | None:
-    """Names and weights of the training opponents; None for tasks without opponents."""
+    """Return the names and weights of the training opponents, or None if the task has no opponents."""
     env = env_maker(config)()
     players = env.get_wrapper_attr("facts").players if env.has_wrapper_attr("facts") else 1
     if players == 1:
@@ -62,12 +63,12 @@ def pool_weights(config: RunSettings) -> Mapping[str, float] | None:
 
 
 def make_population(config: RunSettings) -> Population | None:
-    """The training opponents as `config.population` treats them; None for tasks without opponents."""
+    """Return the training opponents as `config.population` adapts them, or None if the task has no opponents."""
     pool = pool_weights(config)
     if pool is None:
         if config.population != "fixed":
             raise ValueError(
-                f"population={config.population} changes opponents, but {config.env_id} has none; use population=fixed."
+                f"population={config.population} requires opponents; {config.env_id} has none. Use population=fixed."
             )
         return None
     if config.population == "prioritised":
@@ -78,24 +79,34 @@ def make_population(config: RunSettings) -> Population | None:
 
 
 def credit_of(env: gym.Env[Any, Any], config: RunSettings) -> CreditConfig:
-    """How the rewards of an environment become advantages: by its protocol, or as `adaptive` where it has none."""
+    """Return how the environment's rewards become advantages: by its protocol, or by `adaptive` if it has none."""
     protocol = env.get_wrapper_attr("protocol") if env.has_wrapper_attr("protocol") else ADAPTIVE
     hands = env.get_wrapper_attr("hands_per_episode") if env.has_wrapper_attr("hands_per_episode") else 1
     return config.credit_config(protocol, hands)
 
 
 def critic_of(env: gym.Env[Any, Any], config: RunSettings, opponents: Iterable[str]) -> ExactCritic | None:
-    """The exact critic where `config.advantage` asks for it; raises for a game or an opponent that it cannot judge."""
+    """Return the exact critic if `config.advantage` is "exact", else None.
+
+    Args:
+        env: An environment of the run.
+        config: Settings of the run.
+        opponents: Names of the training opponents.
+
+    Raises:
+        ValueError: If the critic cannot judge the game or one of the opponents.
+    """
     if config.advantage != "exact":
         return None
     critic = ExactCritic.of(env)
     for opponent in opponents:
+        # Refuses an opponent without exact probabilities now, not in the first rollout.
         critic.hand(opponent, 0)
     return critic
 
 
 def prefer_exact(config: RunSettings) -> bool:
-    """Sets the exact critic in a small game against exact opponents; returns whether it did."""
+    """Choose the exact critic for a small game against exact opponents; return True if it was chosen."""
     env = env_maker(config)()
     before = config.advantage, config.statistics
     try:
@@ -106,13 +117,14 @@ def prefer_exact(config: RunSettings) -> bool:
         config.advantage, config.statistics = before
     except NotEnumerable:
         pass
-    except ValueError:  # an opponent without exact probabilities, a reward that is no sum over the hands
+    # An opponent without exact probabilities, or a reward that is not a sum over the hands.
+    except ValueError:
         config.advantage, config.statistics = before
     return False
 
 
 def contradicted(env: gym.Env[Any, Any], config: RunSettings) -> str | None:
-    """The first field that says something else than `env`, which was made without them; None where there is none."""
+    """Return the first field that contradicts `env`, which was made without the config, or None."""
     played = play_settings(env, config)
     told = {} if played is None else {"env_id": played.env_id, **played.env_kwargs}
     said = {"env_id": config.env_id} if config.env_id != RunSettings.env_id else {}
@@ -123,12 +135,13 @@ def contradicted(env: gym.Env[Any, Any], config: RunSettings) -> str | None:
 
 
 def play_settings(env: gym.Env[Any, Any], config: RunSettings) -> PlaySettings | None:
-    """How a model that was trained in `env` must be asked; None for an environment that `gym.make` did not make.
+    """Return how to prompt a model that was trained in `env`, or None if `gym.make` did not make `env`.
 
     The trainer adds the prompt format, which needs the model's tokenizer.
     """
     if env.spec is None:
         return None
+    # The environment's own arguments, not the config's: `make_env` may have set others.
     meta = next((w.kwargs for w in env.spec.additional_wrappers if w.name == "MetaEpisode"), None) or {}
     kwargs = {name: meta[name] for name in _KEPT if name in meta} | env.spec.kwargs
     return PlaySettings(
@@ -142,7 +155,7 @@ def play_settings(env: gym.Env[Any, Any], config: RunSettings) -> PlaySettings |
 
 
 def call_limits(config: RunSettings) -> dict[str, int]:
-    """Most turns and reflections of an episode, as far as the environment tells, and its episodes."""
+    """Return the most turns and reflections of an episode, as far as the environment knows, and the episodes."""
     env = env_maker(config)()
     if not env.has_wrapper_attr("described"):
         return {"turns": 1, "reflections": 0, "num_episodes": 1}
@@ -156,17 +169,17 @@ def call_limits(config: RunSettings) -> dict[str, int]:
 
 
 def panel_evaluation(env: gym.Env[Any, Any], config: RunSettings) -> PanelPlayed | None:
-    """What is evaluated in a training that plays `env`; None without `eval_panel`."""
+    """Return the evaluation panel of a training run in `env`, or None without `eval_panel`."""
     if config.eval_panel is None or not config.eval_every:
         return None
     played = play_settings(env, config)
     if played is None:
-        raise ValueError("eval_panel is played in an environment with an id; make_env must use gym.make.")
+        raise ValueError("eval_panel requires an environment with an id; make_env must use gym.make.")
     return panel_played(config.eval_panel, played.env_id, played.env_kwargs)
 
 
 def prompt_settings(config: RunSettings) -> dict[str, Any]:
-    """What the game's settings, the protocol and the options make of limits, penalties and windows."""
+    """Return the limits, penalties and windows that follow from the game's settings, the protocol and the options."""
     env = env_maker(config)()
     if not env.has_wrapper_attr("described"):
         return {}
@@ -176,16 +189,21 @@ def prompt_settings(config: RunSettings) -> dict[str, Any]:
 
 
 def sample_prompts(config: RunSettings) -> dict[str, str]:
-    """One full prompt of each kind, as the run's model will see them (seed 0, a scripted learner)."""
+    """Return one full prompt of each kind, as the run's model will see it (seed 0, a scripted learner)."""
     env = env_maker(config)()
     observation, info = env.reset(seed=0)
     found = {"first play": observation}
     done = False
     while not done:
         reflects = info["phase"] == "reflect"
-        found.setdefault(info["kind"] if reflects else "later play" if info["episode_index"] else "play", observation)
+        if reflects:
+            kind = info["kind"]
+        else:
+            kind = "later play" if info["episode_index"] else "play"
+        found.setdefault(kind, observation)
         answer = "an example of a plan" if reflects else next(iter(info["legal_actions"]), "")
         tag = info["answer_tag"]
         observation, _, done, _, info = env.step(f"<{tag}>{answer}</{tag}>" if tag else answer)
+    # Further prompts of the first episode differ from "first play" by their turns only.
     found.pop("play", None)
     return found

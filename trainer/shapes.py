@@ -1,4 +1,7 @@
-"""What is known of a model without loading it: its shape, hence its parameters; from a folder, or of Qwen3 by name."""
+"""Shapes of models, and hence their numbers of parameters, without loading them.
+
+A shape comes from a model's folder, or for Qwen3 from its name.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-"""The products of a layer."""
+"""Names of a layer's linear projections."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelShape:
-    """A decoder in the manner of Llama and Qwen."""
+    """Shape of a decoder of the Llama and Qwen family."""
 
     vocab: int
     hidden: int
@@ -25,17 +28,17 @@ class ModelShape:
     intermediate: int
     tied: bool
     head_norms: bool = True
-    """Whether queries and keys are normalised (Qwen3)."""
+    """True if queries and keys are normalised (Qwen3)."""
     attention_bias: bool = False
-    """Of the products for queries, keys and values."""
+    """True if the projections for queries, keys and values have a bias."""
     bytes_kept: int = 2
-    """Per parameter in the files of the model, which is how `dtype: auto` loads it."""
+    """Bytes per parameter in the model's files, which is how `dtype: auto` loads it."""
     counted: int | None = None
-    """Parameters that its files hold, where they are here."""
+    """Number of parameters in the model's files, if they are local."""
 
     @property
     def products(self) -> dict[str, tuple[int, int]]:
-        """Inputs and outputs of each product of a layer."""
+        """Input and output sizes of each linear projection of a layer."""
         queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
         return {
             "q_proj": (self.hidden, queries),
@@ -49,25 +52,30 @@ class ModelShape:
 
     @property
     def layer(self) -> int:
-        """Parameters of a layer."""
+        """Number of parameters of a layer."""
+        # The projections, and the two norms before attention and MLP.
         found = sum(inputs * outputs for inputs, outputs in self.products.values()) + 2 * self.hidden
         found += 2 * self.head_dim if self.head_norms else 0
         return found + (sum(self.products[name][1] for name in LINEAR[:3]) if self.attention_bias else 0)
 
     @property
     def parameters(self) -> int:
-        """All of them."""
+        """Number of parameters of the model."""
         if self.counted is not None:
             return self.counted
+        # Embeddings (and an LM head, unless it is tied), the layers, and the final norm.
         return self.vocab * self.hidden * (1 if self.tied else 2) + self.layers * self.layer + self.hidden
 
     @property
     def cache_numbers(self) -> int:
-        """Keys and values of one token."""
+        """Numbers that the key-value cache stores for one token."""
         return 2 * self.layers * self.kv_heads * self.head_dim
 
     def adapter(self, rank: int, modules: list[str] | None) -> int:
-        """Parameters of a LoRA adapter on these products of every layer; PEFT takes queries and values by itself."""
+        """Return the parameters of a LoRA adapter on these projections of every layer.
+
+        Without `modules`, PEFT adapts queries and values.
+        """
         chosen = modules or ["q_proj", "v_proj"]
         names = LINEAR if "all-linear" in chosen else [name for name in LINEAR if name in chosen]
         return self.layers * sum(rank * sum(self.products[name]) for name in names)
@@ -108,26 +116,28 @@ KNOWN = {
 
 
 def folder_of(model: str) -> Path | None:
-    """Where a model's files lie: its folder, or the cache of the hub; None where they are not here."""
+    """Return the folder of a model's files: its own, or the one in the hub's cache. None if they are not local."""
     if Path(model).is_dir():
         return Path(model)
     try:
         from huggingface_hub import try_to_load_from_cache
 
         found = try_to_load_from_cache(model, "config.json")
-    except (ImportError, ValueError):  # not installed, or no name of the hub
+    # huggingface_hub is not installed, or `model` is not a valid name on the hub.
+    except (ImportError, ValueError):
         return None
     return Path(found).parent if isinstance(found, str) else None
 
 
 def shape_of(model: str) -> ModelShape | None:
-    """The shape of a model of this kind; None for one of another, or one that is not here."""
+    """Return the shape of a model, or None if its architecture is unknown or its files are not local."""
     if model in KNOWN:
         return KNOWN[model]
     folder = folder_of(model)
     if folder is None or not (folder / "config.json").is_file():
         return None
     told: dict[str, Any] = json.loads((folder / "config.json").read_text())
+    # Other architectures have other layers, for which the formulas above are wrong.
     kind = told.get("model_type")
     if kind not in ("qwen3", "qwen2", "llama", "mistral"):
         return None
@@ -149,10 +159,11 @@ def shape_of(model: str) -> ModelShape | None:
 
 
 def _counted(folder: Path) -> int | None:
-    """Parameters in the headers of a folder's safetensors files; None without any."""
+    """Return the number of parameters in the headers of a folder's safetensors files, or None without such files."""
     total = 0
     for file in folder.glob("*.safetensors"):
         with file.open("rb") as opened:
+            # A safetensors file starts with the length of its JSON header (8 bytes, little-endian). No weight is read.
             header = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
         total += sum(prod(about["shape"]) for name, about in header.items() if name != "__metadata__")
     return total or None

@@ -1,4 +1,4 @@
-"""Optimiser steps that are left out, because their loss or gradient is not finite."""
+"""Optimiser steps that are skipped because their loss or gradient is not finite."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainer.metrics import RunStopped
 
 
 class SkippedUpdates(TrainerCallback, ExportableState):
-    """Counts them; RunStopped after `limit` in a row, which a resumed run goes on counting."""
+    """Count of skipped updates. Raises RunStopped after `limit` in a row; a resumed run continues the count."""
 
     def __init__(self, limit: int) -> None:
         self.count = 0
@@ -28,12 +28,22 @@ class SkippedUpdates(TrainerCallback, ExportableState):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         kept: Any = state.stateful_callbacks or {}
+        # At step 0 a new run begins; the state may be that of an earlier `train` call.
         held = kept.get(type(self).__name__) if state.global_step else None
         known: dict[str, Any] = held["attributes"] if held else {"count": 0, "in_a_row": 0, "began": ""}
         self.count, self.in_a_row, self._began = known["count"], known["in_a_row"], known["began"]
 
     def note(self, skipped: bool, update: int, rollout: int) -> None:
-        """Tells of one more update, counted from 0, of a rollout."""
+        """Count an update of a rollout. `update` counts from 0.
+
+        Args:
+            skipped: True if the update was skipped.
+            update: Index of the update.
+            rollout: Index of its rollout.
+
+        Raises:
+            RunStopped: If `limit` updates in a row were skipped.
+        """
         if not skipped:
             self.in_a_row = 0
             return
@@ -43,16 +53,19 @@ class SkippedUpdates(TrainerCallback, ExportableState):
         self.in_a_row += 1
         if self.in_a_row >= self._limit:
             raise RunStopped(
-                f"{self.in_a_row} updates in a row were skipped, as their loss or gradient is not finite; it began at "
-                f"{self._began}. Look at that rollout's rewards, and try a lower learning_rate or beta; the weights "
-                f"are still those from before, and --resume goes on from the newest checkpoint."
+                f"{self.in_a_row} updates in a row were skipped because their loss or gradient is not finite, the "
+                f"first at {self._began}. Check that rollout's rewards, and try a lower learning_rate or beta. The "
+                f"weights are still those from before, and --resume continues from the newest checkpoint."
             )
 
 
 def is_broken(model: torch.nn.Module, loss: torch.Tensor, scaled: bool) -> torch.Tensor:
-    """1 where this rank's loss or the norm of the gradient is not finite, else 0.
+    """Return 1 if this rank's loss or the norm of its gradient is not finite, else 0.
 
-    `scaled`: a gradient scaler (fp16) leaves its own overflows out, so the loss alone counts.
+    Args:
+        model: The model after the backward pass.
+        loss: Loss of the update.
+        scaled: True under a gradient scaler (fp16). It skips its own overflows, so only the loss is checked.
     """
     fine = torch.isfinite(loss)
     gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]

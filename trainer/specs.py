@@ -1,4 +1,4 @@
-"""Which meta-episodes a rollout plays: a function of (run seed, rollout index) and of nothing else."""
+"""Specs of a rollout's meta-episodes: a function of (run seed, rollout index) and of nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TASKS, OPPONENTS, SHUFFLE = range(3)
 
 
 def stream(seed: int, role: int, *key: int) -> np.random.Generator:
-    """The stream of one role at one place of the run."""
+    """Return the random stream of one role at one place of the run."""
     return Stream(fold(seed, role, *key)).generator()
 
 
@@ -29,10 +29,17 @@ def rollout_specs(
     opponents: Mapping[str, float] | None = None,
     stationary: bool = True,
 ) -> list[RolloutSpec]:
-    """One spec per meta-episode, group by group; members of a group share their task's seed.
+    """Return one spec per meta-episode, group by group. Members of a group share their task's seed.
 
-    Opponents are drawn by weight: one per group, or one per member unless `stationary`. None: the environment draws
-    its own by the task's seed, so that the group's members still meet the same one.
+    Args:
+        env_id: Id of the environment.
+        seed: Seed of the run.
+        rollout: Index of the rollout.
+        groups: Number of groups.
+        members: Members of a group.
+        opponents: Names and weights. None: the environment draws its opponent by the task's seed, so that the members
+            of a group still meet the same one.
+        stationary: True to draw one opponent per group, False to draw one per member.
     """
     drawn: list[str | None] = [None] * (groups * members)
     if opponents is not None:
@@ -51,16 +58,32 @@ def rollout_specs(
 
 
 def draw_evenly(opponents: Mapping[str, float], count: int, rng: np.random.Generator) -> list[str]:
-    """`count` names by weight, each within one of its share of `count` (systematic sampling), in random order."""
+    """Draw `count` names by weight, in random order. Each name's count is within one of its share.
+
+    Args:
+        opponents: Names and weights.
+        count: Number of names.
+        rng: Random generator.
+    """
     names = list(opponents)
     shares = np.cumsum([opponents[name] for name in names])
+    # Systematic sampling: `count` equidistant points with one random offset. Independent draws would vary more.
     points = (rng.random() + np.arange(count)) / count * shares[-1]
+    # Rounding may put the last point at the end of the last share.
     chosen = np.minimum(np.searchsorted(shares, points, side="right"), len(names) - 1)
     return [names[i] for i in rng.permutation(chosen)]
 
 
 def redrawn(specs: Sequence[RolloutSpec], groups: Collection[int], seed: int, rollout: int) -> list[RolloutSpec]:
-    """The members of some groups with another task, as groups of new numbers; their opponents stay."""
+    """Return the members of some groups with new tasks, as groups with new numbers. Their opponents stay.
+
+    Args:
+        specs: Specs of the rollout.
+        groups: Numbers of the groups to redraw.
+        seed: Seed of the run.
+        rollout: Index of the rollout.
+    """
+    # New numbers keep a redrawn group apart from the group that it replaces, in seeds and in statistics.
     count = 1 + max(spec.group for spec in specs)
     fresh = []
     for spec in specs:

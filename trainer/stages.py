@@ -1,4 +1,4 @@
-"""Where environments are played: in this process, or in worker processes that may hang and die. No torch here."""
+"""Stages: environments played in this process, or in worker processes that may hang or die. No torch here."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ MakeEnv = Callable[[], gym.Env[Any, Any]]
 
 
 class Start(NamedTuple):
-    """A call of `reset`."""
+    """Arguments of a call of `reset`."""
 
     seed: int
     options: Mapping[str, Any] | None
 
 
 class Tell(NamedTuple):
-    """A question, after a failure: what models answered the opponents in the meta-episode, which `info` tells at its
-    end alone."""
+    """A query after a failure: the answers that models gave to the opponents in this meta-episode.
+
+    `info` holds them at the end of a meta-episode only, which a failed one never reaches.
+    """
 
 
 Call = Start | Tell | str
-"""What an environment is asked: to start a meta-episode, to take a reply, or to tell of one that failed."""
+"""Call of an environment: start a meta-episode, play a reply, or report on a meta-episode that failed."""
 
 
 class Move(NamedTuple):
@@ -41,51 +43,56 @@ class Move(NamedTuple):
     slot: int
     call: Call
     who: Callable[[], str]
-    """Says in words what is waited for."""
+    """Function that describes the call, for messages about a wait."""
 
 
 class Course(NamedTuple):
-    """A meta-episode up to now: what leads an environment back to where it was."""
+    """A meta-episode so far: everything that leads another environment to the same state."""
 
     start: Start
     replies: list[str]
     shown: str
-    """What the environment showed last."""
+    """The latest observation."""
 
 
 Outcome = tuple[int, Any]
-"""A slot, and what `reset` or `step` gave there, `Raised` or `Lost`."""
+"""A slot, and the result of `reset` or `step` there, `Raised` or `Lost`."""
 
 
 @runtime_checkable
 class Stage(Protocol):
-    """Plays moves, one in a slot at a time."""
+    """A player of moves, with at most one move under way per slot."""
 
     pause: float
-    """Seconds for which its user may wait for something else while moves are under way."""
+    """Seconds for which the rollout may wait for the model while moves are under way."""
 
     def __len__(self) -> int: ...
 
     @property
     def busy(self) -> bool:
-        """Whether moves are under way."""
+        """Return True if moves are under way."""
         ...
 
     def begin(self, moves: Sequence[Move], watch: Watch, deadline: float) -> None:
-        """Starts moves, each with `deadline` seconds."""
+        """Start moves, each with a timeout of `deadline` seconds (0 disables it)."""
 
     def ended(self, timeout: float | None) -> list[Outcome]:
-        """The outcomes of all that is under way, in the order in which they began; with `timeout`, of what has ended
-        within that many seconds: as soon as something has."""
+        """Return the outcomes of the moves under way, in the order in which they began.
+
+        Without a timeout it waits for all of them. With `timeout` it returns as soon as some have ended, or after that
+        many seconds.
+        """
         ...
 
     def drop(self) -> None:
-        """Forgets what is under way."""
+        """Forget the moves under way."""
 
 
 class Environments:
-    """Environments by slot; one that failed can still tell of that, and is made anew for the next meta-episode, if
-    `make_env` is given."""
+    """Environments by slot.
+
+    An environment that failed still answers `Tell`. The next meta-episode replaces it, if `make_env` is set.
+    """
 
     def __init__(self, make_env: MakeEnv | None, envs: Sequence[gym.Env[Any, Any]] = ()) -> None:
         self._make_env = make_env
@@ -93,18 +100,22 @@ class Environments:
         self._failed: set[int] = set()
 
     def __call__(self, slot: int, call: Call | Course) -> Any:
-        """Plays one call; a `Course` leads a new environment to where a lost one was."""
+        """Play one call. A `Course` replays a meta-episode in an environment that replaces a lost one."""
         if isinstance(call, Tell):
             return told_calls(self._envs[slot]) if slot in self._envs else []
+        # A failed environment is kept until the next call, because `Tell` still reads the opponents' calls from it.
         if slot in self._failed and self._make_env is not None:
             self._envs.pop(slot, None)
         try:
             if slot not in self._envs and self._make_env is not None:
                 self._envs[slot] = self._make_env()
+            # After `make_env`: if that raises, the slot stays failed and the next call makes the environment again.
             self._failed.discard(slot)
             env = self._envs[slot]
             return _replay(env, call) if isinstance(call, Course) else _play(env, call)
         except BaseException:
+            # `Watch` interrupts with an exception that is not an `Exception`. It leaves the environment in an unknown
+            # state, too.
             self._failed.add(slot)
             raise
 
@@ -114,7 +125,10 @@ class Environments:
 
 
 def told_calls(env: gym.Env[Any, Any]) -> list[Mapping[str, Any]]:
-    """What models answered the opponents of the running meta-episode so far; nothing in an environment not of ours."""
+    """Return the calls that models answered for the opponents of the running meta-episode.
+
+    Returns an empty list if the environment is not a `TextGameEnv`.
+    """
     inner = env.unwrapped
     return inner.seated.told_calls() if isinstance(inner, TextGameEnv) else []
 
@@ -129,17 +143,23 @@ def _replay(env: gym.Env[Any, Any], course: Course) -> None:
     shown = _play(env, course.start)[0]
     for reply in course.replies:
         shown = _play(env, reply)[0]
+    # Environments may draw from other sources than their seed. The observation shows whether the replay reached the
+    # same state.
     if shown != course.shown:
         raise RuntimeError(
-            "its worker was lost through another meta-episode, and it could not be led back to where it was: "
-            "what it shows does not follow from its seed and the replies"
+            "its worker was lost in another meta-episode, and a replay from its seed and replies ended in another "
+            "observation; reset and step must be deterministic for workers to replay a meta-episode"
         )
 
 
 class Here:
-    """In this thread, one after the other. A late call is interrupted, as far as `Watch` can."""
+    """A stage in this thread, which plays one move after the other.
 
-    pause = 0.0  # the moves wait for this thread
+    A late call is interrupted if `Watch` can interrupt it.
+    """
+
+    # The moves wait for this thread, so waiting for the model meanwhile would gain nothing.
+    pause = 0.0
 
     def __init__(self, envs: Sequence[gym.Env[Any, Any]], make_env: MakeEnv | None = None) -> None:
         self._count = len(envs)
@@ -157,7 +177,10 @@ class Here:
         self._waiting += [(move, watch, deadline) for move in moves]
 
     def ended(self, timeout: float | None) -> list[Outcome]:
-        """With a timeout one move is played, however long it takes: between two moves the model can be heard."""
+        """Play all moves, or one if a timeout is set, however long it takes.
+
+        One at a time, so that the rollout can poll the model between two moves.
+        """
         count = len(self._waiting) if timeout is None else min(len(self._waiting), 1)
         return [self._play(*self._waiting.popleft()) for _ in range(count)]
 
@@ -166,7 +189,7 @@ class Here:
 
     def _play(self, move: Move, watch: Watch, deadline: float) -> Outcome:
         def who() -> str:
-            return f"{move.who()} (in this process; --env-workers 1 plays it in another one, which can be stopped)"
+            return f"{move.who()} (in this process; use --env-workers 1 to play it in a process that can be stopped)"
 
         try:
             outcome = watch.call(attempt, self._environments, move.slot, move.call, deadline=deadline, who=who)
@@ -176,16 +199,16 @@ class Here:
 
 
 class RunEnvs:
-    """The environments of a run: as many as a rollout needs, in this process or in `workers` processes."""
+    """The environments of a run, in this process or in `workers` processes: as many as a rollout needs."""
 
     def __init__(self, make_env: MakeEnv, workers: int = 0, memory_gb: float = 0.0) -> None:
         self.here = [make_env()]
-        """In this process; the first one always, which tells what is played."""
+        """Environments in this process. The first one always exists, because the trainer reads its settings."""
         self.make_env, self._count, self._memory_gb = make_env, workers, memory_gb
         self._workers: WorkerEnvs | None = None
 
     def stage(self, count: int) -> list[gym.Env[Any, Any]] | WorkerEnvs:
-        """`count` environments."""
+        """Return `count` environments: a list in this process, or a stage of workers."""
         if not self._count:
             self.here += [self.make_env() for _ in range(len(self.here), count)]
             return self.here
@@ -195,21 +218,22 @@ class RunEnvs:
         return self._workers
 
     def renew(self) -> None:
-        """Drops the environments of this process, some of which broke; those in workers were replaced already."""
+        """Drop the environments of this process after a failure. Workers have replaced theirs already."""
         self.here = [self.make_env()]
 
     def close(self) -> None:
-        """Ends the workers, which start anew with the next `stage`."""
+        """End the workers. The next `stage` starts new ones."""
         if self._workers is not None:
             self._workers.close()
             self._workers = None
 
 
 class WorkerEnvs:
-    """`count` environments in worker processes: slot s in worker s modulo `workers`, one call at a time in each.
+    """A stage of `count` environments in worker processes.
 
-    A hang or a death costs the meta-episode that was being played. The others of that worker are led back to where
-    they were in a new process, by their seeds and replies: nobody can tell that anything happened to them.
+    Slot s belongs to worker s modulo `workers`, and each worker plays one call at a time. A hang or a death costs the
+    meta-episode that was being played. The worker's other meta-episodes are replayed in a new process from their seeds
+    and replies, so that their results do not change.
     """
 
     pause = 0.01
@@ -217,10 +241,19 @@ class WorkerEnvs:
     def __init__(
         self, make_env: MakeEnv, count: int, workers: int, *, memory_gb: float = 0.0, slow_after: float = SLOW
     ) -> None:
-        """`memory_gb`: address space of each process in GiB; 0: no limit. `make_env` is sent to the workers."""
+        """Start the pool.
+
+        Args:
+            make_env: Makes one environment. cloudpickle sends it to the workers.
+            count: Number of environments (slots).
+            workers: Number of worker processes.
+            memory_gb: Limit of each process's address space in GiB (0: no limit).
+            slow_after: Seconds after which a call is logged as slow.
+        """
         self._count = count
         self._told: Callable[[str, float], None] | None = None
         self._pool = Pool(
+            # `make_env` runs in the worker, so an environment never crosses a process boundary.
             partial(Environments, make_env),
             workers,
             memory_gb=memory_gb,
@@ -229,30 +262,31 @@ class WorkerEnvs:
         )
         self._waiting: list[deque[Move]] = [deque() for _ in range(workers)]
         self._returning: set[int] = set()
-        """Workers that lead an environment back to where it was, before its move."""
+        """Workers that replay a meta-episode before they play its next move."""
         self._playing: dict[int, Move] = {}
-        """By worker: its running move."""
+        """The running move of each worker."""
         self._order: list[int] = []
-        """Slots with a move under way, as they began."""
+        """Slots with a move under way, in the order in which the moves began."""
+        # One deadline for all moves: `begin` sets it, and a move that waits in a queue uses the newest.
         self._deadline = 0.0
         self._courses: dict[int, Course] = {}
         self._lives: dict[int, int] = {}
-        """By slot: the life of its worker that knows it."""
+        """Number of starts of the slot's worker when it last played the slot; a higher one means a new process."""
 
     def __len__(self) -> int:
         return self._count
 
     @property
     def processes(self) -> tuple[int | None, ...]:
-        """Process ids of the workers, None for one that is not running."""
+        """Process ids of the workers, None for a worker that is not running."""
         return self._pool.processes
 
     def resize(self, count: int) -> None:
-        """Changes the number of environments; they are made as they are needed."""
+        """Change the number of environments. Each is made when it is first used."""
         self._count = count
 
     def close(self) -> None:
-        """Ends the workers."""
+        """End the workers."""
         self._pool.close()
 
     @property
@@ -265,6 +299,7 @@ class WorkerEnvs:
             self._order.append(move.slot)
             worker = move.slot % len(self._pool)
             self._waiting[worker].append(move)
+            # A busy worker takes the next move of its queue when it reports an outcome.
             if worker not in self._playing:
                 self._begin_next(worker)
 
@@ -272,10 +307,14 @@ class WorkerEnvs:
         found: dict[int, Any] = {}
         until = time.monotonic() + (timeout or 0.0)
         while self._playing:
-            patience = inf if timeout is None else 0.0 if found else max(until - time.monotonic(), 0.0)
+            patience = inf
+            if timeout is not None:
+                # With an outcome in hand, only collect the outcomes that are ready already.
+                patience = 0.0 if found else max(until - time.monotonic(), 0.0)
             next_one = self._pool.outcome_within(patience)
             if next_one is None:
                 break
+            # An empty dict here (a replay has ended) leaves `found` as it is, and the loop keeps waiting.
             found |= self._hear(*next_one)
         outcomes = [(slot, found[slot]) for slot in self._order if slot in found]
         self._order = [slot for slot in self._order if slot not in found]
@@ -287,14 +326,20 @@ class WorkerEnvs:
         self._playing, self._returning, self._order = {}, set(), []
 
     def _hear(self, worker: int, outcome: Any) -> dict[int, Any]:
-        """A worker's news, by slot: nothing where it goes on with the same move, or where that was dropped."""
+        """Process a worker's outcome; return the slot and the outcome of its move if that move has ended.
+
+        Returns an empty dict if the worker has only finished a replay, or if its move was dropped.
+        """
+        # `drop` forgot this move after an error. Its late outcome belongs to no meta-episode any more.
         if worker not in self._playing:
             return {}
         move = self._playing[worker]
         if worker in self._returning and not isinstance(outcome, Raised | Lost):
+            # The replay succeeded, so the worker can now play the move itself.
             self._returning.remove(worker)
             self._pool.call(worker, move.slot, move.call, deadline=self._deadline)
             return {}
+        # A replay that failed ends the move, too: its error becomes the move's outcome.
         self._returning.discard(worker)
         del self._playing[worker]
         self._note(move, outcome)
@@ -305,18 +350,21 @@ class WorkerEnvs:
         if not self._waiting[worker]:
             return
         move = self._playing[worker] = self._waiting[worker].popleft()
+        # `revive` starts a dead worker. Its count of starts shows whether this process has played the slot before.
         life = self._pool.revive(worker)
         if isinstance(move.call, Start | Tell) or life == self._lives[move.slot]:
             self._pool.call(worker, move.slot, move.call, deadline=self._deadline)
         else:
             course = self._courses[move.slot]
+            # A replay plays one call per reply and a reset, so it gets one timeout for each.
             self._returning.add(worker)
             self._pool.call(worker, move.slot, course, deadline=self._deadline * (1 + len(course.replies)))
         self._lives[move.slot] = life
 
     def _note(self, move: Move, outcome: Any) -> None:
-        """Keeps what leads back to where the slot's meta-episode is now."""
+        """Store what a replay of the slot's meta-episode needs after this move."""
         if isinstance(move.call, Tell) or isinstance(outcome, Raised | Lost):
+            # A meta-episode that failed, or ended with a query, is never replayed.
             self._courses.pop(move.slot, None)
         elif isinstance(move.call, Start):
             self._courses[move.slot] = Course(move.call, [], outcome[0])

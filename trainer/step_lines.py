@@ -1,4 +1,4 @@
-"""`StepLines`: a file of JSON lines that a run appends to, and that goes back with it when it is resumed. No torch."""
+"""`StepLines`: a file of JSON lines that a run appends to, and that is truncated when the run is resumed. No torch."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from mage_envs.durable import drafts_of, write_atomically
 from mage_envs.secrets import scrubbed
 
 Line = Mapping[str, Any]
-"""With `step`: the optimiser steps before it."""
+"""A JSON object. Its key `step` holds the optimiser steps before it."""
 
 
 class StepLines:
-    """One process writes, each call in one piece that is on the disk when it returns; the file exists once it has a
-    line. Secrets are replaced."""
+    """A JSON-lines file with a single writer.
+
+    Each call writes its lines in one piece, which is on the disk when the call returns. The file exists once it has a
+    line. Secrets are replaced.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return all lines without a torn last one.
+        """Return all lines except a torn last one.
 
-        Raises ValueError for a line that is not a JSON object. The folder may come from a stranger (`bounded_files`).
+        Raises ValueError if a line is not a JSON object. The folder may come from a stranger (`bounded_files`).
         """
         if not self.path.exists():
             return []
@@ -44,10 +47,15 @@ class StepLines:
         return found
 
     def resume(self, step: int, ended: str, unended: bool = False) -> int:
-        """Drops what is done again when the run goes on after `step` optimiser steps, and a line that is not whole;
-        returns how many are left. `ended`: the key whose value "eval" marks lines that end their step; `unended`: that
-        end is done again, too."""
-        for draft in drafts_of(self.path.parent, self.path.name):  # of a run that was killed here
+        """Remove a torn last line and the lines that the resumed run writes again; return the number of lines left.
+
+        Args:
+            step: Optimiser steps that are done.
+            ended: Key whose value "eval" marks the lines that end their step.
+            unended: True if the end of `step` is repeated, too.
+        """
+        # Drafts of a run that was killed in this method.
+        for draft in drafts_of(self.path.parent, self.path.name):
             draft.unlink()
         if not self.path.exists():
             return 0
@@ -60,18 +68,21 @@ class StepLines:
         return len(kept)
 
     def append(self, rows: Iterable[Line]) -> None:
-        """Adds lines; none of them where the disk is full."""
+        """Append lines. If the disk is full, none of them is written."""
         left = "".join(map(_line, rows)).encode()
         if not left:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        # Unbuffered, so that a failed write leaves nothing but the bytes that `os.write` counted.
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             before = os.lseek(file, 0, os.SEEK_END)
             try:
-                while left:  # a part is written where there is room for no more
+                # `os.write` writes only a part if the disk has room for no more.
+                while left:
                     left = left[os.write(file, left) :]
             except OSError as error:
+                # Removes the part that was written, so that no torn line stays.
                 os.ftruncate(file, before)
                 error.filename = str(self.path)
                 raise

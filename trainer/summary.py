@@ -1,4 +1,4 @@
-"""What a run has come to: a table, a figure, and the commands that evaluate, play against and resume it. No torch."""
+"""Summary of a run: a table, a figure, and the commands to evaluate, play against and resume its model. No torch."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from trainer.saved import PlaySettings
 
 FIGURE = "training.png"
 _SHARE = 5
-"""The first and the last fifth of the rollouts are compared."""
+"""Part of the rollouts that is compared: the first and the last fifth."""
 _KEY = re.compile(r"(success|value)/episode_(\d+)(?:/(.+))?")
 
 
 def table(folder: str | Path) -> str:
-    """Success and value by opponent and episode, in the first and the last rollouts, and the best evaluation."""
+    """Return success and value by opponent and episode, in the first and the last rollouts, and the best evaluation."""
     rows = metric_rows(folder, "rollout")
     if not rows:
         return ""
+    # At least one rollout, in a run of fewer than five.
     part = max(len(rows) // _SHARE, 1)
     first, last = means(rows[:part]), means(rows[-part:])
     keys = [found for found in map(_KEY.fullmatch, {**first, **last}) if found]
@@ -48,11 +49,15 @@ def _numbers(metrics: Mapping[str, float], measure: str, name: str, episodes: in
 
 
 def figure(folder: str | Path) -> Path | None:
-    """Success by episode over the rollouts, and the evaluations' score; None without matplotlib or rollouts."""
+    """Draw success by episode over the rollouts, and the score of the evaluations; return the file.
+
+    Returns None without matplotlib or rollouts.
+    """
     rows, evaluations = metric_rows(folder, "rollout"), metric_rows(folder, "eval")
     if not rows:
         return None
     try:
+        # A Figure without pyplot needs no display and leaves the backend as it is.
         from matplotlib.figure import Figure
     except ImportError:
         return None
@@ -71,6 +76,7 @@ def figure(folder: str | Path) -> Path | None:
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(axis="y", color="#e4e4e4")
+    # Drawn in memory first, so that the file is complete or missing.
     held = io.BytesIO()
     drawn.savefig(held, format="png", dpi=150)
     path = Path(folder) / FIGURE
@@ -81,9 +87,15 @@ def figure(folder: str | Path) -> Path | None:
 def commands(
     folder: str | Path, played: PlaySettings | None, arguments: Sequence[str], rollouts: int | None, opponents: bool
 ) -> str:
-    """What to type next: to evaluate the model, play against it, read transcripts, train it for as many rollouts again.
+    """Return the next commands: evaluate the model, play against it, read transcripts, double its rollouts.
 
-    `opponents`: whether somebody else takes a seat in the game."""
+    Args:
+        folder: Folder of the run.
+        played: Play settings of the model, or None.
+        arguments: Arguments of the command that started the run.
+        rollouts: Rollouts of the run; None if its length is counted in updates.
+        opponents: True if other players take part in the game.
+    """
     name = shlex.quote(str(folder))
     lines = []
     if played is not None and played.env_id.endswith("-Meta-v0"):
@@ -94,6 +106,7 @@ def commands(
     if (Path(folder) / TRANSCRIPTS).exists():
         page = shlex.quote(str(Path(folder) / "report.html"))
         lines.append(f"Read transcripts: mage-bench report {name} --out {page}")
+    # `--max_rollouts` and `--resume` are added below with new values.
     words = [word for word in arguments if word not in ("--resume", "--resume-if-any")]
     if rollouts is not None and "--max_rollouts" in words:
         place = words.index("--max_rollouts")
@@ -106,7 +119,7 @@ def commands(
 def told(
     folder: str | Path, played: PlaySettings | None, arguments: Sequence[str], rollouts: int | None, opponents: bool
 ) -> str:
-    """All of it."""
+    """Return the whole summary: table, figure, files and commands. The arguments are those of `commands`."""
     drawn = figure(folder)
     if drawn is None:
         line = 'No figure: install matplotlib with pip install "mage-envs[cli]".'

@@ -1,4 +1,4 @@
-"""Tiny language models from random weights: the demo's word-level one, and one that reads any text (`--model tiny`)."""
+"""Tiny language models with random weights: the demo's word-level one, and one for any text (`--model tiny`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORD_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %} {{ message.content }}"
     "{% if message.role == 'assistant' and turn_end %} {{ eos_token }}{% endif %}{% endfor %} "
 )
-"""Contents separated by a space; the reply follows without a marker."""
+"""Template that joins the contents with spaces; the reply follows without a marker."""
 
 CHAT_TEMPLATE = """\
 {%- set last = namespace(user=-1) %}
@@ -40,11 +40,11 @@ CHAT_TEMPLATE = """\
 {{- '<|im_start|>assistant\\n' }}
 {%- if enable_thinking is defined and not enable_thinking %}{{- '<think>\\n\\n</think>\\n\\n' }}{% endif %}
 {%- endif %}"""
-"""In the manner of Qwen3: turn markers, and no thinking of earlier turns."""
+"""Template like Qwen3's: turn markers, and no thinking of earlier turns."""
 
 
 def tiny_tokenizer(words: Sequence[str], turn_end: bool = False) -> PreTrainedTokenizerFast:
-    """Word-level tokenizer: one id per word between spaces, after four special words; other words are `<unk>`.
+    """Return a word-level tokenizer: one id per word between spaces, after four special words. Other words are `<unk>`.
 
     An action of several words, such as `offer 3`, is one id too, and is written and read with its spaces.
 
@@ -54,7 +54,7 @@ def tiny_tokenizer(words: Sequence[str], turn_end: bool = False) -> PreTrainedTo
     distinct = dict.fromkeys((*SPECIAL_WORDS, *words))
     unfit = [word for word in distinct if not word or " ".join(word.split()) != word]
     if unfit:
-        raise ValueError(f"Words are non-empty, with single spaces inside at most; mend {unfit[0]!r}.")
+        raise ValueError(f"Words must be non-empty, with single spaces inside at most; got {unfit[0]!r}.")
     phrases = [word for word in distinct if " " in word]
     vocabulary = {word: index for index, word in enumerate(word for word in distinct if " " not in word)}
     core = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
@@ -68,7 +68,7 @@ def tiny_tokenizer(words: Sequence[str], turn_end: bool = False) -> PreTrainedTo
 
 
 def byte_tokenizer() -> PreTrainedTokenizerFast:
-    """One id per byte, and a Qwen-like chat template: reads and writes any text."""
+    """Return a tokenizer with one id per byte and a Qwen-like chat template. It reads and writes any text."""
     vocabulary = {symbol: index for index, symbol in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     core = Tokenizer(models.BPE(vocabulary, []))
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -92,9 +92,18 @@ def tiny_model(
     max_positions: int = 1024,
     seed: int = 0,
 ) -> Qwen3ForCausalLM:
-    """A Qwen3 with random weights, tied embeddings and no dropout: 87,616 parameters at a vocabulary of 83.
+    """Return a Qwen3 with random weights, tied embeddings and no dropout: 87,616 parameters at a vocabulary of 83.
 
-    A function of its arguments; torch's global random state is left as it was.
+    The weights depend on the arguments only, and torch's global random state does not change.
+
+    Args:
+        vocab_size: Number of ids.
+        hidden: Size of the hidden states.
+        layers: Number of layers.
+        heads: Attention heads, which share `hidden`.
+        initializer_range: Standard deviation of the weights.
+        max_positions: Longest sequence in tokens.
+        seed: Seed of the weights.
     """
     config = Qwen3Config(
         vocab_size=vocab_size,
@@ -109,19 +118,27 @@ def tiny_model(
         tie_word_embeddings=True,
         attention_dropout=0.0,
     )
+    # The constructor draws initial weights from torch's global generator. They are replaced below.
     with torch.random.fork_rng(devices=[]):
         model: Qwen3ForCausalLM = Qwen3ForCausalLM(config)  # type: ignore[no-untyped-call]
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in model.parameters():
-            if weight.ndim > 1:  # norms stay at one
+            # Norms stay at one.
+            if weight.ndim > 1:
                 weight.normal_(0.0, initializer_range, generator=generator)
     model.train(False)
     return model
 
 
 def save_tiny(folder: str | Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str:
-    """Writes model and tokenizer; returns the folder, from which TRL can load them (again, for the reference model)."""
+    """Write model and tokenizer into a folder and return it. TRL can load them from there for the reference model.
+
+    Args:
+        folder: Folder to write.
+        model: The model; its special ids and its name are set.
+        tokenizer: The tokenizer.
+    """
     parts: tuple[Any, ...] = (model.config, model.generation_config)
     for part in filter(None, parts):
         part.pad_token_id, part.eos_token_id = tokenizer.pad_token_id, tokenizer.eos_token_id
@@ -133,7 +150,7 @@ def save_tiny(folder: str | Path, model: PreTrainedModel, tokenizer: PreTrainedT
 
 
 def general_tiny(folder: str | Path, seed: int = 0) -> str:
-    """Saves a tiny byte-level model (one layer of 32) that takes any prompt text; returns the folder."""
+    """Save a tiny byte-level model (one layer of 32) that reads any prompt text; return the folder."""
     tokenizer = byte_tokenizer()
     model = tiny_model(len(tokenizer), hidden=32, layers=1, heads=2, max_positions=32_768, seed=seed)
     return save_tiny(folder, model, tokenizer)

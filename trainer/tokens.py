@@ -1,4 +1,4 @@
-"""Chats to token ids and back: tokens in, tokens out, nothing is ever tokenised twice. No torch here."""
+"""Conversion between chats and token ids. Sampled ids are kept, so nothing is ever tokenised twice. No torch here."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 Ids = tuple[int, ...]
 
 CACHED_TEXTS = 1024
-"""First prompts and suffixes kept, each; members of a group share theirs."""
+"""Most first prompts, and most suffixes, in the caches. The members of a group share theirs."""
 
 
 @dataclass(frozen=True)
 class PromptFormat:
-    """How a chat becomes the ids that a model reads, and where its replies end.
+    """Rules that turn a chat into a model's token ids, and that end its replies.
 
     Training makes it from the config, and `mage.json` stores it. The chat template itself is saved with the tokenizer.
     """
@@ -31,9 +31,9 @@ class PromptFormat:
     system_prompt: str | None = None
     """System message before every chat."""
     end_ids: tuple[int, ...] = ()
-    """Ids that end a reply, beside the tokenizer's EOS and the token that the template puts after a turn."""
+    """Ids that end a reply, in addition to the tokenizer's EOS and the token that the template puts after a turn."""
     max_prompt_length: int | None = None
-    """Prompt limit in tokens; None: no limit."""
+    """Prompt limit in tokens; None disables it."""
 
     def __post_init__(self) -> None:
         for name, value in self.chat_template_kwargs.items():
@@ -54,6 +54,7 @@ class ChatTokenizer:
                 f"Tokenizer {tokenizer.name_or_path!r} has no chat template; use an instruction-tuned model, or set "
                 f"tokenizer.chat_template and save it with the model."
             )
+        # A variable of such a name would silently change a parameter of the call.
         own = {"messages", *inspect.signature(tokenizer.apply_chat_template).parameters}
         if taken := sorted(own & prompt_format.chat_template_kwargs.keys()):
             raise ValueError(
@@ -62,26 +63,30 @@ class ChatTokenizer:
             )
         self.tokenizer = tokenizer
         self._format = prompt_format
+        # Caches of this instance, not of the class: they end with it, and other formats give other ids.
         self._first: Callable[[tuple[Message, ...]], Ids] = lru_cache(CACHED_TEXTS)(self._encode_chat)
         self._suffix: Callable[[str], Ids] = lru_cache(CACHED_TEXTS)(self._encode_suffix)
         self._single: Callable[[tuple[str, ...]], Ids] = lru_cache(CACHED_TEXTS)(self._encode_actions)
         self._decoded: Callable[[Ids], str] = lru_cache(CACHED_TEXTS)(self._decode)
         self.turn_end_id = self._find_turn_end()
-        """The special token that the template puts right after an assistant's content; None where it puts none."""
+        """The special token that the template puts right after an assistant's content, or None."""
         known = (tokenizer.eos_token_id, self.turn_end_id, *prompt_format.end_ids)
         self.end_ids: frozenset[int] = frozenset(int(i) for i in known if i is not None)
-        """A reply ends with any of them."""
+        """Ids of which any ends a reply."""
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
         self.pad_id: int = 0 if pad is None else int(pad)
 
     def encode(self, prompt: Prompt) -> Ids:
-        """Ids of the whole prompt up to the reply; in a conversation they extend what was sent and sampled before."""
+        """Return the ids of the whole prompt up to the reply.
+
+        In a conversation they extend the ids that were sent and sampled before.
+        """
         previous = prompt.previous
         if previous is None:
             return self._first(prompt.messages)
         if not previous.prompt_ids:
             raise ValueError(
-                f"Prompt of slot {prompt.slot} continues a reply without token ids (a scripted one?); give the "
+                f"Prompt of slot {prompt.slot} continues a reply without token ids (a scripted one?); pass the "
                 f"scripted generator a tokenizer, or use the context 'rebuilt'."
             )
         if prompt.messages[-1].role != "user":
@@ -91,16 +96,17 @@ class ChatTokenizer:
             )
         suffix = self._suffix(prompt.messages[-1].content)
         if previous.ids and previous.ids[-1] == self.turn_end_id:
-            suffix = suffix[1:]  # the reply already ended its turn itself
+            # The reply contains its own turn end, which the template would add again.
+            suffix = suffix[1:]
         return previous.prompt_ids + previous.ids + suffix
 
     def encode_reply(self, text: str) -> Ids:
-        """Ids of `text` as an assistant's reply, the template's turn end included: for scripted replies."""
+        """Return the ids of `text` as a scripted assistant's reply, with the template's turn end."""
         ids = self._encode_text(text)
         return ids if self.turn_end_id is None else (*ids, self.turn_end_id)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The reply's text, without end tokens and other special tokens."""
+        """Return the reply's text, without end tokens and other special tokens."""
         return self._decoded(tuple(i for i in ids if i not in self.end_ids))
 
     def strips_thoughts(self) -> bool:
@@ -113,13 +119,13 @@ class ChatTokenizer:
         return next((number for number, one in enumerate(ids, start=1) if one in self.end_ids), len(ids))
 
     def is_truncated(self, ids: Sequence[int], max_new_tokens: int) -> bool:
-        """Whether a reply was cut at the limit; one-token answers (`max_new_tokens=1`) are whole by definition."""
+        """Return True if a reply was cut at the limit. One-token answers (`max_new_tokens=1`) never are."""
         return max_new_tokens > 1 and len(ids) >= max_new_tokens and ids[-1] not in self.end_ids
 
     def single_ids(self, actions: tuple[str, ...]) -> Ids:
-        """One id per action where every action is exactly one token, else empty.
+        """Return one id per action if every action is exactly one token, else an empty tuple.
 
-        Those of legal actions describe a reply only where it is the bare action word (one-token answers, constrained
+        The ids of legal actions describe a reply only if it is the bare action word (one-token answers, constrained
         decoding).
         """
         return self._single(actions)
@@ -142,7 +148,8 @@ class ChatTokenizer:
         return self._encode_text(self._suffix_text(content))
 
     def _suffix_text(self, content: str) -> str:
-        """What the template puts between an assistant's content and the reply to the user message `content`."""
+        """Return the template's text between an assistant's content and the reply to the user message `content`."""
+        # Rendered with a mark in place of the assistant's content, because templates may strip or rewrite real content.
         mark = "@@"
         while mark in content:
             mark += "@"
@@ -151,7 +158,8 @@ class ChatTokenizer:
         return self._render(chat).rpartition(mark)[2]
 
     def _render(self, messages: Sequence[Message]) -> str:
-        from jinja2 import TemplateError  # not installed beside the core package, which needs no tokenizer
+        # Imported here: the core package needs no tokenizer and does not install jinja2.
+        from jinja2 import TemplateError
 
         system = self._format.system_prompt
         variables: Any = self._format.chat_template_kwargs
@@ -159,7 +167,8 @@ class ChatTokenizer:
         chat += [{"role": message.role, "content": message.content} for message in messages]
         try:
             text = self.tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True, **variables)
-        except TemplateError as error:  # some templates raise it for a system message
+        # Some templates raise it for a system message.
+        except TemplateError as error:
             raise ValueError(
                 f"The chat template of {self.tokenizer.name_or_path!r} cannot render the chat ({error}); leave out "
                 f"system_prompt or chat_template_kwargs, or use another model."
@@ -185,7 +194,14 @@ def make_completion(
 ) -> Completion:
     """Return the completion of `ids`, cut after its first end id.
 
-    `legal` holds the ids of the legal answers (None: looked up if answers are one token).
+    Args:
+        prompt: The prompt that was answered.
+        tokens: Tokenizer of the model.
+        prompt_ids: Ids of the whole prompt.
+        ids: Sampled ids.
+        logprobs: Log-probabilities of `ids`, if known.
+        max_new_tokens: Limit of a reply in tokens.
+        legal: Ids of the legal answers. None looks them up if replies are limited to one token.
     """
     length = tokens.reply_length(ids)
     ids, logprobs = ids[:length], None if logprobs is None else logprobs[:length]

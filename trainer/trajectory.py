@@ -1,4 +1,4 @@
-"""The record of a rollout: one `Step` per model call, one `Trajectory` per meta-episode. No torch here."""
+"""Records of a rollout: one `Step` per model call, one `Trajectory` per meta-episode. No torch here."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mage_envs.text.generation import Message
 
 
 class EpisodeResult(NamedTuple):
-    """How one episode of a meta-episode ended."""
+    """Result of one episode of a meta-episode."""
 
     reward: float
-    """R_k."""
+    """R_k of docs/method.md."""
     value: float
     """The learner's return in the game's unit (chips), summed over the hands."""
     hands: int
@@ -23,69 +23,69 @@ class EpisodeResult(NamedTuple):
     seats: tuple[int, ...]
     """The learner's seat in each hand."""
     metrics: Mapping[str, float] = {}
-    """The game's metrics at the end."""
+    """The game's metrics at the end of the episode."""
     outcome: str = ""
-    """`success`, `failure` or `draw`; empty if the environment does not say it."""
+    """`success`, `failure` or `draw`; empty if the environment does not report an outcome."""
     ended_with: tuple[str, ...] = ()
     """The learner's last observation of each hand."""
 
     @property
     def is_draw(self) -> bool:
-        """True for an episode that is neither a success nor a failure."""
+        """True if the episode is neither a success nor a failure."""
         if self.outcome:
             return self.outcome == DRAW
         return self.value == 0 and not self.timeout and not self.success
 
 
 class Step(NamedTuple):
-    """One decision of the learner, which is one model call and one training sample."""
+    """One decision of the learner: one model call, and one training sample."""
 
     episode: int
     phase: str
-    """`play` or `reflect`; a reflection belongs to the episode that follows it."""
+    """`play` or `reflect`. A reflection belongs to the episode after it."""
     turn: int
     """Index of the play step in its episode; 0 for a reflection."""
     hand: int
     """Index of the hand in its episode; 0 for a reflection."""
     anchor: str
-    """The environment's raw observation (with the opponent in pooled groups the caller adds it)."""
+    """The environment's raw observation. In pooled groups the caller adds the opponent."""
     information_state: str = ""
-    """Key of what the learner knew of its hand; empty for a reflection, and where the environment tells none."""
+    """Key of the learner's information in its hand; empty for a reflection, or if the environment reports none."""
     seat: int = 0
     action: str | None = None
     """The move that was played, as the game spells it; None for an invalid answer and for a reflection."""
     reward: float = 0.0
-    """Task reward that this step brought, in R units: the hand's share at the step that ends it, else 0."""
+    """Task reward of this step in units of R: the hand's share at the step that ends the hand, else 0."""
     penalty: float = 0.0
-    """Non-negative: invalid-action plus length penalty of this reply."""
+    """Penalty of this reply for an invalid action and for its length, at least 0."""
     invalid_reason: str | None = None
     """None, or one of `invalid`, `length`, `overflow`, `refusal`, `tool_calls`, `empty`."""
     text: str = ""
     prompt_ids: tuple[int, ...] = ()
     completion_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] | None = None
-    """Sampling log-probabilities of `completion_ids`, where the backend gave them."""
+    """Sampling log-probabilities of `completion_ids`, if the backend returns them."""
     truncated: bool = False
     legal_ids: tuple[int, ...] = ()
-    """First-token ids of the legal answers, where answers are single tokens."""
+    """First-token ids of the legal answers, if answers are single tokens."""
     hand_end: bool = False
-    """This step ended a hand."""
+    """True if this step ended a hand."""
     kind: str = ""
-    """What was asked for: the phase, or the kind of a memory's request."""
+    """Kind of the prompt: the phase, or the kind of a memory's request."""
     messages: tuple[Message, ...] = ()
-    """What is new in the chat that the reply answers: all where `fresh_chat`, else what follows the last reply."""
+    """Messages of the prompt: all of them if `fresh_chat`, else those after the last reply."""
     fresh_chat: bool = True
     shortened: int = 0
-    """How often the prompt was too long and was made shorter before it was answered."""
+    """Number of times that the prompt was too long and was shortened before the model answered."""
     legal_actions: tuple[str, ...] = ()
     tokens: tuple[int, int] | None = None
-    """Of the whole prompt and of the reply, where the backend knows them."""
+    """Tokens of the whole prompt and of the reply, if the backend knows them."""
     events: tuple[Mapping[str, Any], ...] = ()
-    """What the memory did with this reply and for the next prompt (`info["memory_events"]`)."""
+    """Events of the memory at this reply and for the next prompt (`info["memory_events"]`)."""
 
 
 class FailedReply(NamedTuple):
-    """A reply at which the environment, or an opponent in it, raised: it is no step, as nothing came of it."""
+    """A reply at which the environment, or an opponent in it, raised. It is no step, because it had no result."""
 
     text: str
     truncated: bool
@@ -97,21 +97,23 @@ class FailedReply(NamedTuple):
 
 
 OPPONENT, ENVIRONMENT, GENERATOR = "opponent", "environment", "generator"
-"""Kinds of failures that are exceptions, or, of the model, also late; `hang`, `crash` and `memory` are
-`mage_envs.processes`'s."""
+"""Kinds of failures by exceptions. A late model is a `generator` failure, too.
+
+`mage_envs.processes` adds `hang`, `crash` and `memory`.
+"""
 
 
 class Failure(NamedTuple):
-    """Why one attempt at a meta-episode broke."""
+    """Failure of one attempt at a meta-episode."""
 
     kind: str
     """`opponent`, `environment`, `generator`, `hang`, `crash`, `memory`, `reward` or `return` (not finite)."""
     reason: str
-    """One line."""
+    """Cause, in one line."""
     attempt: int
-    """From 0."""
+    """Number of the attempt, from 0."""
     episode: int
-    """The episode that was being played."""
+    """Index of the episode that was being played."""
     traceback: str = ""
 
     def __str__(self) -> str:
@@ -120,7 +122,7 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True)
 class Trajectory:
-    """The record of one meta-episode. Unplayed episodes (early stop) have neither steps nor a result."""
+    """The record of one meta-episode. Episodes that an early stop left unplayed have neither steps nor a result."""
 
     task: Task
     opponent: str
@@ -129,19 +131,19 @@ class Trajectory:
     steps: tuple[Step, ...]
     episodes: tuple[EpisodeResult, ...]
     num_episodes: int
-    """Episodes planned (K)."""
+    """Planned episodes (K)."""
     failure: str | None = None
-    """The last attempt's `Failure`, as text, when the meta-episode broke; such a trajectory is masked from the loss."""
+    """The last attempt's `Failure` as text, or None if the meta-episode ended. The loss masks failed trajectories."""
     retries: int = 0
     category: str | None = None
-    """Class of the task (number of boxes, task type), in games that have some."""
+    """Class of the task (number of boxes, task type), if the game has classes."""
     failures: tuple[Failure, ...] = ()
-    """Every attempt that broke, the last one included where `failure` is set."""
+    """Failed attempts in order, including the last one if `failure` is set."""
     seconds: tuple[float, ...] = field(default=(), compare=False, repr=False)
-    """From asking to the reply, per step; no part of what a meta-episode is."""
+    """Seconds from the prompt to the reply of each step. Timing is no part of a meta-episode's identity."""
     played: str | None = None
-    """Id of the task that was played, drawn or chosen, in games that have ids."""
+    """Id of the task that was played, drawn or chosen, if the game's tasks have ids."""
     opponent_calls: tuple[Mapping[str, Any], ...] = ()
-    """What models answered the opponents; nothing where a process was lost."""
+    """Calls that models answered for the opponents; empty if a process was lost."""
     failed_reply: FailedReply | None = None
-    """Where the meta-episode broke at a reply, by an exception."""
+    """The reply at which the meta-episode failed, if an exception ended it there."""

@@ -1,6 +1,6 @@
-"""Every private name of TRL and of transformers' Trainer that this package touches, and nothing else.
+"""All uses of private names of TRL and of transformers' Trainer, and nothing else.
 
-Read in trl 1.16.0, transformers 5.17.0 and accelerate 1.15.0.
+Checked against trl 1.16.0, transformers 5.17.0 and accelerate 1.15.0.
 """
 
 from __future__ import annotations
@@ -32,23 +32,27 @@ _METHODS = ("_generate_single_turn",)
 
 
 def _on_numbered_cpu(storage: Any, location: str) -> Any:
-    """Among several CPU processes accelerate calls the device `cpu:0`, to which torch by itself loads no optimizer."""
+    """Return the storage if its location is a numbered CPU such as `cpu:0`, else None.
+
+    With several CPU processes accelerate uses this name, from which torch by itself loads no optimizer.
+    """
     return storage if location.startswith("cpu:") else None
 
 
+# Priority 9 is before torch's own functions for CPU (10), which do not accept a numbered CPU.
 torch.serialization.register_package(9, lambda _: None, _on_numbered_cpu)
 
 
 def check_trl(version: str = trl_version) -> None:
-    """Raises `ImportError` where TRL is outside the range, or has lost a name that is used here."""
+    """Raise `ImportError` if TRL's version is outside the range, or if it has lost a name that is used here."""
     lost = [name for name in _METHODS if name not in vars(GRPOTrainer)]
     if not Version("1.16") <= Version(version) < Version("2") or lost:
-        cause = f"lacks {', '.join(lost)}" if lost else "is outside the supported range"
+        cause = f"does not have {', '.join(lost)}" if lost else "is outside the supported range"
         raise ImportError(f"trl {version} {cause}; install the supported one with: pip install '{SUPPORTED}'.")
 
 
 def check_model(model: Any) -> None:
-    """Refuses models that left padding would harm: rows are right-aligned, so positions must be given."""
+    """Refuse a model that takes no positions. Rows are padded on the left, so their positions must be passed."""
     model = model.get_base_model() if is_peft_model(model) else model
     if "position_ids" not in inspect.signature(model.forward).parameters:
         raise ValueError(
@@ -60,7 +64,7 @@ def check_model(model: Any) -> None:
 def check_precision(trainer: GRPOTrainer) -> None:
     """Refuse to train weights in 16 bits, which hold three decimal digits: most updates would change nothing.
 
-    Under FSDP and DeepSpeed, mixed precision keeps a copy in float32, which is what the optimiser changes.
+    Under FSDP and DeepSpeed, mixed precision keeps a copy in float32, which the optimiser changes.
     """
     args: Any = trainer.args
     if (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled) and (args.bf16 or args.fp16):
@@ -78,17 +82,24 @@ def check_precision(trainer: GRPOTrainer) -> None:
 
 
 def no_reward(**_: object) -> list[float | None]:
-    """Satisfies `GRPOTrainer.__init__`; rewards come from the environment."""
+    """Satisfy `GRPOTrainer.__init__`. Rewards come from the environment."""
     raise RuntimeError("MAGETrainer takes rewards from the environment.")
 
 
 def placeholder_dataset(rows: int = 1) -> Dataset:
-    """Satisfies `GRPOTrainer.__init__`; `index` numbers the rows."""
+    """Return a dataset that satisfies `GRPOTrainer.__init__`. Its column `index` numbers the rows."""
     return Dataset.from_dict({"prompt": [""] * rows, "index": list(range(rows))})
 
 
 def record(trainer: GRPOTrainer, mode: str, metrics: Mapping[str, float], replace: bool = False) -> None:
-    """Adds values to what TRL averages into the next log line of `mode` (`train` or `eval`)."""
+    """Add values to TRL's averages for the next log line.
+
+    Args:
+        trainer: The trainer.
+        mode: `train` or `eval`.
+        metrics: Values by name.
+        replace: True to drop the earlier values of these names.
+    """
     for key, value in metrics.items():
         if replace:
             trainer._metrics[mode][key].clear()
@@ -99,24 +110,24 @@ def record(trainer: GRPOTrainer, mode: str, metrics: Mapping[str, float], replac
 
 
 def is_collective(trainer: GRPOTrainer) -> bool:
-    """Whether all ranks must generate together."""
+    """Return True if all ranks must generate together."""
     sharded = trainer.use_vllm or trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
     return bool(sharded and trainer.accelerator.num_processes > 1)
 
 
 def is_sharded(trainer: GRPOTrainer) -> bool:
-    """Whether a process holds a part of the weights alone."""
+    """Return True if each process holds only a part of the weights."""
     return bool(trainer.is_fsdp_enabled or _zero_3(trainer) is not None)
 
 
 def _zero_3(trainer: GRPOTrainer) -> Mapping[str, Any] | None:
-    """The settings of DeepSpeed's ZeRO-3; None where weights are not in its shards."""
+    """Return the settings of DeepSpeed's ZeRO-3, or None if it does not shard the weights."""
     plugin = trainer.accelerator.state.deepspeed_plugin if trainer.is_deepspeed_enabled else None
     return plugin.deepspeed_config["zero_optimization"] if plugin is not None and plugin.zero_stage == 3 else None
 
 
 def local_weights(trainer: GRPOTrainer) -> Iterator[torch.Tensor]:
-    """What this process holds of each weight."""
+    """Yield this process's part of each weight."""
     parted = _zero_3(trainer) is not None
     for weight in trainer.accelerator.unwrap_model(trainer.model).parameters():
         held = cast(Any, weight).ds_tensor if parted else weight.detach()
@@ -124,7 +135,7 @@ def local_weights(trainer: GRPOTrainer) -> Iterator[torch.Tensor]:
 
 
 def check_whole_model(trainer: GRPOTrainer) -> None:
-    """Refuses DeepSpeed's ZeRO-3 where it would write no model, but shards of a checkpoint in its place."""
+    """Refuse DeepSpeed's ZeRO-3 if it would write shards of a checkpoint in place of a model."""
     gathers, settings = "stage3_gather_16bit_weights_on_model_save", _zero_3(trainer)
     if settings is not None and not settings.get(gathers):
         raise ValueError(
@@ -133,7 +144,7 @@ def check_whole_model(trainer: GRPOTrainer) -> None:
 
 
 class _KeyedSampling(LogitsProcessor):
-    """Draws each row's token from the row's own stream, and leaves the sampler of transformers no other choice.
+    """Processor that draws each row's token from the row's own stream, which fixes the sampler's choice.
 
     That sampler draws from torch's global generator, which an environment or an opponent in this process can seed.
     """
@@ -144,14 +155,16 @@ class _KeyedSampling(LogitsProcessor):
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         ids, _ = draw(distribution(scores, self._sampling, None), uniforms(self._keys, self._drawn))
+        # One call per generated token, so the count is the position in each row's stream.
         self._drawn += 1
         chosen = torch.from_numpy(ids).to(scores.device)[:, None]
+        # A single finite score: whatever the sampler draws, it is this token.
         return torch.full_like(scores, -torch.inf).scatter(1, chosen, 0.0)
 
 
 @contextmanager
 def _sampling_by_key(trainer: GRPOTrainer, keys: UInt64s) -> Iterator[None]:
-    """Within it, transformers samples row n of a batch by the stream `keys[n]`, as TRL's generation is configured."""
+    """Make transformers sample row n of a batch by the stream `keys[n]`, with TRL's generation settings."""
     model: Any = trainer.accelerator.unwrap_model(trainer.model_wrapped)
     config: Any = trainer.generation_config
     keyed = _KeyedSampling(Sampling(temperature=config.temperature, top_p=config.top_p, top_k=config.top_k), keys)
@@ -166,14 +179,23 @@ def _sampling_by_key(trainer: GRPOTrainer, keys: UInt64s) -> Iterator[None]:
 def generate_ids(
     trainer: GRPOTrainer, prompts: list[list[int]], keys: UInt64s
 ) -> tuple[list[list[int]], list[list[float]] | None]:
-    """Return replies by TRL's own generation; ranks that must send equally many prompts send filler.
+    """Return replies from TRL's own generation. Ranks that must send equally many prompts send filler prompts.
 
-    transformers samples each reply by its key, and gets as many prompts together as `max_tokens_per_generation` has
-    room for, replies at their longest. vLLM samples by the streams of its engine.
+    transformers samples each reply by its key, in batches of at most `max_tokens_per_generation` tokens at the longest
+    replies. vLLM samples by the streams of its engine.
+
+    Args:
+        trainer: The trainer.
+        prompts: Token ids of each prompt.
+        keys: Key of each prompt's sampling stream, shape (n,).
+
+    Returns:
+        The sampled ids of each prompt, and their log-probabilities if TRL returns them.
     """
     count = len(prompts)
     if is_collective(trainer):
         most = max(gather_object([count]))
+        # Filler: in a collective call all ranks must send equally many prompts.
         prompts = prompts + [prompts[0]] * (most - count)
         keys = np.pad(keys, (0, most - count))
     parts = [slice(0, len(prompts))]
@@ -181,7 +203,8 @@ def generate_ids(
     if not trainer.use_vllm and budget:
         longest = max(map(len, prompts)) + cast(int, trainer.max_completion_length)
         if is_collective(trainer):
-            longest = max(gather_object([longest]))  # all ranks cut alike
+            # All ranks must cut their prompts into equally many parts.
+            longest = max(gather_object([longest]))
         size = max(budget // longest, 1)
         parts = [slice(start, start + size) for start in range(0, len(prompts), size)]
     replies: list[list[int]] = []
@@ -193,12 +216,13 @@ def generate_ids(
         if known is None or logprobs is None:
             logprobs = None
         else:
+            # TRL returns None for a token without a log-probability.
             logprobs += [[float("nan") if p is None else float(p) for p in row] for row in known]
     return replies[:count], None if logprobs is None else logprobs[:count]
 
 
 def stop_at(trainer: GRPOTrainer, end_ids: Collection[int]) -> None:
-    """Make TRL's generation end a reply at any of `end_ids`, not only at those that the model's settings name."""
+    """Make TRL's generation end a reply at any of `end_ids`, in addition to those in the model's settings."""
     ids = sorted(end_ids)
     trainer.eos_token_ids = ids
     if trainer.use_vllm:
@@ -209,9 +233,10 @@ def stop_at(trainer: GRPOTrainer, end_ids: Collection[int]) -> None:
 
 @contextmanager
 def sampling(trainer: GRPOTrainer, chosen: Mapping[str, float]) -> Iterator[None]:
-    """Within it TRL's generation has these sampling parameters."""
+    """Set sampling parameters of TRL's generation inside the context."""
     used: Any = vars(trainer.vllm_generation if trainer.use_vllm else trainer.generation_config)
     overriding: dict[str, Any] = {} if trainer.use_vllm else trainer.generation_kwargs
+    # Only parameters that each target has already. TRL lets `generation_kwargs` override the config, so both are set.
     before = [(held, {name: held[name] for name in chosen if name in held}) for held in (used, overriding)]
     for held, kept in before:
         held.update({name: chosen[name] for name in kept})
@@ -224,9 +249,9 @@ def sampling(trainer: GRPOTrainer, chosen: Mapping[str, float]) -> Iterator[None
 
 @contextmanager
 def generation_session(trainer: GRPOTrainer) -> Iterator[None]:
-    """One rollout's generation: weights are synced, and vLLM woken and put to sleep again, once.
+    """Sync the weights for one rollout's generation, and wake vLLM and put it to sleep again once.
 
-    Left to itself TRL lets vLLM sleep after every call, and then pushes all weights again.
+    By default, TRL lets vLLM sleep after every call, and then pushes all weights again.
     """
     if not trainer.use_vllm:
         yield
@@ -235,32 +260,37 @@ def generation_session(trainer: GRPOTrainer) -> Iterator[None]:
     sleeps = trainer.vllm_mode == "colocate" and engine.enable_sleep_mode
     shared = trainer.vllm_mode == "server"
     if shared:
-        trainer.accelerator.wait_for_everyone()  # no rank is still being answered, for a rollout that is played ahead
+        # A rollout that is played ahead: the server may still answer some rank with the old weights.
+        trainer.accelerator.wait_for_everyone()
     engine.sync_weights()
     if shared:
-        trainer.accelerator.wait_for_everyone()  # no rank asks the server before rank 0 has pushed all weights
+        # No rank may send a request before rank 0 has pushed all weights.
+        trainer.accelerator.wait_for_everyone()
+    # TRL pushes the weights again in its next call if this step is not the current one.
     trainer._last_loaded_step = trainer.state.global_step
     if not sleeps:
         yield
         return
     engine.llm.wake_up(tags=["kv_cache"])
+    # TRL would put vLLM to sleep after every call of this rollout.
     engine.enable_sleep_mode = False
     try:
         yield
     finally:
         engine.enable_sleep_mode = True
         engine.llm.sleep(level=2)
+        # Level 2 discards the weights. With this flag TRL pushes them again before it generates.
         engine._llm_weights_sleeping = True
 
 
 def vllm_engine(trainer: GRPOTrainer) -> Any:
-    """The engine inside TRL's colocated vLLM."""
+    """Return the engine inside TRL's colocated vLLM."""
     engine: Any = trainer.vllm_generation
     return engine.llm.llm_engine
 
 
 def model_name(trainer: GRPOTrainer) -> str:
-    """The name under which a server holds the model that is trained."""
+    """Return the name under which a server serves the model under training."""
     model: Any = trainer.accelerator.unwrap_model(trainer.model)
     return str(model.config._name_or_path)
 
@@ -271,9 +301,14 @@ def model_name(trainer: GRPOTrainer) -> str:
 def fused_scores(
     model: torch.nn.Module, inputs: Mapping[str, torch.Tensor], labels: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Log-probabilities and entropies (B, T - 1) by the LM head that TRL fuses into its models.
+    """Return log-probabilities and entropies, shape (B, T - 1), from the LM head that TRL fuses into its models.
 
-    Both are 0 where `labels` (B, T) is -100; a reference model gives no entropies.
+    Both are 0 where `labels` (B, T) is -100. A reference model returns no entropies.
+
+    Args:
+        model: The model.
+        inputs: Ids, attention mask and positions, shape (B, T) each.
+        labels: Ids of the tokens to score, and -100 elsewhere, shape (B, T).
     """
     output = model(**inputs, labels=labels, fused_lm_head=True)
     return output.log_probs, output.entropy
@@ -281,7 +316,7 @@ def fused_scores(
 
 @contextmanager
 def scoring(trainer: GRPOTrainer) -> Iterator[None]:
-    """Without gradients, and without the checkpointing that only they need."""
+    """Disable gradients inside the context, and the checkpointing that only they need."""
     model: Any = trainer.model
     options: Any = trainer.args.gradient_checkpointing_kwargs
     with torch.no_grad(), disable_gradient_checkpointing(model, options):
@@ -290,7 +325,7 @@ def scoring(trainer: GRPOTrainer) -> Iterator[None]:
 
 @contextmanager
 def reference_model(trainer: GRPOTrainer, model: torch.nn.Module) -> Iterator[torch.nn.Module]:
-    """The reference: a model of its own, or `model` without its adapter (or with the adapter it started from)."""
+    """Yield the reference model: a separate one, or `model` without its adapter (or with its initial adapter)."""
     if trainer.ref_model is not None:
         yield trainer.ref_model
         return
@@ -300,7 +335,13 @@ def reference_model(trainer: GRPOTrainer, model: torch.nn.Module) -> Iterator[to
 
 
 def check_reference(model: str | PreTrainedModel, beta: float, adapted: bool) -> None:
-    """Refuses an in-memory model whose reference TRL could not load; an adapted one is its own reference."""
+    """Refuse an in-memory model whose reference TRL could not load. With an adapter, the model is its own reference.
+
+    Args:
+        model: Name or folder of a model, or a model.
+        beta: Weight of the KL term; 0 needs no reference.
+        adapted: True if an adapter is added to the model.
+    """
     if not beta or adapted or isinstance(model, str) or is_peft_model(model):
         return
     if not model.config._name_or_path:
@@ -311,7 +352,15 @@ def check_reference(model: str | PreTrainedModel, beta: float, adapted: bool) ->
 
 
 def micro_batch(accelerator: Accelerator, model: torch.nn.Module, last: bool) -> AbstractContextManager[Any]:
-    """Around each micro-batch's forward and backward: only the last one synchronises gradients."""
+    """Return the context of a micro-batch's forward and backward pass: only the last one synchronises gradients.
+
+    Args:
+        accelerator: The trainer's accelerator.
+        model: The wrapped model.
+        last: True for the last micro-batch of an update.
+    """
+    # accelerate's optimiser and DeepSpeed's engine read this flag. The context below is for DDP. FSDP gets none:
+    # without its reduction every rank would hold the whole gradient.
     accelerator.gradient_state._set_sync_gradients(last)
     if last or accelerator.num_processes == 1 or accelerator.distributed_type == DistributedType.FSDP:
         return nullcontext()
@@ -320,6 +369,7 @@ def micro_batch(accelerator: Accelerator, model: torch.nn.Module, last: bool) ->
 
 
 def backward(accelerator: Accelerator, loss: torch.Tensor) -> None:
-    """The backward pass, unscaled: losses are divided by exact token counts already."""
+    """Run the backward pass without scaling, because losses are divided by exact token counts already."""
+    # DeepSpeed would divide the loss by its own number of accumulation steps.
     options = {"scale_wrt_gas": False} if accelerator.distributed_type == DistributedType.DEEPSPEED else {}
     accelerator.backward(loss, **options)

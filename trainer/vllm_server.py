@@ -1,6 +1,6 @@
 """A streaming backend over `vllm serve`: concurrent `/v1/completions` with token ids in and out (`return_token_ids`).
 
-Start the server with `--logprobs-mode processed_logprobs`, else log-probabilities ignore the temperature.
+Start the server with `--logprobs-mode processed_logprobs`. Otherwise log-probabilities ignore the temperature.
 """
 
 from __future__ import annotations
@@ -26,26 +26,37 @@ from trainer.vllm_stream import RequestSettings, SlotReply
 
 
 class _Reply(NamedTuple):
-    """What the server sampled."""
+    """Tokens that the server sampled."""
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     prompt_tokens: int = 0
-    """Nobody budgets a server of one's own; so below."""
+    """Always 0, as below: the user's own server has no budget."""
     completion_tokens: int = 0
 
 
 class StreamingServerGenerator:
     """A `vllm serve` with up to `concurrency` requests under way.
 
-    A request that fails or takes too long, however slowly its answer arrives, answers with `error`. Redirects are not
-    followed.
+    A request that fails or times out, however slowly its answer arrives, returns a completion with `error`. Redirects
+    are not followed.
     """
 
     def __init__(
         self, url: str, model: str, tokens: ChatTokenizer, settings: RequestSettings, concurrency: int = 256
     ) -> None:
-        """Raises ValueError for what is no address of a server."""
+        """Connect to a server; the first request is the first contact.
+
+        Args:
+            url: Address of the server, without `/v1`.
+            model: Name of the model on the server.
+            tokens: Tokenizer of the model.
+            settings: Sampling parameters, prompt limit and timeout.
+            concurrency: Most requests under way at once.
+
+        Raises:
+            ValueError: If `url` is not an address of a server.
+        """
         check_url(url)
         self.model = model
         self.tokens = tokens
@@ -55,9 +66,11 @@ class StreamingServerGenerator:
             _read,
             budget=Budget(),
             deadline=settings.timeout,
+            # No retry inside the connection: the rollout plays the meta-episode again, and counts the failure.
             attempts=1,
             concurrency=concurrency,
         )
+        # Ends the connection's threads if the user drops the generator without `close`.
         weakref.finalize(self, self._connection.close)
         self._underway = Underway()
 
@@ -76,19 +89,19 @@ class StreamingServerGenerator:
         self._underway.begun(prompt.slot, call, partial(self._completion, call, prompt, ids))
 
     def poll(self, timeout: float | None = None) -> list[SlotReply]:
-        """Waits until at least one reply is there, if any is under way, or late."""
+        """Wait until at least one reply is ready or late, if requests are under way, and return all that are ready."""
         return self._underway.poll(timeout)
 
     def cancel(self) -> None:
-        """Ends all requests; the server may be asked anew."""
+        """Cancel all requests. The server accepts new ones afterwards."""
         self._underway.cancel()
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
-        """Lock-step use; nothing may be under way."""
+        """Answer a batch in lock-step. No request may be under way."""
         return answer_all(self, prompts)
 
     def close(self) -> None:
-        """Ends the requests and the connections."""
+        """End the requests and the connections."""
         self.cancel()
         self._connection.close()
 
@@ -101,17 +114,18 @@ class StreamingServerGenerator:
         return make_completion(prompt, self.tokens, ids, reply.ids, reply.logprobs, self.settings.max_new_tokens)
 
     def _check(self, reply: _Reply) -> None:
-        """Raise CallFailed for ids that the model does not have, and for more of them than it was asked for."""
+        """Raise CallFailed if the server returned unknown ids, or more ids than requested."""
         known, most = len(self.tokens.tokenizer), self.settings.max_new_tokens
         if len(reply.ids) > most or any(not 0 <= one < known for one in reply.ids):
             raise CallFailed(GARBAGE, f"{len(reply.ids)} token ids, expected at most {most} from 0 to {known - 1}")
 
 
 def _read(content: bytes, sent: int) -> _Reply:
-    """The reply in the body of a completion; raises CallFailed for anything else."""
+    """Return the reply in the body of a completion. Raises CallFailed for any other body."""
     try:
         choice = json.loads(content)["choices"][0]
         reason = choice["finish_reason"]
+        # Ids from the server, not text: the trained tokens must be exactly those that were sampled.
         ids = tuple(int(i) for i in choice["token_ids"])
         logprobs = tuple(float(value) for value in choice["logprobs"]["token_logprobs"])
     except UNREADABLE as error:

@@ -1,4 +1,4 @@
-"""The weights in a model's folder: whole, an adapter of another model, or in the shards of a training checkpoint."""
+"""Loading the weights in a model's folder: whole, an adapter of another model, or shards of a training checkpoint."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, AutoModelForCa
 from trainer.manifest import MANIFEST, fault
 
 SHARDS = "pytorch_model_fsdp_0"
-"""Where FSDP leaves the weights of a checkpoint under SHARDED_STATE_DICT: files of torch.distributed.checkpoint."""
+"""Folder of a checkpoint's weights under FSDP's SHARDED_STATE_DICT, in files of torch.distributed.checkpoint."""
 _ABOVE = "model."
-"""Before the name of each weight there."""
+"""Prefix of each weight's name in the shards."""
 _CONFIGS = ("config.json", "adapter_config.json")
 _WRONG = {"missing_keys": "is missing", "mismatched_keys": "has another shape", "unexpected_keys": "is too much"}
 
 
 def load_model(folder: Path) -> PreTrainedModel:
-    """The model in a folder, whatever its weights lie in, put together in this process alone; those of a training
-    checkpoint are read once more before, and must be what was written.
+    """Load the model in a folder, from any form of weights, in this process alone.
 
-    Raises ValueError where they cannot be read, or are another model's. Shards are listed in a pickle, which can run
-    code: load those that you trust.
+    The files of a training checkpoint are first compared with its manifest.
+
+    Raises ValueError if the weights cannot be read or belong to another model. The list of shards is a pickle, which
+    can run code: load only shards that you trust.
     """
     try:
         model, told = _load(folder)
@@ -42,21 +43,22 @@ def load_model(folder: Path) -> PreTrainedModel:
     except (OSError, ValueError, RuntimeError, SafetensorError, StrictDataclassError) as error:
         reason = " ".join(str(error).split()).removesuffix(".")
         raise ValueError(
-            f"The model in {folder} cannot be loaded ({reason}); copy it whole again, or take another one."
+            f"The model in {folder} cannot be loaded ({reason}). Copy the whole folder again, or use another model."
         ) from error
     loaded: PreTrainedModel = model
     return loaded
 
 
 def _load(folder: Path) -> tuple[Any, Mapping[str, Collection[str | tuple[str, ...]]]]:
-    """The model, and the weights that transformers had to guess or to leave out."""
+    """Return the model, and the weights that transformers initialised or ignored."""
     if not any((folder / name).exists() for name in _CONFIGS):
         raise ValueError(
-            f"it has neither {' nor '.join(_CONFIGS)}; the model that was trained has it, and the tokenizer's files"
+            f"it has neither {' nor '.join(_CONFIGS)}; copy it from the trained model, with the tokenizer's files"
         )
     if (folder / MANIFEST).exists() and (changed := fault(folder, "*model*")) is not None:
         raise ValueError(changed)
     auto: Any = AutoModelForCausalLM
+    # Without these, transformers raises its own error for a mismatch and only warns about missing weights.
     wishes = {"output_loading_info": True, "ignore_mismatched_sizes": True}
     if not (folder / SHARDS).is_dir():
         model, told = auto.from_pretrained(folder, **wishes)
@@ -67,6 +69,7 @@ def _load(folder: Path) -> tuple[Any, Mapping[str, Collection[str | tuple[str, .
         kind: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
         model, told = kind.from_pretrained(None, config=config, state_dict=weights, **wishes)
         return model, told
+    # Imported here, because only adapters need PEFT.
     from peft import PeftConfig
 
     adapter = PeftConfig.from_pretrained(str(folder))
@@ -76,14 +79,16 @@ def _load(folder: Path) -> tuple[Any, Mapping[str, Collection[str | tuple[str, .
 
 
 def _read(place: Path) -> dict[str, torch.Tensor]:
-    """The weights in shards, by their names in the model."""
+    """Return the weights in shards, by their names in the model."""
     reader = FileSystemReader(place)
     try:
         about = reader.read_metadata()
-    except Exception as error:  # what a damaged pickle raises may be anything
+    # A damaged pickle may raise any exception.
+    except Exception as error:
         raise ValueError(f"{place / '.metadata'} cannot be read: {error}") from error
     for part in about.storage_data.values():
         file, needed = place / part.relative_path, part.offset + part.length
+        # Checked before loading, so that the error names the file and its size.
         held = file.stat().st_size if file.is_file() else 0
         if held < needed:
             raise ValueError(f"{file} has {held} bytes instead of {needed}" if held else f"{file} is missing")
@@ -94,7 +99,8 @@ def _read(place: Path) -> dict[str, torch.Tensor]:
     }
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "torch.distributed is disabled")  # what is wanted here
+            # Intended: one process reads all shards.
+            warnings.filterwarnings("ignore", "torch.distributed is disabled")
             load(weights, storage_reader=reader, no_dist=True)
     except CheckpointException as error:
         told, _ = error.failures[0]

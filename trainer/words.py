@@ -1,4 +1,4 @@
-"""The model `words`: a small transformer over a game's own words, and the settings with which such a model learns."""
+"""The model `words`: a small transformer over a game's own words, with a warm start on random play."""
 
 from __future__ import annotations
 
@@ -18,16 +18,22 @@ from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
 from trainer.tokens import ChatTokenizer, Ids, PromptFormat
 
 NAME = "words"
-"""Of the model and of the prompt style that it reads."""
+"""Name of the model, and of the prompt style that it reads."""
 PLAYED, BATCH = 512, 32
-"""Of the warm start: meta-episodes of random play, and how many a step trains on."""
+"""Meta-episodes of random play in the warm start, and how many of them a step trains on."""
 
 
 def words_model(folder: Path, config: RunSettings, warm_start: int) -> str:
-    """Saves a model of random weights for the run's game, of some 90,000 parameters; returns the folder.
+    """Save a model with random weights for the run's game, of some 90,000 parameters; return the folder.
 
-    `warm_start`: steps of language modelling on transcripts of random legal play, against the run's opponents. Raises
-    ValueError for a run that such a model cannot read.
+    Args:
+        folder: Folder to write.
+        config: Settings of the run.
+        warm_start: Steps of language modelling on transcripts of random legal play against the run's opponents (0:
+            none).
+
+    Raises:
+        ValueError: If the run's prompts are not of the style `words`.
     """
     if config.prompt_style != NAME:
         raise ValueError(f"The model 'words' reads prompts of prompt_style=words, not {config.prompt_style!r} ones.")
@@ -42,13 +48,14 @@ def words_model(folder: Path, config: RunSettings, warm_start: int) -> str:
 
 
 def _warm(model: PreTrainedModel, tokens: ChatTokenizer, config: RunSettings, steps: int) -> None:
-    """Language modelling with AdamW on batches of `BATCH` of `PLAYED` meta-episodes of random legal play, in turn."""
+    """Train with AdamW on batches of `BATCH` of `PLAYED` meta-episodes of random legal play, in turn."""
     rows = [_random_play(env_maker(config)(), tokens, fold(config.seed, number)) for number in range(PLAYED)]
     optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.98))
     model.train(True)
     for step in range(steps):
         batch = [rows[(step * BATCH + row) % PLAYED] for row in range(BATCH)]
         width = max(map(len, batch))
+        # (B, T), padded on the right. Labels are -100 at the padding, and the model shifts them itself.
         ids = torch.tensor([[*row, *[tokens.pad_id] * (width - len(row))] for row in batch])
         mask = ids != tokens.pad_id
         loss = model(input_ids=ids, attention_mask=mask.long(), labels=ids.masked_fill(~mask, -100)).loss
@@ -59,7 +66,7 @@ def _warm(model: PreTrainedModel, tokens: ChatTokenizer, config: RunSettings, st
 
 
 def _random_play(env: gym.Env[str, str], tokens: ChatTokenizer, seed: int) -> Ids:
-    """The ids of the chat of a meta-episode of random legal play."""
+    """Return the ids of the chat of a meta-episode of random legal play."""
     rng = Stream(fold(seed)).generator()
     _, info = env.reset(seed=seed % 2**SEED_BITS)
     while True:

@@ -98,7 +98,7 @@ def test_four_nodes_with_too_few_gpus_are_refused_once():
     assert ended(job) == "FAILED"
     [line] = [line for line in Path("log").read_text().splitlines() if line.startswith("mage-train: ")]
     assert line.startswith(
-        "mage-train: a run on --hardware 4x8x80gb is of 32 processes, but 4 were started; start it by"
+        "mage-train: a run on --hardware 4x8x80gb requires 32 processes, but 4 were started; start it with"
     )
     assert "`sbatch --nodes=4 " in line
 

@@ -208,7 +208,7 @@ def test_a_run_resumes_where_it_stopped(tmp_path: Path, capsys: pytest.CaptureFi
     assert run(*common) == 0
     assert steps_done(tmp_path) == 2
     capsys.readouterr()
-    assert "add --resume to go on" in error_line(capsys, common)
+    assert "add --resume to continue" in error_line(capsys, common)
     assert run(*common, "--max_rollouts", "3", "--resume") == 0
     assert "Finished after 6 updates" in capsys.readouterr().out
     assert steps_done(tmp_path) == 6

@@ -180,5 +180,5 @@ def test_other_than_the_hardware_s_processes_are_refused(
     assert main(["--preset", "mage-kuhn", "--hardware", name]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     machine = hardware(name)
-    assert f"is of {machine.processes} processes, but {started or 1} were started; start it by `" in line
+    assert f"requires {machine.processes} processes, but {started or 1} were started; start it with `" in line
     assert machine.launch()["slurm"] in line

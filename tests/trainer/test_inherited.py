@@ -137,9 +137,9 @@ def test_a_cache_of_transformers_is_refused_where_transformers_does_not_sample(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--load_in_4bit", "true"), "load_in_4bit freezes the weights, so that an adapter alone can be trained"),
-        (("--lora_r", "4"), "lora_r is read with --use_peft true alone"),
-        (("--bnb_4bit_quant_type", "fp4"), "bnb_4bit_quant_type is read with --load_in_4bit true alone"),
+        (("--load_in_4bit", "true"), "load_in_4bit freezes the weights, so only an adapter can be trained"),
+        (("--lora_r", "4"), "lora_r requires --use_peft true"),
+        (("--bnb_4bit_quant_type", "fp4"), "bnb_4bit_quant_type requires --load_in_4bit true"),
     ],
 )
 def test_what_a_model_is_not_given_is_one_line(

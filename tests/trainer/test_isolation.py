@@ -155,7 +155,7 @@ def test_what_cannot_be_led_back_is_a_failure_of_its_own() -> None:
     held.close()
     assert done[0].failure == "crash: its process died: exit code 4"
     assert done[1].failure is not None
-    assert done[1].failure.startswith("environment: RuntimeError: its worker was lost through another meta-episode")
+    assert done[1].failure.startswith("environment: RuntimeError: its worker was lost in another meta-episode")
 
 
 class Broken(Guess):

@@ -49,7 +49,7 @@ def test_a_checkpoint_of_another_kind_of_population_is_refused(
     common = [*ARGUMENTS, "--output_dir", str(tmp_path)]
     assert main([*common, "--population", "fixed", "--max_rollouts", "1"]) == 0
     assert main([*common, "--max_rollouts", "2", "--resume"]) == 2
-    assert "it is of another kind; resume with the settings it began with." in capsys.readouterr().err
+    assert "Resume with the settings that the run began with." in capsys.readouterr().err
 
 
 def test_prioritised_sampling_follows_the_results(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def model(folder: Path, told: dict[str, Any], words: dict[str, Any]) -> str:
         (CHATS, WORDS, None),
         ({"eos_token": "<end>"}, WORDS, "has no chat template; use an instruction-tuned model"),
         ({"chat_template": "x"}, WORDS, "names no eos_token, so that no reply would end"),
-        (CHATS, {"model": {"vocab": {"a": 0}}}, "lacks its end token '<end>'"),
+        (CHATS, {"model": {"vocab": {"a": 0}}}, "does not contain its end token '<end>'"),
         ({**CHATS, "eos_token": {"content": "<end>"}}, {"added_tokens": [{"content": "<end>"}]}, None),
     ],
 )
@@ -55,7 +55,7 @@ def test_a_model_must_chat_and_end(
     [
         (("--model", "tiny", "--num_generations", "3"), "num_generations=3 does not divide the 8 meta-episodes"),
         (("--preset", "mage-kuhn", "--groups_per_rollout", "0"), "groups_per_rollout=0 plays nothing; use at least 1"),
-        (("--preset", "mage-kuhn", "--num_generations", "1"), "is a group with nobody to compare with; use at least 2"),
+        (("--preset", "mage-kuhn", "--num_generations", "1"), "leaves a group without a comparison; use at least 2"),
         (("--preset", "mage-sokoban", "--population", "league"), "has none; use population=fixed"),
         (("--preset", "mage-kuhn", "--eval_panel", "tictactoe-paper"), "is played in mage/TicTacToe-Meta-v0, not in"),
         (("--preset", "mage-kuhn", "--eval_panel", "kuhn-papr"), "Unknown panel 'kuhn-papr'. Did you mean 'kuhn-paper"),
@@ -146,13 +146,13 @@ def place(monkeypatch: pytest.MonkeyPatch, cache: Path, endpoint: str) -> None:
 @pytest.mark.parametrize(
     ("name", "more", "says"),
     [
-        ("no/such", (), "no/such is no folder here, and no model at http://127.0.0.1"),
+        ("no/such", (), "no/such is not a local folder, and no model at http://127.0.0.1"),
         ("no/more", (), "that you may see; check --model, or run hf auth login where it is private"),
-        ("some/secret", (), "some/secret is no folder here and not in the hub's cache, and http://127.0.0.1"),
-        ("some/gated", (), "some/gated must be granted to you; ask for it at http://127.0.0.1"),
+        ("some/secret", (), "some/secret is not a local folder and not in the hub's cache, and http://127.0.0.1"),
+        ("some/gated", (), "some/gated requires permission; request it at http://127.0.0.1"),
         ("some/sick", (), "500 Internal Server Error"),
         ("some/model", ("--model_revision", "v9"), "has no revision 'v9'; check --model_revision"),
-        ("some/notes", (), "has no config.json, so it is no model; check --model"),
+        ("some/notes", (), "has no config.json, so it is not a model; check --model"),
         ("some/model", (), "the tokenizer of some/model has no chat template; use an instruction-tuned model"),
     ],
 )
@@ -175,7 +175,8 @@ def test_without_a_network_a_model_in_the_cache_is_taken(
     place(monkeypatch, tmp_path, "http://127.0.0.1:9")
     check_present("some/model")
     with pytest.raises(
-        ValueError, match=r"other/model is no folder here and not in .*127.0.0.1:9 does not give it \(ConnectError: "
+        ValueError,
+        match=r"other/model is not a local folder and .*127.0.0.1:9 does not return it \(ConnectError: ",
     ):
         check_present("other/model")
 
@@ -193,7 +194,11 @@ def kept(cache: Path, *files: str) -> None:
 @pytest.mark.parametrize(
     ("name", "files", "says"),
     [
-        ("some/model", (), "some/model is no folder here and it is not in the hub's cache, and HF_HUB_OFFLINE forbids"),
+        (
+            "some/model",
+            (),
+            "some/model is not a local folder and it is not in the hub's cache, and HF_HUB_OFFLINE",
+        ),
         ("some/model", ("config.json",), "and its weights are not in the hub's cache"),
         ("some/model", ("config.json", "model.safetensors"), None),
         ("runs/no/such", (), "runs/no/such is neither a folder nor a name that the hub could have"),

@@ -95,7 +95,7 @@ def test_one_line_names_who_is_waited_for(caplog: pytest.LogCaptureFixture) -> N
     [line] = [record.message for record in caplog.records]
     assert line == (
         f"Waiting for 0 s already for {ID}, opponent of its own choice, task 10, meta-episode 0 of group 0, episode 1, "
-        "attempt 1 (in this process; --env-workers 1 plays it in another one, which can be stopped)."
+        "attempt 1 (in this process; use --env-workers 1 to play it in a process that can be stopped)."
     )
 
 

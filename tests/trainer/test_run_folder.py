@@ -214,10 +214,13 @@ def test_a_full_disk_in_a_checkpoint_leaves_the_older_one(
     monkeypatch.undo()
     assert [path.name for path in checkpoints(tmp_path)] == ["checkpoint-1"]
     assert drafts_of(tmp_path) == []
-    with pytest.raises(ValueError, match="holds checkpoints; give resume_from_checkpoint=True to go on"):
+    with pytest.raises(ValueError, match="holds checkpoints; pass resume_from_checkpoint=True to continue"):
         make_trainer(model_path, tmp_path, **settings).train()
     flip(tmp_path / "checkpoint-1")
-    with pytest.raises(ValueError, match="holds no sound checkpoint; start anew"), caplog.at_level(logging.WARNING):
+    with (
+        pytest.raises(ValueError, match="holds no sound checkpoint; start a run"),
+        caplog.at_level(logging.WARNING),
+    ):
         make_trainer(model_path, tmp_path, **settings).train(resume_from_checkpoint=True)
     assert "checkpoint-1 is passed over: model.safetensors has 100 bytes instead of" in caplog.text
 
@@ -372,7 +375,7 @@ def test_weights_that_are_not_finite_are_not_written(model_path: str, tmp_path: 
     trainer = make_trainer(model_path, tmp_path / "run")
     with torch.no_grad():
         next(iter(trainer.model.parameters()))[0, 0] = float("inf")
-    with pytest.raises(RunStopped, match=r"The weights are not finite after update 0, so .*kept is not written; go on"):
+    with pytest.raises(RunStopped, match=r"The weights are not finite after update 0, so .*kept is not written"):
         trainer.write_model(tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
     with pytest.raises(RunStopped, match="checkpoint-0 is not written"):

@@ -118,7 +118,7 @@ def test_what_cannot_be_loaded_is_one_line(
     with pytest.raises(ValueError, match=told) as raised:
         load_model(checkpoint)
     assert str(raised.value).startswith(f"The model in {checkpoint} cannot be loaded (")
-    assert str(raised.value).endswith("); copy it whole again, or take another one.")
+    assert str(raised.value).endswith("). Copy the whole folder again, or use another model.")
     assert "\n" not in str(raised.value)
 
 

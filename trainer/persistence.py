@@ -140,7 +140,7 @@ class PersistentTrainer(GRPOTrainer):
         super().save_model(output_dir, _internal_call)
 
     def _save_configuration(self, folder: str) -> None:
-        """Save the files that weights in shards need to be a model: the configuration and the tokenizer."""
+        """Save the configuration, or the adapter's, and the tokenizer, without which shards are no model."""
         model = self.accelerator.unwrap_model(self.model)
         parts = model.peft_config.values() if is_peft_model(model) else (model.config, model.generation_config)
         for part in (*parts, self.processing_class):

@@ -160,8 +160,8 @@ class Run:
                 shortened=self._shortened,
                 no_text=reply.no_text,
             )
-        # An opponent that raises ValueError is broken, but a reset that does has a wrong task or option.
         elif isinstance(error, MISUSE) and not isinstance(error, OpponentFailure):
+            # OpponentFailure wraps the errors of opponents, so another one means a wrong task or option.
             self.misused = error
         if isinstance(error, OpponentFailure):
             self.fail(OPPONENT, str(error), traceback)

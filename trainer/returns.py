@@ -1,6 +1,6 @@
 """Returns of a meta-episode (docs/method.md, section 3): one number per step, from task rewards. No NumPy, no torch.
 
-Symbols: K is the number of played episodes, T_k the number of play steps in episode k, and S the number of all steps,
+Symbols: K is the number of played episodes, T_k the number of play steps in episode k. S is the number of all steps,
 reflections included. gs is the step discount and gt the episode discount.
 """
 
@@ -134,8 +134,8 @@ def returns_per_reward(
 ) -> list[float]:
     """Return the returns with each hand's reward credited at the step that ends the hand (`credit="reward"`).
 
-    G_{k,t} = sum_{t'>=t} gs^(t'-t) r_{k,t'} - B_k + gs^(T_k-1-t) * gt * F_{k+1}, where F_k = D_k + gt * F_{k+1}
-    and B_k is the part of R_k that D_k leaves out (R_{k-1} for differential returns, 0 for the others).
+    G_{k,t} = sum_{t'>=t} gs^(t'-t) r_{k,t'} - B_k + gs^(T_k-1-t) * gt * F_{k+1}, with F_k = D_k + gt * F_{k+1}.
+    B_k is the part of R_k that D_k leaves out (R_{k-1} for differential returns, 0 for the others).
 
     Args:
         trajectory: The meta-episode.

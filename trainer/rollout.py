@@ -201,8 +201,8 @@ def collect(
                 rollout.take(answers, strict)
                 # The first reply proves that the settings work.
                 strict = strict and not answers
-        # No call may continue behind the caller's back after Ctrl-C, a preemption or an error.
         finally:
+            # No call may continue behind the caller's back after Ctrl-C, a preemption or an error.
             stage.drop()
             model.cancel(rollout.who)
     clock.total += clock.now() - started

@@ -170,7 +170,7 @@ class RolloutTrainer(PersistentTrainer):
     def _play(self, specs: Sequence[RolloutSpec], phase: str = "train") -> tuple[list[Trajectory], RolloutClock]:
         """Play this rank's specs; return the trajectories of all ranks. Failures are recorded in the ledger.
 
-        Raises Preempted on all ranks if some rank received a signal, and if a resumed run can play the specs again.
+        Raises Preempted on all ranks if some rank received a signal and a resumed run can play the specs again.
         """
         if self._ahead is not None:
             # A session gives the sampler other weights, which a rollout under way must not see.

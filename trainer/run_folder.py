@@ -89,8 +89,8 @@ def rotate(run: Path, limit: int | None, kept: Path | None = None) -> None:
 def place_model(draft: Path, folder: Path) -> None:
     """Move a complete model from `draft` into `folder`, which may hold an older one beside other files.
 
-    Between the old model and the new one the folder holds none: the files that every loader needs are removed before
-    the first other one is touched, and written last. So no reader sees old and new shards together.
+    Between the old model and the new one the folder holds none. The files that every loader needs are removed before
+    any other, and written last. So no reader sees old and new shards together.
     """
     sync_tree(draft)
     folder.mkdir(parents=True, exist_ok=True)

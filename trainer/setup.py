@@ -117,8 +117,8 @@ def prefer_exact(config: RunSettings) -> bool:
         config.advantage, config.statistics = before
     except NotEnumerable:
         pass
-    # An opponent without exact probabilities, or a reward that is not a sum over the hands.
     except ValueError:
+        # An opponent without exact probabilities, or a reward that is not a sum over the hands.
         config.advantage, config.statistics = before
     return False
 

@@ -123,8 +123,8 @@ def folder_of(model: str) -> Path | None:
         from huggingface_hub import try_to_load_from_cache
 
         found = try_to_load_from_cache(model, "config.json")
-    # huggingface_hub is not installed, or `model` is not a valid name on the hub.
     except (ImportError, ValueError):
+        # huggingface_hub is not installed, or `model` is not a valid name on the hub.
         return None
     return Path(found).parent if isinstance(found, str) else None
 

@@ -167,8 +167,8 @@ class ChatTokenizer:
         chat += [{"role": message.role, "content": message.content} for message in messages]
         try:
             text = self.tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True, **variables)
-        # Some templates raise it for a system message.
         except TemplateError as error:
+            # Some templates raise it for a system message.
             raise ValueError(
                 f"The chat template of {self.tokenizer.name_or_path!r} cannot render the chat ({error}); leave out "
                 f"system_prompt or chat_template_kwargs, or use another model."

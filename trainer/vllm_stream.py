@@ -171,8 +171,8 @@ class StreamingVLLMGenerator:
             while self._take_requests():
                 self._answer({output.request_id: output.outputs[0] for output in self.engine.step() if output.finished})
                 self._abort_late()
-        # Stored for the thread that polls, which raises it.
         except BaseException as error:
+            # Stored for the thread that polls, which raises it.
             with self._news:
                 self._broken, self._stepping = error, False
                 self._open.clear()
@@ -194,8 +194,8 @@ class StreamingVLLMGenerator:
                 try:
                     self.engine.add_request(name, {"prompt_token_ids": list(open_[name].ids)}, params)
                     self._running.add(name)
-                # vLLM refuses a single request this way, for example if it is longer than max_model_len.
                 except ValueError as error:
+                    # vLLM refuses a single request this way, for example if it is longer than max_model_len.
                     self._answer({name: Completion("", error=f"vllm refused: {error}")})
             if self._running:
                 return True

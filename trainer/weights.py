@@ -83,8 +83,8 @@ def _read(place: Path) -> dict[str, torch.Tensor]:
     reader = FileSystemReader(place)
     try:
         about = reader.read_metadata()
-    # A damaged pickle may raise any exception.
     except Exception as error:
+        # A damaged pickle may raise any exception.
         raise ValueError(f"{place / '.metadata'} cannot be read: {error}") from error
     for part in about.storage_data.values():
         file, needed = place / part.relative_path, part.offset + part.length

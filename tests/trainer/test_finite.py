@@ -155,7 +155,7 @@ def test_a_run_stops_after_some_in_a_row_and_says_where_it_began(
 ) -> None:
     breaking(monkeypatch, {1, *range(3, 10)})
     trainer = make_trainer(model_path, tmp_path, max_rollouts=5, max_skipped_updates=3)
-    with pytest.raises(RunStopped, match=r"3 updates in a row were skipped, .* the first at update 3 \(rollout 1\)\."):
+    with pytest.raises(RunStopped, match=r"3 updates in a row were skipped .* the first at update 3 \(rollout 1\)\."):
         trainer.train()
     assert trainer.state.global_step == 5
     assert all(bool(weight.isfinite().all()) for weight in trainer.model.parameters())
@@ -166,7 +166,7 @@ def test_a_resumed_run_goes_on_counting_them(model_path: str, tmp_path: Path, mo
     changes: dict[str, Any] = {"max_skipped_updates": 3, "save_strategy": "steps", "save_steps": 4}
     make_trainer(model_path, tmp_path, max_rollouts=2, **changes).train()
     resumed = make_trainer(model_path, tmp_path, max_rollouts=5, **changes)
-    with pytest.raises(RunStopped, match=r"3 updates in a row were skipped, .* the first at update 3 \(rollout 1\)\."):
+    with pytest.raises(RunStopped, match=r"3 updates in a row were skipped .* the first at update 3 \(rollout 1\)\."):
         resumed.train(resume_from_checkpoint=True)
     assert resumed.state.global_step == 5
 

@@ -297,7 +297,7 @@ def test_constrained_decoding_needs_a_backend_that_constrains(model_path: str, t
 
 
 def test_non_stationary_groups_need_a_pool(model_path: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="give opponents with weights"):
+    with pytest.raises(ValueError, match="pass opponents with weights"):
         MAGETrainer(model_path, make_config(tmp_path, grouping="non_stationary"), make_env)
     seen: list[Trajectory] = []
     mixed = make_trainer(

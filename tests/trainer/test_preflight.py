@@ -56,7 +56,7 @@ def test_a_model_must_chat_and_end(
         (("--model", "tiny", "--num_generations", "3"), "num_generations=3 does not divide the 8 meta-episodes"),
         (("--preset", "mage-kuhn", "--groups_per_rollout", "0"), "groups_per_rollout=0 plays nothing; use at least 1"),
         (("--preset", "mage-kuhn", "--num_generations", "1"), "leaves a group without a comparison; use at least 2"),
-        (("--preset", "mage-sokoban", "--population", "league"), "has none; use population=fixed"),
+        (("--preset", "mage-sokoban", "--population", "league"), "has none. Use population=fixed"),
         (("--preset", "mage-kuhn", "--eval_panel", "tictactoe-paper"), "is played in mage/TicTacToe-Meta-v0, not in"),
         (("--preset", "mage-kuhn", "--eval_panel", "kuhn-papr"), "Unknown panel 'kuhn-papr'. Did you mean 'kuhn-paper"),
         (("--preset", "mage-kuhn", "--early_stop", "2"), "early_stop needs an eval_panel"),
@@ -147,7 +147,7 @@ def place(monkeypatch: pytest.MonkeyPatch, cache: Path, endpoint: str) -> None:
     ("name", "more", "says"),
     [
         ("no/such", (), "no/such is not a local folder, and no model at http://127.0.0.1"),
-        ("no/more", (), "that you may see; check --model, or run hf auth login where it is private"),
+        ("no/more", (), "that you may see; check --model, or run hf auth login if it is private"),
         ("some/secret", (), "some/secret is not a local folder and not in the hub's cache, and http://127.0.0.1"),
         ("some/gated", (), "some/gated requires permission; request it at http://127.0.0.1"),
         ("some/sick", (), "500 Internal Server Error"),

@@ -112,7 +112,7 @@ def test_two_sharded_processes_equal_one(model_path: str, alone: Path, tmp_path:
     assert held.exists() == (kind == STATE_DICTS[1])
     if held.exists():
         (held / "__1_0.distcp").unlink()
-        with pytest.raises(ValueError, match=rf"{SHARDS}/__1_0\.distcp is missing\); copy it whole again"):
+        with pytest.raises(ValueError, match=rf"{SHARDS}/__1_0\.distcp is missing\)\. Copy the whole folder again"):
             load_model(held.parent)
 
 

@@ -139,7 +139,7 @@ def test_a_flipped_bit_in_a_checkpoint_is_one_line(
     assert same(folder, whole)
     name = f"{SHARDS}/{FILE}" if shards else "model.safetensors"
     flip(folder / name)
-    told = f"The model in {folder} cannot be loaded ({name} is not what was written); copy it whole again, or take"
+    told = f"The model in {folder} cannot be loaded ({name} is not what was written). Copy the whole folder"
     with pytest.raises(ValueError, match=re.escape(told)):
         make_opponent(f"checkpoint:{folder}", KuhnPoker())
     capsys.readouterr()

@@ -1,1 +1,1 @@
-"""`mage-bench chaos`: what may go wrong in somebody's game, opponent or environment, tried in processes of its own."""
+"""`mage-bench chaos`: stress tests for a game, an opponent or an environment, each in a separate process."""

@@ -1,7 +1,7 @@
-"""The process in which the checked code runs: `python -m benchmarks.chaos.child FOLDER`, started by the command.
+"""Child process that runs the checked code: `python -m benchmarks.chaos.child FOLDER`, started by the command.
 
-`request.json` in the folder says what to do; what was begun, found and done goes into `records.jsonl`, line by line, so
-that it stays when this process dies.
+The child reads `request.json` from the folder. It appends one line per event (a seed begins, a finding, a check ends)
+to `records.jsonl`, so the events survive if this process dies.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from benchmarks.chaos.playing import Env, Finding, Make, Watched, episodes_of, w
 from mage_envs import imports
 
 TRANSCRIPTS = "processes"
-"""The check that the command does itself, with the transcripts of several processes."""
+"""Name of the check that compares transcripts of several processes. The command itself compares them."""
 MAKING = 20
-"""The deadline of `gym.make` in deadlines of a call: data and engines load then."""
+"""Timeout of `gym.make` as a multiple of the timeout per call, because `gym.make` loads data and engines."""
 
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """What a child is to do."""
+    """Request to a child process: the environment to make and the checks to run."""
 
     env_id: str
     env_kwargs: dict[str, Any]
@@ -38,25 +38,27 @@ class CheckRequest:
     checks: list[str]
     seed: int
     episodes: int
-    """Seeds per check."""
+    """Number of seeds per check."""
     deadline: float
-    """Seconds for one call of the environment."""
+    """Timeout per call of the environment in seconds."""
 
     def write(self, folder: Path) -> None:
+        """Write the request to `request.json` in a folder."""
         (folder / "request.json").write_text(json.dumps(asdict(self)))
 
 
 Say = Callable[..., None]
-"""Records what its keywords say."""
+"""Function that records its keyword arguments as one event."""
 
 
 def _say(path: Path, **record: Any) -> None:
+    # Opened and closed for each event: a line that was written stays if the next call kills this process.
     with path.open("a") as file:
         file.write(json.dumps(record) + "\n")
 
 
 def run(folder: Path) -> None:
-    """Carries out the request of the folder."""
+    """Run the checks of the request in a folder and record their events there."""
     request = CheckRequest(**json.loads((folder / "request.json").read_text()))
     say = partial(_say, folder / "records.jsonl")
     with watch(request.deadline * MAKING):
@@ -64,6 +66,7 @@ def run(folder: Path) -> None:
         imports.search_current_folder()
     make = partial(_make, request)
     try:
+        # Made once before the checks: wrong arguments are the user's mistake, not a finding.
         make()
     except (ValueError, LookupError, TypeError, ImportError, OSError, gym.error.Error) as error:
         say(unmade=" ".join(str(error).split()))
@@ -72,6 +75,7 @@ def run(folder: Path) -> None:
         for number in range(1 if name in ONCE else request.episodes):
             seed = request.seed + number
             say(began=name, seed=seed)
+            # One finding per check is enough, because further seeds mostly show the same cause.
             if not _holds(partial(_tried, name, make, seed, say), say):
                 break
         say(ended=name)
@@ -85,14 +89,16 @@ def _tried(name: str, make: Make, seed: int, say: Say) -> None:
 
 
 def _holds(check: Callable[[], None], say: Say) -> bool:
-    """Whether nothing was raised; says what was."""
+    """Return True if the check raises nothing, else record the exception as a finding."""
     try:
         check()
     except Finding as finding:
         say(found=str(finding), trace="")
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # SystemExit too: the checked code may raise anything
+    # BaseException: the checked code may raise anything, SystemExit included.
+    except BaseException as error:
+        # The innermost cause is in the checked code; the outer exceptions are those of the suite.
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__

@@ -1,4 +1,4 @@
-"""`mage-bench chaos`: tries to break an environment with its game and its opponent, and says how to see it again."""
+"""`mage-bench chaos`: stress-tests an environment, its game and its opponent, and prints how to reproduce a failure."""
 
 from __future__ import annotations
 
@@ -21,29 +21,42 @@ ROW = "{:<13}{:>6}{:>9}  {}\n"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `mage-bench chaos`."""
+    """Add the options of `mage-bench chaos` to its parser."""
     parser.epilog = "Example: mage-bench chaos --env mage/KuhnPoker-Meta-v0 --quick --check order"
-    parser.add_argument("--env", metavar="ID", required=True, help="as in my_games:mage/MyGame-Meta-v0")
-    parser.add_argument("--opponent", metavar="NAME", help="as in rps/cycle, my_games:Mine; the id's own by default")
-    parser.add_argument("--env-kwargs", metavar="JSON", help="options of the id")
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK} seeds per check in place of {EPISODES}")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="the first seed (0)")
+    parser.add_argument(
+        "--env", metavar="ID", required=True, help="environment id, such as my_games:mage/MyGame-Meta-v0 (required)"
+    )
+    parser.add_argument(
+        "--opponent",
+        metavar="NAME",
+        help="name of the opponent, such as rps/cycle or my_games:Mine (default: the one of the environment id)",
+    )
+    parser.add_argument("--env-kwargs", metavar="JSON", help="options of the environment as a JSON object")
+    parser.add_argument("--quick", action="store_true", help=f"run {QUICK} seeds per check instead of {EPISODES}")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="first seed of each check (default: 0)")
     parser.add_argument(
         "--check",
         action="append",
         choices=(*CHECKS, TRANSCRIPTS),
-        help="only this one, with the traceback of what it finds; may be repeated",
+        help="run only this check, and print the traceback if it fails; may be repeated",
     )
     parser.add_argument(
-        "--deadline", type=float, default=DEADLINE, metavar="SECONDS", help="for one reset or step (30)"
+        "--deadline",
+        type=float,
+        default=DEADLINE,
+        metavar="SECONDS",
+        help=f"timeout in seconds per reset or step (default: {DEADLINE:g})",
     )
     add_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints a table of the checks; ends with status 1 where one finds something."""
+    """Run the checks and print a table of their results. Raise SystemExit(1) if a check finds a failure."""
     if arguments.seed < 0 or not 0 < arguments.deadline < 86400:
-        raise ValueError(f"--seed must be 0 or more, --deadline above 0; got {arguments.seed}, {arguments.deadline:g}.")
+        raise ValueError(
+            "--seed must be 0 or more, and --deadline must be above 0 and below 86400 seconds; "
+            f"got --seed {arguments.seed} --deadline {arguments.deadline:g}."
+        )
     env_kwargs = read_object("--env-kwargs", arguments.env_kwargs, '{"num_episodes": 2}')
     if arguments.opponent is not None:
         env_kwargs["opponent"] = arguments.opponent
@@ -66,10 +79,11 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _table(request: CheckRequest, executor: Executor) -> list[Found]:
-    """Runs the checks and prints a row for each; returns the findings, each cause once."""
+    """Run the checks, print one row per check, and return the findings without repeated causes."""
     opponent = request.env_kwargs.get("opponent")
     sys.stdout.write(f"{request.env_id} against {opponent}\n" if opponent else f"{request.env_id}\n")
     sys.stdout.write(ROW.format("check", "seeds", "seconds", "result"))
+    # By cause: one defect usually fails several checks, and its row then names the first of them.
     told: dict[str, Found] = {}
     for row in _rows(request, executor):
         result = "ok"
@@ -82,8 +96,9 @@ def _table(request: CheckRequest, executor: Executor) -> list[Found]:
 
 
 def _rows(request: CheckRequest, executor: Executor) -> Iterator[CheckRow]:
-    """In one process as far as nothing ends it; another executor does each check by itself."""
+    """Yield the row of each check; an executor other than `local` runs each check as a separate job."""
     if isinstance(executor, Local):
+        # One child for all checks imports and makes the environment once; it is replaced only if it dies.
         yield from checked(replace(request, checks=[name for name in request.checks if name != TRANSCRIPTS]))
         if TRANSCRIPTS in request.checks:
             yield compared(request)
@@ -97,7 +112,7 @@ def _row(request: CheckRequest, name: str) -> list[CheckRow]:
 
 
 def _again(arguments: argparse.Namespace, found: Found) -> str:
-    """The command that shows a finding again."""
+    """Return the command line that reproduces a finding."""
     words = ["mage-bench", "chaos", "--env", arguments.env]
     for option, value in (("--opponent", arguments.opponent), ("--env-kwargs", arguments.env_kwargs)):
         words += [] if value is None else [option, value]

@@ -1,4 +1,4 @@
-"""Episodes by seed, watched: every call has a deadline, everything that comes back is looked at."""
+"""Seeded episodes under observation: every call has a timeout, and every returned value is checked."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from mage_envs.testing import GARBAGE, LONGEST, scripted_reply
 Env = gym.Env[Any, Any]
 Make = Callable[[], Env]
 Reply = Callable[[dict[str, Any], np.random.Generator], str]
-"""The answer to a prompt whose `info` is given."""
+"""Function from `info` and a random generator to the reply to a prompt."""
 EPISODES = 2
-"""Of one environment, one after the other: what is left behind shows in the second."""
+"""Consecutive episodes per environment. The second one shows if the first one left any state behind."""
 ODD = (
     *("²", "٣", "ﬁ", "1_0", "nan", "inf", "-1", "1e999", "9" * 40, "0x1"),
     *("None", "[]", "(" * 3000, "(0, 0, 0)", "\u0000"),
 )
-"""Numbers that are none, none that are, and brackets."""
+"""Replies that parsers often accept by mistake: odd numbers, Python literals, deep brackets and a NUL."""
 ALONE, SPOILING = "alone", "spoiling"
 
 
 class Finding(Exception):
-    """What is wrong, in a line."""
+    """Failure that a check found; the message is one line."""
 
 
 @contextmanager
 def watch(seconds: float) -> Iterator[None]:
-    """Ends the process, its stack on stderr, where what is inside takes longer; in a loop of C code, too."""
+    """End the process and dump its stack to stderr if the block takes longer than `seconds`."""
+    # faulthandler's timer runs in a C thread, so that it also ends a loop of compiled code.
     faulthandler.dump_traceback_later(seconds, exit=True)
     try:
         yield
@@ -43,7 +44,7 @@ def watch(seconds: float) -> Iterator[None]:
 
 
 class Watched(gym.Wrapper[Any, Any, Any, Any]):
-    """Each `reset` and `step` has a deadline, and what it gives is checked."""
+    """Wrapper that limits the time of each `reset` and `step` and checks the returned values."""
 
     def __init__(self, env: Env, deadline: float) -> None:
         super().__init__(env)
@@ -63,7 +64,7 @@ class Watched(gym.Wrapper[Any, Any, Any, Any]):
         if not math.isfinite(float(reward)):
             raise Finding(f"the reward is {reward}")
         if not isinstance(terminated, bool) or not isinstance(truncated, bool):
-            raise Finding(f"terminated and truncated are no bools: {terminated!r}, {truncated!r}")
+            raise Finding(f"terminated and truncated must be bools, got {terminated!r} and {truncated!r}")
         return observation, reward, terminated, truncated, info
 
     def _look_at(self, observation: Any, info: Mapping[str, Any]) -> None:
@@ -74,6 +75,7 @@ class Watched(gym.Wrapper[Any, Any, Any, Any]):
             if not math.isfinite(value):
                 raise Finding(f"the return of a hand is {value}")
             facts = self._facts
+            # The facts bound only the returns that the rules produce, not those of hands that were cut off.
             if facts and result["ended_by"] == BY_THE_RULES and not facts.min_return <= value <= facts.max_return:
                 raise Finding(
                     f"the return of a hand is {value}; the facts say {facts.min_return} to {facts.max_return}"
@@ -81,9 +83,9 @@ class Watched(gym.Wrapper[Any, Any, Any, Any]):
 
 
 class FuzzedReplies:
-    """A legal answer half of the time, so that the episode goes on; else the next odd text, alone or in a legal answer.
+    """Replies that alternate at random between legal actions and odd texts, alone or mixed into a legal action.
 
-    `left` is empty once each was given.
+    Half of the replies are legal, so that the episode makes progress. `left` is empty when every text was sent.
     """
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -112,7 +114,16 @@ class FuzzedReplies:
 
 
 def rows_of(env: Env, seed: int, reply: Reply = scripted_reply) -> Iterator[str]:
-    """An episode of the seed: what came with `reset`, and with each answer, as texts that can be compared."""
+    """Play an episode and yield one comparable text for `reset` and for each step.
+
+    Args:
+        env: The environment to play in.
+        seed: Seed of the environment and of the replies.
+        reply: Function that returns the reply to a prompt.
+
+    Raises:
+        Finding: If the episode does not end within `LONGEST` replies.
+    """
     rng = np.random.default_rng(seed)
     observation, info = env.reset(seed=seed)
     yield text_of((observation, info))
@@ -120,41 +131,65 @@ def rows_of(env: Env, seed: int, reply: Reply = scripted_reply) -> Iterator[str]
 
 
 def rest_of(env: Env, info: dict[str, Any], rng: np.random.Generator, reply: Reply = scripted_reply) -> Iterator[str]:
-    """What comes with each answer until the episode is over."""
+    """Play the rest of an episode that was already reset, and yield one comparable text per step.
+
+    Args:
+        env: The environment, after `reset` or some steps.
+        info: The last `info` that the environment returned.
+        rng: Source of randomness of the replies.
+        reply: Function that returns the reply to a prompt.
+
+    Raises:
+        Finding: If the episode does not end within `LONGEST` replies.
+    """
     for _ in range(LONGEST):
         observation, reward, terminated, truncated, info = env.step(reply(info, rng))
         yield text_of((observation, float(reward), terminated, truncated, info))
         if terminated or truncated:
             return
-    raise Finding(f"an episode did not end within {LONGEST} answers")
+    raise Finding(f"an episode did not end within {LONGEST} replies")
 
 
 def episodes_of(make: Make, seed: int, reply: Reply = scripted_reply) -> list[str]:
-    """The rows of some episodes of a new environment."""
+    """Return the rows of `EPISODES` consecutive episodes of a new environment.
+
+    Args:
+        make: Function that makes the environment.
+        seed: Seed of the first episode; later episodes add 1 each.
+        reply: Function that returns the reply to a prompt.
+    """
     env = make()
     return [row for episode in range(EPISODES) for row in rows_of(env, seed + episode, reply)]
 
 
 def require_equal(rows: Sequence[str], expected: Sequence[str], what: str) -> None:
-    """Raises Finding that shows where the rows differ first."""
+    """Raise Finding if the rows differ from the expected ones.
+
+    Args:
+        rows: The rows to check.
+        expected: The rows that they must equal.
+        what: Beginning of the message, which then shows the first difference.
+    """
     if list(rows) == list(expected):
         return
+    # A row after the last one, so that a shorter transcript differs at its end.
     found, wanted = [*rows, "the end"], [*expected, "the end"]
     first = next(index for index, pair in enumerate(zip(found, wanted, strict=False)) if pair[0] != pair[1])
     one, other = found[first], wanted[first]
     same = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    # Rows may have thousands of characters, so only the surroundings of the first difference are shown.
     begin = max(0, same - 20)
-    raise Finding(f"{what}: row {first} has {shortened(one[begin:])} in place of {shortened(other[begin:])}")
+    raise Finding(f"{what}: row {first} has {shortened(one[begin:])} instead of {shortened(other[begin:])}")
 
 
 def shortened(value: Any, most: int = 60) -> str:
-    """Its repr, cut."""
+    """Return the repr of a value, cut to `most` characters."""
     text = repr(value)
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def text_of(value: Any) -> str:
-    """Text that is equal where the values are, in any process: no addresses, no order of sets."""
+    """Return a text that is equal if the values are equal, in any process: no addresses, no order of sets."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key!r}: {text_of(held)}" for key, held in value.items()) + "}"
     if isinstance(value, list | tuple):

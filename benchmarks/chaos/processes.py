@@ -1,4 +1,4 @@
-"""The processes of `mage-bench chaos`: what the checked code does in one, that process may not survive."""
+"""Child processes of `mage-bench chaos`. The checked code may kill or block its process, so it never runs in ours."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from benchmarks.chaos.places import place_of_dump
 from benchmarks.chaos.playing import Finding, require_equal
 
 HASH_SEEDS = ("0", "1", "2")
-"""`PYTHONHASHSEED` of the processes whose transcripts must be equal."""
+"""Values of `PYTHONHASHSEED`, one per process. The transcripts of these processes must be equal."""
 SILENCE = 40
-"""Deadlines of a call without a record, after which a process is ended from outside."""
+"""Time without a record after which a process is killed, as a multiple of the timeout per call."""
 _HANGS = re.compile(r"^Timeout \((\d+):(\d+):(\d+)(\.\d+)?\)!$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Found:
-    """What is wrong, and the seed that shows it."""
+    """Finding of a check, with the seed that reproduces it."""
 
     check: str
     seed: int
@@ -37,12 +37,13 @@ class Found:
 
     @property
     def cause(self) -> str:
-        """Equal where two checks met the same: a loop may be left at any of its lines."""
+        """The finding without line numbers, equal for two checks that fail for the same cause."""
+        # A loop that hangs is interrupted at any of its lines.
         return re.sub(r":\d+ in ", " in ", self.what)
 
 
 class CheckRow(NamedTuple):
-    """One check that is done."""
+    """Result of one finished check."""
 
     check: str
     seeds: int
@@ -51,13 +52,14 @@ class CheckRow(NamedTuple):
 
 
 class CheckingChild:
-    """A process of `benchmarks.chaos.child`, and what it records; it ends with the `with`."""
+    """Child process of `benchmarks.chaos.child` as a context manager, which kills the process on exit."""
 
     def __init__(self, request: CheckRequest, hash_seed: str | None = None) -> None:
         self._request = request
         self._folder = TemporaryDirectory()
         self._path = Path(self._folder.name)
         request.write(self._path)
+        # An empty entry of sys.path means the current folder, which -P below would keep out of the child's path.
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
         if hash_seed is not None:
             environment["PYTHONHASHSEED"] = hash_seed
@@ -76,11 +78,16 @@ class CheckingChild:
         self._folder.cleanup()
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """As they come, until the process has ended. Raises ValueError where the environment could not be made."""
+        """Yield the child's records as they appear, until the process has ended.
+
+        Raises:
+            ValueError: If the environment could not be made.
+        """
         last, text = time.monotonic(), ""
         (self._path / "records.jsonl").touch()
         with (self._path / "records.jsonl").open() as file:
             while True:
+                # Polled before the read: a process that has ended writes no further lines after this read.
                 ended = self._process.poll() is not None
                 text += file.read()
                 *lines, text = text.split("\n")
@@ -93,12 +100,13 @@ class CheckingChild:
                     return
                 if lines:
                     last = time.monotonic()
+                # The child limits only the environment's calls; a copy or a pickle may hang outside of them.
                 elif time.monotonic() - last > SILENCE * self._request.deadline:
                     self._process.kill()
                 time.sleep(0.02)
 
     def death(self) -> tuple[str, str]:
-        """Why the process ended in the middle, and what it wrote."""
+        """Return the reason why the process ended before its checks did, and its output."""
         output = (self._path / "output.txt").read_text(errors="replace")
         place, status = place_of_dump(output), self._process.returncode
         if waited := _HANGS.findall(output):
@@ -107,12 +115,12 @@ class CheckingChild:
         elif status < 0:
             what = f"the process died of {signal.Signals(-status).name}"
         else:
-            what = f"the process ended with status {status} in the middle"
+            what = f"the process ended early with status {status}"
         return (what if place is None else f"{what} ({place})"), output
 
 
 def checked(request: CheckRequest) -> Iterator[CheckRow]:
-    """The checks of a request in one process, and the rest of them in another where one ends it."""
+    """Run the checks of a request in one process; if a check ends it, run the remaining checks in a new one."""
     left = request.checks
     while left:
         done = 0
@@ -135,13 +143,14 @@ def _until_death(request: CheckRequest) -> Iterator[CheckRow]:
                 yield CheckRow(record["ended"], seeds, time.monotonic() - began, found)
                 seeds, found, began, ended = 0, None, time.monotonic(), ended + 1
         if ended < len(request.checks):
+            # No check has begun, so the process died in an import or in gym.make; another process would, too.
             if not name:
                 raise RuntimeError(f"{request.env_id} could not be made: {child.death()[0]}.")
             yield CheckRow(name, seeds, time.monotonic() - began, Found(name, seed, *child.death()))
 
 
 def compared(request: CheckRequest) -> CheckRow:
-    """The transcripts of several processes, each with a seed of its own for Python's hashes, beside each other."""
+    """Compare the transcripts of several processes, each with a different seed of Python's hashes."""
     began = time.monotonic()
     played: list[dict[int, list[str]]] = []
     found: Found | None = None
@@ -158,9 +167,10 @@ def compared(request: CheckRequest) -> CheckRow:
                 found = found or Found(TRANSCRIPTS, seed, *child.death())
         played.append(rows)
     for rows in played[1:]:
+        # Only seeds that both processes played; if one of them failed, that finding is already reported.
         for seed in rows.keys() & played[0].keys() if found is None else ():
             try:
-                require_equal(rows[seed], played[0][seed], "another process gave another episode")
+                require_equal(rows[seed], played[0][seed], "another process gave a different episode")
             except Finding as finding:
                 found = found or Found(TRANSCRIPTS, seed, str(finding))
     return CheckRow(TRANSCRIPTS, len(played[0]), time.monotonic() - began, found)

@@ -1,11 +1,11 @@
-"""Where work is done: in this process, in others, on a Ray cluster, in a Slurm queue. The results are the same.
+"""Executors: they run jobs in this process, in worker processes, on a Ray cluster or in a Slurm queue.
 
     executor = make_executor("processes:4")
     for place, outcome in executor.run(make, jobs):
         ...
 
-Work is a function of one job. `make` makes it in each process, from names and settings that are sent there; whoever
-runs the executor is the only one that writes results down.
+Work is a function of one job. Each worker calls `make`, which is sent to it, to get that function. Only the calling
+process writes results, and the results do not depend on the executor.
 """
 
 from benchmarks.executors.jobs import Conditions, Executor, given, in_order, ordered

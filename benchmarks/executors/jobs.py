@@ -1,4 +1,4 @@
-"""What an executor is, and what it promises."""
+"""Interface of executors: jobs, conditions of a run, and helpers to read the outcomes in order."""
 
 from __future__ import annotations
 
@@ -13,49 +13,59 @@ from mage_envs.processes import SLOW, Lost, Raised, WorkerFailure
 
 T = TypeVar("T")
 Work = Callable[[Any], Any]
-"""Does one job, and returns its result; None: the job goes on, with the same call again."""
+"""Function that runs one job and returns its result, or None if it must be called again to continue the job."""
 MakeWork = Callable[[], Work]
-"""Makes the work in a process, once; it can be pickled."""
+"""Function that makes the work, called once per process. It must be picklable."""
 RETRIES = 2
-"""Times that a job begins again whose worker was lost."""
+"""Default number of restarts of a job if its worker is lost."""
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """How an executor deals with work that does not come back."""
+    """Limits of a run, and the callback for slow jobs."""
 
     retries: int = RETRIES
-    """Times that a job begins again whose worker died; not after a hang, which would hang again."""
+    """Maximum number of restarts of a job if its worker dies. A job that hangs is not restarted."""
     deadline: float = 0.0
-    """Seconds that one call may take before its process is killed, where the process is on this machine; 0: any."""
+    """Timeout per call in seconds, after which the process is killed if it is on this machine; 0 disables it."""
     slow_after: float = SLOW
-    """Seconds of a call after which `tell` hears of it, once."""
+    """Duration of a call in seconds after which `tell` is called once."""
     tell: Callable[[int, float], None] | None = None
-    """Called with the place of the job and the seconds."""
+    """Callback for a slow call: `tell(index of the job, seconds so far)`."""
 
 
 ORDINARY = Conditions()
 
 
 class Executor(Protocol):
-    """Does jobs. Each result comes exactly once, in any order."""
+    """Runner of jobs. It yields exactly one outcome per job, in any order."""
 
     pieces: int
-    """Jobs into which work is best cut, where it can be cut."""
+    """Recommended number of jobs if the work can be divided freely."""
 
     def run(
         self, make: MakeWork, jobs: Sequence[Any], conditions: Conditions = ORDINARY
     ) -> Generator[tuple[int, Any], None, None]:
-        """The place of each job with its result, with `Raised` where the work raised, or with `Lost`.
+        """Run jobs and yield pairs (index of the job, outcome). Closing the generator ends the jobs that still run.
 
-        Closing the generator ends what still runs. RuntimeError tells in one line that there are no workers to be had.
+        Args:
+            make: Function that makes the work, called once per process.
+            jobs: Arguments of the work, one per job.
+            conditions: Retries, timeouts and the callback for slow jobs.
+
+        Returns:
+            Generator of outcomes: the result, `Raised` if the work raised, or `Lost` if the worker was lost.
+
+        Raises:
+            RuntimeError: If no worker is available. The message is one line.
         """
         ...
 
 
 def given(outcome: Any, who: str) -> Any:
-    """The result; raises what was raised, and WorkerFailure where the worker was lost. `who`: the job, in words."""
+    """Return the result of an outcome, or raise its exception. `who` names the job in the message of WorkerFailure."""
     if isinstance(outcome, Raised):
+        # Other kinds, such as KeyboardInterrupt, would stop this process although they were raised in a worker.
         error = (
             outcome.error
             if isinstance(outcome.error, Exception | SystemExit)
@@ -69,16 +79,34 @@ def given(outcome: Any, who: str) -> Any:
 
 
 def in_order(executor: Executor, function: Callable[..., T], fixed: Sequence[Any], jobs: Sequence[Any]) -> Iterator[T]:
-    """`function(*fixed, job)` of each job, in the jobs' order, as `ordered`."""
+    """Yield `function(*fixed, job)` for each job, in the order of the jobs.
+
+    Args:
+        executor: Executor that runs the jobs.
+        function: Function to call. It must be picklable, as its arguments must be.
+        fixed: Leading arguments, equal for all jobs.
+        jobs: Last argument, one per job.
+
+    Raises:
+        WorkerFailure: If a job's worker was lost and the retries are used up.
+    """
+    # The outer partial is `make`: a call of it returns partial(function, *fixed), which is the work.
     return ordered(executor, partial(partial, function, *fixed), jobs)
 
 
 def ordered(executor: Executor, make: MakeWork, jobs: Sequence[Any]) -> Iterator[Any]:
-    """What the work that `make` makes gives for each job, in the jobs' order, as soon as those before it are there.
+    """Yield the result of each job in the order of the jobs, as soon as all earlier results are available.
 
-    Raises what the work raised, and WorkerFailure where a job's worker was lost once too often.
+    Args:
+        executor: Executor that runs the jobs.
+        make: Function that makes the work, called once per process.
+        jobs: Arguments of the work, one per job.
+
+    Raises:
+        WorkerFailure: If a job's worker was lost and the retries are used up. Exceptions of the work are raised as is.
     """
     early: dict[int, Any] = {}
+    # Closed explicitly: an exception below would otherwise leave workers running until garbage collection.
     with contextlib.closing(executor.run(make, jobs)) as running:
         following = 0
         for place, outcome in running:

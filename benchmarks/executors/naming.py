@@ -18,16 +18,17 @@ FORMS: Mapping[str, str] = {
     "ray:ADDRESS": "a running Ray cluster, as in ray:auto or ray:10.0.0.1:6379",
     "slurm:PARTITION": "array jobs in a Slurm queue, from a folder that all nodes see",
 }
-"""Forms that `make_executor` reads."""
+"""Forms of a name that `make_executor` accepts, with a description of each."""
 
 
 def make_executor(spec: str) -> Executor:
-    """The executor that `spec` names, in one of `FORMS`; ValueError or ImportError with the remedy."""
+    """Return the executor for a name in one of `FORMS`. Raise ValueError or ImportError with the remedy."""
     kind, colon, rest = spec.partition(":")
     if spec == "local":
         return Local()
     if kind == "processes" and rest.isdecimal() and int(rest) > 0:
         return Processes(int(rest))
+    # Imported here, because ray and submitit are optional dependencies.
     if kind == "ray" and (rest or not colon):
         _need("ray", spec)
         from benchmarks.executors.ray_cluster import RayCluster
@@ -51,14 +52,14 @@ def _need(package: str, spec: str, extra: str | None = None) -> None:
 
 
 def add_option(parser: argparse.ArgumentParser, default: str = "local") -> None:
-    """`--executor`, with the executor's name."""
+    """Add the option `--executor` to a parser."""
     forms = ", ".join(FORMS)
     parser.add_argument(
-        "--executor", default=default, metavar="WHERE", help=f"where the work is done: {forms} ({default})"
+        "--executor", default=default, metavar="WHERE", help=f"executor of the work: {forms} (default: {default})"
     )
 
 
 def all_cores() -> str:
-    """The name of an executor that uses this machine."""
+    """Return the name of the executor that uses all cores of this machine."""
     cores = os.cpu_count() or 1
     return f"processes:{cores}" if cores > 1 else "local"

@@ -1,4 +1,4 @@
-"""Work in this process, and in worker processes of this machine."""
+"""Executors of this machine: jobs in this process, or in worker processes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from mage_envs.processes.outcomes import HANG
 from mage_envs.processes.serving import Closes
 
 PIECES = 4
-"""Jobs for each process, so that none has much more to do than another."""
+"""Jobs per process. Several small jobs per process balance the load better than one large job."""
 
 
 class Local:
-    """One job after the other, in this process. A call is not stopped at its deadline."""
+    """Executor that runs one job after the other in this process. It does not enforce the timeout of a call."""
 
+    # Other processes would not help, so the work stays in one piece.
     pieces = 1
 
     def run(
         self, make: MakeWork, jobs: Sequence[Any], conditions: Conditions = ORDINARY
     ) -> Generator[tuple[int, Any], None, None]:
-        """See `Executor`."""
+        """Run jobs as described in `Executor.run`."""
         playing = 0
 
         def tell(who: str, seconds: float) -> None:
@@ -36,6 +37,7 @@ class Local:
             work: Any = make()
             try:
                 for playing, job in enumerate(jobs):
+                    # None means that the job is not finished; each call is watched separately.
                     while (outcome := watch.call(attempt, work, job, deadline=0.0, who=str)) is None:
                         pass
                     yield playing, outcome
@@ -45,9 +47,9 @@ class Local:
 
 
 class Processes:
-    """Jobs handed out one by one to `count` processes, which end with the run, however it ends.
+    """Executor that assigns jobs one by one to `count` worker processes. The workers end when the run ends.
 
-    A script that runs this needs the usual `if __name__ == "__main__":`.
+    A script that uses this executor needs the guard `if __name__ == "__main__":`.
     """
 
     def __init__(self, count: int) -> None:
@@ -58,7 +60,7 @@ class Processes:
     def run(
         self, make: MakeWork, jobs: Sequence[Any], conditions: Conditions = ORDINARY
     ) -> Generator[tuple[int, Any], None, None]:
-        """See `Executor`."""
+        """Run jobs as described in `Executor.run`."""
         todo = deque(enumerate(jobs))
         lost = [0] * len(jobs)
         doing: dict[int, tuple[int, Any]] = {}
@@ -67,6 +69,7 @@ class Processes:
             if conditions.tell is not None:
                 conditions.tell(doing[worker][0], seconds)
 
+        # A worker without a job would only import the suite and end.
         count = min(self.count, len(jobs))
         if not count:
             return
@@ -76,13 +79,16 @@ class Processes:
             while doing:
                 worker, outcome = pool.next_outcome()
                 if outcome is None:
+                    # The job is not finished. Each part has the whole timeout again.
                     pool.call(worker, doing[worker][1], deadline=conditions.deadline)
                     continue
                 place, job = doing.pop(worker)
                 again = isinstance(outcome, Lost) and outcome.kind != HANG and lost[place] < conditions.retries
                 if again:
                     lost[place] += 1
+                    # Last in the queue, because the other jobs probably do not kill their worker.
                     todo.append((place, job))
+                # The next job starts before the result is yielded: the caller may take long to store it.
                 _hand_out(pool, worker, todo, doing, conditions.deadline)
                 if not again:
                     yield place, outcome
@@ -93,5 +99,6 @@ def _hand_out(
 ) -> None:
     if todo:
         doing[worker] = todo.popleft()
+        # A new worker replaces the one that the last job may have killed.
         pool.revive(worker)
         pool.call(worker, doing[worker][1], deadline=deadline)

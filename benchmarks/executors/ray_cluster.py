@@ -1,4 +1,4 @@
-"""Work as tasks of a Ray cluster: one that is started here, or one that runs already. Extra `ray`."""
+"""Executor that runs jobs as tasks of a Ray cluster, a new or a running one. It requires the extra `ray`."""
 
 from __future__ import annotations
 
@@ -17,43 +17,47 @@ from mage_envs.processes import Lost
 from mage_envs.processes.outcomes import CRASH
 
 CPUS = 1
-"""That a job takes."""
+"""CPUs per job."""
 PATIENCE = 10.0
-"""Seconds in which the head has to answer."""
+"""Timeout in seconds for the first connection to the head node."""
 PIECES = 64
-"""A task costs a millisecond or two, so that a cluster of any size is kept busy."""
+"""Recommended number of jobs. A task costs 1 to 2 ms, so many small jobs keep a cluster of any size busy."""
 
 
 class RayCluster:
-    """Jobs as tasks of one CPU each. A task whose worker or node is lost is given to another.
+    """Executor that runs each job as a Ray task of one CPU. If a worker or a node is lost, Ray retries its task.
 
-    Every node needs the same installation, and what is imported from the current folder. A call is not stopped at its
-    deadline. The head is the one thing that may not be lost: what it did is kept by whoever writes results down.
+    Every node needs the same installation and the modules that are imported from the current folder. The timeout of a
+    call is not enforced. If the head node is lost, the run fails; results that were already yielded are kept.
     """
 
     def __init__(self, address: str | None = None) -> None:
-        """`address` of a cluster that runs; None: one is started here for each run, with this machine's cores."""
+        """Store the address of a running cluster; None starts one with this machine's cores for each run."""
         self._address = address
         self.pieces = PIECES
 
     def run(
         self, make: MakeWork, jobs: Sequence[Any], conditions: Conditions = ORDINARY
     ) -> Generator[tuple[int, Any], None, None]:
-        """See `Executor`."""
+        """Run jobs as described in `Executor.run`."""
+        # Pickled before the cluster is started, so that work that cannot be sent fails at once.
         work = sent(make)
         with self.connected():
             task = ray.remote(num_cpus=CPUS, max_retries=conditions.retries)(_do)
+            # One copy in the object store instead of one per task.
             held = ray.put(work)
             waiting = {task.remote(held, job): place for place, job in enumerate(jobs)}
             try:
                 yield from _results(waiting, conditions)
             finally:
+                # Empty after a complete run. `force` kills the worker, because a task may be inside compiled code.
                 for reference in waiting:
                     ray.cancel(reference, force=True)
 
     @contextlib.contextmanager
     def connected(self) -> Iterator[None]:
-        """With the cluster. RuntimeError where it does not start or answer."""
+        """Connect to the cluster for the block. Raise RuntimeError if it does not start or answer."""
+        # The caller's own connection is used, and it is not shut down here.
         if ray.is_initialized():
             yield
             return
@@ -62,11 +66,12 @@ class RayCluster:
             ray.init(
                 address=self._address or "local", log_to_driver=False, logging_level="ERROR", include_dashboard=False
             )
-        except Exception as error:  # a node that starts too late is a bare Exception of Ray's
+        # Ray raises a bare Exception if a node starts too late.
+        except Exception as error:
             where = f"at {self._address}" if self._address else "on this machine"
             raise RuntimeError(
-                f"The Ray cluster {where} does not answer ({_line(error)}); it has 30 s to start, which a busy machine "
-                "may not manage: try again, or use --executor processes:N."
+                f"The Ray cluster {where} does not answer ({_line(error)}). It must start within 30 s, which may be "
+                "too short on a busy machine. Try again, or use --executor processes:N."
             ) from error
         try:
             yield
@@ -75,19 +80,21 @@ class RayCluster:
 
 
 def _knock(address: str | None) -> None:
-    """Raises OSError where nobody listens at `HOST:PORT`; Ray itself would try for ten minutes."""
+    """Raise OSError if no server listens at `HOST:PORT`."""
+    # Ray itself would try to connect for ten minutes.
     host, _, port = (address or "").rpartition(":")
     if port.isdecimal() and "/" not in host:
         socket.create_connection((host, int(port)), timeout=PATIENCE).close()
 
 
 def _do(work: Sent, job: Any) -> Any:
-    """The task."""
+    """Run one job in a Ray task."""
     return work(job)
 
 
 def _results(waiting: dict[Any, int], conditions: Conditions) -> Iterator[tuple[int, Any]]:
     since, told = time.monotonic(), False
+    # References are removed from the caller's dictionary as they end, so that it cancels only the others.
     while waiting:
         ready, _ = ray.wait(list(waiting), num_returns=1, timeout=conditions.slow_after)
         if not ready:
@@ -99,9 +106,11 @@ def _results(waiting: dict[Any, int], conditions: Conditions) -> Iterator[tuple[
         place = waiting.pop(ready[0])
         try:
             outcome = ray.get(ready[0])
+        # Both are subclasses of RayError, but no further task of this cluster would succeed after them.
         except (RaySystemError, LocalRayletDiedError) as error:
-            raise RuntimeError(f"The Ray cluster is lost ({_line(error)}); what was finished is kept.") from error
-        except RayError as error:  # a worker or a node that died once too often
+            raise RuntimeError(f"The Ray cluster is lost ({_line(error)}). Finished results are kept.") from error
+        # The worker or the node died more often than Ray retries.
+        except RayError as error:
             outcome = Lost(CRASH, f"its Ray worker died: {_line(error)}")
         yield place, outcome
 

@@ -1,4 +1,4 @@
-"""The worker's end of an executor whose processes are started by somebody else, perhaps on another machine."""
+"""Worker's side of executors whose processes are started by Ray or Slurm, possibly on another machine."""
 
 from __future__ import annotations
 
@@ -16,27 +16,30 @@ from mage_envs.processes import Raised, attempt
 from mage_envs.processes.outcomes import portable
 
 _HELD: dict[bytes, Work] = {}
-"""What this process made last: a worker process serves many jobs of a run, and is kept for the next run."""
+"""Work that this process made last, by its pickled `make`. A worker process serves many jobs, even of later runs."""
 
 
 @dataclass(frozen=True)
 class Sent:
-    """Work as it travels."""
+    """Picklable form of the work, with the modules to import and the versions that must match."""
 
     make: bytes
     imports: Sequence[str]
     versions: Mapping[str, str]
 
     def __call__(self, job: Any) -> Any:
-        """Does a job to its end: its result, or `Raised`. A worker with other packages refuses."""
+        """Run a job to its end. Return its result, or `Raised` if it raised or if the package versions differ."""
         outcome = attempt(self._do, job)
+        # An exception that cannot be pickled would be lost on the way back.
         return portable(outcome) if isinstance(outcome, Raised) else outcome
 
     def _do(self, job: Any) -> Any:
         if self.make not in _HELD:
+            # Checked before anything is unpickled, because other versions may unpickle to something else.
             refuse_other_versions(self.versions)
             search_current_folder()
             load_modules(self.imports)
+            # The old work is dropped first: it may hold environments or a model in memory.
             _HELD.clear()
             _HELD[self.make] = pickle.loads(self.make)()
         work = _HELD[self.make]
@@ -46,8 +49,9 @@ class Sent:
 
 
 def sent(make: MakeWork) -> Sent:
-    """The work, with what its workers need. Raises TypeError where it cannot be sent."""
+    """Return the work in its picklable form. Raise TypeError if it cannot be pickled."""
     try:
         return Sent(pickle.dumps(CloudpickleWrapper(make)), imported(), package_versions())
-    except Exception as error:  # pickling runs the code of whatever is sent
-        raise TypeError(f"What workers need cannot be sent to them: {error}") from error
+    # Pickling runs code of the pickled objects, which may raise anything.
+    except Exception as error:
+        raise TypeError(f"The work cannot be sent to the workers, because it cannot be pickled: {error}") from error

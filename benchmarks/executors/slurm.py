@@ -1,4 +1,4 @@
-"""Work as array jobs of a Slurm queue, by submitit. Extra `slurm`."""
+"""Executor that runs jobs as array jobs of a Slurm queue, through submitit. It requires the extra `slurm`."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from mage_envs.processes import Lost, Raised
 from mage_envs.processes.outcomes import CRASH, HANG
 
 FOLDER = Path("slurm-jobs")
-"""In the current folder, which all nodes must see: the scripts, what is sent, the results, the logs."""
+"""Folder of scripts, pickled jobs, results and logs, in the current folder, which all nodes must share."""
 PIECES = 16
-"""A task of an array takes some seconds to start, so that few large ones do better than many small ones."""
+"""Recommended number of jobs. A task takes seconds to start, so a few large jobs are faster than many small ones."""
 HOURS = 4
-"""That a task may take."""
+"""Time limit per task in hours."""
 AT_ONCE = 64
-"""Tasks of one array that run at one time."""
+"""Maximum number of tasks of one array that run at the same time."""
 PAUSE = 1.0
-"""Seconds between two looks at the results."""
+"""Pause in seconds between two checks for results."""
 PREEMPTED = "PREEMPTED"
 FINAL = {"CANCELLED": CRASH, "TIMEOUT": HANG}
-"""States of a task that somebody or its time has ended: it is not sent again."""
+"""States after which a task is not submitted again: a user cancelled it, or it reached its time limit."""
 
 
 class SlurmQueue:
-    """Jobs as the tasks of an array job of one CPU each; what was lost is sent again, as an array of its own.
+    """Executor that runs jobs as tasks of a Slurm array job, one CPU each. Lost jobs are submitted as a new array.
 
-    Every node needs the same installation. A call is not stopped at its deadline, but Slurm ends a task after `HOURS`.
-    A task that gave way to others (preemption) is sent again as often as that happens.
+    Every node needs the same installation. The timeout of a call is not enforced, but Slurm ends a task after `HOURS`.
+    A preempted task is submitted again every time, without counting as a retry.
     """
 
     def __init__(self, partition: str, folder: Path = FOLDER) -> None:
@@ -50,7 +50,8 @@ class SlurmQueue:
     def run(
         self, make: MakeWork, jobs: Sequence[Any], conditions: Conditions = ORDINARY
     ) -> Generator[tuple[int, Any], None, None]:
-        """See `Executor`."""
+        """Run jobs as described in `Executor.run`."""
+        # A random name, so that scancel below cannot end another run of the same user.
         name = f"mage-bench-{uuid.uuid4().hex[:8]}"
         work, queue = partial(_do, sent(make)), self._queue(name)
         todo, lost, since, told = dict(enumerate(jobs)), [0] * len(jobs), time.monotonic(), False
@@ -60,6 +61,7 @@ class SlurmQueue:
                 if todo:
                     running |= zip(todo, _submitted(queue, work, list(todo.values())), strict=True)
                     todo = {}
+                # submitit does not count a preempted task as done: Slurm may requeue it, unless no_requeue is set.
                 done = [place for place, job in running.items() if job.done() or _state(job) == PREEMPTED]
                 for place in done:
                     job = running.pop(place)
@@ -78,20 +80,24 @@ class SlurmQueue:
                         conditions.tell(min(running), waited)
                     time.sleep(PAUSE)
         finally:
-            if todo or running:  # by name: what was interrupted may have been a submission
+            # By name, because an interrupted submission has no job id yet.
+            if todo or running:
                 subprocess.run(["scancel", f"--name={name}"], check=False)
 
     def _queue(self, name: str) -> submitit.AutoExecutor:
-        """What writes the scripts and hands them to `sbatch`. RuntimeError without Slurm or its accounting."""
+        """Return the submitit executor. Raise RuntimeError if Slurm or its accounting is not available."""
         try:
             queue = submitit.AutoExecutor(folder=self._folder.absolute(), cluster="slurm")
         except RuntimeError as error:
-            raise RuntimeError(f"There is no Slurm here ({error}); run this where sbatch and srun are.") from error
+            raise RuntimeError(
+                f"Slurm is not available on this machine ({error}). Run the command on one that has sbatch and srun."
+            ) from error
+        # submitit reads the states of tasks from sacct; without it a lost task would never be noticed.
         asked = subprocess.run(["sacct", "--noheader", "--jobs=1"], capture_output=True, text=True, check=False)
         if asked.returncode:
             raise RuntimeError(
-                f"Slurm keeps no accounts here ({' '.join(asked.stderr.split())}), so that nobody would hear of a "
-                f"task that is lost; have sacct work, or use another executor."
+                f"Slurm accounting is not available ({' '.join(asked.stderr.split())}), so lost tasks could not be "
+                "detected. Enable accounting so that sacct works, or use another executor."
             )
         queue.update_parameters(
             name=name,
@@ -99,41 +105,47 @@ class SlurmQueue:
             cpus_per_task=1,
             timeout_min=60 * HOURS,
             slurm_array_parallelism=AT_ONCE,
-            slurm_additional_parameters={"no_requeue": True},  # who sends again is `run`
+            # `run` submits lost tasks again; a requeue by Slurm would run them twice.
+            slurm_additional_parameters={"no_requeue": True},
         )
         return queue
 
 
 def _do(work: Sent, job: Any) -> Any:
-    """In a task. submitit's answer to the signal before its end would be an exception in the midst of a game."""
+    """Run one job in a Slurm task."""
+    # Slurm sends SIGUSR2 before the time limit, and submitit's handler would raise in the middle of a game.
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     return work(job)
 
 
 def _submitted(queue: submitit.AutoExecutor, work: Any, jobs: list[Any]) -> list[submitit.Job[Any]]:
-    """The tasks of a new array. RuntimeError where Slurm takes none, with what it says."""
+    """Submit an array and return its tasks. Raise RuntimeError with Slurm's message if it is rejected."""
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # where submitit prints the same
+        # submitit prints the message of its exception to stderr, too.
+        with contextlib.redirect_stderr(io.StringIO()):
             return list(queue.map_array(work, jobs))
     except FailedJobError as error:
-        raise RuntimeError(f"Slurm did not take the job: {error}") from error
+        raise RuntimeError(f"Slurm rejected the job: {error}") from error
 
 
 def _state(job: submitit.Job[Any]) -> str:
-    """As Slurm told it last, in one word: "CANCELLED by 1000" has more."""
+    """Return the state of a task in one word, from submitit's cache."""
+    # Some states have more words, such as "CANCELLED by 1000".
     return str(job.watcher.get_state(job.job_id, mode="cache").split()[0])
 
 
 def _outcome(job: submitit.Job[Any]) -> Any:
-    """Of a task that is over. The result of one that Slurm calls completed may still be on its way to this machine."""
+    """Return the outcome of a task that has ended."""
     lost = Lost(
         FINAL.get(_state(job), CRASH), f"its Slurm task {job.job_id} ended as {_state(job)}; see {job.paths.stderr}"
     )
+    # The result file of a completed task may still be on its way to this machine; job.result() waits for it.
     if _state(job) not in ("COMPLETED", "UNKNOWN") and not job.paths.result_pickle.exists():
         return lost
     try:
         return job.result()
-    except FailedJobError as error:  # not by the work itself, whose exceptions are results
-        return Raised(RuntimeError(f"Slurm task {job.job_id} could not begin; see {job.paths.stderr}"), str(error))
+    # The work's own exceptions are results (`Raised`), so this error is from the start of the task.
+    except FailedJobError as error:
+        return Raised(RuntimeError(f"Slurm task {job.job_id} could not start. See {job.paths.stderr}."), str(error))
     except UncompletedJobError:
         return lost

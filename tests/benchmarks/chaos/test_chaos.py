@@ -63,20 +63,20 @@ def test_what_is_sound_passes(arguments: tuple[str, ...], capsys: pytest.Capture
     [
         ("Raises", "play", r"KeyError: '.*' \(planted\.py:\d+ in act\)"),
         ("Exits", "play", r"SystemExit: 3 \(planted\.py:\d+ in act\)"),
-        ("Leaves", "play", r"the process ended with status 3 in the middle"),
+        ("Leaves", "play", r"the process ended early with status 3"),
         ("Crashes", "play", r"the process died of SIGSEGV \(planted\.py:\d+ in act\)"),
         ("Loops", "play", r"no answer within \d+ s \(planted\.py:\d+ in act\)"),
         ("Sleeps", "fuzz", r"no answer within \d+ s \(planted\.py:\d+ in reset\)"),
-        ("Unkeyed", "processes", r"another process gave another episode: row \d+ has "),
-        ("Hashes", "processes", r"another process gave another episode: row \d+ has "),
-        ("Unkeyed", "order", r"after another episode the same seed and answers gave another one: row \d+ has "),
-        ("Remembers", "order", r"after another episode the same seed and answers gave another one: row \d+ has "),
-        ("Shares", "interleaving", r"beside a second environment the same seed and answers gave another episode: row"),
-        ("Uncopied", "copies", r"(a|the original beside its) deepcopy.*, after \d answers, went on differently: row"),
+        ("Unkeyed", "processes", r"another process gave a different episode: row \d+ has "),
+        ("Hashes", "processes", r"another process gave a different episode: row \d+ has "),
+        ("Unkeyed", "order", r"after another episode, the same seed and replies gave a different one: row \d+ has "),
+        ("Remembers", "order", r"after another episode, the same seed and replies gave a different one: row \d+ has "),
+        ("Shares", "interleaving", r"beside a second environment, the same seed and replies gave a different episode"),
+        ("Uncopied", "copies", r"(a|the original beside its) deepcopy.*, after \d replies, continued differently: row"),
         ("Unpickled", "copies", r"(Attribute|Pickling)Error: Can't (pickle|get) local object.*"),
-        ("Shares", "batch", r"\d at a time the rollout loop gave other trajectories than one by one: row"),
+        ("Shares", "batch", r"with \d environments the rollout loop gave other trajectories than with one: row"),
         ("Raises", "batch", r"a rollout failed: opponent: "),
-        ("Keeps", "memory", r"memory grows by \d+ bytes an episode, for the most part in planted\.py:\d+"),
+        ("Keeps", "memory", r"memory grows by \d+ bytes per episode, mostly in planted\.py:\d+"),
     ],
 )
 def test_a_planted_opponent_is_found(opponent: str, check: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,7 +102,7 @@ def test_a_planted_game_is_found(kind: str, check: str, says: str, capsys: pytes
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({}, "an episode did not end within 1000 answers"),
+        ({}, "an episode did not end within 1000 replies"),
         ({"says": 7}, "the observation 7 is not in the observation space"),
     ],
 )
@@ -140,7 +140,7 @@ def test_the_printed_command_shows_it_again(opponent: str, capsys: pytest.Captur
         (("mage/KuhnPokr-v0",), "KuhnPokr"),
         (("mage/KuhnPoker-v0", "--opponent", "kuhn/nsh"), "Unknown opponent 'kuhn/nsh'. Did you mean 'kuhn/nash'?"),
         (("mage/KuhnPoker-v0", "--seed", "-1"), "--seed must be 0 or more"),
-        (("mage/KuhnPoker-v0", "--deadline", "nan"), "--deadline above 0"),
+        (("mage/KuhnPoker-v0", "--deadline", "nan"), "--deadline must be above 0"),
     ],
 )
 def test_what_cannot_be_tried_is_one_line(

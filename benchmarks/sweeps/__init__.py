@@ -1,1 +1,1 @@
-"""Sweeps: presets x overrides x seeds as data, trained wherever work is done, in one table with intervals."""
+"""Sweeps: trainings of presets x overrides x seeds on any executor, with one table of results and intervals."""

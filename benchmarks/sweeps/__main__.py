@@ -1,4 +1,4 @@
-"""`mage-sweep FILE --seeds 3`: trains presets under overrides with several seeds, and prints one table."""
+"""`mage-sweep FILE --seeds 3`: train presets with overrides and several seeds, and print one table."""
 
 from __future__ import annotations
 
@@ -17,11 +17,20 @@ from mage_envs.text.visible import one_line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; returns 0, 2 after an error (one line on stderr), 130 after Ctrl-C."""
+    """Run the command. Return 0, or 2 after an error (one line on stderr), or 130 after Ctrl-C."""
+    # The help text is this module's docstring after the colon.
     parser = OneLineParser(prog="mage-sweep", description=(__doc__ or "").partition(":")[2].strip())
-    parser.add_argument("file", type=Path, metavar="FILE", help=f"YAML, as in {EXAMPLE}".replace("%", "%%"))
-    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="trainings of each (3)")
-    parser.add_argument("--out", type=output_path, metavar="FOLDER", help="of the runs (runs/NAME of the file)")
+    parser.add_argument("file", type=Path, metavar="FILE", help=f"YAML file, such as {EXAMPLE}".replace("%", "%%"))
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=3,
+        metavar="N",
+        help="number of seeds, one training per setting and seed (default: 3)",
+    )
+    parser.add_argument(
+        "--out", type=output_path, metavar="FOLDER", help="folder of the runs (default: runs/NAME for NAME.yaml)"
+    )
     add_option(parser)
     parser.add_argument(
         imports.OPTION, dest="imports", action="append", default=[], metavar="MODULE", help=imports.HELP
@@ -34,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with progress.shown():
             text = swept(chosen.file.stem, read_plan(chosen.file, chosen.seeds), out, chosen.executor)
     except KeyboardInterrupt:
-        sys.stderr.write("\nmage-sweep: interrupted; the same command goes on from there.\n")
+        sys.stderr.write("\nmage-sweep: interrupted; run the same command to resume.\n")
         return 130
     except (ValueError, LookupError, OSError, ImportError, RuntimeError) as error:
         sys.stderr.write(f"mage-sweep: {one_line(told(error))}\n")

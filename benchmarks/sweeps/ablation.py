@@ -1,4 +1,4 @@
-"""`mage-bench ablate`: what section 4.4 of the paper takes away from MAGE, trained, evaluated, told in one table."""
+"""`mage-bench ablate`: trains and evaluates the ablations of the paper's section 4.4, with one table of results."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mage_envs.durable import output_path
 from trainer.presets import ABLATIONS
 
 SECTIONS: Mapping[str, int] = {"4.4.1": 0, "4.4.2": 1, "4.4.3": 2}
-"""Of arXiv 2603.03680 to the place in `ABLATIONS`: returns; opponents, statistics and grouping; anchors."""
+"""Section of arXiv 2603.03680 to index in `ABLATIONS`: returns; opponents, statistics and grouping; anchors."""
 ROLLOUTS: Mapping[str, int] = {"words": 50, "tiny": 2}
-"""Of each training with a small model: so many that the twelve settings of 4.4.2 with three seeds take less than a
-quarter of an hour on two cores."""
+"""Default rollouts per training of a small model. With them, the twelve settings of 4.4.2 with three seeds take less
+than a quarter of an hour on two cores."""
 PANEL = "tictactoe-paper-128"
 _EVALUATED: Fields = {"eval_panel": PANEL, "eval_every": 10_000}
 _ALL: Fields = {**_EVALUATED, "log_transcripts": 0}
@@ -30,19 +30,28 @@ _SMALL: Fields = {
     "use_cpu": True,
     "save_strategy": "no",
 }
-"""What a tiny model needs in place of the 4B model's settings; the credit stays the preset's."""
+"""Settings for a small model that replace the presets' settings for the 4B model."""
 _TINY: Fields = {
     "groups_per_rollout": 1,
     "num_generations": 4,
     "max_completion_length": 8,
     "eval_panel": "tictactoe-paper-16",
 }
-"""What `tiny` needs beside: it writes any text, hence never an answer, so that each meta-episode has all its turns."""
+"""Further settings for `tiny`. Its random text is never an action, so every meta-episode has its maximum length."""
 
 
 def ablation_runs(section: str, model: str, seeds: int, rollouts: int | None) -> list[SweepRun]:
-    """The trainings of a section: every preset, once for each seed."""
+    """Return the trainings of a section: each of its presets once per seed.
+
+    Args:
+        section: Key of `SECTIONS`.
+        model: `words`, `tiny` or the folder of a model.
+        seeds: Number of seeds.
+        rollouts: Rollouts per training, or None for the default of the model or the preset.
+    """
+    # Later settings take precedence: those for `tiny` replace those for all small models.
     fields = {"model": model, **_ALL, **(_SMALL if model in ROLLOUTS else {}), **(_TINY if model == "tiny" else {})}
+    # A model of the user's own has no default here and keeps the preset's number of rollouts.
     length = rollouts if rollouts is not None else ROLLOUTS.get(model)
     if length is not None:
         fields["max_rollouts"] = length
@@ -55,33 +64,41 @@ def ablation_runs(section: str, model: str, seeds: int, rollouts: int | None) ->
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `mage-bench ablate`."""
+    """Add the options of `mage-bench ablate` to its parser."""
     parser.epilog = "Example: mage-bench ablate 4.4.3 --seeds 1 --rollouts 2 --out runs/anchors"
-    parser.add_argument("section", choices=tuple(SECTIONS), help="of the paper: returns, opponents, anchors")
+    parser.add_argument("section", choices=tuple(SECTIONS), help="section of the paper: returns, opponents, anchors")
     parser.add_argument(
         "--model",
         default="words",
         metavar="M",
-        help="words (a tiny learner, the default), tiny (a trial: it learns nothing), or a folder",
+        help="words (a small model that learns), tiny (a smoke test that learns nothing), or a model's folder "
+        "(default: words)",
     )
-    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="trainings of each (3)")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=3,
+        metavar="N",
+        help="number of seeds, one training per setting and seed (default: 3)",
+    )
     parser.add_argument(
         "--rollouts",
         type=int,
         metavar="N",
-        help=f"of each training (words {ROLLOUTS['words']}, tiny {ROLLOUTS['tiny']}, else the preset's)",
+        help=f"rollouts per training (default: {ROLLOUTS['words']} for words, {ROLLOUTS['tiny']} for tiny, "
+        "else the preset's)",
     )
     parser.add_argument(
         "--out",
         type=output_path,
         required=True,
         metavar="FOLDER",
-        help="of the runs; the command goes on from there",
+        help="folder of the runs; the same command resumes from it (required)",
     )
     add_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Trains what is missing in the folder and writes the table to stdout."""
+    """Run the trainings that are missing in the folder and print the table."""
     runs = ablation_runs(arguments.section, arguments.model, arguments.seeds, arguments.rollouts)
     sys.stdout.write(swept(f"ablation {arguments.section}", runs, arguments.out, arguments.executor))

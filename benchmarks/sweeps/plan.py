@@ -1,4 +1,4 @@
-"""What a sweep trains, read from a YAML file."""
+"""Plan of a sweep: its trainings, read from a YAML file."""
 
 from __future__ import annotations
 
@@ -18,52 +18,55 @@ EXAMPLE = (
 
 @dataclass(frozen=True)
 class SweepRun:
-    """One training."""
+    """One training of a sweep."""
 
     name: str
-    """Of its settings; its seeds share it."""
+    """Name of the settings, shared by all seeds."""
     seed: int
     arguments: tuple[str, ...]
-    """Of mage-train, without seed and folder."""
+    """Arguments of mage-train without the seed and the folder."""
     file: str | None = None
-    """The sweep file that the arguments come from; None for a built-in study."""
+    """Sweep file that contains the arguments, or None for a built-in study."""
 
 
 def read_plan(path: Path, seeds: int) -> list[SweepRun]:
-    """Every preset under every override, `seeds` times. Raises ValueError for a file that says something else."""
+    """Return every preset with every override, once per seed. Raise ValueError if the file is not a valid plan."""
     import yaml
 
+    # Checked first: the number of seeds is wrong whether or not the file is valid.
     numbers = seeds_of(seeds)
     try:
         read = yaml.safe_load(path.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from error
     if not isinstance(read, Mapping) or not set(read) <= set(SECTIONS):
-        raise ValueError(f"{path} must hold {', '.join(SECTIONS)} and nothing else, as in {EXAMPLE}.")
+        raise ValueError(f"{path} must contain {', '.join(SECTIONS)} and nothing else, as in {EXAMPLE}.")
+    # An empty section is None in YAML. Without presets or overrides, one run without them remains.
     presets: Sequence[str | None] = read.get("presets") or [None]
     overrides: Mapping[str, Fields] = read.get("overrides") or {"": {}}
     common: Fields = read.get("common") or {}
     kinds = ((presets, list), (overrides, Mapping), (common, Mapping))
     if not all(isinstance(value, kind) for value, kind in kinds):
-        raise ValueError(f"{path}: presets is a list, overrides and common are mappings, as in {EXAMPLE}.")
+        raise ValueError(f"{path}: presets must be a list, overrides and common must be mappings, as in {EXAMPLE}.")
     runs = []
     for preset, (override, fields) in product(presets, overrides.items()):
         name = "-".join(part for part in (preset, override) if part) or "run"
         chosen = ["--preset", preset] if preset else []
+        # An override takes precedence over the common fields.
         words = (*chosen, *flags({**common, **(fields or {})}))
         runs += [SweepRun(name, seed, words, str(path)) for seed in numbers]
     return runs
 
 
 def seeds_of(count: int) -> range:
-    """The seeds of as many trainings. Raises ValueError where there are none."""
+    """Return the seeds of `count` trainings. Raise ValueError if `count` is below 1."""
     if count < 1:
         raise ValueError(f"--seeds {count} trains nothing; use at least 1.")
     return range(count)
 
 
 def flags(fields: Fields) -> list[str]:
-    """Fields as arguments of mage-train."""
+    """Return fields as arguments of mage-train."""
     found: list[str] = []
     for name, value in fields.items():
         found.append(f"--{name}")

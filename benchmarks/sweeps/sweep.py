@@ -1,4 +1,4 @@
-"""The trainings of a sweep: what is missing is trained, and all of them make one table."""
+"""Run of a sweep: it trains the missing runs and writes one table of all runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ TABLE = "sweep.txt"
 
 
 def swept(name: str, runs: Sequence[SweepRun], out: Path, executor: str) -> str:
-    """The table of these runs, after what was missing in `out` has been trained."""
+    """Train the runs that are missing in `out`, write the table there and return it.
+
+    Args:
+        name: Name of the sweep in progress lines.
+        runs: All runs of the sweep.
+        out: Folder of the runs.
+        executor: Name of the executor, as in `--executor`.
+    """
+    # All runs are checked before the first training, so that a folder with other settings is refused at once.
     results: dict[str, dict[int, Measures]] = {run.name: {} for run in runs}
     todo = []
     for run in runs:
@@ -28,6 +36,7 @@ def swept(name: str, runs: Sequence[SweepRun], out: Path, executor: str) -> str:
         else:
             results[run.name][run.seed] = kept
     shown, before = progress_of(name, "trainings"), len(runs) - len(todo)
+    # Each worker writes its own result, so an interruption loses only the trainings in progress.
     for place, outcome in make_executor(executor).run(partial(trainer_in, out), todo):
         run = todo[place]
         results[run.name][run.seed] = given(outcome, f"{run.name}, seed {run.seed}")
@@ -38,10 +47,11 @@ def swept(name: str, runs: Sequence[SweepRun], out: Path, executor: str) -> str:
 
 
 def table(results: Mapping[str, Mapping[int, Measures]]) -> str:
-    """A line for each measure of each run: its mean over the seeds with a 95% interval by Student's t."""
+    """Return a line per measure of each run: the mean over the seeds with a 95% interval of Student's t."""
     width = max(map(len, results))
     lines = [f"{'':<{width}}  {'last fifth of the rollouts':<26}     mean  95% over seeds     seeds"]
     for name, by_seed in results.items():
+        # A dict keeps the order of the measures; a set would not.
         names = dict.fromkeys(measure for measures in by_seed.values() for measure in measures)
         for measure in names:
             values = {seed: measures[measure] for seed, measures in by_seed.items() if measure in measures}

@@ -1,4 +1,4 @@
-"""One training of a sweep, in whatever process: it begins, goes on from its checkpoint, or is done already."""
+"""One training of a sweep: it starts, resumes from its checkpoint, or returns the result of an earlier run."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from mage_envs.imports import names_from
 
 RESULT, SHOWN = "result.json", "shown.txt"
 _PART = 5
-"""The last fifth of the rollouts counts."""
+"""Divisor of the rollouts: measures are means over the last fifth of them."""
 Measures = dict[str, float]
 
 
 def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
-    """What does a run; its folder lies in `out`."""
+    """Return a function that trains a run in a subfolder of `out` and returns its measures."""
 
     def train(run: SweepRun) -> Measures:
+        # A job that is retried after the loss of its worker may have finished.
         kept = done(out, run)
         if kept is not None:
             return kept
+        # Imported here: a sweep whose runs are all done prints its table without loading torch.
         import torch
 
         from trainer.__main__ import main
@@ -34,9 +36,10 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
         words = [*run.arguments, "--seed", str(run.seed), "--output_dir", str(folder)]
         words += ["--resume"] if checkpoints(folder) else []
         threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # trainings share the cores; and the sums do not depend on how many there are
+        # Trainings share the cores, and one thread keeps floating-point sums independent of the number of cores.
+        torch.set_num_threads(1)
         try:
-            # A sweep file may come from a stranger: it may name no module that the user did not import.
+            # A sweep file may come from a stranger, so it may not import a module that the user did not name.
             names = names_from(run.file, paths=True) if run.file else nullcontext()
             log = (folder / SHOWN).open("a", encoding="utf-8")
             with names, log as shown, redirect_stdout(shown), redirect_stderr(shown):
@@ -47,6 +50,7 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
             last = (folder / SHOWN).read_text("utf-8").strip().splitlines()[-1:]
             raise RuntimeError(f"{run.name}, seed {run.seed}: {' '.join(last)} (all of it: {folder / SHOWN})")
         measures = measured(folder)
+        # Written last: the presence of this file marks the run as finished.
         write_atomically(folder / RESULT, json.dumps({"arguments": run.arguments, "measures": measures}) + "\n")
         return measures
 
@@ -54,25 +58,27 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
 
 
 def folder_of(out: Path, run: SweepRun) -> Path:
-    """Where a run lies."""
+    """Return the folder of a run."""
     return out / run.name / f"seed-{run.seed}"
 
 
 def done(out: Path, run: SweepRun) -> Measures | None:
-    """What a run came to; None where it is not done. Raises ValueError where it was done with other settings."""
+    """Return the measures of a finished run, else None. Raise ValueError if the run had other settings."""
     path = folder_of(out, run) / RESULT
     if not path.exists():
         return None
     kept = json.loads(path.read_text())
     if tuple(kept["arguments"]) != run.arguments:
-        raise ValueError(f"{path} is of other settings ({' '.join(kept['arguments'])}); choose another --out.")
+        raise ValueError(f"{path} belongs to other settings ({' '.join(kept['arguments'])}); choose another --out.")
     measures: Measures = kept["measures"]
     return measures
 
 
 def measured(folder: Path) -> Measures:
-    """Means over the last fifth of the rollouts: success and value of the first and the last episode, and their
-    difference; the best score of the evaluations, if there were any."""
+    """Return means over the last fifth of the rollouts, and the best evaluation score if there is one.
+
+    The means are success and value of the first and the last episode, and their differences.
+    """
     from trainer.run_log import means, metric_rows
 
     rows = metric_rows(folder, "rollout")

@@ -1,4 +1,4 @@
-"""One pairing of a tournament: two policies play the same deals from both seats; a function of names and settings."""
+"""One pairing of a tournament: two policies play the same deals from both seats, determined by names and settings."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PairingFailure:
-    """Why a pairing has no result."""
+    """Reason why a pairing has no result."""
 
     policies: tuple[str, ...]
-    """The one that failed, or those of which one did."""
+    """Name of the policy that failed, or both names if it is unknown which of them failed."""
     error: str
-    """The exception's type."""
+    """Type of the exception, or `Hang` or `WorkerDied`."""
     message: str
-    """One line."""
+    """Message in one line."""
 
 
 class PolicyFailure(RuntimeError):
-    """A policy that could not be made, raised, or answered with an illegal action."""
+    """Failure of a policy: it could not be made, it raised, or it returned an illegal action."""
 
     def __init__(self, policy: str, error: BaseException) -> None:
         message = message_of(error)
@@ -47,29 +47,29 @@ class PolicyFailure(RuntimeError):
 
 @dataclass(frozen=True)
 class Pairing:
-    """How two policies did against each other."""
+    """Results of two policies against each other."""
 
     names: tuple[str, str]
     returns: np.ndarray
-    """Mean return per hand of each match, shape (deals, 2 seatings, 2 policies). Seating 0: `names[0]` is first."""
+    """Mean return per hand of each match, shape (deals, 2 seatings, 2 policies). In seating 0, `names[0]` is first."""
     exact: np.ndarray | None = None
-    """The expectation of `returns`, shape (2 seatings, 2 policies), where it is known exactly."""
+    """Expectation of `returns`, shape (2 seatings, 2 policies), or None if it is not known exactly."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return the pairing as plain JSON values."""
         exact = None if self.exact is None else self.exact.tolist()
         return {"policies": list(self.names), "exact": exact, "returns": self.returns.tolist()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Pairing:
-        """What `to_json` gave."""
+        """Return the pairing from the values of `to_json`."""
         exact = None if data["exact"] is None else np.array(data["exact"], float)
         first, second = data["policies"]
         return cls((first, second), np.array(data["returns"], float), exact)
 
 
 def play_pairing(settings: Settings, names: tuple[str, str]) -> Pairing | PairingFailure:
-    """Plays one pairing to its end, with no deadline; see `PairingRun`."""
+    """Play one pairing to its end without a timeout; see `PairingRun`."""
     run = PairingRun(settings, names)
     while (outcome := run.go_on()) is None:
         pass
@@ -77,24 +77,30 @@ def play_pairing(settings: Settings, names: tuple[str, str]) -> Pairing | Pairin
 
 
 class PairingRun:
-    """One pairing, played part by part: first the policies and exact values are made, then deal after deal is played.
+    """One pairing, played in parts. The first part makes the policies and exact values; each further part plays a deal.
 
-    The result depends on the rules in `settings` and on the names, not on who else takes part. Deal d has the same
-    chance in all pairings and in both seatings, as far as the game asks for it. Each policy draws from a stream of its
-    own, keyed by names, deal, seating and episode, and begins a meta-episode with each match.
+    The result depends on the rules in `settings` and on the two names, not on the other policies. Deal d uses the same
+    chance stream in all pairings and both seatings. Each policy draws from its own stream, keyed by names, deal,
+    seating and episode. Each match is a new meta-episode for both policies.
     """
 
     def __init__(self, settings: Settings, names: tuple[str, str]) -> None:
         self.names = names
         self._settings = settings
+        # A list that the seats share and overwrite, so that after a timeout the policy that was running is known.
         self._asked: list[str] = []
-        """The policy that is asked for something."""
+        """Name of the policy that is running."""
         self._match: _Match | None = None
         self._exact: np.ndarray | None = None
         self._returns: list[list[list[float]]] = []
 
     def go_on(self, watch: Watch | None = None, deadline: float = 0.0) -> Pairing | PairingFailure | None:
-        """Plays the next part; returns the outcome after the last one. `watch` ends a part after `deadline` seconds."""
+        """Play the next part. Return the outcome after the last part, else None.
+
+        Args:
+            watch: Watch that interrupts a part at the timeout, or None for no timeout.
+            deadline: Timeout per part in seconds; 0 disables it.
+        """
         try:
             if watch is None:
                 self._play_part()
@@ -110,6 +116,7 @@ class PairingRun:
 
     def _play_part(self) -> None:
         if self._match is not None:
+            # Both seatings are one part, because a deal counts only as a whole.
             deal = len(self._returns)
             self._returns.append([self._match.play(deal, seating) for seating in (0, 1)])
             return
@@ -129,14 +136,16 @@ class PairingRun:
 def _blamed(name: str, call: Callable[[], T]) -> T:
     try:
         return call()
-    except BaseException as error:  # a policy may raise anything; it is filed under the policy's name
+    # BaseException: a policy may raise anything, and its name belongs into the report.
+    except BaseException as error:
+        # Ctrl-C and timeouts are not the policy's failure.
         if stops(error):
             raise
         raise PolicyFailure(name, error) from error
 
 
 class _Match:
-    """Plays the matches of a pairing, one after the other."""
+    """The matches of a pairing, played one after the other."""
 
     def __init__(
         self, settings: Settings, game: Game, names: tuple[str, str], policies: Sequence[Policy], asked: list[str]
@@ -145,16 +154,18 @@ class _Match:
         self._seed = settings.seed
         self._episodes = settings.episodes
         self._chance = Streams(settings.seed)
+        # A digest, because Python's hash() of a string differs between processes.
         self._key = int.from_bytes(sha256("\0".join(names).encode()).digest()[:8])
         self._hand = Hand(game)
         seats = []
         for name, policy in zip(names, policies, strict=True):
+            # States of a table game are shared, so that a policy's replies to them can be cached.
             table: dict[State, Reply] | None = {} if isinstance(game, TableGame) else None
             seats.append(_NamedSeat(policy, name, table, asked))
         self._tables = [Table(seats), Table(reversed(seats))]
 
     def play(self, deal: int, seating: int) -> list[float]:
-        """The mean return per hand of each policy; the one at `seating` has the first seat."""
+        """Play a match and return each policy's mean return per hand. Policy number `seating` has the first seat."""
         order, table = (seating, 1 - seating), self._tables[seating]
         draws = Streams(self._seed, self._key, deal, seating)
         totals = [0.0, 0.0]
@@ -162,6 +173,7 @@ class _Match:
             self._hand.begin_meta_episode(table)
             for episode in range(self._episodes):
                 self._hand.begin_episode(self._chance, draws, episode=episode)
+                # The deal's number is the hand's number, so that chance depends on seed, episode and deal alone.
                 self._hand.deal(table, deal)
                 for index, value in zip(order, self._hand.state.returns, strict=True):
                     totals[index] += value
@@ -172,7 +184,7 @@ class _Match:
 
 
 class _NamedSeat(Seat):
-    """One that writes its name into `asked` when it asks its policy for something."""
+    """Seat that writes its policy's name into `asked` before each call of the policy."""
 
     def __init__(self, policy: Policy, name: str, table: dict[State, Reply] | None, asked: list[str]) -> None:
         super().__init__(policy, name, table)
@@ -196,7 +208,7 @@ class _NamedSeat(Seat):
 
 
 class _Blamed(AtEpisode):
-    """One whose failures name it."""
+    """Exact policy at one episode, whose failures carry its name."""
 
     def __init__(self, name: str, policy: ExactPolicy, episode: int) -> None:
         super().__init__(policy, episode)
@@ -207,11 +219,11 @@ class _Blamed(AtEpisode):
 
 
 def _exact(settings: Settings, game: Game, names: tuple[str, str], policies: Sequence[Policy]) -> np.ndarray | None:
-    """Expected mean return per hand, shape (2 seatings, 2 policies); None where it is not known."""
+    """Return the expected mean return per hand, shape (2 seatings, 2 policies), or None if it is not known."""
     known = [policy for policy in policies if is_exact(policy)]
     if len(known) < 2 or not is_enumerable(game):
         return None
-    # What follows from the information state alone is the same in all episodes.
+    # Policies that depend only on the information state play all episodes alike, so one episode is enough.
     varies = not all(map(is_state_policy, policies))
     values = np.zeros((2, 2))
     episodes = range(settings.episodes if varies else 1)

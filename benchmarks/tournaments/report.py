@@ -1,4 +1,4 @@
-"""Reports of a tournament: plain text, JSON, CSV, and a heat map (matplotlib, loaded when it is drawn)."""
+"""Reports of a tournament: plain text, JSON, CSV and a heat map. Matplotlib is imported only to draw the heat map."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from benchmarks.tournaments.results import Cell, Results, RowSeat, Standing
 from mage_envs.durable import write_atomically
 
 EXACT = "*"
-"""Stands after an exact value."""
+"""Mark after an exact value."""
 LONGEST = 36
-"""Letters of a name that the heat map shows."""
+"""Maximum number of letters of a name in the heat map."""
 
 
 def text(results: Results) -> str:
-    """The ranking and the payoff matrix, the best policy first."""
+    """Return the ranking and the payoff matrix as text, the best policy first."""
     settings = results.settings
     hands = f" of {settings.episodes} hands" if settings.episodes > 1 else ""
     head = (
@@ -51,7 +51,8 @@ def text(results: Results) -> str:
 
 
 def _failures(results: Results) -> list[str]:
-    """One line per kind of failure."""
+    """Return one line per kind of failure."""
+    # One broken policy fails all its pairings with the same message.
     return [
         f"{failure.error} of {' or '.join(map(repr, failure.policies))}: {failure.message}"
         + (f" ({count} pairings)" if count > 1 else "")
@@ -76,7 +77,7 @@ def _span(estimate: Estimate) -> str:
 
 
 def _order(results: Results) -> list[str]:
-    """The policies with a standing, best first, then the others."""
+    """Return the ranked policies, best first, then the policies without a rank."""
     ranked = [standing.policy for standing in results.standings]
     return ranked + [name for name in results.settings.policies if name not in ranked]
 
@@ -93,7 +94,7 @@ def _cell(cell: Cell | None) -> str:
 
 
 def save(folder: Path, results: Results) -> list[Path]:
-    """Writes tournament.json, payoffs.csv, ranking.csv and, where matplotlib is installed, payoffs.png."""
+    """Write tournament.json, payoffs.csv and ranking.csv, and payoffs.png if matplotlib is installed."""
     written = [folder / "tournament.json", folder / "payoffs.csv", folder / "ranking.csv"]
     write_atomically(written[0], json.dumps(results.to_json(), indent=2) + "\n")
     write_atomically(written[1], payoffs_csv(results))
@@ -105,14 +106,14 @@ def save(folder: Path, results: Results) -> list[Path]:
 
 
 def payoffs_csv(results: Results) -> str:
-    """One line per row, column and seat of the row."""
+    """Return CSV with one line per row, column and seat of the row."""
     header = ["row", "column", "seat", "mean", "low", "high", "deals", "exact"]
     played = [(c, c.played) for c in results.cells.values()]
     return delimited([header, *([c.row, c.column, c.seat, e.mean, e.low, e.high, e.n, c.exact] for c, e in played)])
 
 
 def ranking_csv(results: Results) -> str:
-    """One line per policy, the best first."""
+    """Return CSV with one line per policy, the best first."""
     header = ["place", "policy", "payoff", "low", "high", "exact", "wins", "draws", "losses", "rating", "alpha_rank"]
     rows: list[Sequence[object]] = [header]
     for place, s in enumerate(results.standings, start=1):
@@ -125,14 +126,17 @@ def ranking_csv(results: Results) -> str:
 
 
 def heat_map(path: Path, results: Results) -> None:
-    """A PNG with the payoff of the row against the column: over both seats, and with the row in the first seat.
+    """Draw a PNG of the row's payoff against the column, over both seats and with the row in the first seat.
 
-    Raises ImportError with the remedy where matplotlib is missing.
+    Raises:
+        ImportError: If matplotlib is not installed. The message says how to install it.
     """
     names = _order(results)
     labels = [name if len(name) <= LONGEST else name[: LONGEST - 1] + "…" for name in names]
+    # All sizes are inches, computed by hand: a constrained layout would shrink the cells of long names.
     side = max(0.62 * len(names), 2.4)
-    label = 0.35 + 0.072 * max(map(len, labels))  # inches that the longest name takes
+    # Width of the longest name at font size 9.
+    label = 0.35 + 0.072 * max(map(len, labels))
     width, height = label + 2 * side + 1.5, side + 0.75 * label + 0.8
     figure = figures.blank(width, height, what="The heat map", constrained=False)
     bottom, tall, wide = 0.75 * label / height, side / height, side / width
@@ -158,7 +162,7 @@ def heat_map(path: Path, results: Results) -> None:
 
 
 def _limits(results: Results) -> tuple[float, float]:
-    """The colours' scale: the same both ways where something is lost, else from 0."""
+    """Return the limits of the colour scale: symmetric if there is a negative payoff, else from 0."""
     values = [cell.value for cell in results.cells.values()]
     largest = max(map(abs, values)) or 1.0
     return (-largest, largest) if min(values) < 0 else (0.0, largest)
@@ -185,7 +189,9 @@ def _panel(axis: Any, results: Results, names: Sequence[str], seat: RowSeat, lim
 
 
 def _annotate(axis: Any, i: int, j: int, cell: Cell, limits: tuple[float, float]) -> None:
+    # Strong colours need white letters.
     color = "white" if abs(cell.value) > 0.6 * limits[1] else "#202020"
+    # Adding 0.0 turns -0.0 into 0.0.
     value = f"{round(cell.value, 2) + 0.0:.2f}{'' if cell.exact is None else EXACT}"
     spread = "" if cell.half is None else f"±{cell.half:.2f}"
     axis.text(j, i - 0.13 * bool(spread), value, ha="center", va="center", fontsize=8, color=color)

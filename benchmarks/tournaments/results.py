@@ -1,6 +1,6 @@
-"""What a tournament says: payoffs with intervals, exact values beside them, and rankings.
+"""Results of a tournament: payoffs with confidence intervals, exact values and rankings.
 
-A cluster of the intervals is a deal: the matches of all pairings that were dealt the same hands, from both seats.
+The intervals are clustered by deal: a cluster has the matches of all pairings with the same cards, from both seats.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ RowSeat = Literal["both", "first", "second"]
 SEATS: tuple[RowSeat, ...] = ("both", "first", "second")
 EXTRA = 'pip install "mage-envs[tournament]"'
 ELO = 400 / np.log(10)
-"""Rating points per unit of Bradley and Terry's log-odds."""
+"""Rating points per unit of log-odds in the Bradley-Terry model."""
 EPSILON = 0.001
-"""alpha-rank's chance to change to a worse policy."""
+"""Probability in alpha-rank of a change to a worse policy."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What `row` earns per hand against `column` in a seat, or in both equally often."""
+    """Payoff per hand of `row` against `column`, in one seat or in both equally often."""
 
     row: str
     column: str
@@ -36,65 +36,67 @@ class Cell:
 
     @property
     def value(self) -> float:
-        """The exact value where there is one, else the mean."""
+        """The exact value if it is known, else the mean of play."""
         return self.played.mean if self.exact is None else self.exact
 
     @property
     def half(self) -> float | None:
-        """Half the width of the interval that is left; None for an exact value or a single deal."""
+        """Half the width of the confidence interval, or None for an exact value or a single deal."""
         if self.exact is not None or self.played.low is None or self.played.high is None:
             return None
         return (self.played.high - self.played.low) / 2
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the interval holds the exact value; None where one of them is missing."""
+        """True if the interval contains the exact value, or None if one of them is missing."""
         if self.exact is None or self.played.low is None or self.played.high is None:
             return None
+        # The tolerance covers floating-point noise if all deals paid exactly the expectation.
         return self.played.low - 1e-9 <= self.exact <= self.played.high + 1e-9
 
 
 @dataclass(frozen=True)
 class Standing:
-    """One policy among all others; its matches against itself do not count."""
+    """Rank of one policy among all others. Its matches against itself do not count."""
 
     policy: str
     payoff: Estimate
-    """Mean over the others of what it earns per hand, with exact values where they are known."""
+    """Mean over the others of its payoff per hand, with exact values if they are known."""
     exact: bool
-    """Whether all of it is."""
+    """True if all of these payoffs are exact."""
     wins: float
-    """Share of its matches in which it earned more than the other."""
+    """Share of its matches in which it earned more than the other policy."""
     draws: float
     losses: float
     rating: float | None
-    """Bradley-Terry on the Elo scale, mean 1500; None without the library."""
+    """Bradley-Terry rating on the Elo scale with mean 1500, or None if choix is not installed."""
     alpha_rank: float | None
-    """Mass in alpha-rank's stationary distribution; None without the library."""
+    """Mass in alpha-rank's stationary distribution, or None if its libraries are not installed."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """All of a tournament. A policy whose pairings failed has no standing."""
+    """All results of a tournament. A policy whose pairings failed has no standing."""
 
     settings: Settings
     unit: str
     cells: Mapping[tuple[str, str, RowSeat], Cell]
-    """By row, column and seat; pairings that failed are missing."""
+    """Cells by row, column and seat. Failed pairings are missing."""
     standings: tuple[Standing, ...]
-    """The best first."""
+    """Standings, the best policy first."""
     failures: Mapping[tuple[str, str], PairingFailure]
     notes: tuple[str, ...]
-    """What could not be computed, and why."""
+    """Values that could not be computed, with the reason."""
 
     def agreement(self) -> tuple[int, int]:
-        """In how many seatings the interval holds the exact value, and of how many."""
+        """Return (seatings whose interval contains the exact value, seatings with an exact value and an interval)."""
+        # Each seating is two cells, one per policy, so half of them are counted.
         seatings = [c for c in self.cells.values() if c.seat == "first" or (c.seat == "second" and c.row < c.column)]
         found = [c.agrees for c in seatings if c.row <= c.column]
         return sum(agrees is True for agrees in found), sum(agrees is not None for agrees in found)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return the results as plain JSON values."""
         inside, known = self.agreement()
         return {
             "settings": self.settings.rules() | {"policies": list(self.settings.policies)},
@@ -108,7 +110,7 @@ class Results:
 
 
 def score(settings: Settings, outcomes: Mapping[tuple[str, str], Pairing | PairingFailure]) -> Results:
-    """The results of what `play_all` gave."""
+    """Return the results for the outcomes of `play_all`."""
     game = settings.make_game()
     limits = (game.facts.min_return, game.facts.max_return)
     failures = {names: outcome for names, outcome in outcomes.items() if isinstance(outcome, PairingFailure)}
@@ -120,6 +122,7 @@ def score(settings: Settings, outcomes: Mapping[tuple[str, str], Pairing | Pairi
         if _key(row, column) in pairings
         for seat in SEATS
     }
+    # Rankings compare means over the same others, so they need a complete payoff matrix.
     whole = _without_holes(settings.policies, failures)
     notes: list[str] = []
     ratings = _optional(whole, lambda: _ratings(whole, pairings), "Ratings need choix", notes)
@@ -154,10 +157,11 @@ def score(settings: Settings, outcomes: Mapping[tuple[str, str], Pairing | Pairi
 
 
 def _without_holes(policies: Sequence[str], failures: Mapping[tuple[str, str], PairingFailure]) -> list[str]:
-    """The policies that are left if, while a pairing is missing, the one that misses most of them is dropped."""
+    """Return policies without a missing pairing: repeatedly drop the policy that misses the most pairings."""
     left = list(policies)
     while missing := [names for names in failures if set(names) <= set(left)]:
         blamed = [name for names in missing for name in failures[names].policies]
+        # Ties go to the policy that was blamed more often: a pairing's failure usually names the one at fault.
         left.remove(max(left, key=lambda name: (sum(name in names for names in missing), blamed.count(name))))
     return left if len(left) > 1 else []
 
@@ -167,17 +171,21 @@ def _key(row: str, column: str) -> tuple[str, str]:
 
 
 def _both_seats(values: np.ndarray, names: tuple[str, str], row: str, column: str) -> np.ndarray:
-    """Of returns of shape (..., seatings, policies): the row's, shape (..., 2), in the first and the second seat."""
+    """Return the row's returns in the first and the second seat, shape (..., 2).
+
+    `values` has the shape (..., 2 seatings, 2 policies).
+    """
     first, second = values[..., 0, :], values[..., 1, :]
     as_zero = np.stack([first[..., 0], second[..., 0]], axis=-1)
     as_one = np.stack([second[..., 1], first[..., 1]], axis=-1)
+    # Against itself a policy has both roles, so their mean is its return.
     if row == column:
         return np.asarray((as_zero + as_one) / 2)
     return as_zero if row == names[0] else as_one
 
 
 def _in_seat(values: np.ndarray, seat: RowSeat) -> np.ndarray:
-    """Of what `_both_seats` gave: shape (...)."""
+    """Return the returns in one seat, or their mean over both, from the values of `_both_seats`; shape (...)."""
     return np.asarray(values.mean(axis=-1) if seat == "both" else values[..., ("first", "second").index(seat)])
 
 
@@ -186,7 +194,7 @@ def _cell(pairing: Pairing, row: str, column: str, seat: RowSeat, limits: tuple[
         return _in_seat(_both_seats(values, pairing.names, row, column), seat)
 
     values = of(pairing.returns)
-    # What a policy takes from itself, it pays: that all matches say 0 then needs no interval.
+    # In a zero-sum game a policy's payoff against itself is exactly 0, which needs no interval.
     cancels = row == column and not values.any()
     played = Estimate(0.0, 0.0, 0.0, len(values)) if cancels else interval(values, limits)
     exact = None if pairing.exact is None else float(of(pairing.exact))
@@ -194,12 +202,13 @@ def _cell(pairing: Pairing, row: str, column: str, seat: RowSeat, limits: tuple[
 
 
 def interval(values: np.ndarray, limits: tuple[float, float]) -> Estimate:
-    """The mean of one value per deal, with its 95% interval.
+    """Return the mean of one value per deal with its 95% interval.
 
-    Where all deals paid the same x, the interval is where the mean may be if deals that pay `limits` are as frequent
-    as Wilson's bound allows after none in n: z^2 / (n + z^2).
+    If all n deals paid the same x, the interval assumes unseen deals that pay one of the `limits`. Their share is
+    Wilson's upper bound after none in n: z^2 / (n + z^2).
     """
     n = len(values)
+    # Equal values have a variance of 0, and the usual interval would claim certainty.
     if n < 2 or values.min() < values.max():
         return estimate(values.tolist(), range(n))
     x = float(values[0])
@@ -214,13 +223,14 @@ def _payoff(
     pairings: Mapping[tuple[str, str], Pairing],
     limits: tuple[float, float],
 ) -> tuple[Estimate, bool]:
-    """Mean against all others, with the interval of what is not exactly known, and whether all of it is."""
+    """Return the mean payoff against all others, and True if it is exact. The interval covers only inexact parts."""
     per_deal = []
     exact = {other: cells[name, other, "both"].exact for other in whole if other != name}
     for other, value in exact.items():
         pairing = pairings[_key(name, other)]
         played = _both_seats(pairing.returns, pairing.names, name, other).mean(axis=-1)
         per_deal.append(played if value is None else np.full(len(played), value))
+    # Averaged per deal first, because all pairings share their deals and are not independent.
     series = np.mean(per_deal, axis=0)
     if None in exact.values():
         return interval(series, limits), False
@@ -228,21 +238,22 @@ def _payoff(
 
 
 def _shares(name: str, whole: Sequence[str], pairings: Mapping[tuple[str, str], Pairing]) -> tuple[float, float, float]:
-    """Shares of matches won, drawn and lost against all others."""
+    """Return the shares of matches won, drawn and lost against all others."""
     signs = np.array([np.sign(_difference(pairings[_key(name, o)], name, o)) for o in whole if o != name])
     return float((signs > 0).mean()), float((signs == 0).mean()), float((signs < 0).mean())
 
 
 def _difference(pairing: Pairing, row: str, column: str) -> np.ndarray:
-    """What the row earns beyond the column in each match, shape (deals, 2 seatings)."""
+    """Return the row's return minus the column's return in each match, shape (deals, 2 seatings)."""
     sign = 1 if row == pairing.names[0] else -1
+    # Rounded, so that means of equal returns in another order still count as a draw.
     return np.asarray(sign * (pairing.returns[..., 0] - pairing.returns[..., 1]).round(9))
 
 
 def _optional(
     whole: Sequence[str], compute: Callable[[], dict[str, float]], need: str, notes: list[str]
 ) -> dict[str, float]:
-    """A ranking, empty (and noted) where its library is missing or nobody is left to rank."""
+    """Return a ranking, or an empty one if no policy is left or a library is missing. The latter adds a note."""
     if not whole:
         return {}
     try:
@@ -253,9 +264,9 @@ def _optional(
 
 
 def _ratings(whole: Sequence[str], pairings: Mapping[tuple[str, str], Pairing]) -> dict[str, float]:
-    """Maximum likelihood of Bradley and Terry's model, draws counted as half a win and half a loss.
+    """Return maximum-likelihood ratings of the Bradley-Terry model. A draw counts as half a win and half a loss.
 
-    Each pairing counts one more match, drawn, so that a policy that never lost has a rating.
+    Each pairing has one additional drawn match, because a policy that never lost would have an infinite rating.
     """
     import choix
 
@@ -273,9 +284,10 @@ def _ratings(whole: Sequence[str], pairings: Mapping[tuple[str, str], Pairing]) 
 def _alpha_rank(
     whole: Sequence[str], cells: Mapping[tuple[str, str, RowSeat], Cell], pairings: Mapping[tuple[str, str], Pairing]
 ) -> dict[str, float]:
-    """OpenSpiel's alpha-rank of the game of choosing a policy, both seats equally likely, alpha infinite.
+    """Return the masses of OpenSpiel's alpha-rank for the meta-game of choosing a policy, with infinite alpha.
 
-    It asks only who of two earns more against the other; where the interval of that difference holds 0, neither.
+    Both seats are equally likely. Alpha-rank uses only the sign of the payoff difference of two policies. The sign is 0
+    if the interval of the difference contains 0.
     """
     from open_spiel.python.egt import alpharank
 
@@ -292,13 +304,18 @@ def _alpha_rank(
 def _who_earns_more(
     row: str, column: str, cells: Mapping[tuple[str, str, RowSeat], Cell], pairings: Mapping[tuple[str, str], Pairing]
 ) -> int:
-    """1 for the row, -1 for the column, 0 where that is not known or neither does."""
+    """Return 1 if the row earns more, -1 if the column does, and 0 if neither does or it is not known."""
     exact = cells[row, column, "both"].exact, cells[column, row, "both"].exact
     if exact[0] is not None and exact[1] is not None:
         difference = exact[0] - exact[1]
-        return 0 if abs(difference) < 1e-9 else 1 if difference > 0 else -1
+        # Below this, the difference is rounding of the sums over the game tree.
+        if abs(difference) < 1e-9:
+            return 0
+        return 1 if difference > 0 else -1
     per_deal = _difference(pairings[_key(row, column)], row, column).mean(axis=-1)
     found = estimate(per_deal.tolist(), range(len(per_deal)))
     if found.low is None or found.high is None:
         return 0
-    return 1 if found.low > 0 else -1 if found.high < 0 else 0
+    if found.low > 0:
+        return 1
+    return -1 if found.high < 0 else 0

@@ -1,4 +1,4 @@
-"""All pairings of a tournament, played where an executor plays them."""
+"""Schedule of a tournament: all its pairings, played by an executor."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mage_envs.processes.outcomes import HANG
 Names = tuple[str, str]
 LOGGER = logging.getLogger(__name__)
 CHUNK = 0.5
-"""Seconds of play after which a worker that has begun a pairing shows that it goes on."""
+"""Seconds of play per call of a worker. Returning regularly shows that the pairing makes progress."""
 RETRIES = 1
-"""Times that a pairing begins again whose worker died: one of its policies may have killed it, or somebody else."""
+"""Restarts of a pairing if its worker dies, because its policies may not be the cause."""
 MARGIN = 2.0
-"""Seconds that a worker has beyond a deadline to end the call by itself, which names the policy; then it is killed."""
+"""Seconds after the timeout before a worker is killed. A worker that ends the call itself can name the policy."""
 
 
 def play_all(
@@ -34,18 +34,30 @@ def play_all(
     store: Store | None = None,
     on_finished: Callable[[int, int, int], None] | None = None,
 ) -> dict[Names, Pairing | PairingFailure]:
-    """The outcome of every pairing, in the order of `settings.pairings()`, whatever plays them (default: this process).
+    """Play every pairing and return the outcomes in the order of `settings.pairings()`.
 
-    `store` keeps each finished pairing and gives back those finished before; failed ones are played again.
-    `on_finished(done, all, kept)` is called at the start and after each, `kept` of those done being of an earlier
-    run. Policies are found by their names in other processes. A worker that dies again fails its pairing alone.
+    A worker that dies repeatedly fails only its own pairing.
 
-    Neither a deal, played from both seats, nor the making of a pairing's policies and exact values may take longer
-    than `deadline` seconds (0: for ever): that is a failure of type Hang. Where no process is there to be killed, it is
-    found as far as `Watch` can. After `slow_after` seconds without a move on, a logged line names the pairing.
+    Args:
+        settings: The game, the policies and the seed. Workers make the policies from their names.
+        executor: Executor of the pairings (default: this process).
+        deadline: Timeout in seconds per deal, played from both seats, and for making a pairing's policies and exact
+            values (0 disables it). A pairing that exceeds it fails with the type `Hang`. Without worker processes,
+            the timeout holds as far as `Watch` can interrupt the call.
+        slow_after: Seconds without progress after which a line with the names of the pairing is logged.
+        store: Folder that keeps finished pairings and returns those of an earlier run. Failed pairings are not kept,
+            so they are played again.
+        on_finished: Callback `on_finished(done, all, kept)`, called at the start and after each pairing. `kept` of the
+            `done` pairings are from an earlier run.
+
+    Returns:
+        The outcome of each pairing by its pair of names.
+
+    Raises:
+        ValueError: If the deadline is negative or if the settings are not playable.
     """
     if not deadline >= 0:
-        raise ValueError(f"deadline={deadline!r} must be a number of seconds, 0 for none.")
+        raise ValueError(f"deadline={deadline!r} must be a number of seconds, or 0 to disable it.")
     settings.check()
     pairings = settings.pairings()
     outcomes: dict[Names, Pairing | PairingFailure] = {}
@@ -60,9 +72,10 @@ def play_all(
             on_finished(len(outcomes), len(pairings), kept)
 
     def tell_slow(place: int, seconds: float) -> None:
-        LOGGER.warning("Waiting for %.0f s already for %s.", seconds, " against ".join(waiting[place]))
+        LOGGER.warning("Waited %.0f s so far for %s.", seconds, " against ".join(waiting[place]))
 
     tell()
+    # One call plays for CHUNK seconds, then up to one more part, which the worker's own watch ends at the deadline.
     limit = deadline + CHUNK + MARGIN if deadline else 0.0
     conditions = Conditions(retries=RETRIES, deadline=limit, slow_after=slow_after, tell=tell_slow)
     running = (executor or Local()).run(partial(_Player, settings, deadline), waiting, conditions)
@@ -71,15 +84,18 @@ def play_all(
             names = waiting[place]
             lost = isinstance(found, Lost)
             outcome = _failure(names, found, deadline) if lost else given(found, f"{' against '.join(names)}")
+            # Written as it arrives, so that an interruption loses only the pairings in progress.
             if store is not None and isinstance(outcome, Pairing):
                 store.write(outcome)
             outcomes[names] = outcome
             tell()
+    # Outcomes arrive in any order; the results must not depend on it.
     return {names: outcomes[names] for names in pairings}
 
 
 def _failure(names: Names, lost: Lost, deadline: float) -> PairingFailure:
-    """Of a pairing that took its process with it: either policy may have done so."""
+    """Return the failure of a pairing whose worker was lost. Either policy may be the cause."""
+    # A policy's pairing with itself has one name.
     policies = tuple(dict.fromkeys(names))
     if lost.kind == HANG:
         return PairingFailure(policies, "Hang", f"no answer within {deadline:g} s")
@@ -87,20 +103,22 @@ def _failure(names: Names, lost: Lost, deadline: float) -> PairingFailure:
 
 
 class _Player:
-    """What a worker holds: the pairing that it plays."""
+    """Work of a worker process. It keeps the pairing that it plays between calls."""
 
     def __init__(self, settings: Settings, deadline: float) -> None:
         self._settings, self._deadline = settings, deadline
         self._run: PairingRun | None = None
-        self._watch = Watch(lambda who, seconds: None)  # whoever runs the executor tells
+        # The executor reports slow calls, so this watch only enforces the timeout.
+        self._watch = Watch(lambda who, seconds: None)
+        # Entered for the life of the worker; `close` leaves it.
         self._watch.__enter__()
 
     def close(self) -> None:
-        """Ends the watch."""
+        """Stop the watch."""
         self._watch.__exit__(None, None, None)
 
     def __call__(self, names: Names) -> Pairing | PairingFailure | None:
-        """Begins the pairing or goes on with it; returns its outcome, or None where it is not over yet."""
+        """Start or continue the pairing for `CHUNK` seconds. Return its outcome, or None if it is not finished."""
         if self._run is None:
             self._run = PairingRun(self._settings, names)
         until = time.monotonic() + CHUNK

@@ -1,4 +1,4 @@
-"""What a tournament is a function of."""
+"""Settings of a tournament, which determine its results."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from opponents import make_opponent
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that the results depend on; raises ValueError for what makes no tournament."""
+    """Game, policies and options of a tournament. The constructor raises ValueError if they are not valid."""
 
     game: str
     policies: tuple[str, ...]
-    """Names as `make_opponent` takes them, each once."""
+    """Names of policies for `make_opponent`, without duplicates."""
     games: int = 200
-    """Matches per pairing, half of them with the seats swapped: each deal is played from both seats."""
+    """Matches per pairing. Each deal is two matches with the seats swapped."""
     episodes: int = 1
-    """Hands per match: a meta-episode with fixed seats, so that policies that learn can learn."""
+    """Hands per match. A match is a meta-episode with fixed seats, so that policies can learn during it."""
     seed: int = 0
     game_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the game (JSON values)."""
+    """Options of the game as JSON values."""
     exact: bool = True
-    """Whether pairings of exactly known policies also get their exact values, where the game's tree is at hand."""
+    """True if exact values are computed for pairings of exact policies in games whose tree can be enumerated."""
     imports: tuple[str, ...] = field(default_factory=imported)
-    """Modules that register the game or the policies; worker processes import them too."""
+    """Modules that register the game or the policies. Worker processes import them too."""
 
     def __post_init__(self) -> None:
         doubled = sorted({name for name in self.policies if self.policies.count(name) > 1})
         if doubled:
-            raise ValueError(f"Policy {doubled[0]!r} is named twice; a policy meets itself in any case.")
+            raise ValueError(f"Policy {doubled[0]!r} is named twice. Name it once; it plays itself anyway.")
         if len(self.policies) < 2:
             raise ValueError(f"A tournament needs at least two policies, got {', '.join(self.policies) or 'none'}.")
         if self.games < 2 or self.games % 2:
-            raise ValueError(f"games={self.games} must be even and at least 2: half of them have the seats swapped.")
+            raise ValueError(f"games={self.games} must be even and at least 2, because each deal is two matches.")
         if self.episodes < 1:
             raise ValueError(f"episodes={self.episodes} must be at least 1.")
         if self.seed < 0:
@@ -47,32 +47,35 @@ class Settings:
 
     @property
     def deals(self) -> int:
-        """Deals per pairing."""
+        """Number of deals per pairing."""
         return self.games // 2
 
     def make_game(self) -> Game:
-        """The game, new, what registers it being imported.
+        """Return a new game after importing the modules that register it.
 
-        Raises ValueError for options that it does not have, and unless two play it.
+        Raises:
+            ValueError: If the game does not have one of the options, or if it is not a two-player game.
         """
         load_modules(self.imports)
         game = game_with(self.game, self.game_kwargs)
         if game.facts.players != 2:
             players = "one player" if game.facts.players == 1 else f"{game.facts.players} players"
-            raise ValueError(f"A tournament is for two-player games, and {game.facts.name} has {players}.")
+            raise ValueError(f"A tournament requires a two-player game, and {game.facts.name} has {players}.")
         return game
 
     def check(self) -> None:
-        """Makes the game and each policy once; raises what makes one of them impossible."""
+        """Make the game and each policy once. Raise ValueError if a policy does not fit the game."""
         game = self.make_game()
         for name in self.policies:
             try:
                 make_opponent(name, game)
+            # A policy for another game or with other arguments; the command reports a ValueError as one line.
             except TypeError as error:
                 raise ValueError(str(error)) from error
 
     def pairings(self) -> list[tuple[str, str]]:
-        """All pairs of names, each in alphabetic order, self-play included; those of the last policy come last."""
+        """Return all pairs of names, self-play included. Each pair is in alphabetical order."""
+        # Pairings of a policy that is appended later are last, so that earlier pairings keep their place.
         return [
             (min(name, other), max(name, other))
             for place, name in enumerate(self.policies)
@@ -80,7 +83,8 @@ class Settings:
         ]
 
     def rules(self) -> dict[str, Any]:
-        """All that a single pairing depends on: everything but the list of policies and where they come from."""
+        """Return the settings that a single pairing depends on: all but the list of policies and the imports."""
+        # OpenSpiel's version counts, because its games and solvers determine the returns.
         fields = asdict(self) | {"game_kwargs": dict(self.game_kwargs), "open_spiel": version("open_spiel")}
         del fields["policies"], fields["imports"]
         return fields

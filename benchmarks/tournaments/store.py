@@ -1,4 +1,4 @@
-"""The folder of a tournament: its settings and each finished pairing, so that a rerun goes on where one stopped."""
+"""Folder of a tournament with its settings and finished pairings, so that an interrupted run can be resumed."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from mage_envs.durable import write_atomically
 
 
 class OtherTournament(ValueError):
-    """A folder that holds a tournament with other settings."""
+    """The folder contains a tournament with other settings."""
 
 
 class Store:
-    """`folder/settings.json` and `folder/pairings/*.json`, each file written whole or not at all.
+    """Files `folder/settings.json` and `folder/pairings/*.json`, each written atomically.
 
-    A folder goes on with further policies, but not with fewer, and not with anything else changed: OtherTournament.
+    A resumed tournament may have additional policies. The constructor raises OtherTournament if a policy is missing or
+    if any other setting changed.
     """
 
     def __init__(self, folder: Path, settings: Settings) -> None:
         self.folder = folder
+        # Through JSON, so that tuples compare equal to the lists that a file contains.
         self._rules: dict[str, Any] = json.loads(json.dumps(settings.rules()))
         path = folder / "settings.json"
         if path.exists():
@@ -36,23 +38,29 @@ class Store:
         try:
             found = json.loads(path.read_text())
             policies = set(found.pop("policies"))
+            # A policy may be registered by another module than before.
             del found["imports"]
         except (ValueError, KeyError, AttributeError) as error:
-            raise OtherTournament(f"{path} is not readable ({error}); take another folder.") from error
+            raise OtherTournament(f"{path} is not readable ({error}); choose another folder.") from error
         differing = sorted(key for key in found.keys() | self._rules.keys() if found.get(key) != self._rules.get(key))
         if differing:
             changes = ", ".join(f"{key} {found.get(key)!r} there, {self._rules.get(key)!r} now" for key in differing)
-            raise OtherTournament(f"{self.folder} holds a tournament with other settings ({changes}); take another.")
+            raise OtherTournament(
+                f"{self.folder} contains a tournament with other settings ({changes}); choose another folder."
+            )
         missing = sorted(policies - set(settings.policies))
         if missing:
-            raise OtherTournament(f"{self.folder} holds a tournament with {', '.join(missing)} too; name all of them.")
+            raise OtherTournament(
+                f"{self.folder} contains a tournament with {', '.join(missing)} too; add them to the policies."
+            )
 
     def _path(self, names: tuple[str, str]) -> Path:
+        # The digest makes the name unique: different policies may have the same readable part.
         readable = "--".join(re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:40] for name in names)
         return self.folder / "pairings" / f"{readable}-{sha256(repr(names).encode()).hexdigest()[:8]}.json"
 
     def read(self, names: tuple[str, str]) -> Pairing | None:
-        """The pairing if it was finished here."""
+        """Return the pairing if it was finished here, else None."""
         try:
             data = json.loads(self._path(names).read_text())
             return Pairing.from_json(data) if data["rules"] == self._rules else None
@@ -62,6 +70,6 @@ class Store:
             raise ValueError(f"{self._path(names)} is not readable ({error}); delete it to play it again.") from error
 
     def write(self, pairing: Pairing) -> None:
-        """Keeps a finished pairing."""
+        """Write a finished pairing to its file."""
         text = json.dumps({"rules": self._rules, **pairing.to_json()}, separators=(",", ":"))
         write_atomically(self._path(pairing.names), text + "\n")

@@ -60,7 +60,7 @@ def test_a_sweep_trains_what_is_missing_and_makes_one_table(tmp_path: Path, caps
     kept = json.loads(results[0].read_text())
     results[0].write_text(json.dumps({**kept, "arguments": ["--x"]}))
     assert main(command) == 2
-    assert "is of other settings (--x); choose another --out." in capsys.readouterr().err
+    assert "belongs to other settings (--x); choose another --out." in capsys.readouterr().err
 
 
 def test_a_training_takes_one_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,9 +96,9 @@ def test_intervals_are_over_seeds() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("- a\n", "must hold presets, overrides, common and nothing else"),
-        ("preset: [a]\n", "must hold presets, overrides, common and nothing else"),
-        ("presets: mage-kuhn\n", "presets is a list, overrides and common are mappings"),
+        ("- a\n", "must contain presets, overrides, common and nothing else"),
+        ("preset: [a]\n", "must contain presets, overrides, common and nothing else"),
+        ("presets: mage-kuhn\n", "presets must be a list, overrides and common must be mappings"),
         ("presets: [a\n", "is not valid YAML"),
         ("presets: [mage-khun]\n", "unknown preset 'mage-khun'. Did you mean mage-kuhn"),
     ],

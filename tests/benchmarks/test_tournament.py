@@ -263,7 +263,7 @@ def test_an_unknown_policy_runs_nothing(tmp_path, capfd):
     ("arguments", "message"),
     [
         (["Kuhnpoker", "--policies", "uniform,cfr"], "Unknown game 'Kuhnpoker'. Did you mean 'KuhnPoker'?"),
-        (["Sokoban", "--policies", "uniform,first"], "for two-player games, and Sokoban has one player"),
+        (["Sokoban", "--policies", "uniform,first"], "requires a two-player game, and Sokoban has one player"),
         (
             ["OpenSpiel", "--policies", "uniform,first", "--game-kwargs", '{"game": "kuhn_poker(players=3)"}'],
             "OpenSpiel has 3 players",

@@ -71,7 +71,7 @@ def test_a_rerun_goes_on_where_it_stopped(tmp_path, uninterrupted, kill, monkeyp
     assert stopped.returncode == (130 if kill == signal.SIGINT else -kill)
     assert "Traceback" not in error
     if kill == signal.SIGINT:
-        assert "Interrupted: 6 of 10 pairings are played; the same command goes on from there." in error
+        assert "Interrupted: 6 of 10 pairings are played; run the same command to resume." in error
     assert not (folder / "tournament.json").exists()
     assert main([*GATED, str(folder), "--executor", "local"]) == 0
     assert "6 of them from before" in capfd.readouterr().err
@@ -161,7 +161,7 @@ def test_a_policy_that_hangs_fails_its_pairings_alone(executor, caplog):
     assert results.failures == {names: hang for names in settings.pairings() if sleeper in names}
     assert [s.policy for s in results.standings] == ["kuhn/nash", "uniform"]
     told = [record.getMessage() for record in caplog.records if record.name == "benchmarks.tournaments.schedule"]
-    pairings = {line.split(" s already for ")[1] for line in told}
+    pairings = {line.split(" s so far for ")[1] for line in told}
     assert {f"{' against '.join(names)}." for names in settings.pairings() if sleeper in names} <= pairings
 
 
@@ -175,7 +175,7 @@ def test_a_policy_that_cannot_be_interrupted_is_killed_with_its_worker():
 
 def test_a_deadline_is_a_number_of_seconds(capfd):
     assert main(["tournament", "KuhnPoker", "--policies", "uniform,kuhn/nash", "--deadline", "-1"]) == 2
-    assert "deadline=-1.0 must be a number of seconds, 0 for none." in capfd.readouterr().err
+    assert "deadline=-1.0 must be a number of seconds, or 0 to disable it." in capfd.readouterr().err
 
 
 def test_the_command_tells_of_failures_after_everything_else(tmp_path, capfd):
@@ -183,5 +183,5 @@ def test_the_command_tells_of_failures_after_everything_else(tmp_path, capfd):
     assert main(["tournament", "KuhnPoker", *arguments, "--out", str(tmp_path)]) == 2
     out, err = capfd.readouterr()
     assert "1 kuhn/nash" in out
-    assert err.endswith("mage-bench: 3 of 6 pairings failed, as told; the others count.\n")
+    assert err.endswith("mage-bench: 3 of 6 pairings failed, as listed above; the others count.\n")
     assert (tmp_path / "tournament.json").exists()

@@ -1,1 +1,1 @@
-"""Records of evaluations: what was played, line by line, with digests; they can be executed again to the byte."""
+"""Records of evaluations: one line with a digest per meta-episode. A replay of a record reproduces it to the byte."""

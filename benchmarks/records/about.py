@@ -1,4 +1,4 @@
-"""What run.json tells of a run, and the run's parts made again from it."""
+"""Content of run.json, and the setting and agent of a run rebuilt from it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from benchmarks.versions import package_versions
 from mage_envs.imports import imported, load_modules
 
 _END = 2**16
-"""Bytes of a weight file's end that its identity covers."""
+"""Number of bytes at the end of a weight file that the identity of a model covers."""
 COMPARED = ("memory",)
-"""Options in which runs may differ that are compared."""
+"""Options that may differ between runs that are compared."""
 
 
 def about_run(agent: Agent, setting: Setting) -> dict[str, Any]:
-    """All of run.json, as JSON values."""
+    """Return the content of run.json as JSON values."""
     panel = {one.name: vars(setting.panel)[one.name] for one in fields(Panel) if one.name != "ids"}
     if not isinstance(setting.panel.opponents, str):
-        panel["opponents"] = list(setting.panel.opponents.items())  # pairs keep their order, which is the tasks'
+        # Pairs keep the order of the opponents, which determines the tasks; run.json is written with sorted keys.
+        panel["opponents"] = list(setting.panel.opponents.items())
     return {
         "schema": VERSION,
         "agent": identity_of(agent, setting.game_name),
@@ -48,16 +49,17 @@ def about_run(agent: Agent, setting: Setting) -> dict[str, Any]:
 
 
 def setting_of(about: Mapping[str, Any]) -> Setting:
-    """Return the setting of a run, made again by this version from run.json.
+    """Return the setting of a run, rebuilt by this version from run.json.
 
     Raises:
-        ValueError: If the panel takes its ids from data and is not one of this version's, or if the environment's id
-            names a module.
+        ValueError: If the panel reads its task ids from data and this version does not have it, or if the
+            environment's id names a module.
         UntrustedName: Inside `names_from`, if the run needs a module that the user did not import.
     """
     load_modules(about["imports"], "run.json")
     told = dict(about["panel"])
-    if ":" in told["env_id"]:  # gym.make would import the part before the colon
+    # gym.make would import the part before the colon.
+    if ":" in told["env_id"]:
         raise ValueError(f"run.json: env_id={told['env_id']!r} must be a registered id, without a module.")
     name, has_ids = told.pop("name"), told.pop("has_ids")
     if not isinstance(told["opponents"], str):
@@ -67,29 +69,32 @@ def setting_of(about: Mapping[str, Any]) -> Setting:
 
 
 def told_apart(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What two runs must share to be compared: tasks, weights, and every option that is not of `COMPARED`."""
+    """Return the values that two comparable runs share: tasks, weights and all options except `COMPARED`."""
     setting = about["setting"]
     options = {key: value for key, value in setting["options"].items() if key not in COMPARED}
     return {"options": options, "weights": setting["weights"], "tasks": setting["tasks"]}
 
 
 def identity_of(agent: Agent, game_name: str) -> dict[str, Any]:
-    """Return what tells an agent from others: its name, a saved model's content, its sampling and its limits."""
+    """Return the identity of an agent: its name, the content of a saved model, its sampling and its limits."""
     return {"name": agent.name, "content": _content(agent), **_sampled(agent, game_name)}
 
 
 def agent_of(told: Mapping[str, Any], game_name: str) -> Agent:
-    """The agent with this identity, where a worker makes it again. RuntimeError where it is another model there."""
+    """Return the agent with an identity, rebuilt in a worker. Raise RuntimeError if the worker has another model."""
     agent = make_agent(told["name"], told.get("sampling"))
+    # Another machine may have another model under the same path or address.
     if (found := identity_of(agent, game_name)) != told:
-        raise RuntimeError(f"Where a worker plays, {agent.name} is another model ({found}, not {told}).")
+        raise RuntimeError(f"On the worker, {agent.name} is another model: expected {told}, got {found}.")
     return agent
 
 
 def _content(agent: Agent) -> str | None:
-    """Tells a saved model apart from another under the same path: names, sizes and ends of its files."""
+    """Return a digest of a saved model over names, sizes and ends of its files, or None for other agents."""
     if not isinstance(agent, SavedModelAgent):
         return None
+    # Hashing all weights would take minutes. The beginning of a file may be equal for two models of one
+    # architecture (names and shapes), so the end is hashed.
     told = sha256()
     for path in sorted(path for path in agent.folder.iterdir() if path.suffix in (".json", ".safetensors", ".bin")):
         with path.open("rb") as file:
@@ -100,7 +105,7 @@ def _content(agent: Agent) -> str | None:
 
 
 def _sampled(agent: Agent, game_name: str) -> dict[str, Any]:
-    """Return the sampling that the user gave, if any, and sampling and limits as they are in effect, if known."""
+    """Return the sampling that the user set, if any, and the effective sampling and limits, if known."""
     given = agent.sampling if isinstance(agent, SavedModelAgent | EndpointAgent | GeneratorAgent) else None
     found: dict[str, Any] = {"sampling": dict(given)} if given else {}
     if isinstance(agent, SavedModelAgent | EndpointAgent):
@@ -110,7 +115,7 @@ def _sampled(agent: Agent, game_name: str) -> dict[str, Any]:
 
 @cache
 def _commit() -> str | None:
-    """Of the checkout that the code runs from; None for an installed package."""
+    """Return the commit of the checkout that the code runs from, or None for an installed package."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None

@@ -1,4 +1,4 @@
-"""Canonical JSON, and the digests over it: equal values give equal bytes in every process."""
+"""Canonical JSON and digests over it: equal values have equal bytes in every process."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from trainer.lines import plain
 
 
 def canonical(value: Any) -> bytes:
-    """Sorted keys, no blanks, ASCII alone. NaN and the infinities, which JSON has not, are ValueErrors: see `plain`."""
+    """Return canonical JSON: sorted keys, no blanks, only ASCII. Raise ValueError for NaN and infinity; see `plain`."""
     return _STRICT.encode(value).encode()
 
 
 def written(value: Any) -> bytes:
-    """`canonical(plain(value))` for mappings whose keys are texts, with a second pass only where something needs it."""
+    """Return `canonical(plain(value))` for a mapping whose keys are strings."""
+    # `plain` copies the whole value. Most values need it at most for a few parts, which `default` converts.
     try:
         return _LENIENT.encode(value).encode()
-    except ValueError:  # NaN or an infinity
+    # NaN or infinity: the encoder does not call `default` for floats.
+    except ValueError:
         return canonical(plain(value))
 
 
 def digest_of(value: Any) -> str:
-    """SHA-256 of the canonical JSON."""
+    """Return the SHA-256 of the canonical JSON of a value."""
     return sha256(canonical(value)).hexdigest()
 
 
 def root_of(digests: Iterable[tuple[int, str]]) -> str:
-    """SHA-256 over (index, digest) pairs by index: what was played, whatever the order."""
+    """Return the SHA-256 over digests in the order of their indices, so that the order of play does not matter."""
     return sha256("".join(digest for _, digest in sorted(digests)).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""`mage-bench export`: the calls of a run as CSV or Parquet, or its meta-episodes as ATIF 1.8 trajectories."""
+"""`mage-bench export`: exports the calls of a run as CSV or Parquet, or its meta-episodes as ATIF 1.8 trajectories."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ COLUMNS = (
 
 
 def rows(records: Records) -> list[dict[str, Any]]:
-    """One row per call, in the order of `COLUMNS`; `prompt` is what was new in the chat."""
+    """Return one row per call with the keys `COLUMNS`. `prompt` contains only the new messages of the chat."""
     found = []
     for index, line in sorted(records.lines.items()):
+        # One iterator per episode: each hand that ends takes the next text of its episode.
         ended = [iter(episode.get("ended_with", ())) for episode in line["episodes"]]
         for number, call in enumerate(line["calls"]):
             over = call["hand_end"] and call["episode"] < len(ended)
@@ -59,7 +60,8 @@ def _csv(records: Records, path: Path) -> None:
 
 
 def _writable(value: Any) -> Any:
-    """Text without what no UTF-8 has."""
+    """Return a text that can be encoded as UTF-8; other values are returned as is."""
+    # Replies may contain lone surrogates, which UTF-8 cannot encode.
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
@@ -70,8 +72,10 @@ def _parquet(records: Records, path: Path) -> None:
     except ModuleNotFoundError as error:
         raise ImportError('--to parquet needs pyarrow. Install it with: pip install "mage-envs[records]"') from error
     columns = {name: [_writable(row[name]) for row in rows(records)] for name in COLUMNS}
+    # A Parquet column has one type, but the records have `NaN` and `Infinity` as strings and some numbers as ints.
     for name in ("penalty", "reward", "seconds"):
-        columns[name] = [float(value) for value in columns[name]]  # `NaN` and `Infinity` are texts in the records
+        columns[name] = [float(value) for value in columns[name]]
+    # Renamed at the end, so that an interrupted export leaves no truncated file.
     partial = path.with_name(path.name + ".partial")
     path.parent.mkdir(parents=True, exist_ok=True)
     pyarrow.parquet.write_table(pyarrow.table(columns), partial)
@@ -85,7 +89,7 @@ def _atif(records: Records, path: Path) -> None:
 
 
 def atif_of(line: Line, about: Mapping[str, Any]) -> dict[str, Any]:
-    """A meta-episode in the Agent Trajectory Interchange Format, version 1.8."""
+    """Return a meta-episode in the Agent Trajectory Interchange Format (ATIF), version 1.8."""
     steps: list[dict[str, Any]] = []
 
     def add(source: str, message: str, **more: Any) -> None:
@@ -114,27 +118,31 @@ FORMATS: Mapping[str, tuple[str, Callable[[Records, Path], None]]] = {
     "parquet": ("calls.parquet", _parquet),
     "atif": ("trajectories.atif.jsonl", _atif),
 }
-"""Name to the file that is written where none is named, and what writes it."""
+"""Format to its default file name and the function that writes it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `mage-bench export`."""
+    """Add the options of `mage-bench export` to its parser."""
     parser.epilog = "Example: mage-bench export runs/t1/kuhn/react --to csv --out calls.csv"
-    parser.add_argument("run", metavar="RUN", help="the folder of a run, from mage-bench eval --out")
-    parser.add_argument("--to", required=True, choices=FORMATS, help="atif: one trajectory a line")
+    parser.add_argument("run", metavar="RUN", help="folder of a run, from mage-bench eval --out")
+    parser.add_argument(
+        "--to", required=True, choices=FORMATS, help="format of the file; atif has one trajectory per line (required)"
+    )
     parser.add_argument(
         "--out",
         type=output_path,
         metavar="FILE",
-        help="calls.csv, calls.parquet or trajectories.atif.jsonl by default",
+        help="file to write (default: calls.csv, calls.parquet or trajectories.atif.jsonl)",
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes the file, and its name to stderr."""
+    """Write the file and print its name to stderr. Raise ValueError if the run is damaged."""
     records = Records(Path(arguments.run))
     if records.problems:
-        raise ValueError(f"{arguments.run} is damaged: {records.problems[0]}; mage-bench eval … --resume mends it.")
+        raise ValueError(
+            f"{arguments.run} is damaged: {records.problems[0]}. Repair it with mage-bench eval … --resume."
+        )
     name, write = FORMATS[arguments.to]
     path = arguments.out or Path(name)
     write(records, path)

@@ -1,4 +1,4 @@
-"""`mage-bench leaderboard`: validated runs of one setting in a table, and what of each was verified."""
+"""`mage-bench leaderboard`: a table of validated runs of one setting, with the checks that each run passed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from benchmarks.report.document import REPORT
 from mage_envs.text.visible import one_line
 
 MOST_MB = 20
-"""A submission is one folder of at most so many megabytes."""
+"""Maximum size of a submitted run in 10^6 bytes."""
 
 
 def entry(folder: Path, sample: int) -> dict[str, Any]:
@@ -33,18 +33,20 @@ def entry(folder: Path, sample: int) -> dict[str, Any]:
 
 
 def _entry(folder: Path, sample: int) -> dict[str, Any]:
-    files = [path for path in folder.rglob("*") if path.is_file() and path.name != REPORT]  # made of the others
+    # The report is made from the other files, so a submission does not need it.
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != REPORT]
     size = sum(path.stat().st_size for path in files) / 1e6
     if size > MOST_MB:
         raise ValueError(f"{folder} has {size:.1f} MB; a submission is a folder of at most {MOST_MB} MB.")
     records = Records(folder)
     setting = setting_of(records.about)
     lines = [line for _, line in sorted(records.lines.items())]
+    # Evenly spread, so that the sample covers all parts of the panel.
     count = min(sample, len(lines))
     replayed = [lines[place * len(lines) // count] for place in range(count)]
     found = replay(replayed, setting)
     if found:
-        raise ValueError(f"{folder} comes out otherwise when it is executed again: {found[0].lines()[0]}")
+        raise ValueError(f"{folder} differs from its records when it is replayed: {found[0].lines()[0]}")
     summary = summary_of(records.about["agent"]["name"], setting, records.trajectories())
     row = summary.overall
     measures = [episode.measure(summary.objective) for episode in row.episodes]
@@ -76,7 +78,7 @@ def _interval(estimate: Estimate) -> list[float | None]:
 
 
 def table(entries: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """The head and one row per run, the best last episode first; `rank` is an interval (`rank_intervals`)."""
+    """Return the header and one row per run, the best last episode first. `rank` is an interval of ranks."""
     last = max(len(one["episodes"]) for one in entries)
     head = ["rank", "agent", "memory", *(f"episode {k}" for k in range(1, last + 1)), f"pass@{last}", "ceiling"]
     found = [[*head, "n", "failed", *PROBLEM_COLUMNS, "verified"]]
@@ -106,28 +108,36 @@ def _cell(mean: float, low: float | None, high: float | None) -> str:
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A table of Markdown."""
+    """Return rows as a Markdown table."""
+    # Names come from the records; a line break or a bar in one would forge further cells or rows.
     escaped = [[one_line(cell).replace("|", "\\|") for cell in row] for row in rows]
     return "".join(f"| {' | '.join(row)} |\n" for row in (escaped[0], ["---"] * len(rows[0]), *escaped[1:]))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `mage-bench leaderboard`."""
+    """Add the options of `mage-bench leaderboard` to its parser."""
     parser.epilog = "Example: mage-bench leaderboard runs/t1/kuhn/react --format csv"
     parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of runs at one setting")
-    parser.add_argument("--format", choices=("markdown", "csv", "json"), default="markdown", help="of what is written")
-    parser.add_argument("--sample", type=int, default=32, metavar="N", help="meta-episodes of each to replay (32)")
+    parser.add_argument(
+        "--format",
+        choices=("markdown", "csv", "json"),
+        default="markdown",
+        help="format of the table (default: markdown)",
+    )
+    parser.add_argument(
+        "--sample", type=int, default=32, metavar="N", help="meta-episodes to replay per run (default: 32)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes the table to stdout; refuses runs of different settings. Memories and agents are what is compared."""
+    """Print the table. Raise ValueError if a run is not valid or if the runs have different settings."""
     if arguments.sample < 1:
         raise ValueError(f"--sample must be at least 1, got {arguments.sample}.")
     entries = [entry(Path(name), arguments.sample) for name in arguments.runs]
     prints = {name: one["fingerprint"][:12] for name, one in zip(arguments.runs, entries, strict=True)}
     if len(set(prints.values())) > 1:
         told = ", ".join(f"{name} {print_}" for name, print_ in prints.items())
-        raise ValueError(f"These runs measure different settings and are not compared: {told}.")
+        raise ValueError(f"These runs measure different settings and are not compared (fingerprints: {told}).")
     ranks = rank_intervals([Path(name) for name in arguments.runs])
     entries = [one | {"rank": list(rank)} for one, rank in zip(entries, ranks, strict=True)]
     if arguments.format == "json":

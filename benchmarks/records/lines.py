@@ -1,4 +1,4 @@
-"""One meta-episode of a record as one line of JSON, with its digest. docs/results-schema.md describes the fields."""
+"""Meta-episodes as lines of JSON, each with its digest. docs/results-schema.md describes the fields."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from trainer.lines import Line, line_of
 from trainer.trajectory import Trajectory
 
 VERSION = 2
-"""Of the schema; readers take every older one."""
+"""Version of the schema. Readers accept all older versions."""
 OUTSIDE = ("digest", "seconds")
-"""Fields of a line that its digest does not cover."""
+"""Fields that the digest of a line does not cover."""
 
 
 class Encoded(NamedTuple):
-    """A line as it is written: the digest is over the very bytes that follow it."""
+    """Line in its written form. The digest is computed over the bytes that are written after it."""
 
     place: int
     failure: str | None
     digest: str
     text: bytes
-    """Canonical JSON of all that the digest covers."""
+    """Canonical JSON of all fields that the digest covers."""
     seconds: tuple[float, ...]
 
     def raw(self) -> bytes:
-        """The line of the file, its end included."""
+        """Return the line of the file, with its line end."""
+        # Built from the encoded text, because encoding a long meta-episode twice is expensive.
         head = b'{"digest":"%s","seconds":%s,' % (self.digest.encode(), written(self.seconds))
         return head + self.text[1:] + b"\n"
 
     def line(self) -> Line:
-        """The line as it is read."""
+        """Return the line in the form that readers parse."""
         found: Line = json.loads(self.raw())
         return found
 
@@ -43,6 +44,7 @@ class Encoded(NamedTuple):
 def encoded(index: int, trajectory: Trajectory) -> Encoded:
     """Return the line of a meta-episode, without secrets."""
     text = written({"index": index, **line_of(trajectory)})
+    # Searched in the encoded form first: scrubbing decodes and encodes the line, and is rarely needed.
     if any(canonical(secret)[1:-1] in text for secret in secrets_of()):
         text = canonical(scrubbed(json.loads(text)))
     failure: str | None = scrubbed(trajectory.failure)
@@ -50,14 +52,15 @@ def encoded(index: int, trajectory: Trajectory) -> Encoded:
 
 
 def digest(line: Mapping[str, Any]) -> str:
-    """The digest that a line should have."""
+    """Return the digest that a line must have."""
     return digest_of({key: value for key, value in line.items() if key not in OUTSIDE})
 
 
 def chats(calls: Sequence[Mapping[str, Any]]) -> list[list[Message]]:
-    """The whole chat that each call answers."""
+    """Return the complete chat of each call."""
     found: list[list[Message]] = []
     for place, call in enumerate(calls):
+        # A line stores only new messages; a call that continues a chat extends that of the call before.
         new = [Message(**message) for message in call["messages"]]
         if call["fresh"]:
             found.append(new)

@@ -1,6 +1,7 @@
-"""`mage-bench replay`: environments, opponents, memories and prompts executed again, the replies as recorded.
+"""`mage-bench replay`: runs environments, opponents, memories and prompts again with the recorded replies.
 
-The same `collect` plays, with a generator that answers from the records. No model is asked.
+The replay uses the same `collect` as an evaluation, with a generator that reads replies from the records. It does not
+call a model.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from trainer.rollout import RolloutSpec, collect
 from trainer.trajectory import Trajectory
 
 ENDED = "the record ends here"
-"""What a meta-episode that had failed is ended with."""
+"""Error that ends the replay of a meta-episode after its last recorded reply."""
 _UNCOMPARED = ("digest", "seconds", "failure", "retries")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first thing in a meta-episode that came out otherwise."""
+    """First difference between a recorded and a replayed meta-episode."""
 
     index: int
     place: str
@@ -46,7 +47,7 @@ class Difference:
     found: Any
 
     def lines(self) -> list[str]:
-        """A diff of both, by lines of text."""
+        """Return a unified diff of both values, one string per line."""
         head = f"meta-episode {self.index}, {self.place}:"
         texts = [one if isinstance(one, str) else json.dumps(one, indent=1) for one in (self.recorded, self.found)]
         recorded, found = [text.splitlines() or [""] for text in texts]
@@ -54,11 +55,11 @@ class Difference:
 
 
 class _Recorded:
-    """Answers prompts as the records say; a prompt that is not the recorded one ends its meta-episode."""
+    """Generator that returns the recorded replies. A prompt that differs from the record ends its meta-episode."""
 
     def __init__(self, lines: Sequence[Line]) -> None:
         self.differences: dict[int, Difference] = {}
-        """By the place of the line."""
+        """First difference of each meta-episode, by the index of its line."""
         self._lines = lines
         self._chats: dict[int, list[list[Message]]] = {}
         self._shortened: dict[tuple[int, int], int] = {}
@@ -67,6 +68,7 @@ class _Recorded:
         return [self._answer(prompt) for prompt in prompts]
 
     def _answer(self, prompt: Prompt) -> Completion:
+        # The key of a prompt is (seed, member, number of the call, retry), and `executed` sets member to the line.
         place, number = prompt.seed[1], prompt.seed[2]
         line = self._lines[place]
         count = len(line["calls"])
@@ -76,6 +78,7 @@ class _Recorded:
                 self._differs(place, f"call {number + 1}", None, prompt.messages[-1].content)
             return Completion("", error=ENDED)
         call = failed or line["calls"][number]
+        # A prompt that was too long overflows as often as recorded, so that the environment shortens it again.
         before = self._shortened.get((place, number), 0)
         if before < call["shortened"]:
             self._shortened[place, number] = before + 1
@@ -87,10 +90,12 @@ class _Recorded:
                 overflow=failed["overflow"],
                 no_text=failed.get("no_text"),
             )
+        # The chats of a meta-episode share messages, so they are built together and dropped after its last call.
         if number == 0 or place not in self._chats:
             self._chats[place] = chats(line["calls"])
         recorded = self._chats[place][number]
         if list(prompt.messages) != recorded:
+            # The record has no secrets, so a prompt with one differs only until it is scrubbed.
             found = scrubbed([message.content for message in prompt.messages])
             wanted = [message.content for message in recorded]
             if found != wanted:
@@ -108,11 +113,18 @@ class _Recorded:
         )
 
     def _differs(self, place: int, where: str, recorded: Any, found: Any) -> None:
+        # The first difference explains the later ones.
         self.differences.setdefault(place, Difference(self._lines[place]["index"], where, recorded, found))
 
 
 def replay(lines: Sequence[Line], setting: Setting, batch: int = 256) -> list[Difference]:
-    """Executes the meta-episodes again; the first difference of each that has one, by index."""
+    """Replay meta-episodes and return the first difference of each one that differs, sorted by index.
+
+    Args:
+        lines: Recorded meta-episodes.
+        setting: Setting of the run.
+        batch: Maximum number of meta-episodes that are played at the same time.
+    """
     return executed(lines, setting, batch)[1]
 
 
@@ -123,28 +135,38 @@ def executed(
     watch: Callable[[Generator], Generator] | None = None,
     envs: Sequence[gym.Env[Any, Any]] = (),
 ) -> tuple[list[Trajectory], list[Difference]]:
-    """The meta-episodes, executed again, and what `replay` gives.
+    """Replay meta-episodes and return their trajectories and differences.
 
-    `watch` may wrap the generator of the recorded replies, to see what it is asked; `envs`: the setting's, where the
-    caller wants to look into them.
+    Args:
+        lines: Recorded meta-episodes.
+        setting: Setting of the run.
+        batch: Maximum number of meta-episodes that are played at the same time.
+        watch: Function that wraps the generator of recorded replies, to observe the prompts.
+        envs: Environments of the setting, if the caller inspects them (default: new ones).
+
+    Returns:
+        The trajectories in the order of the lines, and the differences as `replay` returns them.
     """
     if not lines:
         return [], []
     recorded = _Recorded(lines)
     envs = envs or make_envs(setting.panel.env_id, setting.options, min(batch, len(lines)))
     specs = [RolloutSpec(Task(**line["task"]), member=place) for place, line in enumerate(lines)]
+    # Opponents that are language models also get recorded replies. A failure is not retried: it must occur again.
     with answered_by(call for line in lines for call in line.get("opponent_calls", ())):
         played = collect(envs, recorded if watch is None else watch(recorded), specs, retries=0)
     for place, (line, trajectory) in enumerate(zip(lines, played, strict=True)):
         if place in recorded.differences:
             continue
         found = encoded(line["index"], trajectory)
+        # Equal digests settle most meta-episodes without comparing any field.
         if found.digest == line["digest"]:
             continue
         again = found.line()
+        # If a process was lost, and for every failure in the first records, the opponent's calls were not recorded.
         untold = "opponent_calls" not in line and NOT_RECORDED in (again["failure"] or "")
         if line["failure"] is not None and untold:
-            continue  # a process that hung or died told nothing, nor did any failure in the first records
+            continue
         if line["failure"] is None and again["failure"] is not None:
             recorded.differences[place] = Difference(line["index"], "failure", None, again["failure"])
             continue
@@ -153,7 +175,8 @@ def executed(
             continue
         kept = {key: value for key, value in line.items() if key not in _UNCOMPARED}
         now = {key: value for key, value in again.items() if key not in _UNCOMPARED}
-        if line["failure"] is not None:  # who plays is told at the end alone
+        # These fields are known only at the end of a meta-episode, which a failed one did not reach.
+        if line["failure"] is not None:
             del kept["opponent"], now["opponent"]
             for name in ("num_episodes", "category", "played"):
                 del kept[name], now[name]
@@ -169,25 +192,32 @@ def executed(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `mage-bench replay`."""
+    """Add the options of `mage-bench replay` to its parser."""
     parser.epilog = "Example: mage-bench replay runs/t1 --verify"
-    parser.add_argument("run", metavar="RUN", help="the folder of a run or of a suite, from --out")
-    parser.add_argument("--verify", action="store_true", help="exit with 1 where anything comes out otherwise")
-    parser.add_argument("--sample", type=int, metavar="N", help="only N meta-episodes, evenly spread")
-    parser.add_argument("--batch", type=int, default=256, metavar="N", help="meta-episodes played together (256)")
+    parser.add_argument("run", metavar="RUN", help="folder of a run or of a suite, from --out")
+    parser.add_argument(
+        "--verify", action="store_true", help="exit with status 1 if the replay differs or a line is damaged"
+    )
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="replay only N meta-episodes, evenly spread (default: all)"
+    )
+    parser.add_argument(
+        "--batch", type=int, default=256, metavar="N", help="meta-episodes played at the same time (default: 256)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes what was executed again and the first difference to stdout; status 1 after one under `--verify`."""
+    """Replay runs and print the first difference of each. With `--verify`, raise SystemExit(1) after a difference."""
     if arguments.sample is not None and arguments.sample < 1:
         raise ValueError(f"--sample must be at least 1, got {arguments.sample}.")
+    # A list: `all` of a generator would stop at the first run that differs.
     same = [_replayed(folder, arguments) for folder in run_folders(Path(arguments.run))]
     if arguments.verify and not all(same):
         raise SystemExit(1)
 
 
 def _replayed(folder: Path, arguments: argparse.Namespace) -> bool:
-    """Return True if a run came out as recorded; writes the result to stdout."""
+    """Replay a run and print the result. Return True if it is as recorded."""
     with reading(folder):
         return _report_replay(Records(folder), arguments)
 
@@ -196,14 +226,14 @@ def _report_replay(records: Records, arguments: argparse.Namespace) -> bool:
     folder = records.folder
     lines = [line for _, line in sorted(records.lines.items())]
     if not lines:
-        raise ValueError(f"{folder} has no readable record to execute again.")
+        raise ValueError(f"{folder} has no readable record to replay.")
     if arguments.sample is not None:
         count = min(arguments.sample, len(lines))
         lines = [lines[place * len(lines) // count] for place in range(count)]
     found = replay(lines, setting_of(records.about), arguments.batch)
     calls = sum(len(line["calls"]) for line in lines)
     sys.stdout.write(f"{folder}: {len(lines)} meta-episodes, {calls} calls executed again, ")
-    sys.stdout.write(f"{len(found)} came out otherwise\n" if found else "all as recorded\n")
+    sys.stdout.write(f"{len(found)} differ from the records\n" if found else "all as recorded\n")
     if records.problems:
         sys.stdout.write(f"{len(records.problems)} lines are damaged: mage-bench validate {folder}\n")
     if found:

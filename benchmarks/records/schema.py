@@ -1,4 +1,4 @@
-"""The files of a run as data types: fields, types and the largest values that a reader accepts.
+"""Schema of the files of a run: fields, types and the largest values that a reader accepts.
 
 `python -m benchmarks.records.schema` prints the JSON Schema. docs/results-schema.md explains the fields.
 """
@@ -23,11 +23,11 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}\z")]
 
 
 Weighted = Annotated[tuple[str, int | FiniteFloat], Field(strict=False)]
-"""An opponent's name and weight; JSON has no tuples, so a list is accepted."""
+"""Name and weight of an opponent. A list is accepted, because JSON does not have tuples."""
 
 
 class LineRecord(PlayedRecord):
-    """One line of `episodes/*.jsonl.gz`: a meta-episode."""
+    """Meta-episode: one line of `episodes/*.jsonl.gz`."""
 
     index: Index
     digest: Sha256
@@ -41,8 +41,9 @@ class AgentRecord(StrictRecord):
 
 
 class SettingOptions(BaseModel):
-    """The resolved options of a setting; readers use these three, the others only take part in comparisons."""
+    """Resolved options of a setting. Readers use these three; all others are only compared."""
 
+    # Other options depend on the environment, so unknown names are allowed here.
     model_config = ConfigDict(strict=True, extra="allow")
     __pydantic_extra__: dict[str, JsonValue]
 
@@ -73,8 +74,9 @@ class PanelRecord(StrictRecord):
 
 
 class RunRecord(StrictRecord):
-    """run.json."""
+    """Content of run.json."""
 
+    # A field named `schema` would hide a method of pydantic's BaseModel.
     schema_version: Annotated[int, Field(ge=1, alias="schema")]
     agent: AgentRecord
     setting: SettingRecord
@@ -90,7 +92,7 @@ class RunRecord(StrictRecord):
 
 
 class RootRecord(StrictRecord):
-    """root.json."""
+    """Content of root.json."""
 
     count: Count
     planned: Annotated[int, Field(ge=0, le=MAX_META_EPISODES)]
@@ -100,19 +102,19 @@ class RootRecord(StrictRecord):
 
 
 class SuiteRunRecord(BaseModel):
-    """A run of a suite."""
+    """Entry of a suite for one run."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
     folder: Annotated[str, Field(pattern=r"^[\w.+-]+(/[\w.+-]+)*\z")]
-    """Relative to the suite's folder."""
+    """Path relative to the suite's folder."""
     fingerprint: Sha256 | None
-    """None if another run has to be played first."""
+    """Fingerprint of the setting, or None if another run has to be played first."""
     root: Sha256 | None = None
 
 
 class SuiteRecord(BaseModel):
-    """suite.json."""
+    """Content of suite.json."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 

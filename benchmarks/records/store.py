@@ -1,7 +1,7 @@
-"""The folder of a run: what was measured, each meta-episode in shards that are closed whole, and the root digest.
+"""Folder of a run: its description, shards of meta-episodes that are written atomically, and the root digest.
 
 RUN/run.json                    schema version, agent, setting (resolved), fingerprint, versions, started, argv
-RUN/episodes/00000.jsonl.gz     one line per meta-episode, at most 64 a shard; a later line of an index counts
+RUN/episodes/00000.jsonl.gz     one line per meta-episode, at most 64 per shard; the last line of an index counts
 RUN/root.json                   count, missing, failed, root digest
 """
 
@@ -41,27 +41,27 @@ from trainer.trajectory import Trajectory
 
 RUN, ROOT, EPISODES = "run.json", "root.json", "episodes"
 SUITE = "suite.json"
-"""Of a folder with the runs of a suite below it."""
+"""File in a folder that contains the runs of a suite."""
 SHARD = 64
-"""Lines."""
+"""Maximum number of lines per shard."""
 MAX_LINE_BYTES = MAX_FILE_BYTES // 2
-"""Of a line that is written; the seconds, which are not counted here, are far shorter than the rest."""
+"""Maximum size of a written line, without its seconds, which are far shorter than the rest."""
 LEVEL = 3
-"""Of gzip; level 6 takes 2 to 3% of the time of playing, and saves nearly half of the space."""
+"""Compression level of gzip. Level 6 would take 2 to 3% of the time of play, and save nearly half of the space."""
 IDENTITY = ("agent", "fingerprint", "setting")
-"""Parts of run.json that a run that goes on must share."""
+"""Parts of run.json that must be equal to resume a run."""
 
 
 class NoRun(ValueError):
-    """A folder that holds no run, or none that this version reads."""
+    """The folder contains no run, or none that this version can read."""
 
 
 class OtherRun(ValueError):
-    """A folder that holds a run of something else."""
+    """The folder contains other files or a run with other settings."""
 
 
 class BadRecord(ValueError):
-    """A run that cannot be read, scored or executed again; the message names its folder."""
+    """The run cannot be read, scored or replayed. The message names its folder."""
 
 
 @contextmanager
@@ -82,12 +82,12 @@ def reading(folder: Path) -> Iterator[None]:
 
 
 class DamagedLine(NamedTuple):
-    """A line that is not as it was written."""
+    """Line of a shard that was changed or cannot be read."""
 
     file: str
-    """Relative to the run."""
+    """Path relative to the run's folder."""
     line: int
-    """From 1."""
+    """Line number from 1, or 0 for the whole file."""
     reason: str
 
     def __str__(self) -> str:
@@ -95,28 +95,30 @@ class DamagedLine(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What root.json is made of, by index."""
+    """Part of a meta-episode that root.json needs."""
 
     digest: str
     failure: str | None
 
 
 class Shards:
-    """The shards of a run, read one after the other: what root.json is made of, and what is damaged."""
+    """Shards of a run, read one after the other. Only digests, failures and damaged lines stay in memory."""
 
     def __init__(self, folder: Path, on_line: Callable[[Line], object] = lambda line: None) -> None:
-        """Read all shards, and call `on_line` with each good line: the last one of an index counts. Raises NoRun."""
+        """Read all shards and call `on_line` with each good line; the last line of an index counts. Raise NoRun."""
         self.folder = folder
         self.about = read_about(folder)
         self.kept: dict[int, Kept] = {}
-        """What root.json is made of."""
+        """Digest and failure of each meta-episode by its index."""
         self.problems: list[DamagedLine] = []
         self.shards = 0
+        # In the order in which they were written, so that later lines replace earlier ones.
         for path in sorted((folder / EPISODES).glob("*.jsonl.gz")):
             name = f"{EPISODES}/{path.name}"
             if not re.fullmatch(r"[0-9]{5,9}\.jsonl\.gz", path.name):
                 self.problems.append(DamagedLine(name, 0, "its name is not that of a shard, such as 00000.jsonl.gz"))
                 continue
+            # The next number to write, not the count: shards may be missing.
             self.shards = max(self.shards, int(path.name.split(".")[0]) + 1)
             for found in self._read(name):
                 self.kept[found["index"]] = Kept(found["digest"], found["failure"])
@@ -136,14 +138,14 @@ class Shards:
         return good
 
     def repair(self) -> None:
-        """Leaves out of the shards what is not as it was written, so that it counts as missing."""
+        """Remove damaged lines from the shards, so that their meta-episodes count as missing."""
         for name in sorted({problem.file for problem in self.problems}):
             good = (canonical(line) + b"\n" for line in self._read(name))
             _write_shard(self.folder / name, good)
 
     @property
     def planned(self) -> int:
-        """Meta-episodes of the setting."""
+        """Number of meta-episodes of the setting."""
         count: int = self.about["setting"]["meta_episodes"]
         return count
 
@@ -161,51 +163,63 @@ class Shards:
         return len(self.failed) < len(self.kept) or bool(self.problems)
 
     def root(self) -> dict[str, Any]:
-        """What root.json holds."""
+        """Return the content of root.json."""
         return root_json(self.kept, self.planned)
 
 
 class Records(Shards):
-    """The lines of a run, all of them in memory."""
+    """Lines of a run, all of them in memory."""
 
     def __init__(self, folder: Path) -> None:
-        """Read all shards. Raises NoRun."""
+        """Read all shards. Raise NoRun if the folder contains no run."""
+        # Before super().__init__, which already calls the function below.
         self.lines: dict[int, Line] = {}
-        """The last good line of each index."""
+        """Last good line of each index."""
         super().__init__(folder, lambda line: self.lines.update({line["index"]: line}))
 
     def trajectories(self) -> list[Trajectory]:
-        """The meta-episodes in the panel's order."""
+        """Return the meta-episodes in the order of the panel."""
         return [trajectory_of(line) for _, line in sorted(self.lines.items())]
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """The folder itself, where it holds a run; else the runs below it, as those of a suite. Raises NoRun."""
+    """Return the folder itself if it contains a run, else all runs below it. Raise NoRun if there are none."""
     found = [folder] if (folder / RUN).exists() else sorted(path.parent for path in folder.rglob(RUN))
     if not found:
-        read_about(folder)  # raises NoRun
+        # Raises NoRun, with the message for this folder.
+        read_about(folder)
     return found
 
 
 class Writer:
-    """Writes meta-episodes as they end; a shard appears when it is full, or when the run ends.
+    """Writer of a run. It writes meta-episodes when they end, in shards that appear when they are full or at the end.
 
-    run.json appears with the first meta-episode, so that a run that cannot be played at all occupies no folder. Until
-    `close` or `give_up` no other process can write there.
+    run.json appears with the first meta-episode, so a run that cannot be played leaves the folder empty. No other
+    process can write to the folder until `close` or `give_up`.
     """
 
     def __init__(self, folder: Path, about: Mapping[str, Any], resume: bool) -> None:
-        """Begin the run that `about` describes, or resume one.
+        """Begin a new run or resume one.
 
-        A run without a finished meta-episode is replaced, unless `resume` continues it. Raises OtherRun if the folder
-        holds anything else, FolderInUse if another process writes there, and OSError if it cannot be written.
+        A run without a finished meta-episode is replaced, unless `resume` continues it.
+
+        Args:
+            folder: Folder of the run.
+            about: Content of run.json.
+            resume: True if a run in the folder may be continued.
+
+        Raises:
+            OtherRun: If the folder contains other files, a run with other settings, or a run while `resume` is False.
+            FolderInUse: If another process writes to the folder.
+            OSError: If the folder cannot be written.
         """
         self.folder = folder
+        # Through JSON, so that tuples compare equal to the lists of a file; without secrets, as everything written.
         self._about: dict[str, Any] = scrubbed(json.loads(json.dumps(about)))
         self._open: list[Encoded] = []
         self.kept: dict[int, Kept] = {}
         self.problems: tuple[DamagedLine, ...] = ()
-        """Lines of an earlier part that were not as they were written, which are played again."""
+        """Damaged lines of the resumed run. Their meta-episodes are played again."""
         self._shards = 0
         self.planned: int = self._about["setting"]["meta_episodes"]
         self._lock = FolderLock(folder)
@@ -216,11 +230,12 @@ class Writer:
             raise
 
     def _begin(self, resume: bool) -> None:
-        """Read what the folder holds, and make room if that is nothing of worth."""
+        """Read the folder, and clear it if its run has no finished meta-episode."""
         if not (self.folder / RUN).exists():
+            # Files that an earlier attempt may have left before it wrote run.json, and this process's lock.
             own = {self.folder / LOCK, self.folder / FAILURES, *drafts_of(self.folder, RUN)}
             if {*self.folder.iterdir()} - own:
-                raise OtherRun(f"{self.folder} is not empty, and holds no run; take another folder.")
+                raise OtherRun(f"{self.folder} is not empty and holds no run; choose another folder.")
             return
         shards = Shards(self.folder)
         if resume and (shards.finished or not any(different(shards.about, self._about))):
@@ -229,7 +244,7 @@ class Writer:
             shards.repair()
             self.kept, self._shards = shards.kept, shards.shards
         elif shards.finished:
-            raise OtherRun(f"{self.folder} holds a run; go on with it (--resume), or take another folder.")
+            raise OtherRun(f"{self.folder} holds a run; resume it with --resume, or choose another folder.")
         else:
             for name in (RUN, ROOT, FAILURES):
                 (self.folder / name).unlink(missing_ok=True)
@@ -237,30 +252,31 @@ class Writer:
 
     @property
     def safe(self) -> int:
-        """Meta-episodes that are on the disk."""
+        """Number of meta-episodes that are already on the disk."""
         return len(self.kept.keys() - {line.place for line in self._open})
 
     @property
     def todo(self) -> list[int]:
-        """Indices to play: what is missing or failed."""
+        """Indices to play, because they are missing or failed."""
         return [i for i in range(self.planned) if i not in self.kept or self.kept[i].failure is not None]
 
     def add(self, index: int, trajectory: Trajectory) -> None:
-        """Keeps a finished meta-episode."""
+        """Add a finished meta-episode to the open shard."""
         if not self.kept:
             self._start()
         line = encoded(index, trajectory)
+        # Readers refuse longer lines, so the meta-episode is stored as a failure without its texts.
         if len(line.text) > MAX_LINE_BYTES:
             reason = f"record: its line has {len(line.text) >> 20} MB, more than a reader accepts"
             line = encoded(index, replace(trajectory, steps=(), episodes=(), opponent_calls=(), failure=reason))
         self._open.append(line)
         self.kept[index] = Kept(line.digest, line.failure)
-        # Readers bound what a shard unpacks to, so long lines make smaller shards.
+        # Readers limit the unpacked size of a shard, so shards of long lines are closed earlier.
         if len(self._open) == SHARD or sum(len(one.text) for one in self._open) > MAX_UNPACKED_BYTES // 4:
             self.flush()
 
     def flush(self) -> None:
-        """Closes the open shard."""
+        """Write the open shard to the disk."""
         if not self._open:
             return
         _write_shard(self.folder / EPISODES / f"{self._shards:05d}.jsonl.gz", (line.raw() for line in self._open))
@@ -268,7 +284,7 @@ class Writer:
         self._shards += 1
 
     def close(self) -> None:
-        """Close the open shard, write root.json, and let others write."""
+        """Write the open shard and root.json, and release the folder."""
         try:
             self._start()
             self.flush()
@@ -278,21 +294,21 @@ class Writer:
             self._lock.release()
 
     def give_up(self) -> None:
-        """Keep what was played before an error; if that is nothing, the folder stays free."""
+        """Close the run after an error. If no meta-episode was played, the folder remains without a run."""
         if self.kept:
             self.close()
         else:
             self._lock.release()
 
     def _start(self) -> None:
-        """Write run.json, unless it is there."""
+        """Write run.json if it does not exist."""
         if not (self.folder / RUN).exists():
             write_atomically(self.folder / RUN, json.dumps(self._about, indent=2, sort_keys=True) + "\n")
         (self.folder / EPISODES).mkdir(exist_ok=True)
 
 
 def root_json(kept: Mapping[int, Kept], planned: int) -> dict[str, Any]:
-    """What root.json holds of a run of `planned` meta-episodes."""
+    """Return the content of root.json for a run of `planned` meta-episodes."""
     return {
         "count": len(kept),
         "planned": planned,
@@ -303,18 +319,20 @@ def root_json(kept: Mapping[int, Kept], planned: int) -> dict[str, Any]:
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """run.json. Raises NoRun."""
+    """Return the content of run.json. Raise NoRun if the file is missing, not valid, or of a newer version."""
     path = folder / RUN
     try:
         about = read_json_inside(folder, RUN)
     except (FileNotFoundError, NotADirectoryError):
-        raise NoRun(f"{folder} holds no run: there is no {RUN}; mage-bench eval … --out {folder} makes one.") from None
+        raise NoRun(
+            f"{folder} holds no run: {RUN} does not exist. Make a run with mage-bench eval … --out {folder}."
+        ) from None
     except ValueError as error:
         raise NoRun(f"{path} is not readable as a run ({error}).") from error
     # A newer version may have other fields, so its number is read before the fields are checked.
     version = about.get("schema") if isinstance(about, dict) else None
     if isinstance(version, int) and version > VERSION:
-        raise NoRun(f"{folder} has schema {version}, and this version reads up to {VERSION}; update mage-envs.")
+        raise NoRun(f"{folder} has schema {version}, and this version reads up to {VERSION}. Update mage-envs.")
     if problem := next(problems_of(RunRecord, about), None):
         raise NoRun(f"{path} is not readable as a run ({problem}).")
     read: dict[str, Any] = about
@@ -322,7 +340,7 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def read_suite(folder: Path) -> dict[str, Any] | None:
-    """Return suite.json, or None if the folder holds no suite. Raises ValueError for a file that is not a suite."""
+    """Return the content of suite.json, or None if it does not exist. Raise ValueError if it is not valid."""
     if not (folder / SUITE).exists():
         return None
     suite: dict[str, Any] = read_json_inside(folder, SUITE)
@@ -336,26 +354,39 @@ def read_suite(folder: Path) -> dict[str, Any] | None:
 
 
 def compare(there: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
-    """Raises OtherRun, naming each difference, unless both measure the same."""
+    """Raise OtherRun with all differences if two runs do not measure the same.
+
+    Args:
+        there: run.json of the folder.
+        now: run.json of the current command.
+        folder: The folder, for the message.
+    """
     differing = [f"{place} {short(one)} there, {short(other)} now" for place, one, other in different(there, now)]
     if differing:
-        raise OtherRun(f"{folder} holds a run of something else ({'; '.join(differing)}); take another folder.")
+        raise OtherRun(f"{folder} holds a run with other settings ({'; '.join(differing)}); choose another folder.")
 
 
 def different(there: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the differences in what two runs measure."""
+    """Yield the differences between two runs in the parts of run.json that define what they measure."""
     for key in IDENTITY:
         yield from differences(there.get(key), now.get(key), key)
 
 
 def differences(one: Any, other: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two JSON values differ: the place with dots between, and both values."""
+    """Yield (path, value, other value) for each difference of two JSON values.
+
+    Args:
+        one: A JSON value.
+        other: The value to compare with.
+        place: Path of both values, with dots between keys; empty for the top level.
+    """
     if isinstance(one, dict) and isinstance(other, dict):
         for key in sorted({*one, *other}):
             yield from differences(one.get(key), other.get(key), f"{place}.{key}" if place else key)
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for number, (a, b) in enumerate(zip(one, other, strict=True)):
             yield from differences(a, b, f"{place}[{number}]")
+    # 1, 1.0 and True are equal in Python, but they are different in JSON.
     elif one != other or type(one) is not type(other):
         yield place, one, other
 
@@ -370,13 +401,13 @@ def known_part(made: Any, kept: Any) -> Any:
 
 
 def short(value: Any) -> str:
-    """JSON for a message of one line."""
+    """Return a value as JSON, cut to 80 characters for a message."""
     text = json.dumps(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _lines(folder: Path, name: str) -> Iterator[Line | str]:
-    """Yield each line of a shard, or what is wrong with it; the rest after an unreadable place is one problem."""
+    """Yield each line of a shard, or a description of its damage. All lines after unreadable bytes are one problem."""
     try:
         for raw in lines_inside(folder, name):
             yield _read(raw)
@@ -392,9 +423,10 @@ def _read(raw: bytes) -> Line | str:
         told, found = line["digest"], digest(line)
     except ValueError as error:
         return f"no record of a meta-episode ({error})"
-    return line if told == found else f"its digest is {found[:12]}, and the line says {told[:12]}: it was changed"
+    return line if told == found else f"its digest is {found[:12]}, but the line states {told[:12]}: it was changed"
 
 
 def _write_shard(path: Path, lines: Iterable[bytes]) -> None:
-    """A reader sees the whole file or none."""
+    """Write a shard atomically."""
+    # mtime=0: equal lines must be equal bytes, whenever they are written.
     write_atomically(path, gzip.compress(b"".join(lines), compresslevel=LEVEL, mtime=0))

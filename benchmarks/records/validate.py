@@ -1,4 +1,4 @@
-"""`mage-bench validate`: whether the files of a run are whole and agree with each other."""
+"""`mage-bench validate`: checks that the files of a run are complete and agree with each other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from trainer.lines import plain
 
 
 def problems(folder: Path) -> list[str]:
-    """Return what is wrong with a run, one line each; an empty list for a sound run. Raises NoRun.
+    """Return the problems of a run, one line each, or an empty list if it is valid. Raise NoRun.
 
     Names in the run resolve as `names_from` allows: a module is imported only if the user named it.
     """
@@ -52,9 +52,10 @@ def _problems(records: Records) -> Iterator[str]:
         if setting.fingerprint != records.about["fingerprint"]:
             yield f"{RUN}: the fingerprint is {records.about['fingerprint'][:12]}, not {setting.fingerprint[:12]}"
     except (ValueError, LookupError, TypeError, OSError, ImportError) as error:
-        yield f"{RUN}: its setting cannot be made again ({error})"
+        yield f"{RUN}: its setting cannot be rebuilt ({error})"
         return
     yield from _task_problems(records, setting)
+    # Damaged lines are missing from the scores, so the summary would differ for that reason alone.
     if not records.problems:
         yield from _summary_problems(records, setting)
 
@@ -92,14 +93,16 @@ def _summary_problems(records: Records, setting: Setting) -> Iterator[str]:
         return
     summary = summary_of(records.about["agent"]["name"], setting, records.trajectories())
     made = json.loads(json.dumps(plain(summary.to_json())))
-    made["floors"] = told.get("floors", [])  # of other policies, which have no records here
+    # The baselines are scores of other policies, which have no records here.
+    made["floors"] = told.get("floors", [])
     for place, there, now in differences(told, known_part(made, told)):
+        # Sums of floats may differ in the last bits between machines.
         if not (isinstance(there, float) and isinstance(now, float) and abs(there - now) < 1e-9):
             yield f"{SUMMARY}: {place} is {short(there)}, and the records give {short(now)}"
 
 
 def suite_problems(folder: Path) -> Iterator[str]:
-    """What is wrong between the suite in a folder and its runs; nothing where there is none."""
+    """Yield the contradictions between a folder's suite.json and its runs; none if it contains no suite."""
     try:
         plan = read_suite(folder)
         if plan is None:
@@ -112,9 +115,9 @@ def suite_problems(folder: Path) -> Iterator[str]:
             if one.get("root") not in (None, root):
                 yield f"{SUITE}: the root of {one['folder']} is {one['root'][:12]}, and the records give {root[:12]}"
         if plan.get("root") is None:
-            yield f"{SUITE}: not all of it was played; mage-bench suite … --resume goes on"
+            yield f"{SUITE}: it is not complete; resume it with mage-bench suite … --resume"
         elif plan["root"] != digest_of([one.get("root") for one in plan["runs"]]):
-            yield f"{SUITE}: its root is not that of its runs"
+            yield f"{SUITE}: its root does not match the roots of its runs"
     except (ValueError, OSError) as error:
         yield f"{SUITE}: cannot be read ({error})"
 
@@ -123,13 +126,13 @@ def suite_problems(folder: Path) -> Iterator[str]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `mage-bench validate`."""
+    """Add the options of `mage-bench validate` to its parser."""
     parser.epilog = "Example: mage-bench validate runs/t1"
     parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of runs or of a suite, from --out")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes a line per problem to stdout, or that there is none; status 1 after any."""
+    """Print one line per problem, or one line per valid run. Raise SystemExit(1) if there is a problem."""
     wrong = False
     for name in (str(folder) for given in arguments.runs for folder in run_folders(Path(given))):
         found = list(problems(Path(name)))

@@ -86,7 +86,7 @@ def test_a_run_is_kept_executed_again_validated_and_gone_on_with(tmp_path):
     assert ": valid\n" in valid.stdout
     again = bench("eval", "scripted:random", "--panel", "kuhn-paper-128", "--out", folder)
     assert again.returncode == 2
-    assert "holds a run; go on with it (--resume)" in again.stderr
+    assert "holds a run; resume it with --resume" in again.stderr
 
 
 def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
@@ -144,7 +144,7 @@ def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
         (["headroom", "KuhnPoker", "--json", "/proc/x/y"], "/proc/x: No such file or directory; check the path"),
         (["regret", "policy:cfr", *KUHN, "--json", "/proc/x/y"], "/proc/x: No such file or directory; check the path"),
         (["exploit", "nowhere", "--out", "/proc/x/y"], "/proc/x: No such file or directory; check the path"),
-        (["replay", "nowhere"], "nowhere holds no run: there is no run.json"),
+        (["replay", "nowhere"], "nowhere holds no run: run.json does not exist"),
         (["validate", "."], "holds no run"),
         (["eval", "model:nowhere"], "there is no such folder"),
         (["eval", ".", *KUHN], "holds no mage.json"),

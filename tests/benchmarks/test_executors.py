@@ -210,7 +210,7 @@ def test_a_worker_refuses_other_versions_and_other_data():
     assert [one.task for one in playing()([3, 1])] == [setting.tasks[3], setting.tasks[1]]
     with pytest.raises(RuntimeError, match="Where a worker plays, kuhn-paper-128 is another setting .fingerprint"):
         replace(playing, about={**about, "fingerprint": "0" * 64})()
-    with pytest.raises(RuntimeError, match="Where a worker plays, scripted:first is another model"):
+    with pytest.raises(RuntimeError, match="On the worker, scripted:first is another model"):
         replace(playing, about={**about, "agent": {**about["agent"], "content": "0" * 16}})()
 
 

@@ -209,7 +209,7 @@ def test_a_run_without_a_finished_meta_episode_is_replaced(tmp_path: Path, capsy
     assert not (folder / "failures.jsonl").exists()
     capsys.readouterr()
     assert evaluated(folder, "--opponents", "kuhn/nash") == 2
-    assert "holds a run; go on with it (--resume), or take another folder." in capsys.readouterr().err
+    assert "holds a run; resume it with --resume, or choose another folder." in capsys.readouterr().err
 
 
 # -- memory ----------------------------------------------------------------------------------------------------

@@ -163,7 +163,7 @@ def test_data_that_are_not_those_of_the_run(own, capsys, monkeypatch):
     monkeypatch.setattr(KuhnPoker, "data_hash", lambda game: "f00")
     assert main([*EVAL, str(own / "run"), "--resume"]) == 2
     told = last_line(capsys)
-    assert "holds a run of something else (fingerprint " in told
+    assert "holds a run with other settings (fingerprint " in told
     assert 'setting.options.data null there, "f00" now' in told
     with pytest.raises(SystemExit, match="1"):
         main(["validate", str(own / "run")])

@@ -19,7 +19,7 @@ def test_another_run_in_the_folder_is_refused_with_each_difference(tmp_path):
     folder = tmp_path / "run"
     recorded(folder, indices=(0,))
     agent = make_agent("scripted:random")
-    with pytest.raises(OtherRun, match="holds a run; go on with it"):
+    with pytest.raises(OtherRun, match="holds a run; resume it with --resume"):
         Writer(folder, about_run(agent, setting_for(PANEL)), resume=False)
     with pytest.raises(OtherRun) as told:
         Writer(folder, about_run(make_agent("scripted:last"), setting_for(PANEL, memory="none")), resume=True)
@@ -29,14 +29,14 @@ def test_another_run_in_the_folder_is_refused_with_each_difference(tmp_path):
     assert "fingerprint" in text
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("mine")
-    with pytest.raises(OtherRun, match="is not empty, and holds no run"):
+    with pytest.raises(OtherRun, match="is not empty and holds no run"):
         Writer(tmp_path / "other", about_run(agent, setting_for(PANEL)), resume=False)
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["notes.txt"]
 
 
 def test_a_folder_that_is_no_run_and_a_newer_schema(tmp_path, capsys):
     assert main(["validate", str(tmp_path)]) == 2
-    assert "holds no run: there is no run.json" in capsys.readouterr().err
+    assert "holds no run: run.json does not exist" in capsys.readouterr().err
     recorded(tmp_path / "run", indices=())
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     (tmp_path / "run" / "run.json").write_text(json.dumps(about | {"schema": VERSION + 1}))

@@ -122,7 +122,7 @@ def test_a_killed_suite_goes_on_to_the_same_root(played, tmp_path, capsys):
         main(["validate", str(tmp_path / "s")])
     out = capsys.readouterr().out
     assert "suite.json: there is no run kuhn/others" in out
-    assert "suite.json: not all of it was played; mage-bench suite … --resume goes on" in out
+    assert "suite.json: it is not complete; resume it with mage-bench suite … --resume" in out
     assert suite(tmp_path) == 2
     assert "holds a suite; go on with it (--resume)" in capsys.readouterr().err
     assert suite(tmp_path, "--resume") == 0

@@ -1,1 +1,1 @@
-"""`mage-bench report`: runs as one HTML file that opens without a network; `mage-bench quote`: a transcript as text."""
+"""`mage-bench report` writes runs as one HTML file that opens offline; `mage-bench quote` prints a transcript."""

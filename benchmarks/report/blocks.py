@@ -1,4 +1,4 @@
-"""The transcripts in the page: gzip-compressed blocks of a few meta-episodes each, unpacked where one is opened."""
+"""Transcripts in the page: gzip-compressed blocks of a few meta-episodes each, unpacked when the user opens one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 _RAW = 400_000
-"""Bytes of JSON that a block is closed after: it unpacks in some milliseconds."""
+"""Size in bytes of JSON at which a block is closed. A block of this size unpacks within milliseconds."""
 _MARGIN = 0.98
+"""Factor on the share of transcripts that should fit, because their compressed sizes differ."""
 
 
 class Pages(Mapping[int, bytes]):
-    """The JSON of meta-episodes by their index, compressed in memory: a run may have 10,000 of them."""
+    """JSON of meta-episodes by their index, compressed in memory because a run may have 10,000 of them."""
 
     def __init__(self, compressed: Mapping[int, bytes]) -> None:
         self._compressed = compressed
@@ -30,44 +31,46 @@ class Pages(Mapping[int, bytes]):
 
 
 class Blocks(NamedTuple):
-    """What is embedded of one report."""
+    """Embedded transcripts of a report."""
 
     texts: tuple[str, ...]
-    """Base64."""
+    """Blocks in Base64."""
     places: tuple[Mapping[int, int], ...]
-    """Per run, index of a meta-episode to the number of its block; those left out are missing."""
+    """For each run, index of a meta-episode to the number of its block. Omitted meta-episodes are missing."""
     left_out: int
 
     @property
     def size(self) -> int:
-        """Bytes in the file."""
+        """Size in the file in bytes."""
         return sum(map(len, self.texts))
 
 
 def pack(runs: Sequence[Mapping[int, bytes]], most: int) -> Blocks:
-    """All transcripts, or as many of them as `most` bytes hold, evenly spread over each run.
+    """Pack all transcripts, or as many as fit into `most` bytes, evenly spread over each run.
 
-    The mappings give the JSON of a meta-episode by its index. Blocks hold meta-episodes of one run.
+    `runs` has one mapping per run, from index to the JSON of a meta-episode. A block has meta-episodes of one run only.
     """
     share = 1.0
+    # The compressed size is known only after packing, so the share is reduced until the blocks fit.
     while True:
         found = _packed([(run, _spread(run, share)) for run in runs])
         if found.size <= most or share == 0:
             kept = sum(map(len, found.places))
             return found._replace(left_out=sum(map(len, runs)) - kept)
         smaller = share * most / found.size * _MARGIN
+        # Below one transcript of the longest run, nothing is embedded.
         share = smaller if smaller * max(map(len, runs)) >= 1 else 0.0
 
 
 def _spread(run: Mapping[int, bytes], share: float) -> list[int]:
-    """Every n-th index, so that the share is kept."""
+    """Return evenly spread indices, as many as the share of the run."""
     indices = sorted(run)
     count = int(len(indices) * share)
     return [indices[place * len(indices) // count] for place in range(count)]
 
 
 def _packed(runs: Sequence[tuple[Mapping[int, bytes], Sequence[int]]]) -> Blocks:
-    """Pack the meta-episodes of each run that have these indices."""
+    """Pack the meta-episodes with the given indices of each run."""
     texts: list[str] = []
     places: list[dict[int, int]] = []
     for run, indices in runs:
@@ -89,4 +92,5 @@ def _packed(runs: Sequence[tuple[Mapping[int, bytes], Sequence[int]]]) -> Blocks
 
 
 def _block(pages: Sequence[bytes]) -> str:
+    # mtime=0: the same records always make the same file.
     return base64.b64encode(gzip.compress(b"[" + b",".join(pages) + b"]", 6, mtime=0)).decode()

@@ -1,4 +1,4 @@
-"""State-action bubbles by episode, as in the paper's Appendix E: what was done in which state, and how that changed."""
+"""State-action bubbles by episode, as in the paper's Appendix E: actions per state, and their change over episodes."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from benchmarks.report.escaping import short, shown
 from benchmarks.report.runs import ReportedRun
 
 STATES, ACTIONS = 48, 16
-"""Most that one figure shows; how many are left out is told."""
+"""Maximum number of states and actions per figure. The text above the figure counts the omitted ones."""
 _SHOWN = 160
-"""Characters of a state in the list below the figure."""
+"""Maximum number of characters of a state in the list below the figure."""
 _WIDTH, _LEFT, _TOP, _ROW = 470, 30, 8, 15
 _LARGEST = 7.0
-"""Radius of what happens most."""
+"""Radius of the most frequent pair in pixels."""
 
 Choices = Counter[tuple[str, str]]
 
 
 class Bubbles(NamedTuple):
-    """The axes of one run, and what its episodes have in common."""
+    """Axes of one run, and measures of how its episodes differ."""
 
     states: tuple[str, ...]
-    """Those of at least two episodes first, each part by frequency."""
+    """Shown states: first those that occur in at least two episodes, then the others, each group by frequency."""
     actions: tuple[str, ...]
-    """By frequency."""
+    """Shown actions by frequency."""
     shared: int
-    """How many of all states occur in at least two episodes."""
+    """Number of all states that occur in at least two episodes."""
     all_states: int
     all_actions: int
     entropy: tuple[float, ...]
-    """Per episode, bits of the choice in a state, the mean over its decisions."""
+    """Mean entropy of the action in a state in bits, per episode, over its decisions."""
     overlap: tuple[float | None, ...]
-    """Per episode, what its frequencies of (state, action) share with the episode before: the sum of the smaller ones,
-    from 0 to 1; None for the first."""
+    """Overlap of each episode with the one before, from 0 to 1; None for the first episode. It is the sum over (state,
+    action) of the smaller of both relative frequencies."""
 
 
 def measured(episodes: Sequence[Choices]) -> Bubbles:
-    """The axes and numbers of a run's choices."""
+    """Return the axes and measures for the choices of a run."""
     states: Counter[str] = Counter()
     actions: Counter[str] = Counter()
     seen: Counter[str] = Counter()
@@ -51,6 +51,7 @@ def measured(episodes: Sequence[Choices]) -> Bubbles:
             states[state] += count
             actions[action] += count
         seen.update({state for state, _ in episode})
+    # The state itself is the last key, so that ties have the same order in every report.
     ordered = sorted(states, key=lambda state: (seen[state] < 2, -states[state], state))
     return Bubbles(
         states=tuple(ordered[:STATES]),
@@ -64,7 +65,7 @@ def measured(episodes: Sequence[Choices]) -> Bubbles:
 
 
 def _entropy(episode: Choices) -> float:
-    """The sum over (s, a) of p(s, a) log2 of n(s) / n(s, a)."""
+    """Return the conditional entropy H(action | state): the sum over (s, a) of p(s, a) log2(n(s) / n(s, a))."""
     in_state: Counter[str] = Counter()
     for (state, _), count in episode.items():
         in_state[state] += count
@@ -77,7 +78,7 @@ def _overlap(before: Choices, now: Choices) -> float:
 
 
 def bubbles(groups: Sequence[Sequence[ReportedRun]]) -> str:
-    """A figure per run; the first is open."""
+    """Return the HTML of one figure per run. Only the first one is open."""
     parts: list[str] = []
     for run in (run for group in groups for run in group):
         state = "" if parts else " open"
@@ -120,6 +121,7 @@ def _panel(episode: Choices, k: int, found: Bubbles, run: ReportedRun) -> str:
 
 def _svg(episode: Choices, k: int, found: Bubbles, run: ReportedRun) -> Iterator[str]:
     height = _TOP + _ROW * len(found.actions) + 30
+    # At least 12 columns, so that a game of few states does not spread its bubbles over the whole width.
     step = (_WIDTH - _LEFT - 8) / max(len(found.states), 12)
     largest = max(episode.values())
     name = f"How often each action was taken in each state, episode {k + 1}, {run.method}"
@@ -136,6 +138,7 @@ def _svg(episode: Choices, k: int, found: Bubbles, run: ReportedRun) -> Iterator
         for column, state in enumerate(found.states):
             count = episode[state, action]
             if count:
+                # The area is proportional to the count, hence the square root; 0.8 pixels are still visible.
                 told = f"state {column + 1}, {short(action, 60)}: {count} times"
                 yield f'<circle cx="{_LEFT + step * (column + 0.5):.1f}" cy="{_TOP + _ROW * (row + 0.5)}" '
                 yield f'r="{max(_LARGEST * sqrt(count / largest), 0.8):.2f}"><title>{shown(told)}</title></circle>'
@@ -143,7 +146,7 @@ def _svg(episode: Choices, k: int, found: Bubbles, run: ReportedRun) -> Iterator
 
 
 def draw(path: Path, runs: Sequence[ReportedRun]) -> None:
-    """A PNG: a row per run, a panel per episode. Raises ImportError with the remedy where matplotlib is missing."""
+    """Draw a PNG with a row per run and a panel per episode. Raise ImportError if matplotlib is not installed."""
     columns = max(len(run.choices) for run in runs)
     figure = figures.blank(3.4 * columns, 2.6 * len(runs), 120, what="--bubbles")
     grid = figure.subplots(len(runs), columns, squeeze=False)
@@ -151,6 +154,7 @@ def draw(path: Path, runs: Sequence[ReportedRun]) -> None:
         found = measured(run.choices)
         states = {state: place for place, state in enumerate(found.states, 1)}
         actions = {action: place for place, action in enumerate(found.actions, 1)}
+        # A run with fewer episodes than the longest one leaves empty panels.
         for spare in axes[len(run.choices) :]:
             spare.remove()
         for k, (axis, episode) in enumerate(zip(axes, run.choices)):

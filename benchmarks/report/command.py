@@ -1,4 +1,4 @@
-"""`mage-bench report`: runs as one HTML file."""
+"""`mage-bench report`: writes runs as one HTML file."""
 
 from __future__ import annotations
 
@@ -14,37 +14,45 @@ from mage_envs.durable import output_path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `mage-bench report`."""
-    parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of evaluations or trainings, or above some")
+    """Add the options of `mage-bench report` to its parser."""
     parser.add_argument(
-        "--out", type=output_path, metavar="FILE", default=REPORT, help="where the report goes (report.html)"
+        "runs", metavar="RUN", nargs="+", help="folders of evaluations or trainings, or folders that contain some"
+    )
+    parser.add_argument(
+        "--out", type=output_path, metavar="FILE", default=REPORT, help=f"file of the report (default: {REPORT})"
     )
     parser.add_argument(
         "--max-mb",
         type=float,
         default=MOST_MB,
         metavar="N",
-        help="largest size of the file (20); transcripts beyond that are left out, evenly spread",
+        help=f"maximum size of the file in 10^6 bytes; if it is exceeded, transcripts are left out, evenly spread "
+        f"(default: {MOST_MB:g})",
     )
     parser.add_argument(
-        "--sample", type=int, default=0, metavar="N", help="execute N meta-episodes of each run again, and tell (0)"
+        "--sample",
+        type=int,
+        default=0,
+        metavar="N",
+        help="replay N meta-episodes of each run, and report if they are as recorded (default: 0)",
     )
     parser.add_argument(
         "--bubbles",
         type=output_path,
         metavar="PNG",
-        help="also draw the states and actions as a picture (matplotlib)",
+        help="also draw the states and actions as a PNG file (requires matplotlib)",
     )
     parser.epilog = "Example: mage-bench report runs/a runs/b --out report.html"
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes the file, and what is in it to stderr."""
+    """Write the report and print a summary of its content to stderr."""
     if not arguments.max_mb > 0:
         raise ValueError(f"--max-mb must be above 0, got {arguments.max_mb:g}.")
     if arguments.sample < 0:
         raise ValueError(f"--sample must be at least 0, got {arguments.sample}.")
     paths = [Path(name) for name in arguments.runs]
+    # A path with trainings only is not passed to read_runs, which raises if it finds no run.
     runs = read_runs([path for path in paths if not trained_folders(path) or has_runs(path)], arguments.sample)
     trained = read_trained(paths, len(runs))
     path: Path = arguments.out

@@ -1,4 +1,4 @@
-"""Adaptation curves as SVG: every run of a setting by episode with its interval, and the exact values beside them."""
+"""Adaptation curves as SVG: each run of a setting by episode with its interval, and the exact reference values."""
 
 from __future__ import annotations
 
@@ -27,27 +27,28 @@ _CORNERS = {
     ),
 }
 _SHAPES = ("circle", "square", *_CORNERS)
-"""As many as `COLOURS`: no two of them share a shape, so readers who do not see a colour lose nothing."""
+"""Shapes of marks. There are as many as `COLOURS`, so the shape alone identifies a run if the colour is not visible."""
 COLOURS = 8
-"""Colours of runs in page.css."""
+"""Number of colours for runs in page.css."""
 
 
 class Series(NamedTuple):
-    """One curve."""
+    """Curve of one run."""
 
     name: str
     place: int
-    """Of the run in its setting, which its colour and shape follow."""
+    """Index of the run in its setting, which determines its colour and shape."""
     points: Sequence[Estimate]
 
 
 class Reference(NamedTuple):
-    """A dashed curve of exact values, None where an episode has none."""
+    """Dashed curve of reference values."""
 
     name: str
     kind: str
-    """Its class in page.css: `ceiling`, `bayes`, `blind`, `floor`."""
+    """Class in page.css: `ceiling`, `bayes`, `blind` or `floor` (a baseline)."""
     values: Sequence[float | None]
+    """Value per episode, or None if it is not known."""
 
 
 class ChartSize(NamedTuple):
@@ -61,7 +62,7 @@ class ChartSize(NamedTuple):
 
 LARGE, SMALL = ChartSize(600, 310, right=104), ChartSize(300, 200)
 _APART = 7.0
-"""Pixels between the marks of two runs at the same episode."""
+"""Horizontal distance in pixels between the marks of two runs at the same episode."""
 
 
 def chart(
@@ -74,9 +75,16 @@ def chart(
     axis: str = "episode",
     names: Sequence[str] = (),
 ) -> str:
-    """An SVG. `limits` of the scale: those of what is drawn by default. Each point's title tells its interval and n.
+    """Return a chart as SVG. The title of each point contains its interval and the number of samples.
 
-    `names` of the points along the `axis`: their numbers by default.
+    Args:
+        title: Label of the chart for screen readers.
+        series: Curves to draw.
+        references: Dashed curves to draw.
+        size: Size in pixels. Only `LARGE` charts have the names of the references.
+        limits: Limits of the y axis (default: those of the drawn values).
+        axis: Label of the x axis.
+        names: Names of the points on the x axis (default: their numbers from 1).
     """
     episodes = max([len(one.points) for one in series] + [len(one.values) for one in references])
     low, high = limits or limits_of(series, references)
@@ -102,6 +110,7 @@ def chart(
     middle = (size.left + size.width - size.right) / 2
     parts.append(f'<text class="tick" x="{middle:.0f}" y="{size.height - 2}">{axis}</text>')
     parts += _references(references, x, y, size)
+    # Drawn in reverse, so that the first run is on top. Bands of three or more runs would hide each other.
     for number, one in reversed(list(enumerate(series))):
         apart = _APART * (number - (len(series) - 1) / 2)
         parts += _curve(one, [place + apart for place in x], y, banded=len(series) < 3)
@@ -109,7 +118,7 @@ def chart(
 
 
 def limits_of(series: Sequence[Series], references: Sequence[Reference]) -> tuple[float, float]:
-    """A scale that holds 0 and all that is drawn."""
+    """Return limits of the y axis that include 0 and all drawn values."""
     seen = [0.0]
     for one in series:
         for point in one.points:
@@ -120,7 +129,8 @@ def limits_of(series: Sequence[Series], references: Sequence[Reference]) -> tupl
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round values between the limits, about five."""
+    """Return about five round values between the limits."""
+    # The step is the smallest of 1, 2, 5 and 10 times a power of ten that reaches the rough one.
     rough = (high - low) / 5
     power = 10.0 ** len(str(int(rough))) / 10 if rough >= 1 else 1.0
     while power > rough:
@@ -144,6 +154,7 @@ def _references(
         yield f'<g class="reference {one.kind}"><title>{shown(one.name)}: {told}</title>{_line(path)}'
         if size is LARGE:
             height = known[-1][1] + 4
+            # Moved down until it overlaps no earlier label; 13 pixels are the height of a line.
             while any(abs(height - other) < 13 for other in taken):
                 height += 3
             taken.append(height)
@@ -156,7 +167,7 @@ def _line(points: Sequence[tuple[float, float]]) -> str:
 
 
 def _curve(one: Series, x: Sequence[float], y: Callable[[float], float], banded: bool) -> Iterator[str]:
-    """The line, a mark and an interval per episode, and a band between the intervals where it hides nothing."""
+    """Yield the SVG of a curve: a line, a mark and an interval per episode, and a band of intervals if `banded`."""
     points = [(x[k], y(point.mean)) for k, point in enumerate(one.points)]
     yield f'<g class="series c{one.place % COLOURS}" data-series="{one.place}">'
     known = [(x[k], p.low, p.high) for k, p in enumerate(one.points) if p.low is not None and p.high is not None]
@@ -173,7 +184,13 @@ def _curve(one: Series, x: Sequence[float], y: Callable[[float], float], banded:
 
 
 def mark(place: int, x: float, y: float) -> str:
-    """Return the shape of a run, so that its colour alone never identifies it."""
+    """Return the mark of a run as SVG, centred at (x, y).
+
+    Args:
+        place: Index of the run, which determines the shape.
+        x: Horizontal position in pixels.
+        y: Vertical position in pixels.
+    """
     shape = _SHAPES[place % len(_SHAPES)]
     if shape == "circle":
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>'
@@ -183,7 +200,7 @@ def mark(place: int, x: float, y: float) -> str:
 
 
 def switch(place: int, name: str) -> str:
-    """What shows and hides a curve, with its mark as the key."""
+    """Return a checkbox that shows or hides a curve, with the mark of the curve as its key."""
     colour = f"c{place % COLOURS}"
     return (
         f'<label class="{colour}"><input type="checkbox" data-switch="{place}" checked> '
@@ -193,20 +210,20 @@ def switch(place: int, name: str) -> str:
 
 
 def interval(point: Estimate) -> str:
-    """The mean with its 95% interval."""
+    """Return the mean with its 95% interval as text."""
     if point.low is None or point.high is None:
         return f"{point.mean:.3f}"
     return f"{point.mean:.3f} [{point.low:.3f}, {point.high:.3f}]"
 
 
-# -- what is drawn of a setting ----------------------------------------------------------------------------------
+# -- the figures of a setting ------------------------------------------------------------------------------------
 
 
 class View(NamedTuple):
-    """One measure that a reader can choose."""
+    """Measure that the user can choose in the report."""
 
     kind: str
-    """In page.css: `headline`, `success`, `pass`."""
+    """Class in page.css: `headline`, `success` or `pass`."""
     name: str
     points: Callable[[ScoreRow], Sequence[Estimate]]
     measure: Callable[[ScoreRow], Sequence[Measure]]
@@ -214,7 +231,7 @@ class View(NamedTuple):
 
 
 def views(run: ReportedRun) -> list[View]:
-    """The headline measure, success where that is another one, Pass@k; under early stop Pass@k alone comes first."""
+    """Return the measures of a run: the headline measure, success if it is another one, and Pass@k."""
 
     def of(objective: Objective) -> Callable[[ScoreRow], Sequence[Measure]]:
         return lambda row: [episode.measure(objective) for episode in row.episodes]
@@ -236,16 +253,25 @@ def views(run: ReportedRun) -> list[View]:
     else:
         found.append(view("headline", "success in the episode", "success"))
     passed = View("pass", "Pass@k", lambda row: row.pass_at, measure=lambda row: (), proportion=True)
+    # Under early stop only losers play the later episodes, so their means are misleading and Pass@k is shown first.
     return [passed, *found] if run.summary.early_stop else [*found, passed]
 
 
 def references(run: ReportedRun, row: ScoreRow, view: View, overall: bool) -> list[Reference]:
-    """The exact values of a row, and over all of them the floors."""
+    """Return the reference curves of a row: its exact values, and the baselines in the figure of all rows.
+
+    Args:
+        run: The run that has the row.
+        row: Scores against one opponent, or over all opponents.
+        view: The measure to draw.
+        overall: True if the row is over all opponents.
+    """
     measures = view.measure(row)
     found = [
         Reference("best response", "ceiling", [m.ceiling for m in measures]),
         Reference("best blind", "blind", [m.uninformed for m in measures]),
     ]
+    # The Bayes-optimal value is known for the headline measure only.
     if view.kind == "headline" and row.optimal:
         found.insert(1, Reference("Bayes-optimal", "bayes", row.optimal))
     if overall and view.kind != "success":
@@ -255,7 +281,7 @@ def references(run: ReportedRun, row: ScoreRow, view: View, overall: bool) -> li
 
 
 class RowFigure(NamedTuple):
-    """What one row of the scores has to draw."""
+    """Curves and reference values for one row of the scores."""
 
     title: str
     series: Sequence[Series]
@@ -268,19 +294,27 @@ class RowFigure(NamedTuple):
 
 
 def figure(runs: Sequence[ReportedRun], view: View, name: str | None) -> RowFigure:
-    """One opponent or category of a setting, all of them where `name` is None."""
+    """Return the figure for one opponent or category of a setting.
+
+    Args:
+        runs: Runs of the setting.
+        view: The measure to draw.
+        name: Name of the opponent or category, or None for all of them.
+    """
     rows = [(place, run, row) for place, run in enumerate(runs) if (row := _row(run, name)) is not None]
     series = [Series(run.method, place, points) for place, run, row in rows if (points := view.points(row))]
+    # The references are those of the first run, because all runs of a setting have the same exact values.
     lines = references(rows[0][1], rows[0][2], view, name is None) if rows else []
     return RowFigure(f"{view.name} by episode, {name or 'all'}, in {runs[0].setting}", series, lines)
 
 
 def figures(runs: Sequence[ReportedRun], view: View) -> tuple[str, dict[str, str]]:
-    """The figure of all, and those of the opponents or categories on one scale, where there are several."""
+    """Return the figure over all opponents, and the figures per opponent or category if there are several."""
     bounds = (0.0, 1.0) if view.proportion else None
     names = labels(runs)
     parts = {name: figure(runs, view, name) for name in (names if len(names) > 1 else ())}
     every = [one for one in parts.values() if one.series]
+    # One scale for all small figures, so that they can be compared.
     if bounds is None and every:
         scales = [limits_of(one.series, one.references) for one in every]
         common = (min(low for low, _ in scales), max(high for _, high in scales))
@@ -290,7 +324,7 @@ def figures(runs: Sequence[ReportedRun], view: View) -> tuple[str, dict[str, str
 
 
 def paired(first: ReportedRun, other: ReportedRun) -> list[Estimate]:
-    """The other run minus the first by episode, over the tasks that both played, as `mage-bench compare` has it."""
+    """Return the paired differences (other minus first) per episode over common tasks, as `mage-bench compare` does."""
     objective = first.summary.objective
     mine = {one.place: one for one in first.played if one.failure is None}
     pairs = [(mine[one.place], one) for one in other.played if one.failure is None and one.place in mine]
@@ -300,8 +334,9 @@ def paired(first: ReportedRun, other: ReportedRun) -> list[Estimate]:
         return per_hand(one.episodes[k]) if objective == "returns" else float(one.episodes[k].success)
 
     planned = first.about["setting"]["options"]["num_episodes"]
+    # After early stop, only losers played the later episodes, so a difference of means would be biased.
     if not pairs or any(len(one.episodes) < planned for pair in pairs for one in pair):
-        return []  # after early stop episodes are those of the losers alone
+        return []
     table = Pairs([a.cluster for a, _ in pairs], [a.label for a, _ in pairs], weights)
     for k in range(planned):
         table.add(f"episode {k + 1}", [value(b, k) for _, b in pairs], [value(a, k) for a, _ in pairs])
@@ -309,7 +344,7 @@ def paired(first: ReportedRun, other: ReportedRun) -> list[Estimate]:
 
 
 def labels(runs: Sequence[ReportedRun]) -> list[str]:
-    """The opponents, or categories, of a setting in the order in which they came up."""
+    """Return the opponents or categories of a setting in order of first appearance."""
     return list(dict.fromkeys(row.opponent for run in runs for row in run.summary.rows))
 
 

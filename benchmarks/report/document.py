@@ -1,4 +1,4 @@
-"""The report as one HTML file: its parts, its script and style, and the compressed records."""
+"""Report as one HTML file: sections, script, style and compressed transcripts."""
 
 from __future__ import annotations
 
@@ -20,37 +20,57 @@ from benchmarks.report.trained import sentence as trained_sentence
 from mage_envs.durable import write_atomically
 
 SCRIPTS = ("text.js", "records.js", "listing.js", "transcript.js", "page.js")
-"""In the order in which they stand in the page, all in one scope."""
+"""Scripts in the order of the page. They share one scope."""
 
 
 REPORT = "report.html"
-"""In the folder of a run, or of a suite."""
+"""File name of the report in the folder of a run or a suite."""
 MOST_MB = 20.0
-"""Largest size of a file by default, in 10^6 bytes."""
+"""Default maximum size of a report in 10^6 bytes."""
 
 
 def write_report(
     path: Path, runs: Sequence[ReportedRun], most_mb: float = MOST_MB, trained: Sequence[TrainedRun] = ()
 ) -> Blocks:
-    """Writes the report of these runs; what of their transcripts is in it. Raises as `document`, and OSError."""
+    """Write a report and return its embedded transcripts.
+
+    Args:
+        path: File to write.
+        runs: Evaluated runs.
+        most_mb: Maximum size of the file in 10^6 bytes.
+        trained: Training runs.
+
+    Raises:
+        ValueError: If the report is larger than `most_mb` even without transcripts.
+        OSError: If the file cannot be written.
+    """
     text, blocks = document(runs, most_mb, trained)
     write_atomically(path, text)
     return blocks
 
 
 def document(runs: Sequence[ReportedRun], most_mb: float, trained: Sequence[TrainedRun] = ()) -> tuple[str, Blocks]:
-    """The file's text, and what of the transcripts is in it.
+    """Return the text of a report and its embedded transcripts.
 
-    Raises ValueError where even without a transcript it is larger than `most_mb` (10^6 bytes).
+    Args:
+        runs: Evaluated runs.
+        most_mb: Maximum size of the text in 10^6 bytes.
+        trained: Training runs.
+
+    Raises:
+        ValueError: If the report is larger than `most_mb` even without transcripts.
     """
+    # One function scope: the scripts see each other's names, and the page gets no global ones.
     script = "(() => {\n'use strict';\n" + "\n".join(map(_part, SCRIPTS)) + "\n})();"
     style = _part("page.css")
     told: Sequence[ReportedRun | TrainedRun] = (*runs, *trained)
+    # Size of the page without transcripts, with a reserve: numbers of blocks will replace -1 in the index.
     rest = len(_page(runs, trained, script, style, Blocks((), ({},) * len(told), 0)).encode()) + 100 * len(told)
     rest += 8 * sum(len(run.played) for run in told)
     room = int(most_mb * 1e6) - rest
     if room < 0:
         raise ValueError(f"Without any transcript the report has {rest / 1e6:.1f} MB; raise --max-mb {most_mb:g}.")
+    # A reserve for the script elements around the blocks.
     blocks = pack([run.pages for run in told], int(room * 0.995))
     return _page(runs, trained, script, style, blocks), blocks
 
@@ -60,7 +80,7 @@ def _part(name: str) -> str:
 
 
 def _allowed(text: str) -> str:
-    """How a content security policy names one script or style."""
+    """Return the source expression of a script or style for the content security policy."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
@@ -70,9 +90,14 @@ def _page(runs: Sequence[ReportedRun], trained: Sequence[TrainedRun], script: st
     packed = (f'<script type="application/gzip" id="b{n}">{text}</script>' for n, text in enumerate(blocks.texts))
     policy = f"default-src 'none'; script-src {_allowed(script)}; style-src {_allowed(style)}; base-uri 'none'"
     body = files("benchmarks.report").joinpath("page", "page.html").read_text("utf-8")
+    # The class of the body, with which page.css hides sections without content.
+    if runs and trained:
+        kind = "both"
+    else:
+        kind = "evaluated" if runs else "trained"
     filled = {
         "TITLE": f"Report: {sentence[:-1]}",
-        "KIND": "both" if runs and trained else "evaluated" if runs else "trained",
+        "KIND": kind,
         "POLICY": policy,
         "STYLE": style,
         "SENTENCE": sentence,
@@ -87,6 +112,7 @@ def _page(runs: Sequence[ReportedRun], trained: Sequence[TrainedRun], script: st
         "SCRIPT": script,
         "BLOCKS": "\n".join(packed),
     }
+    # Split once instead of repeated replacements, because an inserted text may itself contain such a mark.
     pieces = body.split("%%")
     return "".join(piece if place % 2 == 0 else filled[piece] for place, piece in enumerate(pieces))
 
@@ -104,7 +130,7 @@ def _thinned(runs: Sequence[ReportedRun | TrainedRun], blocks: Blocks) -> str:
 def _index(
     groups: Sequence[Sequence[ReportedRun]], runs: Sequence[ReportedRun], trained: Sequence[TrainedRun], blocks: Blocks
 ) -> dict[str, Any]:
-    """What the list of transcripts is made of."""
+    """Return the data of the list of transcripts."""
     keys = [*(run.key for run in runs), *(run.key for run in trained)]
     places = dict(zip(keys, blocks.places, strict=True))
     evaluated = [
@@ -112,6 +138,7 @@ def _index(
         for name, group in zip(sections.setting_names(groups), groups, strict=True)
         for run in group
     ]
+    # Transcripts of a training do not contain the unit of their game.
     unit = "in the game's unit"
     return {
         "runs": evaluated + [_listed(run, places[run.key], run.name, str(run.folder), unit, False) for run in trained]
@@ -121,6 +148,7 @@ def _index(
 def _listed(
     run: ReportedRun | TrainedRun, blocks: Mapping[int, int], name: str, setting: str, unit: str, alone: bool
 ) -> dict[str, Any]:
+    # Lists instead of objects, because keys would be repeated for each meta-episode; records.js has the same order.
     rows = [
         [
             *(one.place, one.label, one.outcomes, one.gain, one.calls, one.invalid, one.no_text),

@@ -1,4 +1,4 @@
-"""Text from models and environments inside HTML."""
+"""Escaping of texts from models and environments for HTML."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from mage_envs.text.visible import visible
 
 
 def shown(text: object) -> str:
-    """What stands in HTML for a value's text, in content and in quoted attributes."""
+    """Return a value's text escaped for HTML content and quoted attributes, with invisible characters visible."""
     return html.escape(visible(str(text)))
 
 
 def short(text: str, limit: int) -> str:
-    """At most `limit` characters, the end of a longer one being dots."""
+    """Return a text with at most `limit` characters; a longer one ends with an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def embedded(value: Any) -> str:
-    """JSON for a script element that is data: ASCII alone, and nothing that could end the element."""
+    """Return JSON for a data script element, with only ASCII characters."""
+    # Escaped brackets, because `</script>` inside a string would end the element.
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c").replace(">", "\\u003e")

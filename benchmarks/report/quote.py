@@ -1,4 +1,4 @@
-"""`mage-bench quote`: a transcript as Markdown, as in the paper's Appendix D."""
+"""`mage-bench quote`: prints a transcript as Markdown, as in the paper's Appendix D."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ _WORDS = {"W": "success", "L": "no success", "D": "draw", "T": "out of turns"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `mage-bench quote`."""
-    parser.add_argument("run", metavar="RUN", help="the folder of a run, from mage-bench eval --out or mage-train")
-    parser.add_argument("--index", type=int, required=True, metavar="I", help="the meta-episode, from 0")
-    parser.add_argument("--episode", type=int, metavar="K", help="only this episode, from 1")
-    parser.add_argument("--prompts", action="store_true", help="also what is new in each prompt's chat")
+    """Add the options of `mage-bench quote` to its parser."""
+    parser.add_argument("run", metavar="RUN", help="folder of a run, from mage-bench eval --out or mage-train")
+    parser.add_argument(
+        "--index", type=int, required=True, metavar="I", help="index of the meta-episode, from 0 (required)"
+    )
+    parser.add_argument("--episode", type=int, metavar="K", help="number of one episode, from 1 (default: all)")
+    parser.add_argument("--prompts", action="store_true", help="also print the new messages of each prompt")
     parser.epilog = "Example: mage-bench quote runs/a --index 0 --episode 2"
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes the transcript to stdout."""
+    """Print the transcript. Raise ValueError if the run has no such meta-episode or episode."""
     title, facts, line = _found(Path(arguments.run), arguments.index)
+    # A failed meta-episode has calls of an episode that did not end.
     played = max([len(line["episodes"]), *(call["episode"] + 1 for call in line["calls"])])
     if arguments.episode is not None and arguments.episode not in range(1, played + 1):
         raise ValueError(f"Meta-episode {arguments.index} has episodes 1 to {played}, and no {arguments.episode}.")
@@ -46,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _found(folder: Path, index: int) -> tuple[str, Mapping[str, Any], Line]:
-    """A transcript of an evaluation or of a training, with a title and what is known of its run."""
+    """Return a title, facts about the run, and the line of a transcript of an evaluation or a training."""
     if folder in trained_folders(folder):
         lines = trained_lines(folder)
         if index not in lines:
@@ -76,6 +79,7 @@ def _body(line: Line, episodes: range | list[int], prompts: bool) -> Iterator[st
     for name, call in numbered(line):
         if call["episode"] not in episodes:
             continue
+        # The calls are in order, so a new number begins a new episode.
         if call["episode"] != last:
             last = call["episode"]
             yield _title(line, last)
@@ -109,7 +113,8 @@ def _title(line: Line, k: int) -> str:
 
 
 def _inline(text: str) -> str:
-    """Code on one line, whatever the text is."""
+    """Return a text as inline code on one line."""
+    # One backtick more than the longest run of backticks in the text cannot be closed by it.
     told = visible(text).replace("\n", " ")
     ticks = "`" * (1 + max(map(len, re.findall("`+", told)), default=0))
     pad = " " if told.startswith("`") or told.endswith("`") else ""
@@ -117,7 +122,7 @@ def _inline(text: str) -> str:
 
 
 def _fenced(text: str) -> str:
-    """A block that the text cannot end."""
+    """Return a text as a code block whose fence is longer than any run of backticks in the text."""
     told = visible(text).strip("\n")
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", told)), default=0))
     return f"{fence}text\n{told}\n{fence}"

@@ -1,4 +1,4 @@
-"""What a report tells of each run, read from its records alone, one run after the other."""
+"""Data of a report for each run, read from its records one run after the other."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ INVALID = "(no usable action)"
 
 
 class Played(NamedTuple):
-    """One meta-episode without its texts."""
+    """Meta-episode without its texts."""
 
     place: int
-    """In the panel."""
+    """Index in the panel."""
     label: str
-    """What it is counted under: its opponent, or its category."""
+    """Group in the scores: the opponent or the category."""
     cluster: Hashable
     seat: int | None
     episodes: tuple[EpisodeResult, ...]
@@ -50,28 +50,28 @@ class Played(NamedTuple):
     calls: int
     invalid: int
     no_text: int
-    """Calls to which a server sent no text; they are not among the invalid ones."""
+    """Number of calls for which the server sent no text. They do not count as invalid."""
     gain: float | None
-    """Last episode minus first in the headline measure; None where it stopped before, or failed."""
+    """Last episode minus first in the headline measure, or None if the meta-episode stopped early or failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportedRun:
-    """One run, ready to be shown."""
+    """Evaluated run with all data that the report shows."""
 
     key: str
-    """In links: `run`, `run2` and so on."""
+    """Name in links: `run`, `run2` and so on."""
     folder: Path
     about: Mapping[str, Any]
     group: str
-    """Equal for runs that `mage-bench compare` compares: of the same tasks and options, the memory apart."""
+    """Key of comparable runs: equal if the tasks and all options except the memory are equal."""
     summary: Summary
     floors: tuple[ScoreRow, ...]
     played: tuple[Played, ...]
     pages: Mapping[int, bytes]
-    """The transcripts, by index."""
+    """Transcripts by index, as JSON."""
     choices: tuple[Counter[tuple[str, str]], ...]
-    """Per episode, how often each action was taken in each state."""
+    """Counts of (state, action) per episode."""
     tokens: tuple[int, int] | None
     seconds: float
     verified: str
@@ -79,7 +79,8 @@ class ReportedRun:
 
     @property
     def method(self) -> str:
-        """The agent, and its memory where it has one, a control's source being left out."""
+        """The agent, with its memory if there is one."""
+        # A control names the run whose memories it reads; rows of the same control belong together.
         memory = re.sub(r"^other@\w+", "other", self.about["setting"]["options"]["memory"])
         name: str = self.about["agent"]["name"]
         return name if memory == "none" else f"{name} + {memory}"
@@ -106,7 +107,7 @@ class ReportedRun:
 
 
 def folders_of(path: Path) -> list[Path]:
-    """The run at a path, or all runs below it, those of a suite in its order. Raises NoRun where there is none."""
+    """Return the run at a path, or all runs below it, in the order of the suite if there is one. Raise NoRun."""
     found = run_folders(path)
     suite = None if found == [path] else read_suite(path)
     planned = [] if suite is None else [path / run["folder"] for run in suite["runs"]]
@@ -114,18 +115,25 @@ def folders_of(path: Path) -> list[Path]:
 
 
 def has_runs(path: Path) -> bool:
-    """Whether a run lies at a path or below it."""
+    """Return True if there is a run at a path or below it."""
     return (path / RUN).exists() or (path.is_dir() and next(path.rglob(RUN), None) is not None)
 
 
 def read_runs(
     paths: Sequence[Path], sample: int = 0, known: Mapping[Path, Summary] = MappingProxyType({})
 ) -> list[ReportedRun]:
-    """The runs at these paths and below them, those of one setting after each other.
+    """Read the runs at these paths and below them, grouped by setting.
 
-    `sample`: meta-episodes of each that are executed again. `known`: by folder, scores that were just made of these
-    very records, and are not made once more. Raises NoRun, and ValueError for a run without records.
+    Args:
+        paths: Folders of runs, or folders that contain runs.
+        sample: Number of meta-episodes per run to replay.
+        known: Scores by folder, if they were just computed from the same records.
+
+    Raises:
+        NoRun: If a path contains no run.
+        ValueError: If a run has no records.
     """
+    # A dict removes duplicates and keeps the order: paths may overlap.
     folders = list(dict.fromkeys(folder.resolve() for path in paths for folder in folders_of(path)))
     scores = {folder.resolve(): summary for folder, summary in known.items()}
     runs = [
@@ -133,6 +141,7 @@ def read_runs(
         for place, folder in enumerate(folders)
     ]
     groups = list(dict.fromkeys(run.group for run in runs))
+    # The sort is stable, so runs of one setting keep their order.
     return sorted(runs, key=lambda run: groups.index(run.group))
 
 
@@ -146,9 +155,10 @@ def _reported(folder: Path, key: str, sample: int, scored: Summary | None) -> Re
     setting = setting_of(about)
     game = game_of(setting.panel.env_id, setting.options)
     found: dict[int, _Line] = {}
+    # Each line is reduced as it is read; the last line of an index replaces earlier ones.
     shards = Shards(folder, lambda line: found.update({line["index"]: _reduced(line, game)}))
     if not found:
-        raise ValueError(f"{folder} has no record yet; mage-bench eval … --out {folder} --resume plays it.")
+        raise ValueError(f"{folder} has no record yet. Play it with mage-bench eval … --out {folder} --resume.")
     lines = [line for _, line in sorted(found.items())]
     summary = scored or summary_of(about["agent"]["name"], setting, [line.trajectory for line in lines])
     known = [pair for line in lines for pair in line.tokens]
@@ -170,15 +180,15 @@ def _reported(folder: Path, key: str, sample: int, scored: Summary | None) -> Re
 
 
 class _Line(NamedTuple):
-    """What a report keeps of one meta-episode. A run may have more of them than fit in memory with all their texts."""
+    """Data of one meta-episode for the report. All texts of a large run would not fit in memory."""
 
     played: Played
     trajectory: Trajectory
-    """Without texts."""
+    """Trajectory without texts."""
     page: bytes
-    """Compressed."""
+    """Compressed transcript."""
     choices: tuple[tuple[int, str, str], ...]
-    """Of each play: episode, state and action."""
+    """Episode, state and action of each call of play."""
     tokens: tuple[tuple[int, int], ...]
 
 
@@ -189,7 +199,9 @@ def _reduced(line: Line, game: Game) -> _Line:
     return _Line(
         played=_played(line, trajectory, game, headline(game)),
         trajectory=without_texts(trajectory),
+        # Level 1 is fast; the file is compressed again in larger blocks.
         page=zlib.compress(packed(line), 1),
+        # Interned, because the same states and actions occur in thousands of calls.
         choices=tuple(
             (call["episode"], intern(state), intern(call["action"] or INVALID))
             for call, state in zip(plays, states, strict=True)
@@ -199,7 +211,7 @@ def _reduced(line: Line, game: Game) -> _Line:
 
 
 def _floors(folder: Path) -> tuple[ScoreRow, ...]:
-    """The rows of policies that learn nothing, which are no part of the records: from summary.json where it is."""
+    """Return the baselines from summary.json, or none if it does not exist. The records do not contain them."""
     try:
         return load(folder).floors
     except FileNotFoundError:
@@ -243,7 +255,7 @@ def _choices(lines: Sequence[_Line]) -> tuple[Counter[tuple[str, str]], ...]:
 
 
 def _verified(shards: Shards, setting: Setting, sample: int) -> str:
-    """What was checked of the run, in words."""
+    """Return a description of the checks of a run and their results."""
     told = f"{len(shards.kept)} digests"
     try:
         root = read_json_inside(shards.folder, ROOT)
@@ -258,6 +270,7 @@ def _verified(shards: Shards, setting: Setting, sample: int) -> str:
         return f"{told}; not executed again"
     indices = sorted(shards.kept)
     count = min(sample, len(indices))
+    # The shards are read a second time for the sample, because the first reading kept no texts.
     wanted = {indices[place * len(indices) // count] for place in range(count)}
     chosen: dict[int, Line] = {}
     Shards(shards.folder, lambda line: chosen.update({line["index"]: line} if line["index"] in wanted else {}))

@@ -1,4 +1,4 @@
-"""The parts of the report that are plain HTML: what was played, the table, the curves, the largest swings."""
+"""Sections of the report that are plain HTML: runs, results, adaptation curves and largest swings."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from benchmarks.report.runs import ReportedRun
 
 _NOTHING = f"<td>{NOT_KNOWN}</td>" * 2
 MOST = 10
-"""Meta-episodes with the largest gain, and with the largest loss, that are listed."""
+"""Number of listed meta-episodes with the largest gain, and of those with the largest loss."""
 
 
 def grouped(runs: Sequence[ReportedRun]) -> list[list[ReportedRun]]:
-    """The runs by setting."""
+    """Return the runs grouped by setting."""
     found: dict[str, list[ReportedRun]] = {}
     for run in runs:
         found.setdefault(run.group, []).append(run)
@@ -27,13 +27,13 @@ def grouped(runs: Sequence[ReportedRun]) -> list[list[ReportedRun]]:
 
 
 def setting_names(groups: Sequence[Sequence[ReportedRun]]) -> list[str]:
-    """A name per setting; those that would be alike get the beginning of a digest."""
+    """Return one name per setting. Equal names get the beginning of a digest."""
     names = [group[0].setting for group in groups]
     return [name if names.count(name) == 1 else f"{name}, {group[0].group[:6]}" for name, group in zip(names, groups)]
 
 
 def sentence(runs: Sequence[ReportedRun]) -> str:
-    """What was played, in one sentence."""
+    """Return one sentence with the number of agents, meta-episodes, episodes and settings."""
     methods = list(dict.fromkeys(run.method for run in runs))
     settings = setting_names(grouped(runs))
     agents = shown(methods[0]) if len(methods) == 1 else f"{len(methods)} agents"
@@ -44,7 +44,7 @@ def sentence(runs: Sequence[ReportedRun]) -> str:
 
 
 def runs_table(runs: Sequence[ReportedRun]) -> str:
-    """A row per run: setting, fingerprint, what was verified, costs; all options below."""
+    """Return a table with one row per run: setting, fingerprint, checks and costs. All options are below it."""
     head = (
         *("agent", "setting", "fingerprint", "verified", "played"),
         *("failed", "calls", "no text", "tokens in / out", "model time"),
@@ -67,6 +67,7 @@ def runs_table(runs: Sequence[ReportedRun]) -> str:
 
 
 def _time(seconds: float) -> str:
+    # A unit is used from ten of it on, so that two digits remain.
     unit, size = next((one for one in (("h", 3600), ("min", 60)) if seconds >= 10 * one[1]), ("s", 1))
     return f"{seconds / size:.0f} {unit}"
 
@@ -78,7 +79,7 @@ def _options(run: ReportedRun) -> str:
 
 
 def _calls(run: ReportedRun) -> str:
-    """The calls by kind, and the failures by what broke."""
+    """Return a table of the calls by kind, the number of failures by cause, and the warnings."""
     rows = "".join(
         f'<tr><th scope="row">{shown(kind)}</th><td>{one.calls:,}</td><td>{one.invalid:.1%}</td>'
         f"<td>{one.cut:.1%}</td><td>{one.overflow:.1%}</td><td>{one.no_text:.1%}</td></tr>"
@@ -96,7 +97,7 @@ def _calls(run: ReportedRun) -> str:
 
 
 def results_table(groups: Sequence[Sequence[ReportedRun]]) -> str:
-    """Methods x settings: the last episode and Pass@K with intervals, then what the paper reports, in grey."""
+    """Return a table of methods by settings: last episode and Pass@K with intervals, and the paper in grey."""
     names = setting_names(groups)
     methods = list(dict.fromkeys(run.method for group in groups for run in group))
     heads = "".join(f'<th colspan="2" scope="colgroup">{shown(name)}</th>' for name in names)
@@ -106,6 +107,7 @@ def results_table(groups: Sequence[Sequence[ReportedRun]]) -> str:
         cells = []
         for group in groups:
             mine = [run for run in group if run.method == method]
+            # A method that was run twice at a setting has one row, with its last run.
             cells.append("".join(_cells(run, run.summary.overall) for run in mine[-1:]) or _NOTHING)
         rows.append(f'<tr><th scope="row">{shown(method)}</th>{"".join(cells)}</tr>')
         rows += _lost_row(method, groups)
@@ -127,7 +129,7 @@ def _last(run: ReportedRun) -> str:
 
 
 def _lost_row(method: str, groups: Sequence[Sequence[ReportedRun]]) -> Iterator[str]:
-    """The same with failures counted as losses, where they exceed 1% in any setting."""
+    """Yield the row of a method with failures counted as losses, if failures exceed 1% in any setting."""
     chosen = [[run for run in group if run.method == method][-1:] for group in groups]
     if any(run.summary.with_losses for mine in chosen for run in mine):
         told = [[_cells(run, lost) for run in mine if (lost := run.summary.with_losses)] for mine in chosen]
@@ -137,6 +139,7 @@ def _lost_row(method: str, groups: Sequence[Sequence[ReportedRun]]) -> Iterator[
 
 def _cells(run: ReportedRun, row: ScoreRow) -> str:
     last = row.episodes[-1].measure(run.summary.objective).estimate if row.episodes else None
+    # Under early stop the last episode is played only after losses, so its mean is not shown.
     conditional = run.summary.early_stop or last is None
     cells = [None if conditional else last, row.pass_at[-1] if row.pass_at else None]
     return "".join(f"<td>{NOT_KNOWN if cell is None else _split(interval(cell))}</td>" for cell in cells)
@@ -148,17 +151,18 @@ def _split(text: str) -> str:
 
 
 def _exact_rows(groups: Sequence[Sequence[ReportedRun]]) -> Iterator[str]:
-    """The exact values of the last episode, where a setting has any."""
+    """Yield rows with the exact values of the last episode, if a setting has any."""
     for name, kind in (("best response", "ceiling"), ("Bayes-optimal", "bayes"), ("best blind", "uninformed")):
         cells = []
         for group in groups:
             run = group[0]
             row = run.summary.overall
             measure = row.episodes[-1].measure(run.summary.objective) if row.episodes else None
+            value: float | None = None
             if kind == "bayes":
                 value = row.optimal[-1] if row.optimal else None
-            else:
-                value = None if measure is None else measure.ceiling if kind == "ceiling" else measure.uninformed
+            elif measure is not None:
+                value = measure.ceiling if kind == "ceiling" else measure.uninformed
             cells.append(f"<td>{NOT_KNOWN if value is None else f'{value:.3f}'}</td><td></td>")
         if any(NOT_KNOWN not in cell for cell in cells):
             yield f'<tr class="exact"><th scope="row">{name}</th>{"".join(cells)}</tr>'
@@ -197,7 +201,7 @@ def _paper_rows(groups: Sequence[Sequence[ReportedRun]]) -> Iterator[str]:
 
 
 def curves(groups: Sequence[Sequence[ReportedRun]]) -> str:
-    """A figure per setting, with a choice of the measure, the runs as switches, and one small figure per opponent."""
+    """Return one section per setting: choice of the measure, switches of the runs, a figure, one more per opponent."""
     return "".join(
         _setting_curves(number, name, group)
         for number, (name, group) in enumerate(zip(setting_names(groups), groups, strict=True))
@@ -224,7 +228,7 @@ def _setting_curves(number: int, name: str, group: Sequence[ReportedRun]) -> str
 
 
 def _further(group: Sequence[ReportedRun], view: View, parts: Mapping[str, str]) -> str:
-    """Of one measure: each opponent by itself, and the numbers."""
+    """Return the figures per opponent for one measure, and its numbers as a table."""
     cells = "".join(
         f"<figure><figcaption>{shown(name or 'all')}</figcaption>{svg}</figure>" for name, svg in parts.items()
     )
@@ -233,7 +237,7 @@ def _further(group: Sequence[ReportedRun], view: View, parts: Mapping[str, str])
 
 
 def _numbers(group: Sequence[ReportedRun], view: View) -> str:
-    """The curves as a table, for whom a figure tells nothing."""
+    """Return the curves as a table, for users that cannot see the figure."""
     rows = []
     for run in group:
         overall: ScoreRow = run.summary.overall
@@ -253,7 +257,7 @@ def _numbers(group: Sequence[ReportedRun], view: View) -> str:
 
 
 def _differences(group: Sequence[ReportedRun]) -> str:
-    """Every other run minus the first, task by task."""
+    """Return a figure of the paired differences between each other run and the first one."""
     series = [
         Series(f"{run.method} minus {group[0].method}", place, points)
         for place, run in enumerate(group)
@@ -273,7 +277,7 @@ def _differences(group: Sequence[ReportedRun]) -> str:
 
 
 def learned(groups: Sequence[Sequence[ReportedRun]]) -> str:
-    """The meta-episodes with the largest gains and losses, of all runs of a setting."""
+    """Return lists of the meta-episodes with the largest gains and losses of each setting."""
     return "".join(_learned(name, group) for name, group in zip(setting_names(groups), groups, strict=True))
 
 
@@ -281,6 +285,7 @@ def _learned(name: str, group: Sequence[ReportedRun]) -> str:
     found = [(one.gain, one, run) for run in group for one in run.played if one.gain is not None]
     if not found:
         return f'<h3>{shown(name)}</h3><p class="quiet">No meta-episode played a first and a last episode.</p>'
+    # The index is the second key, so that equal gains have the same order in every report.
     gains = sorted((one for one in found if one[0] > 0), key=lambda one: (-one[0], one[1].place))[:MOST]
     losses = sorted((one for one in found if one[0] < 0), key=lambda one: (one[0], one[1].place))[:MOST]
     lists = []

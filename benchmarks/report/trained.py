@@ -1,4 +1,4 @@
-"""Training runs in a report: how success went over the rollouts, and the transcripts that they kept."""
+"""Training runs in a report: success over the rollouts, and the logged transcripts."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from trainer.run_log import TRANSCRIPTS, metric_rows, transcripts
 from trainer.summary import table
 
 PARTS = 10
-"""Most points of a curve; each is the mean over neighbouring rollouts."""
+"""Maximum number of points of a curve. Each point is the mean over neighbouring rollouts."""
 
 
 class KeptMetaEpisode(NamedTuple):
-    """One transcript of a training, as the list of transcripts tells it."""
+    """Transcript of a training, with the data that the list of transcripts shows."""
 
     place: int
-    """In the file."""
+    """Index in the file."""
     label: str
     outcomes: str
     gain: float | None
@@ -38,15 +38,15 @@ class KeptMetaEpisode(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRun:
-    """The folder of a training."""
+    """Training run with all data that the report shows."""
 
     key: str
-    """In links, as those of evaluated runs."""
+    """Name in links, numbered after the evaluated runs."""
     folder: Path
     played: tuple[KeptMetaEpisode, ...]
     pages: Mapping[int, bytes]
     rollouts: tuple[Mapping[str, Any], ...]
-    """Metrics of each."""
+    """Metrics of each rollout."""
 
     @property
     def name(self) -> str:
@@ -54,20 +54,21 @@ class TrainedRun:
 
 
 def trained_folders(path: Path) -> list[Path]:
-    """The folders at a path and below it where a training kept transcripts."""
+    """Return the folders at a path and below it that contain transcripts of a training."""
     if (path / TRANSCRIPTS).exists():
         return [path]
     return sorted(found.parent for found in path.rglob(TRANSCRIPTS)) if path.is_dir() else []
 
 
 def read_trained(paths: Sequence[Path], before: int) -> list[TrainedRun]:
-    """The trainings at these paths and below them, numbered after `before` other runs."""
+    """Return the trainings at these paths and below them, numbered after `before` other runs."""
     folders = dict.fromkeys(folder.resolve() for path in paths for folder in trained_folders(path))
     return [_read(folder, f"run{place}" if place > 1 else "run") for place, folder in enumerate(folders, before + 1)]
 
 
 def trained_lines(folder: Path) -> dict[int, Line]:
-    """Return the transcripts that a training kept, by their place in the file. Raises ValueError for other lines."""
+    """Return the transcripts of a training by their index in the file. Raise ValueError if a line is not one."""
+    # The report and `mage-bench quote` address a transcript by this index.
     return {place: {**line, "index": place} for place, line in enumerate(transcripts(folder))}
 
 
@@ -85,6 +86,7 @@ def _read(folder: Path, key: str) -> TrainedRun:
 def _kept(place: int, line: Line) -> KeptMetaEpisode:
     played = trajectory_of(line)
     episodes = played.episodes
+    # A difference needs the first and the last episode of a meta-episode that was played to its end.
     whole = played.failure is None and len(episodes) == played.num_episodes > 1
     return KeptMetaEpisode(
         place=place,
@@ -99,14 +101,14 @@ def _kept(place: int, line: Line) -> KeptMetaEpisode:
 
 
 def sentence(runs: Sequence[TrainedRun]) -> str:
-    """What was trained, in one sentence."""
+    """Return one sentence with the number of trainings, rollouts and transcripts."""
     rollouts, count = sum(len(run.rollouts) for run in runs), sum(len(run.played) for run in runs)
     trainings = f"{len(runs)} trainings" if len(runs) > 1 else "One training"
     return f"{trainings} of {rollouts:,} rollouts kept {count:,} transcripts."
 
 
 def section(runs: Sequence[TrainedRun]) -> str:
-    """Success by episode over the rollouts of each training, and its table."""
+    """Return one section per training: success by episode over the rollouts, and a table."""
     return "".join(map(_run, runs))
 
 
@@ -139,6 +141,6 @@ def _curves(run: TrainedRun) -> str:
 
 
 def _parts(rollouts: int) -> list[tuple[int, int]]:
-    """Ranges of rollouts of about equal length."""
+    """Return at most `PARTS` ranges (first, end) of rollouts of nearly equal length."""
     count = min(rollouts, PARTS)
     return list(pairwise(part * rollouts // count for part in range(count + 1))) if count else []

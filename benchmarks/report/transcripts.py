@@ -1,4 +1,4 @@
-"""A meta-episode as the page unpacks it: each line of text once, each prompt as what differs from the one before."""
+"""Compact form of a meta-episode for the page: each line of text once, each prompt as a change of the one before."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from trainer.trajectory import EpisodeResult
 
 
 class ReplyParts(NamedTuple):
-    """A reply in the order of its parts; the answer is what the parser reads."""
+    """Parts of a reply in their order. The parser reads only the answer."""
 
     thinking: str
     answer: str
     rest: str
-    """Of reasoning that was never closed."""
+    """Reasoning after the answer that was never closed."""
 
 
 def parts(reply: str) -> ReplyParts:
-    """The reasoning before the answer, the answer, and the reasoning after it. Joined they are the reply."""
+    """Split a reply into the reasoning before the answer, the answer, and the reasoning after it."""
     answer = after_reasoning(reply)
     start = len(reply) - len(answer) if reply.endswith(answer) else reply.rfind(answer)
     return ReplyParts(reply[:start], answer, reply[start + len(answer) :])
 
 
 def numbered(line: Line) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each call with its name in its episode: t1, t2 for the turns of play, r1, r2 for what a memory asked for."""
+    """Yield each call with its name in its episode: t1, t2 for turns of play, r1, r2 for requests of a memory."""
     counts: dict[tuple[int, str], int] = {}
     for call in line["calls"]:
         letter = "t" if call["phase"] == "play" else "r"
@@ -38,22 +38,23 @@ def numbered(line: Line) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 class _Lines:
-    """The different lines of a meta-episode's texts, in the order in which they came up."""
+    """Distinct lines of a meta-episode's texts, in order of first appearance."""
 
     def __init__(self) -> None:
         self.places: dict[str, int] = {}
 
     def of(self, text: str) -> list[int]:
-        """The places of a text's lines."""
+        """Return the indices of a text's lines."""
         places = self.places
         return [places.setdefault(line, len(places)) for line in text.split("\n")]
 
 
 def packed(line: Line) -> bytes:
-    """The meta-episode as JSON in ASCII.
+    """Return the meta-episode as JSON in ASCII.
 
-    `lines` holds every line of the prompts and observations. A prompt is [role, first, last, between]: so many lines
-    from the beginning and from the end of the prompt before, and between them the places of others.
+    The key `lines` contains every line of the prompts and observations. A message is [role, first, last, between]: the
+    number of lines to copy from the beginning and from the end of the message before, and the indices of the lines
+    between them.
     """
     lines = _Lines()
     calls = []
@@ -90,6 +91,7 @@ def packed(line: Line) -> bytes:
             "seconds": round(seconds, 3),
             "events": call["memory_events"],
         }
+        # Empty values are omitted to save space; the page treats a missing key as empty.
         calls.append({key: value for key, value in told.items() if value or key in ("n", "e")})
     found = {
         "i": line["index"],
@@ -104,13 +106,14 @@ def packed(line: Line) -> bytes:
         "played": line["played"],
         "lines": list(lines.places),
     }
-    if "rollout" in line:  # of a training
+    # Only transcripts of a training have these fields.
+    if "rollout" in line:
         found |= {name: line[name] for name in ("rollout", "group", "member")}
     return json.dumps(found, separators=(",", ":")).encode()
 
 
 def outcomes(line: Line) -> str:
-    """A letter per episode: W a success, T out of turns, D neither won nor lost against somebody, L all else."""
+    """Return one letter per episode: W for success, T for out of turns, D for a draw, L for all others."""
     return "".join(map(_letter, map(read_episode, line["episodes"])))
 
 
@@ -123,7 +126,7 @@ def _letter(episode: EpisodeResult) -> str:
 
 
 def _shared(before: Sequence[int], now: Sequence[int]) -> tuple[int, int]:
-    """How many lines two texts share at their beginnings, and after these at their ends."""
+    """Return the number of equal lines at the beginnings and at the ends of two texts, without overlap."""
     most = min(len(before), len(now))
     first = 0
     while first < most and before[first] == now[first]:

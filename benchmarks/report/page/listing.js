@@ -1,11 +1,16 @@
-// The list of meta-episodes: what the filters leave, of which only the rows in sight are in the page.
+// List of the meta-episodes that pass the filters. Only the visible rows are in the page, because a report may have
+// thousands of them.
 
-const HEIGHT = 44; // pixels of a row, as in page.css
+// Height of a row in pixels, as in page.css.
+const HEIGHT = 44;
 const list = byId('list');
 const filters = byId('filters');
 let listed = rows;
-let current = -1; // place in `listed`
-let found = null; // the rows that a search found
+// Index in `listed`, or -1 if no meta-episode is open.
+let current = -1;
+// Rows that match the search, or null if there is no search.
+let found = null;
+// Number of the running search, or 0. A search that is no longer the newest one stops.
 let searching = 0;
 
 function outcomesMatch(row, wanted) {
@@ -21,6 +26,7 @@ function applyFilters() {
     && (!chosen.label || row.label === chosen.label)
     && (!chosen.invalid || row.invalid) && (!chosen.failed || row.failure)
     && outcomesMatch(row, wanted) && (!found || found.has(row)));
+  // Meta-episodes without a gain are last in both orders.
   const none = -Infinity;
   const orders = {
     gain: (a, b) => (b.gain ?? none) - (a.gain ?? none),
@@ -79,7 +85,7 @@ function option(row, place) {
   return made;
 }
 
-// Moves to a place of the list and opens it.
+// Open the meta-episode at an index of the list.
 function choose(place) {
   if (!listed.length) return;
   current = Math.min(Math.max(place, 0), listed.length - 1);
@@ -94,7 +100,7 @@ function reveal() {
   drawList();
 }
 
-// Marks a row that was opened by a link; filters that hide it are cleared.
+// Select a row that a link opened. If the filters hide the row, they are reset.
 function mark(row) {
   if (!listed.includes(row)) {
     filters.reset();

@@ -1,4 +1,4 @@
-// What connects the parts: the theme, switches of the curves, hints, links, keys.
+// Interaction between the parts: theme, switches of the curves, hints, links and keys.
 
 const THEMES = ['system', 'light', 'dark'];
 let theme = 0;
@@ -20,7 +20,7 @@ for (const section of document.querySelectorAll('.curves')) {
   });
 }
 
-// What a point's title says, at once and by its side; the title itself would come late.
+// Hint with the title of a point. A title appears only after a delay, so its text is moved into the hint.
 const hint = element('div', { id: 'hint', 'aria-hidden': 'true' });
 document.body.append(hint);
 document.addEventListener('pointerover', ({ target, clientX, clientY }) => {
@@ -36,7 +36,7 @@ document.addEventListener('pointerover', ({ target, clientX, clientY }) => {
 
 // -- links ------------------------------------------------------------------------------------------------------
 
-// #run/123/e2/t4, the rest from the episode on being left out at will, and /beside/run2 after it.
+// Open the link in the address: `#run/123`, optionally with `/e2` or `/e2/t4`, and with `/beside/run2` at the end.
 function followLink() {
   const told = /^#(run\d*)\/(\d+)(?:\/(e\d+(?:\/[tr]\d+)?))?(?:\/beside\/(run\d*))?$/.exec(location.hash);
   const row = told && rowOf.get(`${told[1]}/${told[2]}`);
@@ -106,11 +106,13 @@ addEventListener('resize', () => drawList());
 filters.addEventListener('submit', (event) => event.preventDefault());
 filters.addEventListener('change', ({ target }) => target.name !== 'query' && applyFilters());
 filters.elements.outcomes.addEventListener('input', applyFilters);
+// A search reads all transcripts, so it starts only when the user has stopped typing for 200 ms.
 let waiting = 0;
 filters.elements.query.addEventListener('input', () => {
   clearTimeout(waiting);
   waiting = setTimeout(searchAll, 200);
 });
+// The event is sent before the fields are reset.
 filters.addEventListener('reset', () => setTimeout(searchAll));
 
 fillChoices();

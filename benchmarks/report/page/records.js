@@ -1,8 +1,10 @@
-// The index of all meta-episodes, and their transcripts, which lie in the page as gzip-compressed blocks.
+// Index of all meta-episodes, and their transcripts, which the page contains as gzip-compressed blocks.
 
+// Maximum number of unpacked blocks in memory.
 const BLOCKS_KEPT = 6;
 const index = JSON.parse(byId('index').textContent);
-const unpacked = new Map(); // number of a block to the promise of its pages, the one used last at the end
+// Number of a block to the promise of its pages, least recently used first.
+const unpacked = new Map();
 
 const rows = index.runs.flatMap((run) => run.rows.map(([at, label, outcomes, gain, calls, invalid, noText, failure, block]) => (
   { run, at, label, outcomes, gain, calls, invalid, noText, failure, block }
@@ -10,13 +12,14 @@ const rows = index.runs.flatMap((run) => run.rows.map(([at, label, outcomes, gai
 const runOf = new Map(index.runs.map((run) => [run.key, run]));
 const rowOf = new Map(rows.map((row) => [`${row.run.key}/${row.at}`, row]));
 
+// The blocks are at the end of the page, and the browser may still be reading them.
 const whole = new Promise((resolve) => {
   if (document.readyState !== 'loading') resolve();
   else document.addEventListener('DOMContentLoaded', resolve, { once: true });
 });
 
 async function unpack(number) {
-  if (!byId(`b${number}`)) await whole; // the page is still being read
+  if (!byId(`b${number}`)) await whole;
   const text = atob(byId(`b${number}`).textContent);
   const raw = new Uint8Array(text.length);
   for (let place = 0; place < text.length; place += 1) raw[place] = text.charCodeAt(place);
@@ -24,6 +27,7 @@ async function unpack(number) {
   return new Response(stream).json();
 }
 
+// Return the pages of a block from the cache, or unpack it. The promise is stored, so that no block is unpacked twice.
 function pagesOf(number) {
   const found = unpacked.get(number) ?? unpack(number);
   unpacked.delete(number);
@@ -36,7 +40,7 @@ async function pageOf(row) {
   return (await pagesOf(row.block)).find((page) => page.i === row.at);
 }
 
-// The lines of each message of each call: a prompt is told as what it shares with the one before and what not.
+// Return the lines of each message of each call. A message is stored as its difference to the one before.
 function promptsOf(page) {
   let before = [];
   return page.calls.map((call) => (call.prompt ?? []).map(([role, first, last, between]) => {
@@ -50,12 +54,14 @@ function textsOf(page) {
   return [...page.lines, ...replies, page.failure].filter((text) => text);
 }
 
-// The rows whose text has what is searched for. Calls `progress(blocks read, all, rows found)`; null if `stopped()`.
+// Return the rows whose text matches a query, or null if `stopped()` returns true meanwhile. Calls
+// `progress(blocks read, all blocks, rows found)` after each block.
 async function search(query, progress, stopped) {
   const found = new Set();
   const numbers = [...new Set(rows.map((row) => row.block))].filter((number) => number >= 0);
   const owner = new Map(rows.map((row) => [`${row.block} ${row.at}`, row]));
   for (const [done, number] of numbers.entries()) {
+    // Not through pagesOf: a search over all blocks would displace the ones that the user reads.
     const pages = await (unpacked.get(number) ?? unpack(number));
     if (stopped()) return null;
     for (const page of pages) {

@@ -1,13 +1,14 @@
-// Text of models and environments goes into the page through text nodes alone. What is not seen, or reorders what
-// stands beside it, is shown by its number.
+// Texts of models and environments enter the page only as text nodes. Characters that are invisible or change the
+// reading direction are shown as their code points.
 
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\u2028\u2029]/gu;
 const KEPT = new Set(['\n', '\t', '\u200c', '\u200d']);
-const SHOWN = 20000; // characters of a text before the rest is asked for
+// Number of characters that are shown before the user opens the rest of a text.
+const SHOWN = 20000;
 
 const byId = (id) => document.getElementById(id);
 
-// An element with attributes and children; strings become text nodes, what is null or false is left out.
+// Return an element with attributes and children. Strings become text nodes; null and false are omitted.
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -37,7 +38,7 @@ function appendVisible(parent, text) {
   if (from < text.length) parent.append(text.slice(from));
 }
 
-// What is searched for, as an expression without regard to case; null for nothing.
+// Return a query as a regular expression that ignores case, or null if the query is empty.
 function pattern(query) {
   return query ? new RegExp(query.replace(/[.*+?^${}()|[\]\\/]/g, '\\$&'), 'giu') : null;
 }
@@ -56,13 +57,14 @@ function appendMarked(parent, text, query) {
   appendVisible(parent, text.slice(from));
 }
 
-// The text, of a long one its beginning and a button for the rest.
+// Append a text. A long text is cut, with a button that appends the rest.
 function appendText(parent, text, query, limit = SHOWN) {
   if (text.length <= limit) {
     appendMarked(parent, text, query);
     return parent;
   }
-  const cut = limit - /[\ud800-\udbff]/.test(text[limit - 1]); // no pair is torn
+  // One character less if the cut would split a surrogate pair.
+  const cut = limit - /[\ud800-\udbff]/.test(text[limit - 1]);
   appendMarked(parent, text.slice(0, cut), query);
   const more = element('button', { type: 'button', class: 'more', click: () => {
     more.remove();
@@ -72,7 +74,7 @@ function appendText(parent, text, query, limit = SHOWN) {
   return parent;
 }
 
-// Lines that are a grid of single characters, as boards are: the first such run of at least three lines, or null.
+// Return the first run of at least three lines that form a grid of single characters, such as a board, or null.
 function gridIn(lines) {
   const cells = lines.map((line) => {
     const bare = line.replace(/^Row \d+: */, '');
@@ -87,7 +89,7 @@ function gridIn(lines) {
   return last - first < 3 ? null : { first, last, rows: cells.slice(first, last) };
 }
 
-// A board as tiles; whoever does not see it is read the text.
+// Return a board as tiles. Its label contains the text, for screen readers.
 function board(grid) {
   const tiles = element('div', { class: 'board', role: 'img', 'aria-label': grid.rows.map((row) => row.join(' ')).join('; ') });
   tiles.style.gridTemplateColumns = `repeat(${grid.rows[0].length}, 1.55em)`;

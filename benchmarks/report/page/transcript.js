@@ -1,7 +1,9 @@
-// One meta-episode, or two on the same task beside each other.
+// View of one meta-episode, or of two runs on the same task side by side.
 
 const place = byId('transcript');
-let opened = null; // { row, beside, pages }
+// { row, beside, pages } of the open meta-episode.
+let opened = null;
+// Number of requests to open a meta-episode. Blocks unpack asynchronously, and only the newest request is shown.
 let asked = 0;
 
 async function openRow(row, at = null, beside = null) {
@@ -46,7 +48,8 @@ function goTo(at) {
   setLink(target.dataset.at);
 }
 
-// Below the heading, which stays in sight where there is room for it; again while what comes into sight changes heights.
+// Scroll to a target below the sticky heading. Repeated, because episodes get their real height only when they become
+// visible.
 function scrollTo(target, times) {
   const head = place.firstElementChild;
   const covered = getComputedStyle(head).position === 'sticky' ? head.offsetHeight : 0;
@@ -54,7 +57,7 @@ function scrollTo(target, times) {
   if (times) requestAnimationFrame(() => scrollTo(target, times - 1));
 }
 
-// Goes from the call, or episode, that is on top to the next of the same kind.
+// Move from the current call or episode to the next or previous one.
 function step(selector, by) {
   const all = [...place.querySelectorAll(selector)];
   if (!all.length) return;
@@ -163,7 +166,7 @@ function seen(page, call, query) {
   return made;
 }
 
-// A text behind its summary; it enters the page when it is opened.
+// Return a folded text. It is added to the page only when the user opens it, which keeps the page fast.
 function folded(kind, summary, text, query) {
   const made = element('details', { class: kind, toggle: () => {
     if (made.open && made.children.length === 1) made.append(appendText(element('pre'), text, query));
@@ -172,7 +175,7 @@ function folded(kind, summary, text, query) {
   return made;
 }
 
-// The prompt, its lines that the one before of the same kind did not have being marked.
+// Return a folded prompt. Lines that are new since the previous prompt of the same kind are marked.
 function promptBox(page, call, number, prompts, query) {
   const messages = prompts[number];
   let before = number - 1;
@@ -197,7 +200,7 @@ function promptBox(page, call, number, prompts, query) {
   return made;
 }
 
-// Neighbours that are alike, together: pairs of what `test` says of them and the items.
+// Group neighbouring items with the same result of `test`, as pairs [result, items].
 function runsOf(items, test) {
   const made = [];
   for (const item of items) {
@@ -208,7 +211,7 @@ function runsOf(items, test) {
   return made;
 }
 
-// The transcript as text, as `mage-bench quote` prints it without its marks.
+// Return the transcript as plain text, like `mage-bench quote` without Markdown.
 function asText(row, page) {
   const told = [`${row.run.key}/${row.at} ${row.run.name}, ${row.run.setting}${row.label ? `, ${row.label}` : ''}: ${[...row.outcomes].join(' ')}`];
   let k = -1;
@@ -230,7 +233,8 @@ async function copy() {
   const button = byId('copy');
   try {
     await navigator.clipboard.writeText(text);
-  } catch { // not allowed here: by the older way
+  } catch {
+    // Browsers do not allow the clipboard API for every file from the disk; the older command works there.
     const area = element('textarea', { 'aria-hidden': 'true' });
     area.value = text;
     document.body.append(area);

@@ -52,12 +52,14 @@ class Watched(gym.Wrapper[Any, Any, Any, Any]):
         self._facts: GameFacts | None = env.get_wrapper_attr("facts") if env.has_wrapper_attr("facts") else None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset the environment and check the observation and the info. Raise Finding if a check fails."""
         with watch(self._deadline):
             observation, info = self.env.reset(seed=seed, options=options)
         self._look_at(observation, info)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step the environment and check all returned values. Raise Finding if a check fails."""
         with watch(self._deadline):
             observation, reward, terminated, truncated, info = self.env.step(action)
         self._look_at(observation, info)

@@ -47,7 +47,7 @@ def make_executor(spec: str) -> Executor:
 def _need(package: str, spec: str, extra: str | None = None) -> None:
     if find_spec(package) is None:
         raise ImportError(
-            f'Executor {spec!r} needs {package}. Install it with: pip install "mage-envs[{extra or package}]"'
+            f'Executor {spec!r} requires {package}. Install it with: pip install "mage-envs[{extra or package}]"'
         )
 
 

@@ -31,7 +31,7 @@ def rows(records: Records) -> list[dict[str, Any]]:
     """Return one row per call with the keys `COLUMNS`. `prompt` contains only the new messages of the chat."""
     found = []
     for index, line in sorted(records.lines.items()):
-        # One iterator per episode: each hand that ends takes the next text of its episode.
+        # One iterator per episode: each hand that ends uses the next text of its episode.
         ended = [iter(episode.get("ended_with", ())) for episode in line["episodes"]]
         for number, call in enumerate(line["calls"]):
             over = call["hand_end"] and call["episode"] < len(ended)

@@ -34,6 +34,8 @@ class LineRecord(PlayedRecord):
 
 
 class AgentRecord(StrictRecord):
+    """Identity of the agent of a run."""
+
     name: str
     content: str | None
     request: Annotated[Options, Field(default_factory=dict)]
@@ -53,6 +55,8 @@ class SettingOptions(BaseModel):
 
 
 class SettingRecord(StrictRecord):
+    """Setting of a run with all options resolved."""
+
     name: str
     options: SettingOptions
     weights: dict[str, int | FiniteFloat]
@@ -61,6 +65,8 @@ class SettingRecord(StrictRecord):
 
 
 class PanelRecord(StrictRecord):
+    """Panel of a run, from which its tasks are rebuilt."""
+
     name: str
     has_ids: bool
     env_id: str

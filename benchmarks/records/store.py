@@ -151,10 +151,12 @@ class Shards:
 
     @property
     def missing(self) -> list[int]:
+        """Indices of meta-episodes without a good line."""
         return [index for index in range(self.planned) if index not in self.kept]
 
     @property
     def failed(self) -> list[int]:
+        """Indices of failed meta-episodes."""
         return [index for index, one in sorted(self.kept.items()) if one.failure is not None]
 
     @property

@@ -52,6 +52,8 @@ class Reference(NamedTuple):
 
 
 class ChartSize(NamedTuple):
+    """Size and margins of a chart in pixels."""
+
     width: int
     height: int
     left: int = 46
@@ -288,6 +290,7 @@ class RowFigure(NamedTuple):
     references: Sequence[Reference]
 
     def svg(self, size: ChartSize, limits: tuple[float, float] | None) -> str:
+        """Return the chart as SVG, or a note if no run has this measure."""
         if not self.series:
             return '<p class="quiet">n/a</p>'
         return chart(self.title, self.series, self.references, size, limits=limits)

@@ -95,14 +95,17 @@ class ReportedRun:
 
     @property
     def failed(self) -> int:
+        """Number of failed meta-episodes."""
         return sum(one.failure is not None for one in self.played)
 
     @property
     def calls(self) -> int:
+        """Number of calls of the agent."""
         return sum(one.calls for one in self.played)
 
     @property
     def no_text(self) -> int:
+        """Number of calls for which the server sent no text."""
         return sum(one.no_text for one in self.played)
 
 

@@ -50,6 +50,7 @@ class TrainedRun:
 
     @property
     def name(self) -> str:
+        """Name in the report."""
         return f"training {self.folder.name}"
 
 

@@ -48,7 +48,7 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
             torch.set_num_threads(threads)
         if status:
             last = (folder / SHOWN).read_text("utf-8").strip().splitlines()[-1:]
-            raise RuntimeError(f"{run.name}, seed {run.seed}: {' '.join(last)} (all of it: {folder / SHOWN})")
+            raise RuntimeError(f"{run.name}, seed {run.seed}: {' '.join(last)} (full log: {folder / SHOWN})")
         measures = measured(folder)
         # Written last: the presence of this file marks the run as finished.
         write_atomically(folder / RESULT, json.dumps({"arguments": run.arguments, "measures": measures}) + "\n")

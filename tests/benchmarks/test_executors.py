@@ -193,7 +193,7 @@ def test_what_cannot_be_is_told_in_one_line(tmp_path, capsys, arguments, says):
 def test_executors_that_are_not_installed_name_their_extra(monkeypatch):
     monkeypatch.setattr("benchmarks.executors.naming.find_spec", lambda package: None)
     for spec, extra in [("ray", "ray"), ("ray:auto", "ray"), ("slurm:cpu", "slurm")]:
-        with pytest.raises(ImportError, match=rf'Executor {spec!r} needs .* pip install "mage-envs\[{extra}\]"'):
+        with pytest.raises(ImportError, match=rf'Executor {spec!r} requires .* pip install "mage-envs\[{extra}\]"'):
             make_executor(spec)
 
 

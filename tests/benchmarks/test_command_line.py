@@ -178,7 +178,7 @@ def test_errors_are_one_line_and_exit_2(arguments, message, capfd):
         (
             "mage_envs.__main__",
             ["webshop", "serve", "--port", "99999"],
-            "--port: a port is a number from 0 to 65535, got",
+            "--port: a port must be a number from 0 to 65535, got",
         ),
         ("mage_envs.__main__", ["play", "KuhnPoker", "--nosuch"], "unrecognized arguments: --nosuch"),
         ("benchmarks.sweeps.__main__", [], "mage-sweep: the following arguments are required: FILE"),

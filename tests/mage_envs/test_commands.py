@@ -55,8 +55,8 @@ def test_the_system_s_errors_name_the_path_and_the_remedy(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--port", "99999"], "argument --port: a port is a number from 0 to 65535, got '99999'"),
-        (["--port", "-1"], "argument --port: a port is a number from 0 to 65535, got '-1'"),
+        (["--port", "99999"], "argument --port: a port must be a number from 0 to 65535, got '99999'"),
+        (["--port", "-1"], "argument --port: a port must be a number from 0 to 65535, got '-1'"),
         (["--split", "nosuch"], "mage-envs: split='nosuch' has no made goals among the 200 of this catalogue"),
     ],
 )

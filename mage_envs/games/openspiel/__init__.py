@@ -1,4 +1,7 @@
-"""Games of OpenSpiel: any by its string, five with ids and texts of their own. pyspiel loads when one is made."""
+"""Games of OpenSpiel: any game by its string, five of them with their own ids and texts.
+
+pyspiel is imported when the first game is made.
+"""
 
 from mage_envs.games.openspiel.game import OpenSpiel
 from mage_envs.games.openspiel.loading import UnsuitableGame

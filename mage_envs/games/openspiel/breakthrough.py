@@ -1,4 +1,4 @@
-"""Breakthrough as it is told: a board with letters and numbers; a move names the two fields."""
+"""Texts of Breakthrough: a board with letters and numbers, and moves that name two fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _COLOURS = ("black (b)", "white (w)")
 
 
 def _words(key: str, seat: int) -> tuple[str, ...]:
-    """The pieces by their fields, as in `a2` or the opponent's `opp-a7`."""
+    """Return the pieces by their fields, such as `a2` or the opponent's `opp-a7`."""
+    # A row is its label and one mark per column. The last line holds the letters of the columns.
     *rows, letters = key.partition("|")[0].rstrip().splitlines()
     return tuple(
         f"{'' if mark == 'bw'[seat] else 'opp-'}{letter}{row[: -len(letters.strip())]}"
@@ -22,13 +23,14 @@ def _words(key: str, seat: int) -> tuple[str, ...]:
 
 
 class BreakthroughTexts(Texts):
-    """Any size of the board."""
+    """Texts of Breakthrough on a board of any size."""
 
     def __init__(self, game: Any) -> None:
         super().__init__(game)
         given = game.get_parameters()
         self._rows, self._columns = int(given["rows"]), int(given["columns"])
         letters = [chr(ord("a") + column) for column in range(self._columns)]
+        # Every move that some position allows: one row up or down, straight or diagonally.
         self._actions = tuple(
             f"{letters[column]}{row}{letters[column + side]}{row + step}"
             for row in range(1, self._rows + 1)
@@ -57,6 +59,7 @@ class BreakthroughTexts(Texts):
         return _words
 
     def action(self, state: Any, player: int, action: int) -> str:
+        # OpenSpiel marks a capture with `*`. The two fields identify the move without it.
         return str(state.action_to_string(player, action)).rstrip("*")
 
     def place(self, player: int) -> str:

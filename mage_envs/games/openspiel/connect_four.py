@@ -1,4 +1,4 @@
-"""Connect Four as it is told: a board with numbered columns; a move is a column's number."""
+"""Texts of Connect Four: a board with numbered columns, and moves that are the number of a column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MARKS = "xo"
 
 
 def _words(board: str, seat: int) -> tuple[str, ...]:
-    """The pieces by column and row, counted from the bottom left, as in `4-1` or the opponent's `opp-4-2`."""
+    """Return the pieces by column and row, counted from the bottom left, such as `4-1` or the opponent's `opp-4-2`."""
     return tuple(
         f"{'' if mark == _MARKS[seat] else 'opp-'}{column}-{row}"
         for row, line in enumerate(reversed(board.split()), start=1)
@@ -21,13 +21,14 @@ def _words(board: str, seat: int) -> tuple[str, ...]:
 
 
 class ConnectFourTexts(Texts):
-    """Any size of the board."""
+    """Texts of Connect Four on a board of any size."""
 
     def __init__(self, game: Any) -> None:
         super().__init__(game)
         given = game.get_parameters()
         self._columns, self._rows, self._line = int(given["columns"]), int(given["rows"]), int(given["x_in_row"])
         self._actions = tuple(str(column + 1) for column in range(self._columns))
+        # One character per column keeps the heading aligned with the board, so column 10 is shown as 0.
         self._heading = "".join(str((column + 1) % 10) for column in range(self._columns))
 
     def rules(self) -> str:
@@ -49,7 +50,8 @@ class ConnectFourTexts(Texts):
         return self._actions[action]
 
     def key(self, state: Any, player: int) -> str:
-        return str(state)  # the board says who is to move
+        # The board alone is a key, because the number of pieces implies the player to move.
+        return str(state)
 
     def view(self, state: Any, player: int) -> str:
         return f"{str(state).rstrip()}\n{self._heading}"

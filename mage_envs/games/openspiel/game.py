@@ -1,9 +1,9 @@
 """Any game of OpenSpiel as a text game.
 
-Rules: those of the OpenSpiel game; `VOICES` holds the games with texts of their own, the others have generic ones.
-Actions: OpenSpiel's texts as they are listed, in any case where that is clear.
-Observation: the position as the player may see it, who they are, and whose move it is or how the hand ended.
-Returns: OpenSpiel's.
+Rules: those of the OpenSpiel game. `VOICES` holds the games with their own texts; all others have generic texts.
+Actions: OpenSpiel's texts as they are listed. The case of letters is free if the action stays unambiguous.
+Observation: the position as the player may see it, the player's seat, and the player to move or the result.
+Returns: OpenSpiel's returns.
 Versions: v0.
 """
 
@@ -23,25 +23,26 @@ from mage_envs.games.openspiel.tree import Fall, falls
 from mage_envs.randomness import SEED_BITS, Stream, fold
 
 LONGEST = 200
-"""The most answers that a hand waits for where nothing else is said."""
+"""Upper bound of `max_turns` for a game that is made by its string."""
 
 Chance = Callable[[Position, int], int]
-"""(position of a chance event, number of chance events before it) to the outcome."""
+"""Function of (position of a chance event, number of earlier chance events) that returns the outcome."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """Chance in play: each event has its own uniform number, by a seed and the event's number in the hand."""
+    """Chance during play. The seed and the event's index in the hand determine each outcome."""
 
     seed: int
 
     def __call__(self, position: Position, number: int) -> int:
+        # A stream per event, so that an outcome does not depend on the draws for earlier events.
         return position.drawn(Stream(fold(self.seed, number)).random())
 
 
 @dataclass(frozen=True)
 class Fallen:
-    """Chance that has fallen before the hand."""
+    """Chance whose outcomes are fixed before the hand."""
 
     outcomes: Fall
 
@@ -50,23 +51,31 @@ class Fallen:
 
 
 class SpielState(State):
-    """A decision or an end of a hand, with all its chance to come: a value."""
+    """A decision or the end of a hand, with its future chance; an immutable value."""
 
     player: int | None
     legal_actions: tuple[str, ...]
     returns: tuple[float, ...]
 
     def __init__(self, game: str, position: Position, chance: Chance, number: int = 0) -> None:
-        """Lets chance happen from `position` on; `number` events of it were before."""
+        """Apply chance events until a player decides or the hand ends.
+
+        Args:
+            game: Game string of OpenSpiel.
+            position: Position to start from.
+            chance: Outcomes of the chance events.
+            number: Number of chance events before `position`.
+        """
         source = positions(game)
         while position.player == CHANCE:
             outcome = chance(position, number)
+            # With hidden information a chance event may be private, so `happened` stays empty.
             if not source.texts.hidden:
                 self.happened = (*self.happened, position.text_of(source.texts, outcome))
             position = source.after(position, outcome)
             number += 1
         self.game = game
-        """OpenSpiel's game string."""
+        """Game string of OpenSpiel."""
         self.position = position
         self.player = position.player
         self.legal_actions = position.legal
@@ -94,6 +103,8 @@ class SpielState(State):
         found = self.position.action_of(action)
         return action if found is None else self.position.text_of(self._source.texts, found)
 
+    # A state never changes, so a copy is the state itself.
+
     def __copy__(self) -> Self:
         return self
 
@@ -101,6 +112,7 @@ class SpielState(State):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # The history replaces the pyspiel state, so that an unpickled state uses the shared positions of its process.
         history = tuple(self.position.state.history())
         return _restored, (self.game, history, self._chance, self._number, self.happened)
 
@@ -108,16 +120,18 @@ class SpielState(State):
 def _restored(
     game: str, history: tuple[int, ...], chance: Chance, number: int, happened: tuple[str, ...]
 ) -> SpielState:
-    """The state after these actions of players and chance."""
+    """Return the state after these actions of players and chance."""
     source = positions(game)
     position = source.root
     for action in history:
         position = source.after(position, action)
     state = SpielState(game, position, chance, number)
+    # The constructor records only chance events that it applies itself, and the history contains these already.
     state.happened = happened
     return state
 
 
+# `Game.initial_states` promises the same objects at each call.
 @lru_cache(maxsize=8)
 def _first_states(game: str) -> Sequence[tuple[float, SpielState]]:
     root = positions(game).root
@@ -125,18 +139,24 @@ def _first_states(game: str) -> Sequence[tuple[float, SpielState]]:
 
 
 class OpenSpiel(Game):
-    """The game that `game` names, as in `"hex(board_size=4)"`: `pyspiel.load_game` takes the same string.
+    """A game of OpenSpiel by its string, such as `"hex(board_size=4)"`.
 
-    Moves that OpenSpiel has all players make at once are asked for one after the other, hidden from each other. Raises
-    UnsuitableGame for a game that cannot be played so, ValueError for one that OpenSpiel does not know.
+    Simultaneous moves are made one after the other, hidden from the other players.
+
+    Args:
+        game: Game string, in the form that `pyspiel.load_game` accepts.
+
+    Raises:
+        UnsuitableGame: If the game cannot be played as a turn-based text game.
+        ValueError: If OpenSpiel does not know the game or rejects its parameters.
     """
 
     facts = GameFacts(name="OpenSpiel", rules="A game of OpenSpiel.")
-    """Of the class; an instance has its game's."""
+    """Facts of the class. An instance replaces them with those of its game."""
 
     def __init__(self, game: str = "nim(pile_sizes=1;2;3)") -> None:
         self.spiel_game = game
-        """The game string."""
+        """Game string of OpenSpiel."""
         source, own = positions(game), type(self).facts
         spiel, texts = source.game, source.texts
         length = min(max(spiel.max_game_length(), 6), LONGEST)
@@ -148,15 +168,16 @@ class OpenSpiel(Game):
             min_return=spiel.min_utility(),
             max_return=spiel.max_utility(),
             perfect_information=not texts.hidden,
+            # A subclass states its own limit; a game by its string has only OpenSpiel's maximum length.
             max_turns=length if own is OpenSpiel.facts else own.max_turns,
             actions=texts.actions(),
             words=texts.words(),
         )
 
     def initial_state(self, rng: np.random.Generator) -> SpielState:
-        """One number from `rng`, the seed of the hand's chance."""
+        """Return the first state. Draws one number from `rng`, the seed of all chance in the hand."""
         return SpielState(self.spiel_game, positions(self.spiel_game).root, Drawn(int(rng.integers(2**SEED_BITS))))
 
     def initial_states(self) -> Sequence[tuple[float, SpielState]]:
-        """One state per way in which all chance of a hand may fall; raises `TooLarge`."""
+        """Return (probability, state) for every combination of chance outcomes. Raises `TooLarge`."""
         return _first_states(self.spiel_game)

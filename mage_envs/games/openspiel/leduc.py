@@ -1,4 +1,4 @@
-"""Leduc Poker as it is told (Southey et al. 2005, "Bayes' bluff"): cards by rank, the betting in words."""
+"""Texts of Leduc Poker (Southey et al. 2005, "Bayes' bluff"): cards by rank, the betting in words."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ _VERBS = {"fold": "folds", "check": "checks", "call": "calls", "raise": "raises"
 
 
 def field(text: str, name: str) -> str:
-    """The content of `[name: ...]` in OpenSpiel's information state."""
+    """Return the content of `[name: ...]` in OpenSpiel's information state."""
     return text.partition(f"[{name}: ")[2].partition("]")[0]
 
 
 def _betting(text: str) -> Iterator[tuple[int, tuple[int, str]]]:
-    """(round, (player, word)) of every move in an information state."""
+    """Yield (round, (player, word)) for every move in an information state."""
+    # OpenSpiel writes moves as 0, 1 and 2. A 1 is a call if the round has a raise before it, else a check.
     for number in (1, 2):
         raised = False
         for index, move in enumerate(field(text, f"Round{number}").split()):
@@ -38,11 +39,12 @@ def _betting(text: str) -> Iterator[tuple[int, tuple[int, str]]]:
 
 
 def _rank(card: str, by_rank: bool) -> str:
+    # Without suit isomorphism OpenSpiel numbers the cards 0 to 5, two per rank.
     return RANKS[int(card) if by_rank else int(card) // 2]
 
 
 def _words(by_rank: bool, key: str, seat: int) -> tuple[str, ...]:
-    """One's card, the first round, the open card, the second round, and the opponent's card where it is shown."""
+    """Return the own card, round 1, the open card, round 2, and the opponent's card if it is shown."""
     rounds: dict[int, list[str]] = {1: [], 2: []}
     for number, (who, word) in _betting(key):
         rounds[number].append(said(word, who == seat))
@@ -54,7 +56,7 @@ def _words(by_rank: bool, key: str, seat: int) -> tuple[str, ...]:
 
 
 class LeducTexts(Texts):
-    """Two players with three ranks; with other numbers the generic texts do."""
+    """Texts of Leduc Poker for two players. Games with more players use the generic texts."""
 
     unit = "chips"
 
@@ -72,12 +74,16 @@ class LeducTexts(Texts):
     def action(self, state: Any, player: int, action: int) -> str:
         if player < 0 or self._plain:
             return super().action(state, player, action)
-        return "fold" if action == 0 else "raise" if action == 2 else "call" if 0 in state.legal_actions() else "check"
+        if action != 1:
+            return "fold" if action == 0 else "raise"
+        # Folding is legal exactly if there is a raise to answer.
+        return "call" if 0 in state.legal_actions() else "check"
 
     def words(self) -> WordsOfState:
         return super().words() if self._plain else partial(_words, self._by_rank)
 
     def key(self, state: Any, player: int) -> str:
+        # OpenSpiel's information state does not contain the opponent's card that a showdown reveals.
         text = super().key(state, player)
         if self._plain or not state.is_terminal() or list(_betting(text))[-1][1][1] == "fold":
             return text
@@ -106,6 +112,7 @@ class LeducTexts(Texts):
                 lines.append(f"Round {number}: {story}.")
         if not state.is_terminal():
             money = field(text, "Money").split()
+            # OpenSpiel gives each player 100 chips and reports the chips that remain.
             chips = [100 - int(float(left)) for left in money]
             lines.append(f"In the pot: {chips[player]} from you, {chips[1 - player]} from the opponent.")
         elif moves[-1][1][1] != "fold":

@@ -1,4 +1,4 @@
-"""Liar's Dice as it is told: bids in words, the hidden dice shown at the end."""
+"""Texts of Liar's Dice: bids in words, the hidden dice shown at the end."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _FACES = ("one", "two", "three", "four", "five", "six")
 
 
 def _faces(sides: int) -> tuple[tuple[str, str], ...]:
-    """(singular, plural) of every face."""
+    """Return (singular, plural) of every face."""
     words = [(word, f"{word}es" if word.endswith("x") else f"{word}s") for word in _FACES]
     return tuple(words[face] if face < len(words) else (f"{face + 1}", f"{face + 1}s") for face in range(sides))
 
 
 def _bid(count: int, face: int, sides: int) -> str:
-    """A bid in words, `face` counting from 0."""
+    """Return a bid in words; `face` counts from 0."""
     return f"{count} {_faces(sides)[face][count > 1]}"
 
 
 def _words(sides: int, key: str, seat: int) -> tuple[str, ...]:
-    """One's dice, the bids, and the opponent's dice where they are shown."""
+    """Return the own dice, the bids, and the opponent's dice if they are shown."""
     story, _, shown = key.partition("|")
     dice, *moves = story.split()
     bids = [
@@ -35,15 +35,19 @@ def _words(sides: int, key: str, seat: int) -> tuple[str, ...]:
     return (*(f"die-{die}" for die in dice), *spoken, *(f"opp-die-{die}" for die in shown))
 
 
+# The dice are not part of the key, so hands with other dice reuse the text of the same bids.
 @lru_cache(maxsize=8192)
 def _story(actions: tuple[str, ...], moves: tuple[int, ...], player: int) -> str:
-    """What was said so far, as `player` is told it: the same for all dice."""
+    """Return the bids so far in words, as `player` sees them."""
     told = [f"{'you' if turn % 2 == player else 'the opponent'}: {actions[move]}" for turn, move in enumerate(moves)]
     return ", ".join(told) or "none yet"
 
 
 class LiarsDiceTexts(Texts):
-    """Two players, any number of dice and faces, the bidding rule `reset-face`; else the generic texts do."""
+    """Texts of Liar's Dice for two players and the bidding rule `reset-face`.
+
+    The number of dice and faces is free. Other settings use the generic texts.
+    """
 
     def __init__(self, game: Any) -> None:
         super().__init__(game)
@@ -51,7 +55,7 @@ class LiarsDiceTexts(Texts):
         self._dice, self._sides = int(given["numdice"]), int(given["dice_sides"])
         self._plain = given["bidding_rule"] != "reset-face" or game.num_players() != 2
         self._spelled = self._sides < 10
-        """Whether each die is one digit."""
+        """True if each die is one digit in OpenSpiel's string, so that the dice can be separated."""
         bids = [_bid(count, face, self._sides) for count in range(1, 2 * self._dice + 1) for face in range(self._sides)]
         self._actions = (*bids, "liar")
 
@@ -72,11 +76,13 @@ class LiarsDiceTexts(Texts):
         return None if self._plain else self._actions
 
     def action(self, state: Any, player: int, action: int) -> str:
+        # OpenSpiel reports chance as a negative player; its outcomes are not bids.
         return super().action(state, player, action) if player < 0 or self._plain else self._actions[action]
 
     def unique(self, state: Any, player: int, actions: Sequence[int]) -> tuple[str, ...]:
         if player < 0 or self._plain:
             return super().unique(state, player, actions)
+        # All bids differ, so the search for equal texts is skipped.
         return tuple([self._actions[action] for action in actions])
 
     def words(self) -> WordsOfState:
@@ -90,6 +96,7 @@ class LiarsDiceTexts(Texts):
         if self._plain:
             return super().view(state, player)
         dice = [" ".join(part) for part in str(state).split()[:2]] if self._spelled else str(state).split()[:2]
+        # The history starts with the rolls of both players' dice.
         own = "Your die" if self._dice == 1 else "Your dice"
         story = _story(self._actions, tuple(state.history()[2 * self._dice :]), player)
         lines = [f"{own}: {dice[player]}.", f"Bids: {story}."]
@@ -101,5 +108,6 @@ class LiarsDiceTexts(Texts):
         return super().place(player) if self._plain else f"You act {('first', 'second')[player]}."
 
     def result(self, state: Any, player: int) -> str:
-        won = state.returns()[player] > 0
-        return super().result(state, player) if self._plain else "you won" if won else "you lost"
+        if self._plain:
+            return super().result(state, player)
+        return "you won" if state.returns()[player] > 0 else "you lost"

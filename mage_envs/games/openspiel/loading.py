@@ -1,4 +1,4 @@
-"""Which games of OpenSpiel suit: loaded by their string, or refused with one line that says why."""
+"""Loading of OpenSpiel games by their string, and the checks that reject unsuitable games."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from mage_envs.arguments import nearest_name
 from mage_envs.imports import check_path
 
 MOST_LEGAL = 2000
-"""Legal actions at one decision, as texts, above which a game does not suit."""
+"""Maximum number of legal actions at one decision, because prompts list them as text."""
 
 
 class UnsuitableGame(ValueError):
-    """A game of OpenSpiel that cannot be played in text here; the message says why."""
+    """A game of OpenSpiel that cannot be played as text. The message states the reason."""
 
     def __init__(self, text: str, reason: str) -> None:
-        super().__init__(f"OpenSpiel's {text} does not suit: {reason}.")
+        super().__init__(f"OpenSpiel's {text} cannot be played as text: {reason}.")
 
 
 @lru_cache(maxsize=64)
 def load(text: str) -> Any:
-    """The `pyspiel.Game` of a game string such as `"hex(board_size=4)"`, simultaneous moves made one after the other.
+    """Return the `pyspiel.Game` of a game string such as `"hex(board_size=4)"`.
 
-    Loads pyspiel at the first call. Raises UnsuitableGame, and ValueError for an unknown name or bad parameters.
+    A game with simultaneous moves becomes a game with turns. The first call imports pyspiel. Raises UnsuitableGame,
+    or ValueError if the name is unknown or a parameter is invalid.
     """
     import pyspiel
 
-    if "filename=" in text:  # efg_game and nfg_game read a file
+    # efg_game and nfg_game read a file, so the path is checked before OpenSpiel opens it.
+    if "filename=" in text:
         check_path(text.partition("filename=")[2].rstrip(") ").partition(",")[0], "game")
     short_name = text.partition("(")[0].strip()
     names = pyspiel.registered_names()
@@ -41,9 +43,10 @@ def load(text: str) -> Any:
     try:
         game = pyspiel.load_game(text)
     except (pyspiel.SpielError, RuntimeError, TypeError) as error:
+        # OpenSpiel's message may have several lines; the first one names the problem.
         reason = str(error).strip().splitlines()[0]
         raise ValueError(
-            f"OpenSpiel cannot make {text!r}: {reason} Give parameters as in 'hex(board_size=4)'."
+            f"OpenSpiel cannot make {text!r}: {reason} Write parameters as in 'hex(board_size=4)'."
         ) from None
     kinds = pyspiel.GameType
     if game.get_type().dynamics == kinds.Dynamics.SIMULTANEOUS:
@@ -68,9 +71,9 @@ _REASONS: tuple[tuple[Callable[[Any, Any], bool], str], ...] = (
     (lambda kinds, game: game.get_type().dynamics == kinds.Dynamics.MEAN_FIELD, "a mean-field game has no players"),
     (
         lambda kinds, game: game.get_type().chance_mode == kinds.ChanceMode.SAMPLED_STOCHASTIC,
-        "it draws its chance by itself, so that a seed would not bring the same hand back",
+        "it draws its chance by itself, so a seed cannot reproduce a hand",
     ),
-    (_has_no_text, "it has no text that shows a player what they know"),
+    (_has_no_text, "it has no text that shows a player's information"),
     (
         lambda kinds, game: not (isfinite(game.min_utility()) and isfinite(game.max_utility())),
         "its returns are not bounded",
@@ -79,15 +82,17 @@ _REASONS: tuple[tuple[Callable[[Any, Any], bool], str], ...] = (
 
 
 def _check_opening(text: str, game: Any) -> None:
-    """Refuses games whose first decision has no listed actions, too many, or no text."""
+    """Raise UnsuitableGame if OpenSpiel fails at the first decision, or if it has too many legal actions."""
     import pyspiel
 
     try:
+        # A fixed seed, so that a game is accepted or rejected in every process alike.
         rng, state = np.random.default_rng(0), game.new_initial_state()
         while state.is_chance_node():
             outcomes = state.legal_actions()
             state.apply_action(outcomes[int(rng.random() * len(outcomes))])
         legal = state.legal_actions()
+        # Every text is requested once, because a game may declare a text and then fail to produce it.
         for player in range(game.num_players()):
             sight(game, state, player)
     except (pyspiel.SpielError, RuntimeError) as error:
@@ -96,13 +101,19 @@ def _check_opening(text: str, game: Any) -> None:
 
 
 def check_legal(text: str, legal: list[int]) -> None:
-    """Refuses a decision between too many actions."""
+    """Raise UnsuitableGame if a decision has more than `MOST_LEGAL` actions."""
     if len(legal) > MOST_LEGAL:
-        raise UnsuitableGame(text, f"{len(legal)} legal actions at one decision; {MOST_LEGAL} can be listed at most")
+        raise UnsuitableGame(text, f"one decision has {len(legal)} legal actions, expected at most {MOST_LEGAL}")
 
 
 def sight(game: Any, state: Any, player: int) -> str:
-    """What OpenSpiel shows `player`: the board where nothing is hidden, else all that they know."""
+    """Return OpenSpiel's text for `player`: the board if nothing is hidden, else the player's information state.
+
+    Args:
+        game: The `pyspiel.Game`.
+        state: A state of that game.
+        player: Seat of the player.
+    """
     import pyspiel
 
     kind = game.get_type()

@@ -1,4 +1,4 @@
-"""Negotiation as it is told: OpenSpiel's bargaining (Lewis et al. 2017, "Deal or no deal?"), offers in words."""
+"""Texts of Negotiation: OpenSpiel's bargaining (Lewis et al. 2017, "Deal or no deal?"), offers in words."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def _counted(numbers: Sequence[int]) -> str:
 
 
 def _numbers(text: str) -> list[int]:
-    """The three numbers of OpenSpiel's `Book: 1, Hat: 3, Basketball: 1`."""
+    """Return the three numbers of OpenSpiel's `Book: 1, Hat: 3, Basketball: 1`."""
     return [int(part.rpartition(":")[2]) for part in text.split(",")]
 
 
 def _words(key: str, seat: int) -> tuple[str, ...]:
-    """The pool, one's values, the offers, and an agreement."""
+    """Return the pool, the own values, the offers, and the agreement if there is one."""
     pool, values, agreed, *offers = key.splitlines()
     things = [
         f"{count}-{item[count != 1]}" for count, item in zip(_numbers(pool.partition(":")[2]), ITEMS, strict=True)
@@ -34,15 +34,16 @@ def _words(key: str, seat: int) -> tuple[str, ...]:
 
 
 class NegotiationTexts(Texts):
-    """Books, hats and balls."""
+    """Texts of Negotiation about books, hats and balls."""
 
     def __init__(self, game: Any) -> None:
         super().__init__(game)
+        # OpenSpiel numbers the offers first; the last action is the agreement.
         self._agree = game.num_distinct_actions() - 1
         offers = [game.action_to_string(0, action) for action in range(self._agree)]
         self._actions = (*(f"keep {_counted(_numbers(offer.partition(':')[2]))}" for offer in offers), "agree")
         self._turns = int(game.get_parameters()["max_turns"])
-        """Offers that there may be."""
+        """Maximum number of turns in a hand."""
 
     def rules(self) -> str:
         given = self.game.get_parameters()
@@ -76,6 +77,7 @@ class NegotiationTexts(Texts):
         return super().action(state, player, action) if player < 0 else self._actions[action]
 
     def view(self, state: Any, player: int) -> str:
+        # OpenSpiel's lines: the pool, the own values, whether there is an agreement, then one line per offer.
         lines = state.information_state_string(player).splitlines()
         pool, values = _numbers(lines[0].partition(":")[2]), _numbers(lines[1].partition(":")[2])
         worth = ", ".join(f"{ITEMS[item][0]} {value}" for item, value in enumerate(values))

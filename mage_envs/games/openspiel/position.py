@@ -1,4 +1,4 @@
-"""Positions of a game of OpenSpiel, with their texts made once; those of small games are shared by all instances."""
+"""Positions of an OpenSpiel game with cached texts. All instances of a small game share its positions."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from mage_envs.games.openspiel.texts import CHANCE, Texts
 from mage_envs.games.openspiel.voices import VOICES
 
 KEPT = 20_000
-"""Positions that are kept per small game, first come first served; a state takes one to five kilobytes."""
+"""Maximum number of positions to keep per small game. The first positions stay; a state needs one to five kilobytes."""
 
 
 class Position:
-    """One position: a decision, a chance event or an end. The state is never changed."""
+    """A position: a decision, a chance event or the end of a hand. Its state is never changed."""
 
     def __init__(self, state: Any, texts: Texts) -> None:
         self.state = state
         self.player: int | None = None
-        """Who moves; CHANCE at a chance event, None at an end."""
+        """Player to move: CHANCE at a chance event, None at the end of a hand."""
         self.actions: tuple[int, ...] = ()
-        """OpenSpiel's actions, in its order, which `legal` keeps."""
+        """OpenSpiel's actions in its order. `legal` has the same order."""
         self.legal: tuple[str, ...] = ()
         self.odds: tuple[float, ...] = ()
-        """At a chance event, the probabilities of `legal`."""
+        """Probability of each of `actions` at a chance event, else empty."""
         self.children: dict[int, Position] = {}
         self._moves: dict[str, int] | None = None
         self._observations: dict[int, str] = {}
@@ -45,11 +45,16 @@ class Position:
             self.legal = texts.unique(state, player, self.actions)
 
     def action_of(self, text: str) -> int | None:
-        """OpenSpiel's action for a text: as it is listed, or but for case and spaces around it where that is clear."""
+        """Return OpenSpiel's action for a text, or None if the text names none.
+
+        Case and surrounding blanks are ignored if the action stays unambiguous.
+        """
+        # Built at the first use, because chance events and ends of hands never need it.
         moves = self._moves
         if moves is None:
             moves = self._moves = _readings(self.legal, self.actions)
         action = moves.get(text)
+        # The limit makes a long reply of a model cheap to reject.
         if action is None and len(text) <= 200:
             stripped = text.strip()
             action = moves.get(stripped)
@@ -58,36 +63,38 @@ class Position:
         return action
 
     def text_of(self, texts: Texts, action: int) -> str:
-        """The text of one of `actions`, of a chance outcome too."""
+        """Return the text of one of `actions`, which may be a chance outcome."""
         names = self.legal or texts.unique(self.state, CHANCE, self.actions)
         return names[self.actions.index(action)]
 
     def observe(self, texts: Texts, player: int) -> str:
-        """What `player` sees here."""
+        """Return the observation of `player`."""
         found = self._observations.get(player)
         if found is None:
             found = self._observations[player] = texts.observe(self.state, player)
         return found
 
     def key(self, texts: Texts, player: int) -> str:
-        """What `player` knows here, as a key."""
+        """Return the key of the information of `player`."""
         found = self._keys.get(player)
         if found is None:
             found = self._keys[player] = texts.key(self.state, player)
         return found
 
     def drawn(self, draw: float) -> int:
-        """The chance outcome for a uniform draw in [0, 1): each has its probability's share of it, in order."""
+        """Return the chance outcome for a uniform draw in [0, 1), by inverting the cumulative distribution."""
         for action, probability in zip(self.actions, self.odds, strict=True):
             draw -= probability
             if draw < 0:
                 return action
+        # Rounding can leave a draw close to 1 without an outcome.
         return self.actions[-1]
 
 
 @lru_cache(maxsize=256)
 def _readings(legal: tuple[str, ...], actions: tuple[int, ...]) -> dict[str, int]:
-    """Every accepted text to its action, shared by positions with the same moves."""
+    """Return a dict from every accepted text to its action. Positions with the same moves share it."""
+    # A lower-case text is accepted if only one action has it. Exact texts come last, so that they win.
     folded = [text.lower() for text in legal]
     readings = {text: action for text, action in zip(folded, actions, strict=True) if folded.count(text) == 1}
     readings.update(zip(legal, actions, strict=True))
@@ -95,16 +102,17 @@ def _readings(legal: tuple[str, ...], actions: tuple[int, ...]) -> dict[str, int
 
 
 class Positions:
-    """The positions of one game, from its root on."""
+    """The positions of one game, starting at its root."""
 
     def __init__(self, text: str) -> None:
         self.game = load(text)
         self.texts = VOICES.get(self.game.get_type().short_name, Texts)(self.game)
         self.root = Position(self.game.new_initial_state(), self.texts)
+        # A large game has too many positions for a cache to be of use.
         self._places = KEPT if is_small(text) else 0
 
     def after(self, position: Position, action: int) -> Position:
-        """The position after one of the position's actions."""
+        """Return the position after one of the actions of `position`."""
         found = position.children.get(action)
         if found is None:
             found = Position(position.state.child(action), self.texts)
@@ -116,5 +124,5 @@ class Positions:
 
 @lru_cache(maxsize=16)
 def positions(text: str) -> Positions:
-    """The shared positions of a game string."""
+    """Return the positions of a game string, shared within the process."""
     return Positions(text)

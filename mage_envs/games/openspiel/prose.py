@@ -1,4 +1,4 @@
-"""Short rules of games that OpenSpiel names but does not explain, by its short name."""
+"""Short rules of games that OpenSpiel names but does not explain, keyed by its short name."""
 
 from __future__ import annotations
 

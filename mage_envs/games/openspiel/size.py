@@ -1,4 +1,4 @@
-"""How large the tree of a game of OpenSpiel is."""
+"""Size of the tree of an OpenSpiel game."""
 
 from __future__ import annotations
 
@@ -9,21 +9,27 @@ import numpy as np
 from mage_envs.games.openspiel.loading import load
 
 SMALL = 1_000_000
-"""Histories up to which a game counts as small: it can be solved, and its tree walked."""
+"""Maximum number of histories of a small game, which can be solved and enumerated."""
 _PROBES = 30
+"""Random hands per estimate."""
 _HOPELESS = 100.0
-"""How far the estimate from a few random hands may exceed a limit before the tree is not even counted."""
+"""Factor by which the estimate must exceed a limit before counting is skipped, because an estimate is rough."""
 
 
 @lru_cache(maxsize=64)
 def estimated_histories(text: str) -> float:
-    """About how many histories the game has, from a few random hands (Knuth 1975, "Estimating the efficiency of
-    backtrack programs"); infinite where a single hand already stands for more than 10^12."""
+    """Return an estimate of the number of histories, from a few random hands.
+
+    The method is that of Knuth 1975, "Estimating the efficiency of backtrack programs". The estimate is infinite if
+    one hand alone has a weight above 10^12.
+    """
+    # A fixed seed, so that every process makes the same decisions about the game.
     rng = np.random.default_rng(0)
     game, total = load(text), 0.0
     for _ in range(_PROBES):
         state, weight = game.new_initial_state(), 1.0
         while not state.is_terminal():
+            # The product of the branching factors so far estimates the number of histories at this depth.
             total += weight
             actions = state.legal_actions()
             weight *= len(actions)
@@ -36,7 +42,7 @@ def estimated_histories(text: str) -> float:
 
 @lru_cache(maxsize=64)
 def count_histories(text: str, most: int) -> int | None:
-    """How many histories the game has, None where it is more than `most`."""
+    """Return the number of histories, or None if it exceeds `most`."""
     if estimated_histories(text) > _HOPELESS * most:
         return None
     count, stack = 0, [load(text).new_initial_state()]
@@ -51,5 +57,5 @@ def count_histories(text: str, most: int) -> int | None:
 
 
 def is_small(text: str) -> bool:
-    """Whether the game seems to have at most `SMALL` histories: a guess from random hands."""
+    """Return True if the game has at most `SMALL` histories, as estimated from random hands."""
     return estimated_histories(text) <= SMALL

@@ -1,4 +1,4 @@
-"""How a game of OpenSpiel is told: rules, actions, observation, keys. The generic texts, which a game may replace."""
+"""Generic texts of an OpenSpiel game: rules, actions, observations, keys. A subclass replaces them for one game."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mage_envs.games.openspiel.prose import PROSE
 from mage_envs.text.spelling import WordsOfState, split_at_blanks
 
 CHANCE = -1
-"""OpenSpiel's player id of chance."""
+"""Player id of chance in OpenSpiel."""
 _UNSPOKEN = frozenset(
     {
         "egocentric",
@@ -26,15 +26,19 @@ _UNSPOKEN = frozenset(
         "string_rep",
     }
 )
-"""Parameters of OpenSpiel that are none of the rules, or are told in words."""
+"""Parameters that the rules omit, because they are technical or the rules state them in words."""
 
 
 class Texts:
-    """The texts of one game, from what OpenSpiel itself says; `game` is a `pyspiel.Game`, a state one of its states."""
+    """The texts of one game, derived from OpenSpiel's own texts.
+
+    `game` is a `pyspiel.Game`, and `state` in every method is a state of that game.
+    """
 
     unit = "points"
 
     def __init__(self, game: Any) -> None:
+        # Imported here, so that the package can be imported without OpenSpiel.
         import pyspiel
 
         self.game = game
@@ -45,12 +49,13 @@ class Texts:
 
     @cached_property
     def short_name(self) -> str:
-        """OpenSpiel's short name, that of the simultaneous game where one was turned into turns."""
+        """OpenSpiel's short name; for a converted game, the name of the simultaneous game."""
+        # `convert_to_turn_based` wraps the simultaneous game and stores it as the parameter `game`.
         inner = self.game.get_parameters().get("game")
         return str(inner["name"]) if isinstance(inner, dict) else str(self.game.get_type().short_name)
 
     def rules(self) -> str:
-        """Prose for the prompt."""
+        """Return the rules as prose for the prompt."""
         kind, players = self.game.get_type(), self.game.num_players()
         together = kind.long_name.startswith("Turn-based ")
         parts = [f"{kind.long_name.removeprefix('Turn-based ')}."]
@@ -82,12 +87,27 @@ class Texts:
         )
 
     def action(self, state: Any, player: int, action: int) -> str:
-        """One action's text; `unique` makes those of one decision differ."""
+        """Return the text of one action. `unique` makes the texts of one decision differ.
+
+        Args:
+            state: State in which the action is legal.
+            player: Player to move, or `CHANCE`.
+            action: OpenSpiel's number of the action.
+        """
+        # Some games put the player in front of each action. The prompt already names the player.
         text = str(state.action_to_string(player, action))
         return text.removeprefix(f"[P{player}]").removeprefix(f"player={player} move=").strip(", ")
 
     def unique(self, state: Any, player: int, actions: Sequence[int]) -> tuple[str, ...]:
-        """The texts of the actions of one decision; where two would be equal, or empty, OpenSpiel's number follows."""
+        """Return the texts of the actions of one decision.
+
+        If two texts are equal, or one is empty, OpenSpiel's number of the action follows the text.
+
+        Args:
+            state: State of the decision.
+            player: Player to move, or `CHANCE`.
+            actions: OpenSpiel's numbers of the actions.
+        """
         texts = [self.action(state, player, action) for action in actions]
         if len(set(texts)) == len(texts) and all(texts):
             return tuple(texts)
@@ -95,33 +115,34 @@ class Texts:
         return tuple(f"{t} [{a}]".strip() if t in repeated else t for t, a in zip(texts, actions, strict=True))
 
     def actions(self) -> tuple[str, ...] | None:
-        """All actions of the game in a fixed order, None where that is not known."""
+        """Return all actions of the game in a fixed order, or None if they are not known."""
         return None
 
     def words(self) -> WordsOfState:
-        """How `key` reads as words; can be pickled."""
+        """Return the function that splits `key` into words. It can be pickled."""
         return split_at_blanks
 
     def key(self, state: Any, player: int) -> str:
-        """What `player` knows, as a key."""
+        """Return a key of the information of `player`."""
+        # OpenSpiel's information state is exact. The fallback combines the visible text and the player to move.
         if self._has_state_string:
             return str(state.information_state_string(player))
         return f"{sight(self.game, state, player)}|{state.current_player()}"
 
     def observe(self, state: Any, player: int) -> str:
-        """What `player` sees, and who is to move or how it ended."""
+        """Return the view of `player`, followed by the seat and the player to move or the result."""
         return f"{self.view(state, player).rstrip()}\n{self.place(player)} {self.status(state, player)}"
 
     def view(self, state: Any, player: int) -> str:
-        """The position as `player` may see it, without OpenSpiel's line on the mover, whom `status` tells."""
+        """Return the position as `player` may see it, without OpenSpiel's line on the player to move (see `status`)."""
         return sight(self.game, state, player).removeprefix(f"Current player: {int(state.current_player())}\n")
 
     def place(self, player: int) -> str:
-        """Who `player` is."""
+        """Return the sentence that names the seat of `player`."""
         return f"You are player {player}."
 
     def status(self, state: Any, player: int) -> str:
-        """Whose move it is, or the result."""
+        """Return the sentence on the player to move, or on the result."""
         if state.is_terminal():
             return f"The game is over: {self.result(state, player)}."
         mover = state.current_player()
@@ -130,10 +151,12 @@ class Texts:
         return "The opponent is to move." if self.game.num_players() == 2 else f"Player {mover} is to move."
 
     def result(self, state: Any, player: int) -> str:
-        """The result for `player`, in words."""
+        """Return the result for `player` in words."""
         returns = state.returns()
         if self.game.num_players() == 2 and sorted(returns) in ([-1, 1], [0, 0]) and self.zero_sum:
-            return "a draw" if returns[player] == 0 else "you won" if returns[player] > 0 else "you lost"
+            if returns[player] == 0:
+                return "a draw"
+            return "you won" if returns[player] > 0 else "you lost"
         own = f"your result is {returns[player]:g}"
         others = [f"player {index}'s {value:g}" for index, value in enumerate(returns) if index != player]
         return f"{own}, {', '.join(others)}" if others else own

@@ -1,6 +1,6 @@
-"""The games of OpenSpiel that have ids of their own; see each one's rules for what is played.
+"""The games of OpenSpiel with their own ids. The rules of each game describe its play.
 
-Versions: v0, all of them.
+Versions: v0 for all of them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from mage_envs.settings import GameSettings, five_times_total, mean_reward, outc
 
 
 class LeducPoker(OpenSpiel):
-    """Leduc Poker of two players; cards of one rank are the same card, as they are for the game."""
+    """Leduc Poker for two players."""
 
     facts = GameFacts(name="LeducPoker", rules="Leduc Poker.", unit="chips", max_turns=8)
 
     def __init__(self) -> None:
+        # Suits never matter in Leduc Poker. Merging them makes equal information states equal, and the tree smaller.
         super().__init__("leduc_poker(suit_isomorphism=True)")
 
 
@@ -31,7 +32,7 @@ class ConnectFour(OpenSpiel):
 
 
 class LiarsDice(OpenSpiel):
-    """Liar's Dice of two players with `dice` dice of `sides` faces each."""
+    """Liar's Dice for two players with `dice` dice of `sides` faces each."""
 
     facts = GameFacts(name="LiarsDice", rules="Liar's Dice.", max_turns=20)
 
@@ -41,7 +42,7 @@ class LiarsDice(OpenSpiel):
 
 
 class Negotiation(OpenSpiel):
-    """Two players share out a pool of items that they value differently: OpenSpiel's bargaining."""
+    """OpenSpiel's bargaining: two players divide a pool of items that they value differently."""
 
     facts = GameFacts(name="Negotiation", rules="Negotiation.", max_turns=8)
 
@@ -59,7 +60,7 @@ class Breakthrough(OpenSpiel):
 
 
 def mean_points(hands: Sequence[HandResult], planned: int) -> float:
-    """Mean points per hand, unplayed hands counting nothing."""
+    """Return the mean points per planned hand. A hand that was not played counts 0."""
     return sum(hand.value for hand in hands) / planned
 
 

@@ -1,7 +1,7 @@
-"""How all chance of a hand of a small game may fall, for exact analysis: drawn at the root, before any move.
+"""All chance outcomes of a hand of a small game, drawn at the root before any move, for exact analysis.
 
-That is the same game, because nobody sees a chance event before it happens, as long as the odds of an event do not
-hang on what the players did; games in which they do are refused.
+The game with chance at the root is equivalent, because no player sees a chance event before it happens. This requires
+that the probabilities of an event do not depend on the players' actions. Other games are rejected.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from mage_envs.games.openspiel.loading import load
 from mage_envs.games.openspiel.size import SMALL, is_small
 
 Fall = tuple[int, ...]
-"""The outcomes of a hand's chance events, in their order."""
+"""Outcomes of the chance events of a hand, in order."""
 Odds = tuple[tuple[int, float], ...]
-"""The outcomes of one chance event with their probabilities."""
+"""Outcomes of one chance event with their probabilities."""
 
 
 class TooLarge(NotEnumerable):
-    """A game whose tree is not at hand; the message says why."""
+    """A game whose tree cannot be enumerated. The message states the reason."""
 
 
 def falls(game: str) -> Sequence[tuple[float, Fall]]:
-    """Every way in which chance may fall, with its probability; found once (Leduc: 0.1 s).
+    """Return every combination of chance outcomes with its probability. The result is cached (Leduc: 0.1 s).
 
-    Raises TooLarge, at once for a large game: one whose histories, or positions below all these ways, exceed `SMALL`.
+    Raises TooLarge if the histories of the game, or its positions with chance at the root, exceed `SMALL`. An
+    estimate rejects a large game at once.
     """
     found = _falls_or_reason(game)
     if isinstance(found, str):
@@ -35,6 +36,7 @@ def falls(game: str) -> Sequence[tuple[float, Fall]]:
     return found
 
 
+# `lru_cache` does not store exceptions, so the reason is returned as a string and `falls` raises it.
 @lru_cache(maxsize=64)
 def _falls_or_reason(game: str) -> Sequence[tuple[float, Fall]] | str:
     too_many = f"{game} has more than {SMALL:,} histories: no exact values, and no solver, for it."
@@ -42,8 +44,8 @@ def _falls_or_reason(game: str) -> Sequence[tuple[float, Fall]] | str:
         return too_many
     count = 0
     events: dict[Fall, Odds] = {}
+    # Number of positions without a chance event, by the chance outcomes so far.
     nodes: dict[Fall, int] = {}
-    """By the outcomes so far, the positions without chance."""
     stack: list[tuple[Any, Fall]] = [(load(game).new_initial_state(), ())]
     while stack:
         state, seen = stack.pop()
@@ -54,10 +56,12 @@ def _falls_or_reason(game: str) -> Sequence[tuple[float, Fall]] | str:
             nodes[seen] = nodes.get(seen, 0) + 1
             stack.extend((state.child(action), seen) for action in state.legal_actions())
             continue
+        # The same earlier outcomes must lead to the same event, for all actions of the players.
         odds = tuple(state.chance_outcomes())
         if events.setdefault(seen, odds) != odds:
-            return f"In {game} the odds of chance hang on what the players do: no exact values for it."
+            return f"In {game} the odds of chance depend on the players' actions: no exact values for it."
         stack.extend((state.child(outcome), (*seen, outcome)) for outcome, chance in odds if chance > 0)
+    # With chance at the root, each combination of outcomes repeats the positions of all its prefixes.
     found = tuple(_all_falls(events, ()))
     if sum(nodes.get(fall[:length], 0) for _, fall in found for length in range(len(fall) + 1)) > SMALL:
         return f"{game} has more than {SMALL:,} positions when all chance is drawn first: no exact values."

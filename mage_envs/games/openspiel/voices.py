@@ -1,4 +1,4 @@
-"""The games of OpenSpiel that have texts of their own, by OpenSpiel's short name."""
+"""The OpenSpiel games with their own texts, keyed by OpenSpiel's short name."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ VOICES: Mapping[str, type[Texts]] = {
     "bargaining": NegotiationTexts,
     "breakthrough": BreakthroughTexts,
 }
-"""A further entry is all that a game needs to be told better."""
+"""Classes of texts. To give a game its own texts, add an entry."""

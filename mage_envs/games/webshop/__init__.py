@@ -1,4 +1,4 @@
-"""WebShop: buy what an instruction asks for, on the pages of a simulated shop (Yao et al. 2022)."""
+"""WebShop: purchases in a simulated shop by instruction (Yao et al. 2022)."""
 
 from mage_envs.games.webshop.cache import DamagedCache
 from mage_envs.games.webshop.game import SETTINGS, WebShop, WebShopState

@@ -1,4 +1,4 @@
-"""Folders that are built once and read by every process: lock, draft, manifest with checksums, rename."""
+"""Folders that one process builds and every process reads: lock, draft, manifest with checksums, rename."""
 
 from __future__ import annotations
 
@@ -17,31 +17,40 @@ MANIFEST = "manifest.json"
 
 
 class DamagedCache(RuntimeError):
-    """A built folder whose files are not what its manifest says."""
+    """A built folder whose files differ from its manifest."""
 
 
 def cached(key: str, build: Callable[[Path], dict[str, Any]], root: Path | None = None) -> Path:
-    """The folder `webshop/<key>`, made by `build` where there is none; processes that ask together build it once.
+    """Return the folder `webshop/<key>`, and build it if it does not exist. Concurrent processes build it once.
 
-    `build` fills an empty folder and returns what the manifest shall say of it.
+    Args:
+        key: Name of the folder. It must identify the content.
+        build: Function that fills an empty folder and returns the entries of its manifest.
+        root: Root of the cache (default: `cache_root()`).
+
+    Raises:
+        PermissionError: If the cache cannot be written.
     """
     home = (root or cache_root()) / "webshop"
     final = home / key
+    # The manifest is part of a draft before its rename, so a folder with a manifest is complete. No lock is needed.
     if (final / MANIFEST).is_file():
         return final
     try:
         home.mkdir(parents=True, exist_ok=True)
         with _locked(home / f"{key}.lock"):
+            # Another process may have built the folder while this one waited for the lock.
             if not (final / MANIFEST).is_file():
                 _build(home, final, build)
     except PermissionError as error:
         raise PermissionError(
-            f"WebShop cannot write to {home} ({error.strerror}); name a folder that it may write to in {VARIABLE}."
+            f"WebShop cannot write to {home} ({error.strerror}); set {VARIABLE} to a folder that it can write to."
         ) from error
     return final
 
 
 def _build(home: Path, final: Path, build: Callable[[Path], dict[str, Any]]) -> None:
+    # A process that died during its build left its draft behind.
     remove_drafts(home, glob.escape(final.name))
     draft = draft_beside(final)
     draft.mkdir()
@@ -49,6 +58,7 @@ def _build(home: Path, final: Path, build: Callable[[Path], dict[str, Any]]) -> 
         about = build(draft)
         about["files"] = {str(file.relative_to(draft)): checksum(file) for file in files_below(draft)}
         (draft / MANIFEST).write_text(json.dumps(about, indent=1, sort_keys=True), "utf-8")
+        # Files reach the disk before the rename, so that a crash cannot leave a complete name with partial files.
         sync_tree(draft)
         if final.is_dir():
             shutil.rmtree(final)
@@ -60,7 +70,7 @@ def _build(home: Path, final: Path, build: Callable[[Path], dict[str, Any]]) -> 
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a built folder, whose files are all there in their full size. Raises DamagedCache."""
+    """Return the manifest of a built folder. Raises DamagedCache if a file is missing or has another size."""
     try:
         about: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
         sizes = {name: details["bytes"] for name, details in about["files"].items()}
@@ -73,42 +83,44 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 class CheckedFiles:
-    """The files of a built folder, each compared with its checksum before it is first read through this object."""
+    """The files of a built folder. Each file is compared with its checksum at its first use."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.about = folder, read_manifest(folder)
+        # Checksums of gigabytes take seconds, so each file is verified once per object.
         self._sound: set[Path] = set()
 
     def __call__(self, file: Path) -> Path:
-        """The file itself. Raises DamagedCache."""
+        """Return `file`. Raises DamagedCache if its checksum differs."""
         if file not in self._sound:
             name = str(file.relative_to(self.folder))
             if checksum(file) != self.about["files"][name]:
-                raise _damaged(self.folder, f"{name} is not what was written")
+                raise _damaged(self.folder, f"{name} does not match its checksum")
             self._sound.add(file)
         return file
 
 
 def unchecked(file: Path) -> Path:
-    """The file itself: for what is still being built."""
+    """Return `file` without a check, for a folder that is still being built."""
     return file
 
 
 def verify(folder: Path) -> None:
-    """Compares every file with its checksum. Raises DamagedCache."""
+    """Compare every file with its checksum. Raises DamagedCache."""
     checked = CheckedFiles(folder)
     for name in checked.about["files"]:
         checked(folder / name)
 
 
 def _damaged(folder: Path, reason: str) -> DamagedCache:
-    return DamagedCache(f"{folder} is damaged: {reason}. Delete that folder; it is built again when next needed.")
+    return DamagedCache(f"{folder} is damaged: {reason}. Delete the folder; the next use builds it again.")
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Holds the lock file, which the system releases if the process dies."""
-    import fcntl  # not on Windows, where the package can still be imported
+    """Hold the lock file. The system releases it if the process dies."""
+    # Imported here, because Windows has no fcntl and the package must still import there.
+    import fcntl
 
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

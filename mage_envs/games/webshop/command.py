@@ -1,4 +1,4 @@
-"""The commands `import`, `verify`, `show` and `titles`: convert the original's data files, check and describe them."""
+"""The commands `import`, `verify`, `show` and `titles`, which convert, check and describe catalogues."""
 
 from __future__ import annotations
 
@@ -20,47 +20,51 @@ from mage_envs.terminal.commands import told
 
 
 def add_commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[argparse.ArgumentParser]:
-    """Adds the commands `import` and `verify` to a parser; returns where further ones go."""
+    """Add the commands to a parser. Returns the group of commands, so that the caller can add more."""
     commands = parser.add_subparsers(dest="webshop_command", required=True, metavar="COMMAND")
-    about = "convert a folder of the original's files, once"
+    about = "Convert a folder with the original's files"
     one = commands.add_parser("import", help=about, description=about)
-    one.add_argument("folder", metavar="DIR", help="holds items_shuffle_1000.json and so on")
-    one.add_argument("--size", choices=tuple(SIZES), default="small", help="default: small (the 1,000 products)")
-    one.add_argument("--products", type=int, metavar="N", help="only the first N entries")
-    one.add_argument("--cache", metavar="DIR", help="where to (default: $MAGE_ENVS_CACHE, else ~/.cache/mage-envs)")
-    about = "compare a converted folder with its checksums"
+    one.add_argument("folder", metavar="DIR", help="Folder with items_shuffle_1000.json and the other files")
+    one.add_argument(
+        "--size", choices=tuple(SIZES), default="small", help="Size of the data (default: small, 1,000 products)"
+    )
+    one.add_argument("--products", type=int, metavar="N", help="Number of entries to convert (default: all)")
+    one.add_argument(
+        "--cache", metavar="DIR", help="Folder for the result (default: $MAGE_ENVS_CACHE, else ~/.cache/mage-envs)"
+    )
+    about = "Compare a converted folder with its checksums"
     other = commands.add_parser("verify", help=about, description=about)
-    other.add_argument("folder", metavar="DIR", help="what `import` named")
-    about = "count products and goals, and name the fingerprint to write beside results"
+    other.add_argument("folder", metavar="DIR", help="Folder that `import` printed")
+    about = "Print the number of products and goals, and the fingerprint to record with results"
     _add_catalogue(commands.add_parser("show", help=about, description=about))
-    about = "count the purchases that spaCy's tagger scores otherwise than the built-in one"
+    about = "Count the purchases that score differently with spaCy's tagger than with the built-in one"
     fourth = commands.add_parser("titles", help=about, description=about)
     _add_catalogue(fourth)
-    fourth.add_argument("--purchases", type=int, default=2000, metavar="N", help="default: 2000")
+    fourth.add_argument("--purchases", type=int, default=2000, metavar="N", help="Number of purchases (default: 2000)")
     return commands
 
 
 def _add_catalogue(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "folder", metavar="DIR", nargs="?", help="what `import` named (default: the built-in catalogue)"
+        "folder", metavar="DIR", nargs="?", help="Folder that `import` printed (default: the built-in catalogue)"
     )
     parser.add_argument(
-        "--size", choices=tuple(MADE), default="small", help="of the built-in catalogue (default: small)"
+        "--size", choices=tuple(MADE), default="small", help="Size of the built-in catalogue (default: small)"
     )
 
 
 def run(given: argparse.Namespace) -> None:
-    """Carries out what `add_commands` parsed. Raises ValueError, OSError, ImportError or DamagedCache."""
+    """Run the command that `add_commands` parsed. Raises ValueError, OSError, ImportError or DamagedCache."""
     _COMMANDS[given.webshop_command](given)
 
 
 def _verify(given: argparse.Namespace) -> None:
     verify(Path(given.folder))
-    print(f"{given.folder}: every file is as it was written.")
+    print(f"{given.folder}: all files match their checksums.")
 
 
 def _shops(given: argparse.Namespace) -> list[Shop]:
-    """One for each kind of goals."""
+    """Return one shop for each kind of goals that the catalogue has."""
     folder = embedded(given.size, "train") if given.folder is None else Path(given.folder)
     kinds = [kind for kind, counts in read_manifest(folder)["goals"].items() if counts]
     return [open_shop(folder, kind, 0) for kind in kinds]
@@ -79,8 +83,8 @@ def _titles(given: argparse.Namespace) -> None:
     for shop in _shops(given):
         found = compare_taggers(shop, tagger, given.purchases)
         print(
-            f"{shop.kind} goals: {found.differing} of {found.purchases} purchases score otherwise, "
-            f"the highest of them {found.highest:.3f}"
+            f"{shop.kind} goals: {found.differing} of {found.purchases} purchases score differently, "
+            f"with a highest score of {found.highest:.3f}"
         )
 
 
@@ -100,13 +104,14 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], None]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 0, or 2 after an error (one line on stderr)."""
+    """Run the command. Returns 0, or 2 after an error (one line on stderr)."""
     parser = OneLineParser(prog="python -m mage_envs.games.webshop", description="WebShop's data files.")
     add_commands(parser)
     try:
         with shown():
             run(parser.parse_args(arguments))
     except (ValueError, OSError, ImportError, DamagedCache) as error:
+        # Messages of other packages may have several lines; a command prints one.
         print(f"webshop: {' '.join(told(error).split())}", file=sys.stderr)
         return 2
     return 0

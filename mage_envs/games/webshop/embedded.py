@@ -1,4 +1,4 @@
-"""The built-in catalogue: generated and proven on first use, then read from the cache."""
+"""The built-in catalogue, which is generated and verified at its first use and then read from the cache."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from mage_envs.games.webshop.store import FORMAT, KeyedRecords, write_catalogue
 from mage_envs.progress import Progress
 
 HELD_OUT = "ood_catalogue"
-"""The split that has a catalogue of its own."""
+"""The split with its own catalogue."""
 
 
 def embedded(size: str, split: str) -> Path:
-    """The built folder of a generated catalogue, made where there is none."""
+    """Return the folder of a generated catalogue, and build it if it does not exist."""
     if size not in SIZES:
         raise ValueError(f"size={size!r} is unknown; choose one of: {', '.join(map(repr, SIZES))}.")
     held_out = split == HELD_OUT
+    # The key names everything that the content depends on: word lists and draws, file format, and choices of goals.
     key = f"made-{size}-{VERSION}.{FORMAT}-{edition(size, held_out)}{'-held-out' if held_out else ''}"
     return cached(key, lambda draft: _generate(draft, size, held_out))
 
@@ -42,7 +43,7 @@ def _generate(draft: Path, size: str, held_out: bool) -> dict[str, Any]:
 
 
 def _counted(families: Iterable[FamilyRecord], size: str) -> Iterator[FamilyRecord]:
-    """The families; the log says how many of their products are made."""
+    """Yield the families, and log the number of products so far."""
     tell, made = Progress(f"WebShop makes its catalogue {size!r}", SIZES[size], "products"), 0
     for family in families:
         yield family
@@ -51,20 +52,21 @@ def _counted(families: Iterable[FamilyRecord], size: str) -> Iterator[FamilyReco
 
 
 def write_proven(draft: Path, families: Iterable[FamilyRecord]) -> dict[str, Any]:
-    """Writes a generated catalogue and proves each of its goals.
+    """Write a generated catalogue and prove each of its goals.
 
-    Returns what the manifest says of it. Raises `guarantee.Unproven`.
+    Returns the entries of the manifest. Raises `guarantee.Unproven` if a goal cannot be reached with full reward.
     """
     about = write_catalogue(draft, checked(products_of(families)))
     known = certificate(draft)
     records = KeyedRecords(draft, "products", "asins")
+    # The largest catalogues take minutes to search. Their proofs are recorded by certificate.
     if known not in CERTIFIED:
         searches(Index.open(draft / "index"), lambda position: from_record(records[position]))
     return about | {"proven": {"goals": sum(about["goals"]["made"].values()), "certificate": known}}
 
 
 def products_of(families: Iterable[FamilyRecord]) -> Iterator[Product]:
-    """The products of generated families, with their goals."""
+    """Yield the products of generated families, with their goals."""
     for family in families:
         goals: dict[str, list[MadeGoal]] = {}
         for goal in family.goals:
@@ -75,7 +77,7 @@ def products_of(families: Iterable[FamilyRecord]) -> Iterator[Product]:
 
 
 def stored(goal: CatalogueGoal) -> MadeGoal:
-    """A generated goal as the shop keeps it."""
+    """Return a generated goal in the form that the shop stores."""
     options = tuple(value for _, value in goal.options)
     return MadeGoal(
         split=goal.split,

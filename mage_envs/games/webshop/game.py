@@ -1,13 +1,13 @@
 """WebShop (Yao et al. 2022).
 
-Rules: an instruction tells what to buy: a kind of product, properties, options such as colour or size, and a price
-limit. The shop has a search page, pages of results, product pages with options, pages with a product's description,
-features and reviews, and the purchase, which ends the episode.
-Actions: `search[words]` on any page, and `click[name]` of what the page offers, in any case.
-Observation: the page, in one of five modes. `text` (default): its texts joined by ` [SEP] `, as the original's `text`
-mode. `text_rich`: a line per text, buttons marked. `html`, `url` (of the original's site), `dict` (JSON).
-Returns: the original's score of the purchase, 0 to 1: wanted attributes, options and price limit met, times a factor
-for the kind of product. 0 without a purchase. Success is a score of exactly 1.
+Rules: an instruction names the purchase: a kind of product, properties, options such as colour or size, and a price
+limit. The shop has a search page, pages of results, product pages with options, and pages with a product's
+description, features and reviews. The purchase ends the episode.
+Actions: `search[words]` on any page, and `click[name]` for a name that the page offers. Upper and lower case are equal.
+Observation: the page, in one of five modes. `text` (default): its texts joined by ` [SEP] `, as in the original's
+`text` mode. `text_rich`: a line per text, with marked buttons. `html`, `url` (of the original's site), `dict` (JSON).
+Returns: the original's score of the purchase, from 0 to 1: the share of attributes, options and price limit that are
+met, times a factor for the kind of product. The score is 0 without a purchase. Success is a score of exactly 1.
 Versions: v0.
 """
 
@@ -29,21 +29,28 @@ from mage_envs.games.webshop.sources import shop_for
 from mage_envs.settings import GameSettings, success_or_nothing, success_reward
 
 EXAMPLE = "search[<your query>]"
-"""Stands for all searches among the legal actions."""
+"""Placeholder for all searches among the legal actions."""
 _EXPECTED = (EXAMPLE, "or a click that the page offers")
 MOST_EARLIER = 100
-"""Earlier pages or actions that an observation may repeat."""
+"""Maximum number of earlier pages or actions in an observation."""
 
 
 class WebShopState(State):
-    """Where a visit is. An action goes on with a copy of the session; the shop is shared."""
+    """One point of a visit. An action continues in a copy of the session; all states share the shop."""
 
     player: int | None
     returns: tuple[float, ...]
     category: str
 
     def __init__(self, game: WebShop, session: Session, category: str, past: tuple[tuple[str, str], ...] = ()) -> None:
-        """`category`: the split of the goal; `past`: the pages and actions before this page, oldest first."""
+        """Store the session.
+
+        Args:
+            game: The game, which holds the options of observations.
+            session: The visit. The state owns it, and nothing else may change it.
+            category: Split of the goal.
+            past: (page, action) pairs before this page, oldest first.
+        """
         score = session.score
         self.session = session
         self.task = session.goal.id
@@ -55,11 +62,12 @@ class WebShopState(State):
 
     @cached_property
     def legal_actions(self) -> tuple[str, ...]:
-        """An example of a search, and every click that the page offers."""
+        """An example of a search and every click that the page offers, or nothing after the purchase."""
         return () if self.player is None else (EXAMPLE, *self.session.legal_actions())
 
     def observation(self, seat: int) -> str:
         texts, last = [], len(self._past)
+        # Pages and actions have separate limits, so the older entries may contribute only one of the two.
         for place, (page, action) in enumerate(self._past):
             ago = last - place
             texts += [page] * (ago <= self._game.num_prev_obs) + [action] * (ago <= self._game.num_prev_actions)
@@ -75,10 +83,11 @@ class WebShopState(State):
         return text
 
     def information_state(self, seat: int) -> str:
-        """The page and what was chosen, which the text may not show."""
+        """Return the page and the chosen options, because the text may not show the options."""
         return f"{self.observation(seat)}\n{sorted(self.session.options.items())}"
 
     def after(self, action: str) -> WebShopState:
+        # A shallow copy is enough, because a session replaces its attributes and never changes their values.
         session = copy(self.session)
         if not session.play(action):
             raise IllegalAction(action, _EXPECTED)
@@ -94,8 +103,11 @@ class WebShopState(State):
         return self.returns[0] == 1.0
 
     def metrics(self) -> dict[str, float]:
-        """`task_score`, the original's score (0 before a purchase), and after it its parts, all in [0, 1]: `r_type`
-        (factor for the kind of product), `r_att`, `r_option` (where options are wanted) and `r_price`."""
+        """Return the original's score and its parts, all in [0, 1].
+
+        `task_score` is 0 before the purchase. After it there are also `r_type` (factor for the kind of product),
+        `r_att`, `r_price`, and `r_option` if the goal names options.
+        """
         score = self.session.score
         if score is None:
             return {"task_score": 0.0}
@@ -112,20 +124,33 @@ class WebShopState(State):
 
 @dataclass(eq=False)
 class WebShop(Game):
-    """WebShop; see the module's text for rules, actions, observation and returns.
+    """The game of WebShop. The module's docstring states rules, actions, observation and returns.
 
-    `split`: the goals that are drawn from: `train` (default), `val`, `test`, and in the built-in catalogue also
-    `ood_type`, `ood_phrase` and `ood_catalogue`. `size`: of the built-in catalogue (`tiny` 100, `small` 1,000 products,
-    `medium`, `large`, `xl`), or of the original's data (`small`, `full`). `data`: the folder with the original's files
-    or what `import_official` made of it; then `goals` is `synthetic` (default) or `human`, and `price_seed` draws the
-    prices that the files leave open. `goals` may also name a file of one's own goals (`*.json`, see `Shop.with_goals`).
-    `title_tagger`: `builtin` (default), or `spacy` for the original's own, where spaCy and its model are installed.
+    Args:
+        split: Split of the goals: `train` (default), `val` or `test`, and in the built-in catalogue also `ood_type`,
+            `ood_phrase` or `ood_catalogue`.
+        size: Size of the built-in catalogue (`tiny` 100 products, `small` 1,000, `medium` 10,000, `large` 100,000,
+            `xl` 1,000,000), or of the original's data (`small`, `full`).
+        data: Folder with the original's files, or a folder that `import_official` built (default: the built-in
+            catalogue).
+        goals: With `data`, `synthetic` (default) or `human`. It may also name a file of the user's own goals
+            (`*.json`, see `Shop.with_goals`).
+        mode: Mode of the observation (default: `text`).
+        compat: If True, behave as the original: its goal numbers as splits (and `all`, drawn by its weights), its magic
+            queries, its parser of actions, the score on the last page. Actions that crash the original are illegal.
+        option_state: If True, append the chosen options to the text.
+        show_score: If True, append the score to the last page.
+        show_attributes: If True, offer the page of hidden attributes.
+        price_seed: Seed of the prices that the original's files give as a range.
+        title_tagger: `builtin` (default), or `spacy` for the original's tagger. The latter requires spaCy and its
+            model.
+        num_prev_obs: Number of earlier pages before the page, oldest first, joined by ` [SEP] `.
+        num_prev_actions: Number of earlier actions before the page, in the same sequence.
 
-    `mode`: of the observation. `compat`: everything as in the original: its goal numbers as splits (and `all`, drawn by
-    its weights), its magic queries, its reading of actions, the score on the last page; what crashes there does nothing
-    here. `option_state` appends the chosen options to the text, `show_score` the score to the last page,
-    `show_attributes` offers the page of hidden attributes. `num_prev_obs`, `num_prev_actions`: so many earlier pages
-    and actions stand before the page, oldest first, joined by ` [SEP] `.
+    Raises:
+        ValueError: If an option is invalid or does not fit the others, or if the split has no goals.
+        DataFileError: If a file of the original is missing or malformed.
+        ImportError: If the tagger is not installed.
     """
 
     facts = GameFacts(
@@ -159,13 +184,14 @@ class WebShop(Game):
     num_prev_obs: int = 0
     num_prev_actions: int = 0
     shop: Shop = field(init=False)
-    """Catalogue and goals, which all games with these options share."""
+    """Catalogue and goals, shared by all games with the same options."""
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise ValueError(f"mode={self.mode!r} is unknown; choose one of: {', '.join(map(repr, MODES))}.")
         if self.option_state and self.mode != "text":
-            raise ValueError(f"option_state=True belongs to mode='text'; mode={self.mode!r} has its own way.")
+            raise ValueError(f"option_state=True requires mode='text', got mode={self.mode!r}.")
+        # bool is a subclass of int, so True would pass as 1.
         for name, count in (("num_prev_obs", self.num_prev_obs), ("num_prev_actions", self.num_prev_actions)):
             if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_EARLIER:
                 raise ValueError(f"{name}={count!r} must be a whole number from 0 to {MOST_EARLIER}.")
@@ -177,7 +203,8 @@ class WebShop(Game):
             price_seed=self.price_seed,
             title_tagger=self.title_tagger,
         )
-        self.shop.numbers(self.split, self.compat)  # refuses a split that has no goals
+        # Raises ValueError now, not at the first reset, if the split has no goals.
+        self.shop.numbers(self.split, self.compat)
 
     def initial_state(self, rng: np.random.Generator) -> WebShopState:
         goal = self.shop.draw(self.split, rng, self.compat)
@@ -191,7 +218,7 @@ class WebShop(Game):
         return self.shop.fingerprint
 
     def family(self, task: str) -> str:
-        """The family of near duplicates that the goal's product belongs to, the product where it has none."""
+        """Return the family of near duplicates of the goal's product, or the product's id if it has no family."""
         return self.shop.family(task)
 
     def _session(self, goal: Goal) -> Session:

@@ -1,4 +1,4 @@
-"""The goals of a shop: those that its catalogue's products bring, or one's own."""
+"""The goals of a shop: those of its catalogue's products, or the user's own goals."""
 
 from __future__ import annotations
 
@@ -19,28 +19,37 @@ from mage_envs.games.webshop.store import Catalogue
 from mage_envs.imports import check_path
 
 EVERY = "all"
-"""The split of all goals, from which the original draws by weight; for `upstream` alone."""
+"""Split of all goals, which exists only with `upstream`. The original draws from it by weight."""
 UPSTREAM_RANGES: Mapping[str, Mapping[str, slice]] = {
     "human": {"test": slice(0, 500), "val": slice(500, 1500), "train": slice(1500, None), EVERY: slice(None)},
     "synthetic": {"test": slice(0, 500), "val": slice(0, 500), "train": slice(500, None), EVERY: slice(None)},
 }
-"""The goal numbers, in the original's order, that papers call a split: its authors' for people's instructions, those of
-verl-agent, LaMer and MAGE for synthetic ones (which name no test goals; their validation goals serve)."""
+"""Goal numbers of the splits in papers, in the original's order.
+
+Human goals have the splits of the original's authors. Synthetic goals have those of verl-agent, LaMer and MAGE, which
+define no test split; `test` is their validation split.
+"""
 
 
 class StoredGoals:
-    """The goals of one kind that the products of a catalogue bring; made when asked for.
+    """The goals of one kind in a catalogue, made on demand.
 
-    Raises ValueError where the catalogue has none of that kind.
+    Args:
+        catalogue: The catalogue.
+        kind: Kind of the goals: `made`, `synthetic` or `human`.
+        seed: Seed of the prices.
+
+    Raises:
+        ValueError: If the catalogue has no goals of that kind.
     """
 
     def __init__(self, catalogue: Catalogue, kind: str, seed: int) -> None:
         self.kind = kind
-        """`made`, `synthetic` or `human`."""
+        """Kind of the goals: `made`, `synthetic` or `human`."""
         self.content: object = (kind, seed)
-        """What tells these goals from others of the same catalogue; JSON can hold it."""
+        """Value that distinguishes these goals from others of the same catalogue; JSON-serializable."""
         self.splits: Mapping[str, int] = catalogue.about["goals"][kind]
-        """The number of goals in each split."""
+        """Number of goals in each split."""
         self._catalogue, self._seed, self._rule = catalogue, seed, KINDS[kind]
         if not self.splits:
             have = [name for name, counts in catalogue.about["goals"].items() if counts]
@@ -49,7 +58,7 @@ class StoredGoals:
             )
 
     def numbers(self, split: str, upstream: bool) -> NDArray[np.uint32] | None:
-        """Numbers of a split's goals, counted from 0; None for an unknown split."""
+        """Return the numbers of a split's goals, counted from 0, or None if the split is unknown."""
         table = f"goals.{self.kind}"
         ranges = UPSTREAM_RANGES.get(self.kind) if upstream else None
         if split not in (self.splits if ranges is None else ranges):
@@ -59,19 +68,20 @@ class StoredGoals:
         return self._catalogue.table(f"{table}.order")[ranges[split]]
 
     def at(self, number: int) -> Goal:
-        """The goal with that number."""
+        """Return the goal with that number."""
         ends = self._catalogue.table(f"goals.{self.kind}.ends")
-        position = int(np.searchsorted(ends, ends.dtype.type(number), "right"))  # any other type: a copy of all ends
+        # With a number of another type NumPy would convert a copy of the whole table.
+        position = int(np.searchsorted(ends, ends.dtype.type(number), "right"))
         product = self._catalogue.product(position)
         offset = number - (int(ends[position - 1]) if position else 0)
         return self._rule.make(product, self._rule.numbers(product)[offset], self._seed)
 
     def of(self, product: Product) -> Iterator[Goal]:
-        """All goals of a product."""
+        """Return all goals of a product."""
         return (self._rule.make(product, number, self._seed) for number in self._rule.numbers(product))
 
     def find(self, goal_id: str) -> Goal | None:
-        """The goal with that id."""
+        """Return the goal with that id, or None if there is no such goal."""
         parsed = parse_id(goal_id)
         position = None if parsed is None else self._catalogue.find(parsed[0])
         if parsed is None or parsed[1] != self.kind or position is None:
@@ -82,15 +92,16 @@ class StoredGoals:
 
 @lru_cache(maxsize=4)
 def upstream_weights(catalogue: Catalogue, kind: str) -> NDArray[np.float64]:
-    """The weight of each goal, in the original's order, which is that of `Shop.numbers("all", upstream=True)`.
+    """Return the weight of each goal, in the order of `Shop.numbers("all", upstream=True)`.
 
-    It is 1 for people's goals, and for synthetic ones the mean over the attributes of 1 / (goals that want it). Reads
-    the whole catalogue, which takes about a minute per million products.
+    The weight of a human goal is 1. The weight of a synthetic goal is the mean over its attributes of 1 / (number of
+    goals that want the attribute). The function reads the whole catalogue: about a minute per million products.
     """
     order = catalogue.table(f"goals.{kind}.order")
     if kind != "synthetic":
         return np.ones(len(order))
     ends = np.asarray(catalogue.table(f"goals.{kind}.ends")).astype(np.int64)
+    # All synthetic goals of a product want the same attributes, so one weight per product suffices.
     counts = np.diff(ends, prepend=0)
     wanted = [catalogue.product(position).instruction_attributes for position in range(len(catalogue))]
     asked: Counter[str] = Counter()
@@ -107,14 +118,14 @@ def upstream_weights(catalogue: Catalogue, kind: str) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=4)
 def upstream_shares(catalogue: Catalogue, kind: str) -> NDArray[np.float64]:
-    """The share that each goal and those before it have of the whole weight, in the original's order."""
+    """Return the cumulative share of the weights, in the original's order."""
     sums = np.cumsum(upstream_weights(catalogue, kind))
     shares: NDArray[np.float64] = sums / sums[-1]
     return shares
 
 
 class OwnGoals:
-    """Goals that a user wrote, asked as `StoredGoals` are, with ids made of the asin and the place in their list."""
+    """A user's own goals, with the interface of `StoredGoals`. An id consists of the asin and the place in the list."""
 
     kind = "own"
 
@@ -139,9 +150,9 @@ class OwnGoals:
 
 
 def own_goals(catalogue: Catalogue, entries: Sequence[Mapping[str, Any]]) -> tuple[Goal, ...]:
-    """The goals that a user's entries describe. Raises ValueError naming the entry and the field."""
+    """Return the goals of a user's entries. Raises ValueError that names the entry and the field."""
     if not entries:
-        raise ValueError("There are no own goals; give at least one.")
+        raise ValueError("The list of own goals is empty; it must have at least one goal.")
     return tuple(_own(catalogue, number, entry) for number, entry in enumerate(entries))
 
 
@@ -149,18 +160,18 @@ _FIELDS = ("asin", "instruction", "attributes", "options", "price_upper", "split
 
 
 def _own(catalogue: Catalogue, number: int, entry: Mapping[str, Any]) -> Goal:
-    """The goal that an entry describes; raises ValueError naming the entry and the field."""
+    """Return the goal of an entry. Raises ValueError that names the entry and the field."""
 
     def wrong(problem: str) -> ValueError:
         return ValueError(f"Own goal {number} {problem}.")
 
     if not isinstance(entry, Mapping):
-        raise wrong(f"must be an object with {', '.join(_FIELDS)}, not {entry!r:.60}")
+        raise wrong(f"must be an object with {', '.join(_FIELDS)}, got {entry!r:.60}")
     if unknown := sorted(set(map(str, entry)) - set(_FIELDS)):
         raise wrong(f"has the unknown field {unknown[0]!r}; the fields are {', '.join(_FIELDS)}")
     asin, instruction, split = entry.get("asin"), entry.get("instruction"), entry.get("split", "train")
     if not all(isinstance(text, str) and text for text in (asin, instruction, split)):
-        raise wrong("needs 'asin' and 'instruction' (and perhaps 'split') as texts")
+        raise wrong("must have 'asin' and 'instruction' (and 'split' if present) as non-empty strings")
     position = catalogue.find(str(asin))
     if position is None:
         raise wrong(f"is for {asin!r}, which this catalogue does not have")
@@ -169,12 +180,13 @@ def _own(catalogue: Catalogue, number: int, entry: Mapping[str, Any]) -> Goal:
     options = tuple(options.values()) if isinstance(options, Mapping) else options
     for name, texts in (("attributes", attributes), ("options", options)):
         if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-            raise wrong(f"must have {name!r} as a list of texts, not {texts!r:.60}")
+            raise wrong(f"must have {name!r} as a list of strings, got {texts!r:.60}")
+    # The reward divides by the number of attributes.
     if not attributes:
-        raise wrong("needs at least one attribute")
+        raise wrong("must have at least one attribute")
     price = entry.get("price_upper", UNLIMITED)
     if isinstance(price, bool) or not isinstance(price, int | float) or not price > 0:
-        raise wrong(f"must have 'price_upper' as a number of dollars, not {price!r:.60}")
+        raise wrong(f"must have 'price_upper' as a positive number of dollars, got {price!r:.60}")
     wanted = MadeGoal(
         split=str(split),
         instruction=str(instruction),
@@ -186,12 +198,12 @@ def _own(catalogue: Catalogue, number: int, entry: Mapping[str, Any]) -> Goal:
 
 
 def read_goals(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The entries of a file of own goals, one JSON array. Raises ValueError."""
+    """Return the entries of a file of own goals, which is one JSON array. Raises ValueError if it is not."""
     check_path(path, "goals")
     try:
         entries = json.loads(Path(path).read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise ValueError(f"goals={str(path)!r} is no file of own goals: {error}.") from error
+        raise ValueError(f"goals={str(path)!r} cannot be read as a file of own goals: {error}.") from error
     if not isinstance(entries, list):
         raise ValueError(f"goals={str(path)!r} must hold a JSON array of goals.")
     return entries

@@ -1,8 +1,8 @@
-"""Goals: what an instruction asks for, made from the products when needed, with ids that never move.
+"""Goals: the requirements behind an instruction, made from products on demand, with stable ids.
 
-Three kinds: `human` (people's instructions), `synthetic` (one per combination of a product's options) and `made`
-(those of a generated catalogue). The id of a goal is its product's asin, a letter for the kind and a number: the place
-among the product's instructions, or the combination of options with the last axis turning fastest.
+Three kinds: `human` (instructions written by people), `synthetic` (one per combination of a product's options) and
+`made` (goals of a generated catalogue). The id of a goal is its product's asin, a letter for the kind and a number. The
+number is the place among the product's instructions, or the combination of options (the last axis changes fastest).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from mage_envs.games.webshop.chance import uniform
 from mage_envs.games.webshop.products import MadeGoal, Product, ProductStanding
 
 UNLIMITED = 1_000_000.0
-"""The price limit of a goal that names none."""
+"""Price limit of a goal without a limit, in dollars."""
 _LIMITS = tuple(10.0 * step for step in range(1, 100))
 _ID = re.compile(r"(.{1,10})-([hsm])(\d{1,9})")
 
 
 class Goal(NamedTuple):
-    """What is to be bought."""
+    """One purchase to make: the instruction, and the requirements that the reward checks."""
 
     id: str
     kind: str
@@ -32,34 +32,35 @@ class Goal(NamedTuple):
     instruction: str
     attributes: tuple[str, ...]
     options: tuple[Any, ...]
-    """Wanted values; (axis, value) pairs in synthetic goals, which the reward treats otherwise."""
+    """Wanted values. Synthetic goals have (axis, value) pairs, which the reward compares in another way."""
     price_upper: float
     query: str
     category: str
     product_category: str
     title: str
     standing: ProductStanding | None = None
-    """Known for the goals of generated catalogues of shipped sizes."""
+    """Place among the results of the shop's own search, if the goal is of a catalogue with shipped choices."""
 
 
 class Kind(NamedTuple):
-    """How the goals of one kind come from a product."""
+    """The functions that make the goals of one kind from a product."""
 
     letter: str
     numbers: Callable[[Product], Sequence[int]]
-    """The numbers, in rising order, that the ids of a product's goals end in."""
+    """Function that returns the numbers at the end of a product's goal ids, in ascending order."""
     splits: Callable[[Product], Iterable[str]]
-    """The split of each."""
+    """Function that returns the split of each goal of a product."""
     make: Callable[[Product, int, int], Goal]
-    """(product, number, price seed) -> goal."""
+    """Function of (product, number, price seed) that returns the goal."""
 
 
 def price_limit(price: float, chance: float) -> tuple[float, str]:
-    """The limit and its clause: the larger of two of the next four multiples of ten above the price.
+    """Return the price limit and its clause: the larger of two of the next four multiples of ten above the price.
 
-    `chance` in [0, 1) chooses the pair. There is no limit when fewer than two multiples below 1,000 are left.
+    `chance` in [0, 1) selects the pair. The goal has no limit if fewer than two multiples below 1,000 remain.
     """
     near = [limit for limit in _LIMITS if limit > price][:4]
+    # The multiple at index i is the larger one in i pairs, so it appears i times.
     pairs = [larger for position, larger in enumerate(near) for _ in range(position)]
     if not pairs:
         return UNLIMITED, ""
@@ -68,9 +69,14 @@ def price_limit(price: float, chance: float) -> tuple[float, str]:
 
 
 def split_of(asin: str) -> str:
-    """The product-disjoint split of a product's goals: 80% train, 10% val, 10% test, by the asin alone."""
+    """Return the split of a product's goals: 80% train, 10% val, 10% test, by the asin alone.
+
+    All goals of a product have the same split, so the splits share no product.
+    """
     chance = uniform(asin, "split")
-    return "train" if chance < 0.8 else "val" if chance < 0.9 else "test"
+    if chance < 0.8:
+        return "train"
+    return "val" if chance < 0.9 else "test"
 
 
 def _same(product: Product, numbers: Sequence[int]) -> Iterable[str]:
@@ -78,7 +84,14 @@ def _same(product: Product, numbers: Sequence[int]) -> Iterable[str]:
 
 
 def goal_for(product: Product, kind: str, number: int, wanted: MadeGoal) -> Goal:
-    """The goal that asks for the product as `wanted` says."""
+    """Return the goal for a product.
+
+    Args:
+        product: The product to buy.
+        kind: Kind of the goal. Its first letter is part of the id.
+        number: Number of the goal among those of the product.
+        wanted: Instruction, split, attributes, options and price limit.
+    """
     return Goal(
         id=f"{product.asin}-{kind[0]}{number}",
         kind=kind,
@@ -92,7 +105,7 @@ def goal_for(product: Product, kind: str, number: int, wanted: MadeGoal) -> Goal
 
 
 def _human_numbers(product: Product) -> list[int]:
-    """Instructions that ask for no attribute are no goals."""
+    """Return the numbers of the instructions with attributes. The others are not goals, as in the original."""
     return [number for number, annotation in enumerate(product.annotations) if annotation.attributes]
 
 
@@ -117,6 +130,7 @@ def _synthetic_numbers(product: Product) -> range:
 
 
 def _synthetic(product: Product, number: int, seed: int) -> Goal:
+    # The number is read as digits of a mixed-radix system: the last axis in sorted order changes fastest.
     chosen, left = [], number
     for axis in sorted(product.options, reverse=True):
         values = product.options[axis]
@@ -152,7 +166,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 def parse_id(goal_id: str) -> tuple[str, str, int] | None:
-    """(asin, kind, number), None for a text that is no goal id."""
+    """Return (asin, kind, number), or None if the text is not a goal id."""
     match = _ID.fullmatch(goal_id)
     if match is None:
         return None

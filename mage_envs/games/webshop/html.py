@@ -1,7 +1,7 @@
-"""The pages in HTML: the texts, ids and classes that tools know from the original, in markup of our own.
+"""The pages in HTML, with the texts, ids and classes that tools expect from the original.
 
 Tools find `#search_input`, `#instruction-text`, `.btn`, `.product-link`, `.product-title`, `.product-price`,
-`input[type=radio]` and, where the score is told, `#reward pre`. Nothing hidden tells more than the page shows.
+`input[type=radio]` and, if the score is shown, `#reward pre`. The markup hides nothing that the page does not show.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mage_envs.games.webshop.session import DONE, INDEX, ITEM, RESULTS, SUB, THA
 
 
 def html_page(session: Session, shows_score: bool) -> str:
-    """The page that the visitor is on."""
+    """Return the visitor's current page; `shows_score` adds the score to the last page."""
     body = _done(session, shows_score) if session.page == DONE else _BODIES[session.page](session)
     lines = ("<!DOCTYPE html>", '<html lang="en">', '<head><meta charset="utf-8"><title>WebShop</title></head>')
     return "\n".join((*lines, "<body>", *body, "</body>", "</html>"))
@@ -87,6 +87,7 @@ def _item(session: Session) -> list[str]:
 def _sub(session: Session) -> list[str]:
     product = session.product
     assert product is not None
+    # Reviews are empty, because the original loads none.
     body: Mapping[str, list[str]] = {
         "description": [_tag("p", "product-info", product.description)],
         "features": [_tag("li", "product-info", f" {bullet}") for bullet in product.bullets],

@@ -1,6 +1,6 @@
-"""The original's data files, read as streams into a built folder.
+"""Import of the original's data files, which are read as streams into a built folder.
 
-`items_shuffle.json` is one JSON array of 1.18 million products (5 GB), so it is decoded through a sliding window.
+`items_shuffle.json` is one JSON array of 1.18 million products (5 GB), so a sliding window decodes it.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from mage_envs.games.webshop.store import FORMAT, KeyedRecords, RecordWriter, wr
 from mage_envs.progress import Progress
 
 CHUNK = 1 << 20
-"""Characters read at a time."""
+"""Number of characters per read."""
 LARGEST = 1 << 26
-"""Characters of one entry beyond which a file counts as malformed."""
+"""Maximum number of characters per entry. A file with a longer entry is malformed."""
 HUMAN = "items_human_ins.json"
-WHERE = "https://github.com/princeton-nlp/WebShop tells where to get it"
+WHERE = "https://github.com/princeton-nlp/WebShop describes the download"
 
 
 class DataFileError(ValueError):
-    """A file of the original's that is missing or cannot be read; the message names the file and the place."""
+    """A file of the original that is missing or cannot be read. The message names the file and the position."""
 
 
 class Files(NamedTuple):
-    """The names of one size's files."""
+    """The file names of one size."""
 
     products: str
     instructions: str
@@ -50,7 +50,7 @@ SIZES: Mapping[str, Files] = {
 
 
 class _Window:
-    """A JSON text of any length, decoded piece by piece."""
+    """A JSON text of any length, decoded value by value."""
 
     def __init__(self, path: Path, file: TextIO) -> None:
         self._path, self._file = path, file
@@ -63,11 +63,11 @@ class _Window:
         return DataFileError(f"{self._path}, character {self._before + self._at}: {problem}.")
 
     def _fill(self, size: int = CHUNK) -> bool:
-        """Drops what was decoded and reads on; False at the end of the file."""
+        """Drop the decoded text and read more. Returns False at the end of the file."""
         try:
             more = self._file.read(size)
         except UnicodeDecodeError as error:
-            raise self.error(f"this is no text in UTF-8 ({error.reason})") from error
+            raise self.error(f"this is not UTF-8 text ({error.reason})") from error
         self._before += self._at
         self._text, self._at = self._text[self._at :] + more, 0
         self._ended = not more
@@ -75,7 +75,7 @@ class _Window:
         return bool(more)
 
     def peek(self) -> str:
-        """The next character that is no blank, empty at the end."""
+        """Return the next non-blank character, or an empty string at the end."""
         while True:
             while self._at < len(self._text) and self._text[self._at] in " \t\r\n":
                 self._at += 1
@@ -85,41 +85,41 @@ class _Window:
                 return ""
 
     def end(self) -> None:
-        """Nothing but blanks may follow."""
+        """Raise DataFileError if anything but blanks follows."""
         if found := self.peek():
-            raise self.error(f"there is {found!r} after the end")
+            raise self.error(f"found {found!r} after the end")
 
     def expect(self, characters: str) -> str:
-        """Takes one of these characters."""
+        """Consume and return one of `characters`. Raises DataFileError if another character follows."""
         found = self.peek()
         if not found or found not in characters:
             wanted = " or ".join(map(repr, characters))
-            raise self.error(
-                f"there is {found!r} where {wanted} belongs" if found else f"the file ends before {wanted}"
-            )
+            raise self.error(f"expected {wanted}, got {found!r}" if found else f"expected {wanted}, but the file ends")
         self._at += 1
         return found
 
     def value(self) -> Any:
-        """Takes one value."""
+        """Consume and return one value. Raises DataFileError if it is malformed or too long."""
         self.peek()
         while True:
             try:
                 value, end = self._decode(self._text, self._at)
             except json.JSONDecodeError as error:
+                # The value may be incomplete. Doubling the window keeps the total work of retries linear.
                 pending = len(self._text) - self._at
                 if pending > LARGEST or not self._fill(max(CHUNK, pending)):
-                    raise self.error(f"this is no JSON ({error.msg})") from error
+                    raise self.error(f"this is not JSON ({error.msg})") from error
                 continue
             length = end - self._at
+            # A number at the end of the window may continue in the next chunk.
             if end == len(self._text) and not self._ended and self._fill():
-                continue  # a number may go on in the next chunk
+                continue
             self._at += length
             return value
 
 
 def read_array(path: Path) -> Iterator[Any]:
-    """The elements of a file that is one JSON array. Raises DataFileError."""
+    """Yield the elements of a file that is one JSON array. Raises DataFileError if it is not."""
     with path.open(encoding="utf-8-sig") as file:
         window = _Window(path, file)
         window.expect("[")
@@ -133,7 +133,7 @@ def read_array(path: Path) -> Iterator[Any]:
 
 
 def read_object(path: Path) -> Iterator[tuple[str, Any]]:
-    """The members of a file that is one JSON object. Raises DataFileError."""
+    """Yield the (key, value) pairs of a file that is one JSON object. Raises DataFileError if it is not."""
     with path.open(encoding="utf-8-sig") as file:
         window = _Window(path, file)
         window.expect("{")
@@ -151,12 +151,21 @@ def read_object(path: Path) -> Iterator[tuple[str, Any]]:
 def import_official(
     folder: str | Path, size: str = "small", cache: str | Path | None = None, products: int | None = None
 ) -> Path:
-    """Converts the original's files in `folder` once; returns the built folder, which later calls return at once.
+    """Convert the original's files in `folder` and return the built folder. Later calls return it at once.
 
-    `size`: `small` (`items_shuffle_1000.json`, `items_ins_v2_1000.json`) or `full` (`items_shuffle.json`,
-    `items_ins_v2.json`). People's instructions (`items_human_ins.json`) are taken where the file is there. `cache`
-    takes the place of `$MAGE_ENVS_CACHE`. `products`: only so many entries, from the start, as the original's
-    `num_products`. Raises DataFileError naming the file that is missing or malformed.
+    Args:
+        folder: Folder with the files of `size`, and `items_human_ins.json` if human instructions are wanted.
+        size: `small` (`items_shuffle_1000.json`, `items_ins_v2_1000.json`) or `full` (`items_shuffle.json`,
+            `items_ins_v2.json`).
+        cache: Root of the cache (default: `$MAGE_ENVS_CACHE`, else `~/.cache/mage-envs`).
+        products: Number of entries to convert, from the start, as the original's `num_products` (default: all).
+
+    Returns:
+        The built folder, whose name depends on the files and the options.
+
+    Raises:
+        DataFileError: If a file is missing or malformed. The message names the file.
+        ValueError: If `size` is unknown or `products` is less than 1.
     """
     source = Path(folder)
     if products is not None and products < 1:
@@ -164,11 +173,12 @@ def import_official(
     if size not in SIZES:
         raise ValueError(f"size={size!r} is unknown for the original's data; choose one of: 'small', 'full'.")
     if not source.is_dir():
-        raise DataFileError(f"There is no folder {source}; give the one that holds {SIZES[size].products}.")
+        raise DataFileError(f"The folder {source} does not exist; it must contain {SIZES[size].products}.")
     missing = [name for name in SIZES[size] if not (source / name).is_file()]
     if missing:
         raise DataFileError(f"{source} has no {' and no '.join(missing)} (size={size!r}); {WHERE}.")
     used = [source / name for name in (*SIZES[size], HUMAN) if (source / name).is_file()]
+    # Size and modification time identify the content. A checksum would read gigabytes at each call.
     marks = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in used]
     key = f"official-{size}-{sha256(repr((FORMAT, marks, products)).encode()).hexdigest()[:24]}"
     root = None if cache is None else Path(cache)
@@ -180,24 +190,26 @@ def _convert(source: Path, files: Files, draft: Path, count: int | None) -> dict
     annotations = dict(_annotations(source / HUMAN))
     try:
         about = write_catalogue(draft, _products(source, files, instructions, annotations, count))
+    # DataFileError is a ValueError that already names its file, which may be another one.
     except DataFileError:
         raise
     except ValueError as error:
         raise DataFileError(f"{source / files.products}: {error}.") from error
+    # The products contain their attributes now, so the intermediate records are not part of the result.
     for name in ("instructions.bin", "instructions.off.npy", "instructed.npy", "instructed.rank.npy"):
         (draft / name).unlink()
     return about | {"source": {"kind": "official", "files": list(files), "entries": count}}
 
 
 def _keyed(path: Path, draft: Path) -> KeyedRecords:
-    """The entries of the file of attributes on disk, since a million of them do not fit into memory."""
+    """Write the entries of the file of attributes to disk, because a million of them do not fit into memory."""
     with RecordWriter(draft, "instructions", "instructed") as writer:
         for asin, entry in read_object(path):
             if not isinstance(entry, dict):
-                raise DataFileError(f"{path}: the entry of {asin} must be an object, not {entry!r:.60}.")
+                raise DataFileError(f"{path}: the entry of {asin} must be an object, got {entry!r:.60}.")
             writer.add(asin, json.dumps(entry).encode())
     if not len(writer):
-        raise DataFileError(f"{path} holds no entry.")
+        raise DataFileError(f"{path} must have at least one entry, got none.")
     return KeyedRecords(draft, "instructions", "instructed")
 
 
@@ -206,7 +218,7 @@ def _annotations(path: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         return
     for asin, entries in read_object(path):
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            raise DataFileError(f"{path}: the entry of {asin} must be a list of objects, not {entries!r:.60}.")
+            raise DataFileError(f"{path}: the entry of {asin} must be a list of objects, got {entries!r:.60}.")
         yield asin, entries
 
 
@@ -217,12 +229,15 @@ def _products(
     annotations: Mapping[str, list[dict[str, Any]]],
     count: int | None,
 ) -> Iterator[Product]:
-    """The products that the original loads of the first `count` entries: each asin once, none above ten characters."""
+    """Yield the products that the original loads from the first `count` entries.
+
+    Each asin appears once, and no asin is longer than ten characters.
+    """
     path = source / files.products
     seen, others = bytearray(len(instructions)), set[str]()
     for number, raw in enumerate(islice(read_array(path), count)):
         if not isinstance(raw, dict):
-            raise DataFileError(f"{path}: entry {number} must be an object, not {raw!r:.60}.")
+            raise DataFileError(f"{path}: entry {number} must be an object, got {raw!r:.60}.")
         try:
             if not is_kept(raw):
                 continue
@@ -230,10 +245,11 @@ def _products(
             place = instructions.find(asin)
             if asin in others or (place is not None and seen[place]):
                 continue
+            # One byte per product with an entry in the file of attributes. A set of a million names needs 100 MB.
             if place is None:
                 others.add(asin)
             else:
-                seen[place] = 1  # a bit of memory for each of a million products, where their names would take 100 MB
+                seen[place] = 1
             about = None if place is None else json.loads(instructions[place])
             yield normalise(raw, about, annotations.get(asin, ()))
         except MalformedAttributes as error:

@@ -1,7 +1,7 @@
-"""What a visitor sees: each page as a list of texts, and the original's observation modes made from it.
+"""The pages of the shop as lists of texts, and the original's observation modes.
 
-A page is the sequence of text nodes that the original's HTML has, so that `text` and `text_rich` are equal to what it
-reads out of its HTML, byte for byte.
+A page is the sequence of text nodes in the original's HTML. Therefore `text` and `text_rich` equal the original's
+observations byte for byte.
 """
 
 from __future__ import annotations
@@ -17,24 +17,27 @@ SEPARATOR = " [SEP] "
 BASE_URL = "http://127.0.0.1:3000"
 TEXT, BUTTON, OPTION, LINK = "text", "button", "option", "link"
 _BLANKS = " \n\t\f\r"
-"""What the original's HTML reader takes for white space."""
+"""White space of the original's HTML parser."""
 
 
 class Piece(NamedTuple):
-    """One text of a page, as it stands in the HTML, with what it belongs to."""
+    """One text node of a page with the kind of element that contains it."""
 
     kind: str
     text: str
 
 
 def nodes(session: Session, shows_score: bool) -> list[Piece]:
-    """The texts of the page that the visitor is on."""
+    """Return the text nodes of the visitor's current page; `shows_score` adds the score to the last page."""
     found = _NODES[session.page](session) if session.page != DONE else _done(session, shows_score)
     return [node for node in map(_collapsed, found) if node is not None]
 
 
 def _collapsed(node: Piece) -> Piece | None:
-    """A text of blanks alone vanishes if it is empty or has a line break, and is one blank if not."""
+    """Return the node after the original's HTML parser, or None if the parser drops it.
+
+    A node of blanks alone is dropped if it is empty or has a line break, else it becomes one blank.
+    """
     text = node.text
     if text.strip(_BLANKS):
         return node
@@ -92,7 +95,7 @@ def _sub(session: Session) -> list[Piece]:
 
 
 def _body(session: Session) -> list[str]:
-    """The texts that a sub page has of its own."""
+    """Return the texts of a sub page below its header."""
     product = session.product
     assert product is not None
     if session.sub == "description":
@@ -106,11 +109,12 @@ def _body(session: Session) -> list[str]:
 
 
 def _done(session: Session, shows_score: bool) -> list[Piece]:
-    """The last page; the original's has the captions of hidden fields in it, and the score."""
+    """Return the last page. With the score it has the captions of the original's hidden fields, too."""
     assert session.product is not None
     assert session.score is not None
     texts = [THANKS]
     if shows_score:
+        # The original's template uses Jinja's `tojson`, which sorts keys and escapes these characters.
         chosen = json.dumps(session.options, sort_keys=True)
         for character in "<>&'":
             chosen = chosen.replace(character, f"\\u{ord(character):04x}")
@@ -158,15 +162,16 @@ _NODES: Mapping[str, Callable[[Session], list[Piece]]] = {INDEX: _index, RESULTS
 
 
 def text(session: Session, shows_score: bool) -> str:
-    """All texts, stripped, joined by ` [SEP] `."""
+    """Return all texts, stripped and joined by ` [SEP] `."""
     return SEPARATOR.join([node.text.strip() for node in nodes(session, shows_score)])
 
 
 def text_rich(session: Session, shows_score: bool) -> str:
-    """A line per text; buttons and options are marked, visited products and chosen options as clicked.
+    """Return one line per text, with marked buttons and options.
 
-    As in the original, an option counts as chosen where its quoted value stands anywhere in the URL.
+    Visited products and chosen options are marked as clicked.
     """
+    # As in the original, an option counts as chosen if its quoted value is anywhere in the URL.
     address = url(session, shows_score)
     lines, chosen = [], []
     for kind, shown in nodes(session, shows_score):
@@ -181,6 +186,7 @@ def text_rich(session: Session, shows_score: bool) -> str:
             lines.append(f"\n{_marked(shown, shown in session.visited)}")
         else:
             lines.append(shown)
+    # The original inserts each chosen option at the front, which reverses their order.
     return "".join(f"{line}\n" for line in (*reversed(chosen), *lines))
 
 
@@ -189,7 +195,8 @@ def _marked(shown: str, clicked: bool) -> str:
 
 
 def url(session: Session, shows_score: bool) -> str:
-    """The page's address in the original, with the session called `session`."""
+    """Return the page's address on the original's site, for a session with the name `session`."""
+    # The original formats the options as JSON on item pages, and as a Python dict on sub pages and the last page.
     asin = session.product.asin if session.product is not None else ""
     query = "+".join(session.query.split(" "))
     if session.page == INDEX:
@@ -205,7 +212,7 @@ def url(session: Session, shows_score: bool) -> str:
 
 
 def as_dict(session: Session, shows_score: bool) -> str:
-    """The page as a JSON object: what the text modes show, by name."""
+    """Return the page as a JSON object with the content of the text modes."""
     page: dict[str, Any] = {"page": session.page}
     if session.page != DONE:
         page["instruction"] = session.goal.instruction
@@ -240,4 +247,4 @@ MODES: Mapping[str, Callable[[Session, bool], str]] = {
     "url": url,
     "dict": as_dict,
 }
-"""Observation modes by name; each takes the session and whether the last page tells the score."""
+"""Observation modes by name: functions of the session and a flag that shows the score on the last page."""

@@ -1,4 +1,4 @@
-"""Products as the shop reads them: the original's normalisation of its raw entries, and their stored form."""
+"""Products of the shop: the original's normalisation of raw entries, and the stored form."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from typing import Any, NamedTuple
 from mage_envs.games.webshop.chance import uniform
 
 NO_PRICE = 100.0
-"""What a product without a price costs."""
+"""Price in dollars of a product without a price."""
 NO_ATTRIBUTES = ("DUMMY_ATTR",)
 LONGEST_ASIN = 10
 _NOT_A_NUMBER = re.compile(r"[^\d.]")
 
 
 class MalformedProduct(ValueError):
-    """A raw entry that is no product; the message names the product and the field."""
+    """A raw entry that is not a valid product. The message names the product and the field."""
 
 
 class MalformedAttributes(MalformedProduct):
-    """The product's entry in the file of attributes is none."""
+    """An invalid entry of the product in the file of attributes."""
 
 
 class MalformedAnnotation(MalformedProduct):
-    """An instruction that a person wrote for the product is none."""
+    """An invalid human instruction for the product."""
 
 
 class Annotation(NamedTuple):
-    """One instruction that a person wrote for a product."""
+    """One human instruction for a product."""
 
     instruction: str
     attributes: tuple[str, ...]
     options: tuple[Any, ...]
-    """Option values, or (axis, value) pairs where the file has an object."""
+    """Option values, or (axis, value) pairs if the file has an object."""
 
 
 class ProductStanding(NamedTuple):
-    """How a goal's product stands among the results of the shop's own search."""
+    """Place of a goal's product among the results of the shop's own search."""
 
     rank: int
-    """Its place, from 1, when the instruction is the query; 0 where it is not among the results."""
+    """Rank from 1 if the instruction is the query, or 0 if the product is not among the results."""
     near_misses: int
-    """Products among the first 20 of those results that earn a third of the reward or more, but not all."""
+    """Number of products among the first 20 of those results with a reward of at least 0.33 and less than 1."""
     alternatives: int
-    """Other products that earn the full reward, among all results of the queries that it took to find it."""
+    """Number of other products with full reward, among the results of all queries that were needed to find it."""
 
 
 class MadeGoal(NamedTuple):
-    """What a goal asks for, as it comes with a generated product."""
+    """The requirements of a goal, as stored with a generated product."""
 
     split: str
     instruction: str
@@ -61,7 +61,7 @@ class MadeGoal(NamedTuple):
 
 
 class Product(NamedTuple):
-    """A product after the original's normalisation, with the instructions that may ask for it."""
+    """A product after the original's normalisation, with the data of its goals."""
 
     asin: str
     title: str
@@ -71,39 +71,41 @@ class Product(NamedTuple):
     low: float
     high: float
     options: dict[str, tuple[str, ...]]
-    """Axis to its values, both lower case, in page order."""
+    """Values by axis, both in lower case and in the order of the page."""
     attributes: tuple[str, ...]
-    """Hidden attributes, which the reward reads."""
+    """Hidden attributes, which only the reward uses."""
     query: str
     category: str
     product_category: str
     image: str
     option_images: dict[str, str]
     instruction: str | None = None
-    """Start of the synthetic instructions, None where there are none."""
+    """Start of the synthetic instructions, or None if the product has none."""
     instruction_attributes: tuple[str, ...] = ()
     annotations: tuple[Annotation, ...] = ()
     made: tuple[MadeGoal, ...] = ()
 
     def price(self, seed: int) -> float:
-        """What it costs: its price, or a draw from its range by (`seed`, asin)."""
+        """Return the price in dollars, drawn from the price range by (`seed`, asin) if there is a range."""
         if self.low == self.high:
             return self.low
         return self.low + (self.high - self.low) * uniform(seed, self.asin, "price")
 
     def indexed_text(self) -> str:
-        """What the search engine sees: title, description, first bullet and options, lower case."""
+        """Return the text for the search engine: title, description, first bullet and options, in lower case."""
         options = ", and ".join(f"{axis}: {', '.join(values)}" for axis, values in self.options.items())
         first = self.bullets[0] if self.bullets else ""
         return " ".join((self.title, self.description, first, options)).lower()
 
     def to_record(self) -> bytes:
-        """The stored form: one JSON array."""
+        """Return the stored form: one JSON array."""
+        # Scraped texts can contain lone surrogates, which strict UTF-8 rejects.
         return json.dumps(self, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 def from_record(record: bytes) -> Product:
-    """The product that `to_record` wrote."""
+    """Return the product that `to_record` stored."""
+    # JSON has no tuples, so lists become tuples again, which can be hashed and cannot be changed.
     values = dict(zip(Product._fields, json.loads(record.decode("utf-8", "surrogatepass")), strict=True))
     for field in ("bullets", "attributes", "instruction_attributes"):
         values[field] = tuple(values[field])
@@ -130,10 +132,10 @@ def _options(stored: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def is_kept(raw: Mapping[str, Any]) -> bool:
-    """Whether the original loads this entry at all, repetitions aside."""
+    """Return True if the original loads this entry, repeated entries aside. Raises MalformedProduct without asin."""
     asin = raw.get("asin")
     if not isinstance(asin, str) or not asin:
-        raise MalformedProduct(f"a product has no 'asin' but {asin!r}")
+        raise MalformedProduct(f"the 'asin' of a product must be a non-empty string, got {asin!r}")
     return asin != "nan" and len(asin) <= LONGEST_ASIN
 
 
@@ -143,9 +145,16 @@ def normalise(
     annotations: Sequence[Mapping[str, Any]] = (),
     made: Sequence[MadeGoal] = (),
 ) -> Product:
-    """A product from its raw entry, its entry in the file of attributes, and people's instructions for it.
+    """Return the product of a raw entry.
 
-    Raises MalformedProduct where the original would fail on it.
+    Args:
+        raw: Entry in the schema of `items_shuffle.json`.
+        instructions: Entry of the product in the file of attributes, if there is one.
+        annotations: Human instructions for the product.
+        made: Goals of a generated product.
+
+    Raises:
+        MalformedProduct: If the original would fail on the entry.
     """
     asin = str(raw["asin"])
     low, high, tag = _pricing(asin, raw.get("pricing"))
@@ -175,17 +184,17 @@ def normalise(
 
 
 def _text(asin: str, raw: Mapping[str, Any], field: str) -> str:
-    """A field of text; missing and null count as empty."""
+    """Return a text field. A field that is missing or null is empty."""
     value = raw.get(field)
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise MalformedProduct(f"product {asin}: {field!r} must be a text, not {value!r:.60}")
+        raise MalformedProduct(f"product {asin}: {field!r} must be a string, got {value!r:.60}")
     return value
 
 
 def _listed(asin: str, field: str, values: object) -> tuple[str, ...]:
-    """A list of the file of attributes."""
+    """Return a list from the file of attributes. Raises MalformedAttributes if it is not a list of strings."""
     return _strings(asin, field, values, MalformedAttributes)
 
 
@@ -193,7 +202,7 @@ def _strings(
     asin: str, field: str, values: object, error: type[MalformedProduct] = MalformedProduct
 ) -> tuple[str, ...]:
     if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
-        raise error(f"product {asin}: {field!r} must be a list of texts, not {values!r:.60}")
+        raise error(f"product {asin}: {field!r} must be a list of strings, got {values!r:.60}")
     return tuple(values)
 
 
@@ -205,33 +214,35 @@ def _bullets(asin: str, raw: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _pricing(asin: str, pricing: object) -> tuple[float, float, str]:
-    """(lowest price, highest price, tag as shown)."""
+    """Return (lowest price, highest price, price tag of the page)."""
     if not pricing:
         return NO_PRICE, NO_PRICE, f"${NO_PRICE}"
     try:
+        # The text before the first dollar sign is not a price.
         prices = [float(Decimal(_NOT_A_NUMBER.sub("", part))) for part in str(pricing).split("$")[1:]]
     except InvalidOperation:
         prices = []
     if not prices:
-        raise MalformedProduct(f"product {asin}: 'pricing' must look like '$24.50' or '$8 - $9', not {pricing!r:.60}")
+        raise MalformedProduct(f"product {asin}: 'pricing' must be as in '$24.50' or '$8 - $9', got {pricing!r:.60}")
     if len(prices) == 1:
         return prices[0], prices[0], f"${prices[0]}"
     return prices[0], prices[1], f"${prices[0]} to ${prices[1]}"
 
 
 def _axes(asin: str, raw: object) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
-    """The option axes with their values, and the image of each value."""
+    """Return the option axes with their values, and the image of each value."""
     axes: dict[str, tuple[str, ...]] = {}
     images: dict[str, str] = {}
     if not raw:
         return axes, images
     if not isinstance(raw, Mapping):
-        raise MalformedProduct(f"product {asin}: 'customization_options' must be an object, not {raw!r:.60}")
+        raise MalformedProduct(f"product {asin}: 'customization_options' must be an object, got {raw!r:.60}")
     for axis, choices in raw.items():
         if choices is None:
             continue
         values = []
         for choice in _choices(asin, axis, choices):
+            # The original replaces slashes, probably because the options are part of its URLs.
             value = choice["value"].strip().replace("/", " | ").lower()
             values.append(value)
             images[value] = str(choice.get("image") or "")
@@ -241,10 +252,10 @@ def _axes(asin: str, raw: object) -> tuple[dict[str, tuple[str, ...]], dict[str,
 
 def _choices(asin: str, axis: str, choices: object) -> Iterator[Mapping[str, Any]]:
     if not isinstance(choices, list):
-        raise MalformedProduct(f"product {asin}: the options {axis!r} must be a list, not {choices!r:.60}")
+        raise MalformedProduct(f"product {asin}: the options {axis!r} must be a list, got {choices!r:.60}")
     for choice in choices:
         if not isinstance(choice, dict) or not isinstance(choice.get("value"), str):
-            raise MalformedProduct(f"product {asin}: an option of {axis!r} has no text 'value': {choice!r:.60}")
+            raise MalformedProduct(f"product {asin}: an option of {axis!r} must have a 'value', got {choice!r:.60}")
         yield choice
 
 
@@ -253,7 +264,7 @@ def _annotation(asin: str, entry: Mapping[str, Any]) -> Annotation:
         chosen, text = entry["instruction_options"], entry["instruction"]
         wanted = _strings(asin, "instruction_attributes", entry["instruction_attributes"], MalformedAnnotation)
     except KeyError as error:
-        raise MalformedAnnotation(f"product {asin}: an instruction by a person has no {error}") from error
+        raise MalformedAnnotation(f"product {asin}: a human instruction must have {error}") from error
     if isinstance(chosen, Mapping):
         return Annotation(str(text), wanted, tuple(chosen.items()))
     return Annotation(str(text), wanted, _strings(asin, "instruction_options", chosen, MalformedAnnotation))

@@ -1,4 +1,4 @@
-"""The score of a purchase, as the original computes it, quirks included."""
+"""The score of a purchase, computed as in the original, including its quirks."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from mage_envs.games.webshop.search.fuzzy import matches
 from mage_envs.games.webshop.search.nouns import nouns
 
 Tagger = Callable[[str], Collection[str]]
-"""The nouns of a title, lower case, repetitions kept."""
+"""Function that returns the nouns of a title in lower case, with repetitions."""
 
 
 class Score(NamedTuple):
-    """A purchase's score and its parts."""
+    """The score of a purchase and its parts."""
 
     total: float
-    """From 0 to 1; 1.0 exactly is success."""
+    """Score from 0 to 1. Success is exactly 1.0."""
     r_type: float
     r_att: float
     r_option: float | None
-    """None where the goal names no option."""
+    """Share of the wanted options that are chosen, or None if the goal names no option."""
     r_price: bool
     query_match: bool
     category_match: bool
@@ -32,7 +32,15 @@ class Score(NamedTuple):
 
 
 def score(product: Product, goal: Goal, price: float, options: Mapping[str, str], tagger: Tagger = nouns) -> Score:
-    """The score of buying `product` for `price` with the chosen `options` (axis to value)."""
+    """Return the score of a purchase.
+
+    Args:
+        product: The product that is bought.
+        goal: The goal of the episode.
+        price: Price of the product in dollars.
+        options: Chosen options, axis to value.
+        tagger: Function that returns the nouns of a title.
+    """
     query_match = product.query == goal.query
     category_match = len(_segments(product.product_category) & _segments(goal.product_category)) >= 2
     title_score = _title_score(product.title, goal.title, tagger)
@@ -40,6 +48,7 @@ def score(product: Product, goal: Goal, price: float, options: Mapping[str, str]
     met = _attributes_met(product, goal.attributes)
     matched = options_matched(options.values(), goal.options)
     r_price = price <= goal.price_upper
+    # The price counts as one more requirement, which the 1 in the divisor accounts for.
     total = (met + matched + r_price) / (len(goal.attributes) + len(goal.options) + 1) * r_type
     r_option = matched / len(goal.options) if goal.options else None
     return Score(
@@ -64,13 +73,14 @@ def _nouns(title: str, tagger: Tagger) -> tuple[str, ...]:
 
 
 def _title_score(bought: str, wanted: str, tagger: Tagger) -> float:
-    """Share of the wanted title's nouns in the bought one; a repeated noun counts below the line each time."""
+    """Return the share of the wanted title's nouns that the bought title contains, or 0.2 without nouns."""
     named = _nouns(wanted, tagger)
+    # As in the original, the divisor counts a repeated noun each time and the dividend counts it once.
     return len(set(_nouns(bought, tagger)) & set(named)) / len(named) if named else 0.2
 
 
 def _type_factor(related: bool, title_score: float) -> float:
-    """A title without a shared noun outweighs even an equal query."""
+    """Return the factor for the kind of product. It is 0 if no noun is shared, even if the query is equal."""
     if title_score == 0.0:
         return 0.0
     if title_score < 0.1:
@@ -79,32 +89,39 @@ def _type_factor(related: bool, title_score: float) -> float:
 
 
 def _attributes_met(product: Product, wanted: Iterable[str]) -> int:
-    """Attributes close to a hidden one of the product, or literally in its lower-cased text."""
+    """Return the number of wanted attributes that the product has (see `attribute_met`)."""
+    # The texts are made at the first use, because a match with a hidden attribute does not need them.
     texts = cache(partial(lower_texts, product))
     return sum(attribute_met(product, attribute, texts) for attribute in wanted)
 
 
 def attribute_met(product: Product, wanted: str, texts: Callable[[], Sequence[str]]) -> bool:
-    """Whether the product has an attribute; its lower-cased `texts` are read only where no hidden one is close."""
+    """Return True if a hidden attribute is close to `wanted`, or if a text of the product contains it.
+
+    Args:
+        product: The product.
+        wanted: The wanted attribute.
+        texts: Function that returns the product's texts in lower case. It is called only if needed.
+    """
     return any(matches(known, wanted) for known in product.attributes) or any(wanted in text for text in texts())
 
 
 def lower_texts(product: Product) -> tuple[str, str, str]:
-    """The texts of a product in which an attribute may be told."""
+    """Return title, bullets and description in lower case, which may mention an attribute."""
     return product.title.lower(), " ".join(product.bullets).lower(), product.description.lower()
 
 
 def options_matched(chosen: Iterable[str], wanted: Iterable[Any]) -> int:
-    """Wanted options close to a chosen value."""
+    """Return the number of wanted options that are close to a chosen value."""
     values = [normalize_colour(value) for value in chosen]
     return sum(any(matches(value, option) for value in values) for option in map(_wanted_text, wanted))
 
 
 def _wanted_text(option: Any) -> str:
-    """What a wanted option is compared as.
+    """Return the text that a wanted option is compared as.
 
-    The original hands synthetic goals' (axis, value) pairs to code made for texts: a colour counts as found only when
-    it equals the axis or the value, and a pair is compared as Python writes it, so that the axis is part of it.
+    The original passes the (axis, value) pairs of synthetic goals to code for strings. Therefore a colour is found only
+    if it equals the axis or the value, and any other pair is compared in Python's notation, which includes the axis.
     """
     if isinstance(option, str):
         return normalize_colour(option)

@@ -1,7 +1,7 @@
-"""One visit to the shop: where the visitor is, and what each action does.
+"""One visit to the shop: the current page, and the effect of each action.
 
-The transitions are the original's: a search is possible from every page; "Next >" never ends; a value that two axes
-share goes to the last one; the buttons' names come before option values of the same name.
+The transitions are the original's. A search is possible on every page. "Next >" has no last page. A value of two axes
+belongs to the last one. If a button and an option value have the same name, a click means the button.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from mage_envs.games.webshop.reward import Score
 from mage_envs.games.webshop.shop import Shop
 
 INDEX, RESULTS, ITEM, SUB, DONE = "index", "results", "item", "sub", "done"
-"""The kinds of page."""
+"""Kinds of page."""
 BACK, PREVIOUS, NEXT, BUY, SEARCH = "back to search", "< prev", "next >", "buy now", "search"
 THANKS = "Thank you for shopping with us!"
 SUB_PAGES = ("description", "features", "reviews", "attributes")
 PAGE_SIZE = 10
 LONGEST_QUERY = 10_000
-"""Characters; a longer search is refused. (The original's engine fails on 1,025 different words.)"""
+"""Maximum number of characters of a search; a longer one is illegal. The original's engine fails on 1,025 words."""
 _ACTION = re.compile(r"\s*(search|click)\s*\[(.*)\]", re.DOTALL | re.IGNORECASE)
 
 
 def parse(action: str, upstream: bool = False) -> tuple[str, str] | None:
-    """("search" or "click", lower-cased argument), None for anything else.
+    """Return ("search" or "click", argument in lower case), or None for any other text.
 
-    The name ends at the first `[`, the argument at the last `]`; blanks around either and the name's case do not
-    matter. `upstream`: as the original reads it, so that an argument with a `[` is lost and blanks count.
+    The name ends at the first `[`, and the argument at the last `]`. Surrounding blanks and the name's case are
+    ignored. With `upstream` the text is parsed as in the original: the name ends at the last `[`, and blanks count.
     """
     if upstream:
         name, argument = _upstream_parts(action)
@@ -40,7 +40,8 @@ def parse(action: str, upstream: bool = False) -> tuple[str, str] | None:
 
 
 def _upstream_parts(action: str) -> tuple[str, str]:
-    """What the expression `(.+)\\[(.+)\\]` finds at the start, both groups as long as can be, in linear time."""
+    """Return the groups of a match of `(.+)\\[(.+)\\]` at the start, or empty strings, in linear time."""
+    # The groups are greedy, so the brackets are the last ones that leave both groups non-empty. `.` stops at a newline.
     line = action.partition("\n")[0]
     end = line.rfind("]")
     start = line.rfind("[", 1, max(end - 1, 0))
@@ -48,9 +49,15 @@ def _upstream_parts(action: str) -> tuple[str, str]:
 
 
 class Session:
-    """One visit, with one goal. `upstream` turns the original's magic queries and its reading of actions on.
+    """One visit with one goal.
 
-    An action replaces attributes and changes none of their values, so that a shallow copy goes on by itself.
+    An action replaces attributes and never changes their values, so a shallow copy is independent.
+
+    Args:
+        shop: The shop, which all sessions share.
+        goal: The goal of the visit.
+        upstream: If True, enable the original's magic queries and its parser of actions.
+        shows_attributes: If True, offer the page of hidden attributes.
     """
 
     def __init__(self, shop: Shop, goal: Goal, *, upstream: bool = False, shows_attributes: bool = False) -> None:
@@ -59,10 +66,11 @@ class Session:
         self.upstream = upstream
         self.shows_attributes = shows_attributes
         self.score: Score | None = None
-        """Set by the purchase."""
+        """Score of the purchase, or None before it."""
         self._go_home()
 
     def __copy__(self) -> Session:
+        # Every action copies its session, and this is faster than the default of `copy`.
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
@@ -71,12 +79,12 @@ class Session:
         self.page = INDEX
         self.query = ""
         self.number = 0
-        """Of the page of results, from 1."""
+        """Number of the page of results, from 1, or 0 before a search."""
         self.results: Sequence[int] = ()
-        """Catalogue positions of all hits."""
+        """Catalogue positions of all hits, best first."""
         self.product: Product | None = None
         self.options: Mapping[str, str] = {}
-        """Chosen: axis to value, in the order of the first choice."""
+        """Chosen options, axis to value, in the order of the first choice."""
         self.visited: frozenset[str] = frozenset()
         self.sub = ""
 
@@ -86,7 +94,7 @@ class Session:
         return self.results[(self.number - 1) * PAGE_SIZE : self.number * PAGE_SIZE]
 
     def play(self, action: str) -> bool:
-        """Carries an action out; False where it means nothing here, and then nothing changed."""
+        """Apply an action. Returns False, and changes nothing, if the action is illegal here."""
         parsed = parse(action, self.upstream)
         if parsed is None or self.page == DONE:
             return False
@@ -94,11 +102,12 @@ class Session:
         return self.search(argument) if name == "search" else self.click(argument)
 
     def search(self, query: str) -> bool:
-        """Shows the first page of results."""
+        """Show the first page of results. Returns False if the query is illegal."""
         if len(query) > LONGEST_QUERY:
             return False
         try:
             results = self.shop.magic(query, self.goal) if self.upstream else None
+        # The original crashes on such a query, so the action is illegal.
         except LookupError:
             return False
         self._show_results(query, self.shop.search(query) if results is None else results, 1)
@@ -109,7 +118,8 @@ class Session:
         self.product, self.options = None, {}
 
     def click(self, name: str) -> bool:
-        """Clicks what is called `name` (lower case) on this page."""
+        """Click the button, product or option `name` (lower case). Returns False if this page does not offer it."""
+        # The order of the branches decides between a button and an option of the same name, as in the original.
         if name == SEARCH or name not in self.clickables():
             return False
         if name == BUY:
@@ -140,6 +150,7 @@ class Session:
 
     def _choose(self, value: str) -> None:
         assert self.product is not None
+        # A new dict, because copies of this session share the old one.
         axes = [axis for axis, values in self.product.options.items() if value in values]
         self.options = {**self.options, axes[-1]: value}
 
@@ -149,9 +160,9 @@ class Session:
         self.page = DONE
 
     def clickables(self) -> dict[str, None]:
-        """Names of what can be clicked, in the order in which the original lists it: buttons, products, options.
+        """Return the clickable names in the original's order: buttons, products, options.
 
-        `search` on the index is among them, though clicking it does nothing.
+        The dict serves as an ordered set. On the index it contains `search`, although a click on it has no effect.
         """
         if self.page == INDEX:
             return {SEARCH: None}
@@ -171,11 +182,11 @@ class Session:
         return names
 
     def legal_actions(self) -> tuple[str, ...]:
-        """Every click that works here, as `click[name]`."""
+        """Return every legal click, as `click[name]`."""
         return tuple([f"click[{name}]" for name in self.clickables() if name != SEARCH and self._can_be_named(name)])
 
     def _can_be_named(self, name: str) -> bool:
-        """Whether `parse` reads `click[name]` as it is meant: the shop's values may be empty, or hold brackets."""
+        """Return True if `parse` recovers `name` from `click[name]`. A value can be empty, or contain brackets."""
         if self.upstream:
             return parse(f"click[{name}]", upstream=True) == ("click", name)
         return bool(name) and name == name.strip().lower()

@@ -1,4 +1,4 @@
-"""The shop that all sessions share: catalogue, search engine and goals, read only."""
+"""The shop, which all sessions share: catalogue, search engine and goals, read-only."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from mage_envs.games.webshop.search.nouns import nouns, spacy_nouns
 from mage_envs.games.webshop.store import Catalogue
 
 HITS = 50
-"""Products that a search finds at most."""
+"""Maximum number of results of a search."""
 _KEPT_SEARCHES = 128
 TAGGERS: dict[str, Callable[[], Tagger]] = {"builtin": lambda: nouns, "spacy": spacy_nouns}
-"""What finds the nouns of titles, which the reward compares, by name. Raises ImportError where spaCy is missing."""
+"""Functions that make the tagger of titles for the reward, by name. They raise ImportError if spaCy is missing."""
 
 
 class Shop:
-    """A catalogue with one table of goals, and with its price ranges drawn by `seed`.
+    """A catalogue with one table of goals, and with prices drawn from their ranges by `seed`.
 
-    It is never changed and can be large: a copy is the shop itself, and a pickle says how to open it again.
+    A shop is immutable and can be large. A copy is the shop itself, and a pickle contains the arguments to open it.
     """
 
     def __init__(
@@ -51,7 +51,19 @@ class Shop:
         title_tagger: str = "builtin",
         own: tuple[Goal, ...] = (),
     ) -> None:
-        """`kind`: of the catalogue's goals; `own`: goals instead of those. Raises ValueError, or what a tagger does."""
+        """Open the search index and the table of goals.
+
+        Args:
+            catalogue: The catalogue.
+            kind: Kind of the catalogue's goals: `made`, `synthetic` or `human`.
+            seed: Seed of the prices.
+            title_tagger: Name of the tagger, a key of `TAGGERS`.
+            own: The user's own goals, which replace those of the catalogue.
+
+        Raises:
+            ValueError: If the tagger is unknown or the catalogue has no goals of that kind.
+            ImportError: If the tagger is not installed.
+        """
         if title_tagger not in TAGGERS:
             raise ValueError(
                 f"title_tagger={title_tagger!r} is unknown; choose one of: {', '.join(map(repr, TAGGERS))}."
@@ -63,8 +75,9 @@ class Shop:
         self._tagger = TAGGERS[title_tagger]()
         self._table = OwnGoals(own) if own else StoredGoals(catalogue, kind, seed)
         self._index = Index.open(catalogue.folder / "index", catalogue.checked)
+        # Sessions repeat queries, for example in a group of episodes with the same goal.
         self.search = lru_cache(_KEPT_SEARCHES)(self._search)
-        """Catalogue positions of the hits for a query, best first."""
+        """Function that returns the catalogue positions of the hits for a query, best first."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
@@ -77,7 +90,7 @@ class Shop:
 
     @property
     def fingerprint(self) -> str:
-        """Twelve characters that tell catalogue, goals and prices apart from all others, to write beside results."""
+        """Hash of catalogue, goals and prices with twelve characters, to record with results."""
         content = (self.catalogue.about["files"], self.seed, self._table.content)
         return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
@@ -85,20 +98,23 @@ class Shop:
 
     @property
     def kind(self) -> str:
-        """Of the goals: `made`, `synthetic`, `human` or `own`."""
+        """Kind of the goals: `made`, `synthetic`, `human` or `own`."""
         return self._table.kind
 
     @property
     def splits(self) -> Mapping[str, int]:
-        """The number of goals in each split."""
+        """Number of goals in each split."""
         return self._table.splits
 
     def __len__(self) -> int:
-        """The number of goals."""
+        """Return the number of goals."""
         return sum(self.splits.values())
 
     def numbers(self, split: str, upstream: bool = False) -> NDArray[np.uint32]:
-        """Numbers of a split's goals; `upstream`: by the original's ranges. Raises ValueError for an empty split."""
+        """Return the numbers of a split's goals. Raises ValueError if the split has no goals.
+
+        With `upstream` the split is the original's range of goal numbers.
+        """
         numbers = self._table.numbers(split, upstream)
         if numbers is None or not len(numbers):
             known = UPSTREAM_RANGES.get(self.kind, self.splits) if upstream else self.splits
@@ -109,9 +125,19 @@ class Shop:
         return numbers
 
     def draw(self, split: str, rng: np.random.Generator, upstream: bool = False) -> Goal:
-        """One of a split's goals. Among all, `upstream` draws by weight and is off by one as the original: it never
-        draws the first goal and gives each the weight of the one before it."""
+        """Draw a goal of a split.
+
+        Args:
+            split: Name of the split.
+            rng: Source of randomness; one number is drawn.
+            upstream: If True, use the original's splits, and draw by weight from the split `all`.
+
+
+        Raises:
+            ValueError: If the split has no goals.
+        """
         numbers = self.numbers(split, upstream)
+        # The original is off by one: it never draws the first goal, and each goal has the weight of the one before it.
         if upstream and split == EVERY:
             shares = upstream_shares(self.catalogue, self.kind)
             place = min(int(np.searchsorted(shares, rng.random(), "right")) + 1, len(numbers) - 1)
@@ -120,55 +146,60 @@ class Shop:
         return self.goal_at(int(numbers[place]))
 
     def goal_at(self, number: int) -> Goal:
-        """The goal with that number, counted through all products."""
+        """Return the goal with that number, counted over all products."""
         return self._table.at(number)
 
     def goals(self, split: str, upstream: bool = False) -> Iterator[Goal]:
-        """All goals of a split."""
+        """Return all goals of a split."""
         return (self.goal_at(int(number)) for number in self.numbers(split, upstream))
 
     def goal_ids(self, split: str, upstream: bool = False) -> Iterator[str]:
-        """The ids of a split's goals, for `reset(options={"task": id})`."""
+        """Return the ids of a split's goals, for `reset(options={"task": id})`."""
         return (goal.id for goal in self.goals(split, upstream))
 
     def goals_of(self, product: Product) -> Iterator[Goal]:
-        """All goals of a product."""
+        """Return all goals of a product."""
         return iter(self._table.of(product))
 
     def goal(self, goal_id: str) -> Goal:
-        """The goal with that id. Raises ValueError where there is none."""
+        """Return the goal with that id. Raises ValueError if the id is unknown."""
         goal = self._table.find(goal_id)
         if goal is None:
             raise ValueError(
-                f"There is no {self.kind} goal {goal_id!r} in this catalogue; an id looks like {self.goal_at(0).id!r}."
+                f"There is no {self.kind} goal {goal_id!r} in this catalogue; use an id such as {self.goal_at(0).id!r}."
             )
         return goal
 
     def family(self, goal_id: str) -> str:
-        """What tells the goals of near duplicates from all others: the family's number in a generated catalogue, the
-        product's asin in any other. Raises ValueError where there is no such goal."""
+        """Return the family of a goal. Raises ValueError if the id is unknown.
+
+        The goals of near duplicates have the same family. It is the number of the family in a generated catalogue, and
+        the product's asin in any other.
+        """
         asin, source = self.goal(goal_id).asin, self.catalogue.about["source"]
         if source["kind"] != "generated":
             return asin
         return str(family_of(asin, held_out=source["held_out"]))
 
     def with_goals(self, entries: Sequence[Mapping[str, Any]]) -> Shop:
-        """This shop with a user's own goals instead.
+        """Return a shop with the same catalogue and the user's own goals.
 
-        Each entry has `asin`, `instruction` (shown as it is) and `attributes`, and may have `options` (values, or axis
-        to value), `price_upper` in dollars, and `split` (else `train`). Raises ValueError naming entry and field.
+        Each entry has `asin`, `instruction` (shown unchanged) and `attributes`. It may have `options` (values, or axis
+        to value), `price_upper` in dollars, and `split` (default: `train`). Raises ValueError that names entry and
+        field.
         """
         own = own_goals(self.catalogue, entries)
         return open_shop(self.catalogue.folder, OwnGoals.kind, self.seed, self._title_tagger, own)
 
-    # -- what sessions ask ---------------------------------------------------------------------------------------
+    # -- requests of sessions ------------------------------------------------------------------------------------
 
     def magic(self, query: str, goal: Goal) -> Sequence[int] | None:
-        """The listing that the original makes of a query that begins with `<r>`, `<c>` or `<q>`, else None.
+        """Return the original's results for a query that starts with `<r>`, `<c>` or `<q>`, else None.
 
-        Raises LookupError where the original fails. Its 50 random products are drawn here by the goal.
+        Raises LookupError if the original fails on the query.
         """
         words = query.split(" ")
+        # The original draws 50 random products. Here the goal determines them, so that an episode can be reproduced.
         if words[0] == "<r>":
             count = len(self.catalogue)
             if count < HITS:
@@ -184,12 +215,27 @@ class Shop:
         return None
 
     def score(self, product: Product, goal: Goal, options: Mapping[str, str]) -> Score:
-        """The score of buying `product` with `options` for `goal`."""
+        """Return the score of a purchase.
+
+        Args:
+            product: The product that is bought.
+            goal: The goal of the visit.
+            options: Chosen options, axis to value.
+        """
         return score(product, goal, product.price(self.seed), options, self._tagger)
 
 
 def open_shop(folder: Path, kind: str, seed: int, title_tagger: str = "builtin", own: tuple[Goal, ...] = ()) -> Shop:
-    """The shop of a built folder, as `Shop` takes the rest; environments of a process share it."""
+    """Return the shop of a built folder. All environments of a process share it.
+
+    Args:
+        folder: The built folder.
+        kind: Kind of the catalogue's goals.
+        seed: Seed of the prices.
+        title_tagger: Name of the tagger of titles.
+        own: The user's own goals, which replace those of the catalogue.
+    """
+    # The cache compares arguments, so the path must not depend on the current folder.
     return _opened(folder.absolute(), kind, seed, title_tagger, own)
 
 
@@ -199,4 +245,4 @@ def _opened(folder: Path, kind: str, seed: int, title_tagger: str, own: tuple[Go
 
 
 _catalogue = lru_cache(maxsize=16)(Catalogue)
-"""The catalogue of a folder, which shops with other goals share."""
+"""Function that returns the catalogue of a folder. Shops with different goals share it."""

@@ -1,4 +1,4 @@
-"""Where a shop's catalogue comes from: generated, or converted from the original's files; built on first use."""
+"""Sources of a shop's catalogue: generated, or converted from the original's files. The first use builds it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,23 @@ def shop_for(
     price_seed: int = 0,
     title_tagger: str = "builtin",
 ) -> Shop:
-    """The shop that these options of the game name; the processes of a machine share its files.
+    """Return the shop for these options of the game. The processes of a machine share its files.
 
-    Raises ValueError for options that do not fit together, DataFileError for the original's files, ImportError for a
-    tagger that is not installed.
+    Args:
+        split: Split of the goals. `ood_catalogue` selects the held-out catalogue.
+        size: Size of the built-in catalogue, or of the original's data.
+        data: Folder with the original's files, or a folder that `import_official` built.
+        goals: `synthetic`, `human`, or a file of the user's own goals (`*.json`).
+        price_seed: Seed of the prices, for the original's data.
+        title_tagger: Name of the tagger of titles.
+
+    Returns:
+        The shop, which environments of a process share.
+
+    Raises:
+        ValueError: If the options do not fit together.
+        DataFileError: If a file of the original is missing or malformed.
+        ImportError: If the tagger is not installed.
     """
     if not isinstance(price_seed, int) or isinstance(price_seed, bool):
         raise ValueError(f"price_seed={price_seed!r} must be a whole number.")
@@ -34,9 +47,10 @@ def shop_for(
     if data is None:
         if (goals is not None and not own) or price_seed:
             raise ValueError(
-                "The built-in catalogue has its own goals and prices: leave price_seed out, and goals too unless it "
+                "The built-in catalogue has its own goals and prices: remove price_seed, and remove goals unless it "
                 "names a file of your own goals (*.json)."
             )
+        # The seed is fixed, so that all environments of a size have the same prices.
         shop = open_shop(embedded(size, split), "made", 0, title_tagger)
     else:
         if goals not in (None, *GOALS) and not own:
@@ -44,6 +58,7 @@ def shop_for(
                 f"goals={str(goals)!r} is unknown; choose one of: {', '.join(map(repr, GOALS))}, or name a file of "
                 f"your own goals (*.json)."
             )
+        # A folder with a manifest is a built one, so it is opened as it is.
         check_path(data, "data")
         source = Path(data)
         folder = source if (source / MANIFEST).is_file() else import_official(source, size)

@@ -1,9 +1,14 @@
-"""Catalogues on disk: records that are mapped into memory, read by position or asin, shared by all processes.
+"""Catalogues on disk: records that are read by position or asin, and tables that all processes share.
 
-A built folder holds `products.bin` and `products.off.npy` (JSON records and where they end), `asins.npy` and
-`asins.rank.npy` (sorted asins and their positions), `queries.npy` and `categories.npy` with `names.json` (one code a
-product), per kind of goal `goals.<kind>.ends.npy` (goals of the products so far), `goals.<kind>.order.npy` (the
-original's shuffle) and `goals.<kind>.<split>.npy` (numbers of a split's goals), and the search engine's `index/`.
+A built folder contains:
+
+- `products.bin` and `products.off.npy`: JSON records and their ends.
+- `asins.npy` and `asins.rank.npy`: sorted asins and their positions.
+- `queries.npy` and `categories.npy` with `names.json`: one code per product.
+- `goals.<kind>.ends.npy`: number of goals up to each product.
+- `goals.<kind>.order.npy`: the original's shuffle.
+- `goals.<kind>.<split>.npy`: numbers of a split's goals.
+- `index/`: the arrays of the search engine.
 """
 
 from __future__ import annotations
@@ -29,18 +34,25 @@ from mage_envs.games.webshop.search.arrays import FORMAT as INDEX_FORMAT
 from mage_envs.games.webshop.search.build import write_index
 
 FORMAT = f"1.{INDEX_FORMAT}"
-"""Version of the folder's format, with that of its index; part of every cache key."""
+"""Version of the folder's format and of its index; part of every cache key."""
 _KEPT = 32
-"""Products that a process keeps parsed: a page of results, the next one and the one looked at."""
+"""Number of parsed products that a process keeps: a page of results, the next page and the current product."""
 _IN_MEMORY = 1 << 16
-"""Numbers of a growing array that are not yet in its file."""
+"""Maximum number of values of a growing array that are not yet in its file."""
 
 
 class KeyedRecords:
-    """Records written one after the other, then read by position or key."""
+    """Records that are read by position or key."""
 
     def __init__(self, folder: Path, name: str, keys: str, checked: Callable[[Path], Path] = unchecked) -> None:
-        """`checked` gives out each file before it is first read."""
+        """Open the files that `RecordWriter` wrote.
+
+        Args:
+            folder: Folder of the files.
+            name: Name of the records' files.
+            keys: Name of the keys' files.
+            checked: Function that verifies a file before its first use and returns it.
+        """
         self._ends = np.load(checked(folder / f"{name}.off.npy"), mmap_mode="r", allow_pickle=False)
         self._keys = np.load(checked(folder / f"{keys}.npy"), mmap_mode="r", allow_pickle=False)
         self._ranks = np.load(checked(folder / f"{keys}.rank.npy"), mmap_mode="r", allow_pickle=False)
@@ -51,20 +63,23 @@ class KeyedRecords:
 
     @cached_property
     def _file(self) -> int:
-        """Read, not mapped: mapped pages add up."""
+        """File descriptor of the records."""
+        # Records are read, not mapped, because mapped pages count as memory of each process.
         file = os.open(self._checked(self._path), os.O_RDONLY)
         weakref.finalize(self, os.close, file)
         return file
 
     def __getitem__(self, position: int) -> bytes:
+        # `pread` has no shared file position, so threads can read at the same time.
         start = int(self._ends[position - 1]) if position else 0
         return os.pread(self._file, int(self._ends[position]) - start, start)
 
     def find(self, key: str) -> int | None:
-        """The position of the record with that key."""
+        """Return the position of the record with that key, or None if there is none."""
         wanted = key.encode("utf-8", "surrogatepass")
+        # For a longer key NumPy would convert a copy of all keys to its length.
         if len(wanted) > self._keys.itemsize:
-            return None  # or NumPy would make a copy of all keys in that length
+            return None
         place = int(np.searchsorted(self._keys, np.bytes_(wanted)))
         if place < len(self._keys) and bytes(self._keys[place]) == wanted:
             return int(self._ranks[place])
@@ -72,7 +87,13 @@ class KeyedRecords:
 
 
 class RecordWriter:
-    """Writes the files of `KeyedRecords`; a context, at whose end they are complete."""
+    """Writer of the files of `KeyedRecords`. It is a context manager; the files are complete at its end.
+
+    Args:
+        folder: Folder for the files.
+        name: Name of the records' files.
+        keys: Name of the keys' files.
+    """
 
     def __init__(self, folder: Path, name: str, keys: str) -> None:
         self._folder, self._name, self._key_name = folder, name, keys
@@ -87,6 +108,7 @@ class RecordWriter:
         return len(self._ends)
 
     def add(self, key: str, record: bytes) -> None:
+        """Append a record."""
         self._file.write(record)
         self._end += len(record)
         self._ends.append(self._end)
@@ -100,10 +122,12 @@ class RecordWriter:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._file.close()
+        # After an error the caller drops the folder, so the tables are not needed.
         if kind is None:
             self._write_tables()
 
     def _write_tables(self) -> None:
+        # Keys of fixed width can be searched in place, without a Python object per key.
         keys = np.zeros(len(self), f"S{self._longest}")
         start = 0
         for position, end in enumerate(self._key_ends):
@@ -116,7 +140,7 @@ class RecordWriter:
 
 
 class _Growing:
-    """An array that grows in a file, so that its length does not count in memory."""
+    """An array that grows in a file, so that memory does not depend on its length."""
 
     def __init__(self, path: Path, code: str) -> None:
         self._path = path
@@ -140,7 +164,8 @@ class _Growing:
         del self._numbers[:]
 
     def finish(self) -> None:
-        """Writes the `.npy` file."""
+        """Write the `.npy` file."""
+        # The header contains the length, which is known only now. Hence the file is written in two steps.
         self._flush()
         kind = {"I": "<u4", "Q": "<u8"}[self._numbers.typecode]
         with self._part.open("rb") as part, self._path.open("wb") as file:
@@ -151,7 +176,7 @@ class _Growing:
 
 
 class _Column:
-    """One text per product, kept as a code."""
+    """One string per product, stored as a code."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.names: dict[str, int] = {}
@@ -162,7 +187,7 @@ class _Column:
 
 
 class _GoalNumbers:
-    """The goals of one kind, numbered through all products."""
+    """The goals of one kind, numbered over all products."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         self._folder, self._kind = folder, kind
@@ -179,7 +204,7 @@ class _GoalNumbers:
         self._ends.append(self._count)
 
     def finish(self) -> dict[str, int]:
-        """Completes the files; returns the number of goals in each split."""
+        """Complete the files. Returns the number of goals in each split."""
         self._ends.finish()
         for numbers in self._splits.values():
             numbers.finish()
@@ -190,13 +215,14 @@ class _GoalNumbers:
 
 
 def write_catalogue(folder: Path, products: Iterable[Product]) -> dict[str, Any]:
-    """Writes products, goals and the search index; returns what the manifest says of them.
+    """Write products, goals and the search index.
 
-    Raises ValueError where there is no product.
+    Returns the entries of the manifest. Raises ValueError if there is no product.
     """
     columns = {name: _Column(folder, name) for name in ("queries", "categories")}
     goals = {kind: _GoalNumbers(folder, kind) for kind in KINDS}
 
+    # One pass over the products fills all tables, because a stream of a million products cannot be read twice.
     def documents(records: RecordWriter) -> Iterator[tuple[str, str]]:
         for product in products:
             records.add(product.asin, product.to_record())
@@ -209,7 +235,7 @@ def write_catalogue(folder: Path, products: Iterable[Product]) -> dict[str, Any]
     with RecordWriter(folder, "products", "asins") as records:
         write_index(documents(records), folder / "index")
     if not len(records):
-        raise ValueError("a catalogue needs products, and there is none")
+        raise ValueError("a catalogue must have at least one product, got none")
     for column in columns.values():
         column.codes.finish()
     names = {name: list(column.names) for name, column in columns.items()}
@@ -227,13 +253,15 @@ class Catalogue:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.checked = CheckedFiles(folder)
-        """Gives out each of its files before it is first read. Raises DamagedCache."""
+        """Function that verifies a file before its first use and returns it. Raises DamagedCache."""
         self.about = self.checked.about
         if self.about.get("format") != FORMAT:
-            raise ValueError(f"{folder} has format {self.about.get('format')}, not {FORMAT}: import its data again.")
+            raise ValueError(
+                f"{folder} has format {self.about.get('format')}, expected {FORMAT}: import its data again."
+            )
         self._records = KeyedRecords(folder, "products", "asins", self.checked)
         self.product = lru_cache(_KEPT)(self._read)
-        """The product at a position."""
+        """Function that returns the product at a position."""
         self._tables: dict[str, NDArray[Any]] = {}
 
     def __len__(self) -> int:
@@ -243,18 +271,18 @@ class Catalogue:
         return from_record(self._records[position])
 
     def find(self, asin: str) -> int | None:
-        """The position of the product with that asin."""
+        """Return the position of the product with that asin, or None if there is none."""
         return self._records.find(asin)
 
     def table(self, name: str) -> NDArray[Any]:
-        """One of the folder's arrays, by the name of its file."""
+        """Return one of the folder's arrays, by the name of its file."""
         if name not in self._tables:
             path = self.checked(self.folder / f"{name}.npy")
             self._tables[name] = np.load(path, mmap_mode="r", allow_pickle=False)
         return self._tables[name]
 
     def where(self, column: str, name: str) -> Sequence[int]:
-        """Positions of the products whose `queries` or `categories` entry is `name`."""
+        """Return the positions of the products with `name` in the column `queries` or `categories`."""
         names = json.loads(self.checked(self.folder / "names.json").read_text("utf-8"))[column]
         if name not in names:
             return ()

@@ -1,4 +1,4 @@
-"""How far two ways to find the nouns of titles change what purchases earn."""
+"""Comparison of two taggers of titles by the scores of purchases."""
 
 from __future__ import annotations
 
@@ -12,17 +12,26 @@ from mage_envs.games.webshop.shop import Shop
 
 
 class Comparison(NamedTuple):
-    """Purchases for which two taggers were asked."""
+    """Result of a comparison of two taggers."""
 
     purchases: int
     differing: int
-    """Purchases whose score differs."""
+    """Number of purchases with different scores."""
     highest: float
-    """The highest score among those that differ, 0 where none does."""
+    """Highest score among the purchases that differ, or 0 if none differs."""
 
 
 def compare_taggers(shop: Shop, tagger: Tagger, purchases: int, other: Tagger = nouns) -> Comparison:
-    """Scores of goals' purchases by both: one of three is a hit for the instruction, the others any product."""
+    """Return the comparison of two taggers on random purchases.
+
+    Every third purchase is a result of a search with the instruction. The others are random products.
+
+    Args:
+        shop: The shop.
+        tagger: The tagger to compare.
+        purchases: Number of purchases.
+        other: The second tagger (default: the built-in one).
+    """
     rng = np.random.default_rng(0)
     differing, highest = 0, 0.0
     for number in range(purchases):

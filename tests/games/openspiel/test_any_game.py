@@ -1,4 +1,4 @@
-"""Games of OpenSpiel by their string: contract, seeds, random play, garbage; and what does not suit."""
+"""Games of OpenSpiel by their string: contract, seeds, random play, garbage; and the games that are rejected."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_moves_made_at_once_are_hidden_from_each_other() -> None:
         ("mfg_garnet", "a mean-field game has no players"),
         ("negotiation", "draws its chance by itself"),
         ("crossword", "LegalActions unimplemented"),
-        ("blotto(coins=80,fields=3)", "3321 legal actions at one decision"),
+        ("blotto(coins=80,fields=3)", "one decision has 3321 legal actions"),
     ],
 )
 def test_what_does_not_suit_says_why(text: str, reason: str) -> None:

@@ -62,5 +62,5 @@ def test_chance_may_come_at_any_time_but_not_hang_on_moves() -> None:
     assert len(OpenSpiel("catch(rows=4,columns=3)").initial_states()) == 3
     pig = OpenSpiel("pig(winscore=2,horizon=4,diceoutcomes=3)")
     assert sum(chance for chance, _ in pig.initial_states()) == pytest.approx(1)
-    with pytest.raises(TooLarge, match="the odds of chance hang on what the players do"):
+    with pytest.raises(TooLarge, match="the odds of chance depend on the players' actions"):
         OpenSpiel("first_sealed_auction(players=3,max_value=3)").initial_states()

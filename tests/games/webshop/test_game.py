@@ -181,7 +181,7 @@ def test_the_goal_is_a_function_of_the_generators_state(data):
     ("options", "message"),
     [
         ({"mode": "txt"}, "mode='txt' is unknown; choose one of: 'text', 'text_rich', 'html', 'url', 'dict'"),
-        ({"mode": "html", "option_state": True}, "option_state=True belongs to mode='text'"),
+        ({"mode": "html", "option_state": True}, "option_state=True requires mode='text'"),
         ({"split": "dev"}, "split='dev' has no synthetic goals"),
         ({"goals": "made"}, "goals='made' is unknown"),
         ({"size": "tiny"}, "size='tiny' is unknown for the original's data"),

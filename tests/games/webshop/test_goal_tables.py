@@ -103,15 +103,15 @@ def test_own_goals_have_a_fingerprint_of_their_own(shop):
     ("change", "message"),
     [
         ({"asin": "B0NOTHERE0"}, "Own goal 0 is for 'B0NOTHERE0', which this catalogue does not have"),
-        ({"asin": None}, "Own goal 0 needs 'asin' and 'instruction'"),
-        ({"instruction": ""}, "needs 'asin' and"),
-        ({"attributes": []}, "needs at least one attribute"),
+        ({"asin": None}, "Own goal 0 must have 'asin' and 'instruction'"),
+        ({"instruction": ""}, "must have 'asin' and"),
+        ({"attributes": []}, "must have at least one attribute"),
         ({"attributes": "red"}, "must have 'attributes' as a list"),
-        ({"options": [1]}, "must have 'options' as a list of texts"),
+        ({"options": [1]}, "must have 'options' as a list of strings"),
         ({"price": 3}, "has the unknown field 'price'"),
-        ({"price_upper": "30"}, "'price_upper' as a number"),
-        ({"price_upper": float("nan")}, "'price_upper' as a number"),
-        ({"price_upper": True}, "'price_upper' as a number"),
+        ({"price_upper": "30"}, "'price_upper' as a positive number"),
+        ({"price_upper": float("nan")}, "'price_upper' as a positive number"),
+        ({"price_upper": True}, "'price_upper' as a positive number"),
         ({"options": {"color": ["red"]}}, "must have 'options'"),
     ],
 )
@@ -123,10 +123,10 @@ def test_bad_own_goals(shop, change, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "is no file of own goals"),
-        ("{", "is no file of own goals"),
+        (None, "cannot be read as a file of own goals"),
+        ("{", "cannot be read as a file of own goals"),
         ("{}", "must hold a JSON array"),
-        ("[]", "no own goals; give at least one"),
+        ("[]", "list of own goals is empty"),
         ("[7]", "Own goal 0 must be an object"),
     ],
 )
@@ -179,7 +179,7 @@ def test_all_is_a_split_of_the_original_alone(data):
 
 def test_the_original_tagger_must_be_installed(data, monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(ImportError, match="spaCy tagger needs spaCy and its model. Install them with: pip install"):
+    with pytest.raises(ImportError, match="spaCy tagger requires spaCy and its model. Install them with: pip install"):
         WebShop(data=data, title_tagger="spacy")
     with pytest.raises(ValueError, match="title_tagger='nltk' is unknown; choose one of: 'builtin', 'spacy'"):
         WebShop(data=data, title_tagger="nltk")
@@ -212,7 +212,7 @@ def test_commands_that_describe(data, capsys, monkeypatch):
     assert "100 products, 200 made goals (" in capsys.readouterr().out
     monkeypatch.setitem(sys.modules, "spacy", None)
     assert main(["titles", "--size", "tiny"]) == 2
-    assert "needs spaCy and its model" in capsys.readouterr().err
+    assert "requires spaCy and its model" in capsys.readouterr().err
 
 
 # -- earlier pages ---------------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def test_human_goals(human_shop):
     ],
 )
 def test_unknown_ids(shop, bad):
-    with pytest.raises(ValueError, match=r"There is no synthetic goal .*; an id looks like 'B0.*-s0'"):
+    with pytest.raises(ValueError, match=r"There is no synthetic goal .*; use an id such as 'B0.*-s0'"):
         shop.goal(bad)
 
 

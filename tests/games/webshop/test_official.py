@@ -53,14 +53,14 @@ def test_a_long_file_says_how_much_of_it_is_read(tmp_path, monkeypatch, caplog):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", r"character 0: the file ends before '\['"),
-        ("{}", r"character 0: there is '\{' where '\[' belongs"),
-        ("[1, 2", "character 5: the file ends before ',' or ']'"),
-        ("[1 2]", "character 3: there is '2' where"),
-        ('[{"a": 1}, {"b" 2}]', r"character 11: this is no JSON \(Expecting ':' delimiter\)"),
-        ("[1,]", "no JSON"),
-        ('["open', "no JSON"),
-        ("[nul]", "no JSON"),
+        ("", r"character 0: expected '\[', but the file ends"),
+        ("{}", r"character 0: expected '\[', got '\{'"),
+        ("[1, 2", "character 5: expected ',' or ']', but the file ends"),
+        ("[1 2]", "character 3: expected ',' or ']', got '2'"),
+        ('[{"a": 1}, {"b" 2}]', r"character 11: this is not JSON \(Expecting ':' delimiter\)"),
+        ("[1,]", "not JSON"),
+        ('["open', "not JSON"),
+        ("[nul]", "not JSON"),
     ],
 )
 def test_malformed_text_is_placed(tmp_path, text, message):
@@ -70,7 +70,7 @@ def test_malformed_text_is_placed(tmp_path, text, message):
 
 def test_what_is_no_text(tmp_path):
     (tmp_path / "items.json").write_bytes(b"[1, \xff]")
-    with pytest.raises(DataFileError, match=r"items.json, character \d+: this is no text in UTF-8"):
+    with pytest.raises(DataFileError, match=r"items.json, character \d+: this is not UTF-8 text"):
         list(read_array(tmp_path / "items.json"))
 
 
@@ -78,7 +78,7 @@ def test_an_endless_entry_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(official, "CHUNK", 16)
     monkeypatch.setattr(official, "LARGEST", 1000)
     path = write(tmp_path / "items.json", '["' + "x" * 100_000)
-    with pytest.raises(DataFileError, match="character 1: this is no JSON"):
+    with pytest.raises(DataFileError, match="character 1: this is not JSON"):
         list(read_array(path))
 
 
@@ -146,30 +146,30 @@ def _spoil(folder, **files):
     [
         ({"items_shuffle_1000": None}, "has no items_shuffle_1000.json"),
         ({"items_ins_v2_1000": None}, "has no items_ins_v2_1000.json"),
-        ({"items_shuffle_1000": "[1]"}, "items_shuffle_1000.json: entry 0 must be an object, not 1"),
-        ({"items_shuffle_1000": "[]"}, "items_shuffle_1000.json: a catalogue needs products"),
+        ({"items_shuffle_1000": "[1]"}, "items_shuffle_1000.json: entry 0 must be an object, got 1"),
+        ({"items_shuffle_1000": "[]"}, "items_shuffle_1000.json: a catalogue must have at least one product"),
         (
             {"items_shuffle_1000": json.dumps([raw("B1", "x"), raw("B2", "y", pricing="?")])},
-            "items_shuffle_1000.json, entry 1: product B2: 'pricing' must look like",
+            "items_shuffle_1000.json, entry 1: product B2: 'pricing' must be as in",
         ),
-        ({"items_shuffle_1000": "[{}]"}, "entry 0: a product has no 'asin'"),
-        ({"items_ins_v2_1000": "[]"}, r"items_ins_v2_1000.json, character 0: there is '\[' where '\{' belongs"),
-        ({"items_ins_v2_1000": '{"B1": 3}'}, "the entry of B1 must be an object, not 3"),
-        ({"items_ins_v2_1000": "{}"}, "items_ins_v2_1000.json holds no entry"),
+        ({"items_shuffle_1000": "[{}]"}, "entry 0: the 'asin' of a product must be"),
+        ({"items_ins_v2_1000": "[]"}, r"items_ins_v2_1000.json, character 0: expected '\{', got '\['"),
+        ({"items_ins_v2_1000": '{"B1": 3}'}, "the entry of B1 must be an object, got 3"),
+        ({"items_ins_v2_1000": "{}"}, "items_ins_v2_1000.json must have at least one entry"),
         (
             {"items_ins_v2_1000": '{"B000000001": {"attributes": "x"}}'},
-            "items_ins_v2_1000.json: product B000000001: 'attributes' must be a list of texts, not 'x'",
+            "items_ins_v2_1000.json: product B000000001: 'attributes' must be a list of strings, got 'x'",
         ),
         ({"items_human_ins": '{"B1": {}}'}, "items_human_ins.json: the entry of B1 must be a list of objects"),
         (
             {"items_human_ins": '{"B000000001": [{}]}'},
-            "items_human_ins.json: product B000000001: an instruction by a person has no 'instruction_options'",
+            "items_human_ins.json: product B000000001: a human instruction must have 'instruction_options'",
         ),
-        ({"items_human_ins": "{} x"}, "items_human_ins.json, character 3: there is 'x' after the end"),
-        ({"items_ins_v2_1000": '{"B1": {}}]'}, r"items_ins_v2_1000.json, character 10: there is '\]' after the end"),
+        ({"items_human_ins": "{} x"}, "items_human_ins.json, character 3: found 'x' after the end"),
+        ({"items_ins_v2_1000": '{"B1": {}}]'}, r"items_ins_v2_1000.json, character 10: found '\]' after the end"),
         (
             {"items_shuffle_1000": json.dumps([raw("B1", "x")]) + "{}"},
-            r"items_shuffle_1000.json, character \d+: there is '\{' after the end",
+            r"items_shuffle_1000.json, character \d+: found '\{' after the end",
         ),
     ],
 )
@@ -182,7 +182,7 @@ def test_each_bad_file_is_named(tmp_path, files, message):
 
 
 def test_no_such_folder(tmp_path):
-    with pytest.raises(DataFileError, match=r"There is no folder .*; give the one that holds items_shuffle_1000.json"):
+    with pytest.raises(DataFileError, match=r"The folder .* does not exist; it must contain items_shuffle_1000.json"):
         import_official(tmp_path / "nowhere")
 
 
@@ -208,4 +208,4 @@ def test_the_command(data, tmp_path, capsys):
     folder = told.partition(": 23")[0]
     assert main(["verify", folder]) == 0
     assert main(["import", str(tmp_path / "nowhere")]) == 2
-    assert capsys.readouterr().err.startswith("webshop: There is no folder")
+    assert capsys.readouterr().err.startswith("webshop: The folder")

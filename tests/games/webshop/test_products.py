@@ -74,13 +74,13 @@ def test_which_entries_are_loaded():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"pricing": "cheap"}, r"B000000009: 'pricing' must look like '\$24.50'"),
+        ({"pricing": "cheap"}, r"B000000009: 'pricing' must be as in '\$24.50'"),
         ({"pricing": "$1.2.3"}, "'pricing'"),
-        ({"name": 3}, "B000000009: 'name' must be a text, not 3"),
-        ({"small_description": [3]}, "must be a list of texts"),
+        ({"name": 3}, "B000000009: 'name' must be a string, got 3"),
+        ({"small_description": [3]}, "must be a list of strings"),
         ({"customization_options": [1]}, "must be an object"),
         ({"customization_options": {"a": 1}}, "must be a list"),
-        ({"customization_options": {"a": [{"v": 1}]}}, "an option of 'a' has no text 'value'"),
+        ({"customization_options": {"a": [{"v": 1}]}}, "an option of 'a' must have a 'value'"),
     ],
 )
 def test_malformed_products_are_named(fields, message):
@@ -89,7 +89,7 @@ def test_malformed_products_are_named(fields, message):
 
 
 def test_an_entry_without_asin():
-    with pytest.raises(MalformedProduct, match="no 'asin'"):
+    with pytest.raises(MalformedProduct, match="the 'asin' of a product"):
         is_kept({"name": "x"})
 
 

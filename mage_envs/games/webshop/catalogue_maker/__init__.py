@@ -1,4 +1,4 @@
-"""Makes a shop's catalogue by rule: products in families of near duplicates, and goals that tell them apart."""
+"""Generator of a shop's catalogue: products in families of near duplicates, and goals that distinguish them."""
 
 from mage_envs.games.webshop.catalogue_maker.choices import VERSION, Choice, edition, shipped
 from mage_envs.games.webshop.catalogue_maker.goals import CatalogueGoal

@@ -1,7 +1,10 @@
-"""Proves generated catalogues: `python -m mage_envs.games.webshop.catalogue_maker --size small --goals 2000`.
+"""Command that proves a generated catalogue.
 
-Proves every goal of a size again, as it was when the catalogue was made (`guarantee`), then prints, for each split,
-what `prove.summary` says of a part of the goals; exits with 1 where a goal is not reachable with full reward.
+    python -m mage_envs.games.webshop.catalogue_maker --size small --goals 2000
+
+The command proves every goal of a size again, as at the time of generation (`guarantee`). Then it prints
+`prove.summary` of a sample of the goals of each split. The exit status is 1 if a goal cannot be reached with full
+reward.
 """
 
 from __future__ import annotations
@@ -17,13 +20,16 @@ from mage_envs.games.webshop.sources import shop_for
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command. Returns its exit status."""
     parser = OneLineParser(prog="catalogue_maker", description="Proves the goals of a generated catalogue.")
     parser.add_argument("--size", choices=tuple(SIZES), default="small")
-    parser.add_argument("--goals", type=int, default=2000, help="at most so many goals of each split, evenly spread")
+    parser.add_argument(
+        "--goals", type=int, default=2000, help="Maximum number of goals per split, at even steps (default: 2000)"
+    )
     wanted = parser.parse_args(arguments)
     shops = {split: shop_for(split, wanted.size) for split in SPLITS}
     try:
+        # All splits but the last one share a catalogue, so two proofs cover everything.
         for split in (SPLITS[0], SPLITS[-1]):
             told = proven(shops[split].catalogue)
             sys.stdout.write(f"all {told.goals} goals proven, all products found in {told.searches} searches, ")

@@ -1,7 +1,7 @@
-"""Which candidate each goal of the shipped catalogues is, chosen by `choose` with the shop's own search.
+"""Shipped choices: the candidate for each goal, which `choose` selected with the shop's own search.
 
-A file `chosen/<size>.v<VERSION>` holds four bytes a goal, compressed, all first bytes first: the candidate's number,
-the target's rank for the instruction as the query, near misses and alternatives (see `Standing`).
+A file `chosen/<size>.v<VERSION>` contains four bytes per goal: the candidate's number, and the rank, near misses and
+alternatives of `ProductStanding`. The bytes are stored by column and compressed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from mage_envs.durable import write_atomically
 from mage_envs.games.webshop.products import ProductStanding
 
 VERSION = 2
-"""Grows with every change of a word list or a draw, because both change what a seed gives."""
+"""Version of the generator. Every change of a word list or a draw increases it, because the same seed gives a new
+catalogue."""
 
 
 class Choice(NamedTuple):
-    """The candidate that was taken for a goal, and what the search makes of it."""
+    """The selected candidate of a goal, and its place in the search."""
 
     candidate: int
     standing: ProductStanding | None
@@ -32,13 +33,13 @@ UNCHOSEN = Choice(0, None)
 
 
 def shipped(size: str | int, held_out: bool) -> list[Choice]:
-    """The choices for the goals of a size's catalogue of seed 0, in their order; empty where none are shipped."""
+    """Return the choices for the goals of a size's catalogue with seed 0, in order, or an empty list if none exist."""
     content = _content(size, held_out)
     return read(content) if content else []
 
 
 def edition(size: str | int, held_out: bool) -> str:
-    """Tells the goals of a size's catalogue from those of other choices of the same version."""
+    """Return an identifier of a size's choices. It is part of the cache key of the catalogue."""
     content = _content(size, held_out)
     return f"chosen.{zlib.crc32(content):08x}" if content else "first"
 
@@ -49,17 +50,18 @@ def _content(size: str | int, held_out: bool) -> bytes:
 
 
 def read(content: bytes) -> list[Choice]:
-    """The choices in a file's content."""
+    """Return the choices in the content of a file."""
     columns = np.frombuffer(zlib.decompress(content), np.uint8).reshape(4, -1)
     return [Choice(taken, ProductStanding(*standing)) for taken, *standing in columns.T.tolist()]
 
 
 def write(path: Path, choices: Iterable[Choice]) -> None:
-    """Writes choices into a file, all or none."""
+    """Write choices to a file atomically."""
+    # Values are capped at 255 to fit a byte. Columns compress better than rows, because their bytes are similar.
     rows = [(choice.candidate, *(choice.standing or ())) for choice in choices]
     write_atomically(path, zlib.compress(np.minimum(rows, 255).astype(np.uint8).T.tobytes(), 9))
 
 
 def name(size: str | int, held_out: bool) -> str:
-    """The name of a size's file."""
+    """Return the name of a size's file."""
     return f"{size}{'-held-out' if held_out else ''}.v{VERSION}"

@@ -1,10 +1,11 @@
-"""Chooses the goals of a catalogue with the shop's own search.
+"""Selection of a catalogue's goals with the shop's own search.
 
     python -m mage_envs.games.webshop.catalogue_maker.choose --size small
 
-Each goal is drawn again until the shop can prove it (`prove`), its instruction finds at least five near misses, and it
-stands where it is wanted: whoever buys the first result shall seldom be right, and the target often be on a later page.
-What was chosen is written beside this module; the generator reads it, since choosing takes a minute per 8,000 goals.
+Each goal is drawn again until three conditions hold: the shop can prove it (`prove`), its instruction finds at least
+five near misses, and its target has a wanted place among the results. Buying the first result should rarely succeed,
+and the target should often be on a later page. The choices are stored beside this module for the generator, because
+the selection takes a minute per 8,000 goals.
 """
 
 from __future__ import annotations
@@ -32,26 +33,36 @@ from mage_envs.games.webshop.store import Catalogue, write_catalogue
 
 FIRST, PAGE, BEYOND = "first", "page", "beyond"
 SHARES = {FIRST: 0.16, PAGE: 0.42, BEYOND: 0.42}
-"""How often, of the goals of a split, the first result for the instruction has full reward, and how often, where it has
-not, the target is on the first page and on a later one or on none."""
+"""Wanted shares of a split's goals. `first`: the first result for the instruction has full reward. Otherwise `page`:
+the target is on the first page of results, and `beyond`: it is on a later page or on none."""
 NEAR_MISSES = 5
+"""Minimum number of near misses of a goal."""
 MOST = 256
-"""Candidates for a goal that are looked at, at most."""
+"""Maximum number of candidates per goal."""
 TWINS = {"main": False, "held-out": True}
 _KEPT_SEARCHES = 256
 _SAVED = 1000
-"""Goals after which the command saves what it has."""
+"""Number of goals between two saves of the command."""
 USUAL_PATIENCE, PATIENCE = 32, {"large": 16}
-"""Candidates after which a goal need not stand where it is wanted most, for all sizes but those named."""
+"""Number of candidates after which a goal may have any place among the results, and exceptions by size."""
 
 
 def choose(
     size: str | int, seed: int = 0, *, held_out: bool = False, typos: float = TYPOS, known: Iterable[Choice] = ()
 ) -> Iterator[Choice]:
-    """The choice for each goal of a catalogue, in their order; `known` are the first of them, where there are any.
+    """Yield the choice for each goal of a catalogue, in order.
 
-    Raises RuntimeError for a goal that cannot be proven.
+    Args:
+        size: Size of the catalogue.
+        seed: Seed of the catalogue.
+        held_out: If True, the held-out catalogue.
+        typos: Probability of a typing error in an instruction.
+        known: Choices for the first goals, which are not selected again.
+
+    Raises:
+        RuntimeError: If no candidate for a goal can be proven.
     """
+    # The products do not depend on the choices, so a temporary catalogue without choices is enough for the search.
     with tempfile.TemporaryDirectory() as folder:
         families = partial(stream, size, seed, held_out=held_out, typos=typos)
         built = cached("unchosen", lambda draft: write_catalogue(draft, products_of(families())), Path(folder))
@@ -69,7 +80,7 @@ def choose(
 
 
 class _Candidate(NamedTuple):
-    """A goal that may be taken."""
+    """A candidate for a goal."""
 
     number: int
     made: CatalogueGoal
@@ -78,7 +89,7 @@ class _Candidate(NamedTuple):
 
 
 class _Chooser:
-    """Chooses goals one after the other and keeps the shares of each split near those that are wanted."""
+    """Selector of goals that keeps the shares of each split close to `SHARES`."""
 
     def __init__(
         self, shop: Shop, seed: int, held_out: bool, typos: float, patience: int, known: Iterable[Choice]
@@ -107,11 +118,13 @@ class _Chooser:
                 yield choice
 
     def _taken(self, draw: Callable[[int], _Candidate], had: Counter[str]) -> tuple[_Candidate, Proof]:
-        """The first candidate that stands where it is wanted and is proven; after some patience, any that is proven."""
+        """Return the first proven candidate with the most wanted place, or after some patience any proven one."""
+        # The place that is furthest below its share comes first. Its goals keep the shares balanced.
         wanted = sorted(SHARES, key=lambda band: had[band] - SHARES[band] * had.total())
         left: dict[str, list[_Candidate]] = {}
         for number in range(MOST):
             drawn = draw(number)
+            # A proof costs more than a draw, so candidates of other bands are proven only when patience is exhausted.
             left.setdefault(drawn.band, []).append(drawn)
             for band in wanted if number + 1 >= self._patience else wanted[:1]:
                 for one in left.pop(band, ()):
@@ -142,11 +155,11 @@ class _Chooser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the files of a size."""
+    """Write the files of a size. Returns the exit status."""
     parser = OneLineParser(prog="choose", description="Chooses the goals of a catalogue and its held-out twin.")
     parser.add_argument("--size", choices=tuple(SIZES), required=True)
-    parser.add_argument("--only", choices=tuple(TWINS), help="one of the two catalogues; default: both")
-    parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "chosen", help="where to")
+    parser.add_argument("--only", choices=tuple(TWINS), help="Catalogue to process (default: both)")
+    parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "chosen", help="Folder for the files")
     wanted = parser.parse_args(arguments)
     wanted.folder.mkdir(exist_ok=True)
     for twin in (wanted.only,) if wanted.only else TWINS:
@@ -157,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _write_all(size: str, held_out: bool, path: Path) -> None:
-    """Writes a file. What it has so far is in another beside it, from which it goes on after an interruption."""
+    """Write a file. An interrupted command resumes from the unfinished file beside it."""
     unfinished = path.with_name(f"{path.name}.unfinished")
     known = read(unfinished.read_bytes()) if unfinished.is_file() else []
     choices: list[Choice] = []

@@ -1,4 +1,4 @@
-"""A stream of chance whose every draw comes from plain uniform numbers, so that all NumPy versions agree."""
+"""Random draws that use only uniform numbers, so that all versions of NumPy agree."""
 
 from __future__ import annotations
 
@@ -15,39 +15,45 @@ _BLOCK = 64
 
 
 class Weighted(Generic[T]):
-    """Things to draw by weight."""
+    """Items to draw by weight."""
 
     def __init__(self, weights: Sequence[tuple[float, T]]) -> None:
         self.things = [thing for _, thing in weights]
+        # The last cut may round below 1. Without it every number in [0, 1) selects an item.
         total = sum(weight for weight, _ in weights)
         self.cuts = [cut / total for cut in accumulate(weight for weight, _ in weights)][:-1]
 
 
 class Draws:
-    """Draws that depend on the key alone."""
+    """A stream of draws that depends on the key alone."""
 
     def __init__(self, *key: int) -> None:
         self.uniform = _numbers(np.random.Generator(np.random.PCG64(_seeds(key)))).__next__
-        """The next number in [0, 1)."""
+        """Function that returns the next number in [0, 1)."""
 
     def below(self, bound: int) -> int:
+        """Return an integer from 0 to `bound` - 1."""
         return int(self.uniform() * bound)
 
     def between(self, low: int, high: int) -> int:
-        """A whole number from `low` to `high`, both included."""
+        """Return an integer from `low` to `high`, both included."""
         return low + int(self.uniform() * (high - low + 1))
 
     def chance(self, probability: float) -> bool:
+        """Return True with this probability."""
         return self.uniform() < probability
 
     def choice(self, things: Sequence[T]) -> T:
+        """Return one of `things`, all equally likely."""
         return things[int(self.uniform() * len(things))]
 
     def weighted(self, things: Weighted[T]) -> T:
+        """Return one of `things` by weight."""
         return things.things[bisect_right(things.cuts, self.uniform())]
 
     def sample(self, things: Sequence[T], count: int) -> list[T]:
-        """`count` different places of `things` (all, if there are fewer), in random order."""
+        """Return the items at `count` different places of `things` (all if there are fewer), in random order."""
+        # The first steps of a Fisher-Yates shuffle.
         pool = list(things)
         count = min(count, len(pool))
         for place in range(count):
@@ -56,21 +62,25 @@ class Draws:
         return pool[:count]
 
     def shuffled(self, things: Sequence[T]) -> list[T]:
+        """Return all of `things` in random order."""
         return self.sample(things, len(things))
 
     def log_normal(self, median: float, sigma: float) -> float:
-        """By Box and Muller."""
+        """Return a log-normal number with this median."""
+        # The method of Box and Muller needs uniform numbers alone. 1 - u avoids the logarithm of 0.
         radius = sqrt(-2.0 * log(1.0 - self.uniform()))
         return median * exp(sigma * radius * cos(2.0 * pi * self.uniform()))
 
 
 def _seeds(key: tuple[int, ...]) -> np.random.SeedSequence:
-    """`SeedSequence(key[0], spawn_key=key[1:])`, as the words that it makes of these, which takes half the time."""
+    """Return a seed sequence equal to `SeedSequence(key[0], spawn_key=key[1:])`."""
+    # Passing the words that NumPy would make of the key takes half the time. A seed above 32 bits has other words.
     if key[0] >> 32:
         return np.random.SeedSequence(key[0], spawn_key=key[1:])
     return np.random.SeedSequence(np.array((key[0], 0, 0, 0, *key[1:]), np.uint32))
 
 
 def _numbers(generator: np.random.Generator) -> Iterator[float]:
+    # A block at a time, because a call of NumPy costs much more than a number.
     while True:
         yield from generator.random(_BLOCK).tolist()

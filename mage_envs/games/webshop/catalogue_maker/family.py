@@ -1,4 +1,4 @@
-"""Families: a seed product and near duplicates of it, each with exactly one thing changed."""
+"""Families of products: a seed product, and near duplicates that differ from it in exactly one respect."""
 
 from __future__ import annotations
 
@@ -9,45 +9,55 @@ from mage_envs.games.webshop.catalogue_maker.tables import Attribute, Axis, Type
 from mage_envs.games.webshop.products import NO_PRICE
 
 SMALLEST, LARGEST = 7, 13
-"""Members of a family: a seed and 6 to 12 near duplicates, so that five can miss what a goal wants."""
+"""Number of members of a family: a seed and 6 to 12 near duplicates, so that at least five can fail a goal."""
 _CONTESTED = 2
+"""Number of attribute groups per family in which near duplicates differ preferably."""
 _LONGEST_LIST = 60
+"""Maximum number of values per option."""
 _HIGHEST = 900.0
-"""Above 980 dollars the shop could name no limit; the costly near duplicate needs room below that."""
+"""Maximum price in dollars. Above 980 dollars no price limit exists, and an expensive near duplicate must fit below."""
 _KINDS = Weighted([(46, "attribute"), (14, "option"), (9, "axis"), (8, "price"), (13, "brand"), (10, "type")])
 
 
 class Value(NamedTuple):
-    """An option value with the classes that it counts as in the shop."""
+    """An option value with its classes. Values of one class match in the shop."""
 
     text: str
     classes: tuple[str, ...]
     plain: bool = True
-    """Whether a goal may ask for it: noise is only there to be looked through."""
+    """True if a goal may want the value. Other values are noise."""
 
 
 class Member(NamedTuple):
-    """One product before it is put in words."""
+    """A product without its texts."""
 
     kind: Type
     brand: str
     attributes: tuple[Attribute, ...]
-    """One for each group of the type, in their order."""
+    """One attribute per group of the type, in order."""
     options: tuple[tuple[Axis, tuple[Value, ...]], ...]
     low: float
     high: float
-    """Equal to `low` but for price ranges."""
+    """Highest price in dollars; it equals `low` unless the price is a range."""
     priced: bool
+    """True if the page states the price."""
     change: tuple[str, str]
-    """What sets it apart from the seed: (kind of change, what)."""
+    """Difference from the seed: (kind of change, changed value)."""
     offers: frozenset[str]
-    """Names of its attributes and classes of its option values."""
+    """Names of the attributes and classes of the option values."""
     exposed: tuple[str, ...]
-    """Attributes and classes that the family disputes."""
+    """Attributes and classes in which the near duplicates preferably differ from the seed."""
 
 
 def family(draws: Draws, kind: Type, other: Type | None, count: int) -> list[Member]:
-    """`count` members in random order; one may be of the type `other` instead."""
+    """Return the members of a family in random order.
+
+    Args:
+        draws: Source of randomness.
+        kind: Type of the products.
+        other: A similar type, which one member may have, or None.
+        count: Number of members.
+    """
     seed, contested = _seed(draws, kind)
     members = [seed]
     for change in _plan(draws, seed, other, count - 1):
@@ -56,12 +66,13 @@ def family(draws: Draws, kind: Type, other: Type | None, count: int) -> list[Mem
 
 
 def limit_above(price: float, place: int) -> float:
-    """The multiple of ten that is the `place`-th (from 1) strictly above the price."""
+    """Return the `place`-th multiple of ten (from 1) strictly above the price."""
     return 10.0 * (price // 10 + place)
 
 
 def _seed(draws: Draws, kind: Type) -> tuple[Member, list[int]]:
     attributes = tuple(draws.choice(group.values) for group in kind.groups)
+    # A group with two values could supply only one near duplicate.
     wide = [place for place, group in enumerate(kind.groups) if len(group.values) > 2]
     contested = draws.sample(wide, _CONTESTED)
     options = tuple((axis, _values(draws, axis)) for axis in kind.axes if draws.chance(0.88))
@@ -93,7 +104,8 @@ def _offering(member: Member) -> Member:
 
 
 def _price(draws: Draws, median: float) -> tuple[float, float, bool]:
-    """(low, high, whether the page states it)."""
+    """Return (lowest price, highest price, True if the page states it)."""
+    # Division by 1.7 leaves room for a range, whose upper end is at most 1.6 times the lower one.
     low = _tag(draws, max(4.0, min(draws.log_normal(median, 0.38), _HIGHEST / 1.7)))
     mode = draws.uniform()
     if mode < 0.12:
@@ -102,17 +114,21 @@ def _price(draws: Draws, median: float) -> tuple[float, float, bool]:
 
 
 def _tag(draws: Draws, amount: float) -> float:
-    """A price as shops write it, never below the amount's whole dollars."""
+    """Return a typical shop price with the same whole dollars as the amount."""
     return int(amount) + draws.choice((0.99, 0.99, 0.99, 0.95, 0.49, 0.5, 0.0))
 
 
 def _values(draws: Draws, axis: Axis) -> tuple[Value, ...]:
-    """A part of the pool: sizes as a run, other things as a random choice; with the noise of scraped lists."""
+    """Return values from the axis's pool, with the noise of scraped lists.
+
+    Sizes and quantities are a consecutive run. Other values are a random sample.
+    """
     pool = axis.values
     if axis.name in {"size", "item package quantity"}:
         count = draws.between(min(3, len(pool)), len(pool))
         start = draws.below(len(pool) - count + 1)
         return tuple(Value(text, (known,)) for text, known in pool[start : start + count])
+    # Most products have at most 12 values; a few have the whole pool.
     longest = min(len(pool), 12) if draws.chance(0.93) else len(pool)
     values = [Value(text, (known,)) for text, known in draws.sample(pool, draws.between(min(4, longest), longest))]
     noise = draws.uniform()
@@ -130,13 +146,14 @@ def _values(draws: Draws, axis: Axis) -> tuple[Value, ...]:
 
 
 def _plan(draws: Draws, seed: Member, other: Type | None, count: int) -> list[str]:
-    """Kinds of change: five that always tell the duplicate from the seed, then what chance brings."""
+    """Return the kinds of change: five that always distinguish a duplicate from the seed, then random ones."""
     sure = ["attribute", "attribute", "price", "attribute", "option" if seed.options else "attribute"]
     more: list[str] = []
     while len(sure) + len(more) < count:
         kind = draws.weighted(_KINDS)
         if (kind in {"option", "axis"} and not seed.options) or (kind == "type" and other is None):
             kind = "attribute"
+        # These kinds have few distinct changes, so each appears at most once among the random ones.
         if kind in {"brand", "type", "axis", "price"} and kind in more:
             kind = "attribute"
         more.append(kind)
@@ -146,7 +163,7 @@ def _plan(draws: Draws, seed: Member, other: Type | None, count: int) -> list[st
 def _changed(
     draws: Draws, seed: Member, members: list[Member], contested: list[int], other: Type | None, change: str
 ) -> Member:
-    """The seed with one thing changed; an attribute where no new change of that kind is left."""
+    """Return the seed with one change. The change is an attribute if no new change of that kind is left."""
     taken = {member.change for member in members}
     if change == "option":
         found = _without_value(draws, seed, taken)
@@ -158,6 +175,7 @@ def _changed(
             rest = tuple(option for option in seed.options if option[0] is not axis)
             return _offering(seed._replace(options=rest, change=("axis", axis.name)))
     if change == "price":
+        # The price is above the fourth multiple of ten over the seed's price, the highest limit of a goal.
         low = _tag(draws, limit_above(seed.high, 4) * (1.0 + 0.25 * draws.uniform() ** 2) + 1.0)
         return seed._replace(low=low, high=low, priced=True, change=("price", f"{low}"))
     if change == "brand":
@@ -169,6 +187,7 @@ def _changed(
 
 
 def _other_attribute(draws: Draws, seed: Member, taken: set[tuple[str, str]], contested: list[int]) -> Member:
+    # Contested groups come first, so that several duplicates differ in the attribute that a goal is likely to want.
     places = draws.shuffled(contested) + draws.shuffled(range(len(seed.attributes)))
     for place in places:
         others = [
@@ -180,11 +199,15 @@ def _other_attribute(draws: Draws, seed: Member, taken: set[tuple[str, str]], co
             other = draws.choice(others)
             attributes = (*seed.attributes[:place], other, *seed.attributes[place + 1 :])
             return _offering(seed._replace(attributes=attributes, change=("attribute", other.name)))
-    raise RuntimeError(f"the type {seed.kind.name!r} has too few attributes for a family of {LARGEST}")
+    raise RuntimeError(f"the type {seed.kind.name!r} must have more attributes for a family of {LARGEST}")
 
 
 def _without_value(draws: Draws, seed: Member, taken: set[tuple[str, str]]) -> Member | None:
-    """The seed without one class of an option's values; disputed ones go first."""
+    """Return the seed without one class of an option's values, or None if no class can be removed.
+
+    Exposed classes are tried first.
+    """
+    # Classes are written as `axis:value`, unlike attributes.
     classes = [known for known in seed.exposed if ":" in known]
     for _, values in draws.shuffled(seed.options):
         classes += [known for value in draws.sample(values, 2) for known in value.classes]
@@ -200,7 +223,7 @@ def _without_value(draws: Draws, seed: Member, taken: set[tuple[str, str]]) -> M
 
 
 def _other_type(draws: Draws, seed: Member, kind: Type) -> Member:
-    """A product of another type that says the same wherever it has the same attribute groups and axes."""
+    """Return a product of another type with the seed's values for all attribute groups and axes that it shares."""
     said = dict(zip(seed.kind.groups, seed.attributes, strict=True))
     attributes = tuple(said[group] if group in said else draws.choice(group.values) for group in kind.groups)
     chosen = dict(seed.options)

@@ -1,4 +1,4 @@
-"""Goals of a family's products: what is wanted, chosen so that the near duplicates miss it."""
+"""Goals of a family's products, with requirements that the near duplicates fail."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from mage_envs.games.webshop.catalogue_maker.listing import FIRST, TITLE, Listin
 from mage_envs.games.webshop.products import ProductStanding
 
 PER_PRODUCT = 2
+"""Number of goals per product."""
 _NEAR_MISSES, _ALTERNATIVES = 5, 4
-"""Members of the family that a goal leaves just short of full reward, at least, and that have it too, at most."""
+"""Minimum number of members that fail a goal, and maximum number of other members that satisfy it."""
 _ATTRIBUTES = Weighted([(60, 1), (22, 2), (12, 3), (6, 4)])
 _OPTIONS = Weighted([(46, 0), (36, 1), (18, 2)])
 _PLACES = Weighted([(1, 2), (2, 3), (3, 4)])
-"""The shop takes the larger of two of the next four multiples of ten above the price."""
+"""Weighted places of the price limit: as in the original, the larger of two of the next four multiples of ten."""
 _RARER = 1.0 / 3.0
-"""Power of the draw for a disputed attribute, which makes it three times as likely to be wanted."""
+"""Exponent of the draw for a disputed attribute, which triples its weight."""
 _OWN = 0.8
-"""Chance that a goal asks for the attribute in which its product differs from the family's seed."""
+"""Probability that a goal wants the attribute in which its product differs from the family's seed."""
 _TRIES = 6
+"""Maximum number of draws of the requirements."""
 
 
 class CatalogueGoal(NamedTuple):
-    """A goal with its structure; `text` is what the shop shows."""
+    """A goal with its structure. `text` is the instruction that the shop shows."""
 
     id: str
     asin: str
@@ -35,33 +37,33 @@ class CatalogueGoal(NamedTuple):
     split: str
     query: str
     instruction: str
-    """What the buyer says, without the price."""
+    """Instruction without the price clause."""
     attributes: tuple[str, ...]
     options: tuple[tuple[str, str], ...]
     """(axis, value) pairs."""
     price_upper: float
     places: tuple[str, ...]
-    """Where the product tells each wanted attribute."""
+    """Place in the product's texts that mentions each wanted attribute."""
     near_misses: int
-    """Products of the family that fail in what is wanted."""
+    """Number of products of the family that fail a requirement."""
     alternatives: int
-    """Other products of the family that have all that is wanted."""
+    """Number of other products of the family that satisfy all requirements."""
     standing: ProductStanding | None = None
-    """Among the results of the shop's own search, where that was looked at."""
+    """Place among the results of the shop's own search, if the goal was chosen with it."""
 
     @property
     def text(self) -> str:
-        """The instruction with the price clause in the official wording."""
+        """Instruction with the price clause in the original's wording."""
         return f"{self.instruction}, and price lower than {self.price_upper:.2f} dollars"
 
 
 class Wish(NamedTuple):
-    """What a goal asks for, before it has words."""
+    """The requirements of a goal without its instruction."""
 
     attributes: tuple[int, ...]
-    """Places among the product's attributes."""
+    """Indices into the product's attributes."""
     options: tuple[tuple[str, str, str], ...]
-    """(axis, value, class)."""
+    """(axis, value, class) of each wanted option."""
     limit: float
     near_misses: int
     alternatives: int
@@ -76,8 +78,17 @@ def goals(
     listings: list[Listing],
     typos: float,
 ) -> list[CatalogueGoal]:
-    """Two for each product of the family. `deal(goal, candidate)` gives the draws of a candidate for a goal, `chosen`
-    says which candidate it is."""
+    """Return `PER_PRODUCT` goals for each product of a family.
+
+    Args:
+        deal: Function of (goal, candidate) that returns the draws of a candidate for a goal.
+        chosen: Choices of candidates. The first candidate is used if there are no more choices.
+        number: Number of the family.
+        split: Split of the family.
+        members: Products of the family.
+        listings: Texts of the products.
+        typos: Probability of a typing error in an instruction.
+    """
     made: list[CatalogueGoal] = []
     for place in range(len(members)):
         other: CatalogueGoal | None = None
@@ -99,7 +110,18 @@ def candidate(
     place: int,
     other: CatalogueGoal | None,
 ) -> CatalogueGoal:
-    """A goal for the member at `place`, which wants something else than `other`."""
+    """Return a candidate for a goal.
+
+    Args:
+        draws: Source of randomness.
+        number: Number of the family.
+        split: Split of the family.
+        members: Products of the family.
+        listings: Texts of the products.
+        typos: Probability of a typing error in the instruction.
+        place: Index of the product among the members.
+        other: The product's first goal, which must have other requirements, or None.
+    """
     member, shown = members[place], listings[place]
     asin, order = str(shown.raw["asin"]), 0 if other is None else 1
     wish = _wish(draws, member, members, shown, other)
@@ -123,7 +145,7 @@ def candidate(
 
 
 def _wish(draws: Draws, member: Member, members: list[Member], shown: Listing, other: CatalogueGoal | None) -> Wish:
-    """The first draw that is sharp enough, or the sharpest; never what `other` wants already."""
+    """Return the first wish that is sharp enough, else the sharpest. It never equals the wish of `other`."""
     limit = limit_above(member.high, draws.weighted(_PLACES))
     best: Wish | None = None
     for _ in range(_TRIES):
@@ -132,6 +154,7 @@ def _wish(draws: Draws, member: Member, members: list[Member], shown: Listing, o
         if other is not None and _wants_the_same(member, wish, other):
             more = draws.choice([place for place in range(len(member.attributes)) if place not in wish.attributes])
             wish = _judged(member, members, (*wish.attributes, more), wish.options, limit)
+        # Near misses and alternatives have a constant sum, so comparing one of them is enough.
         if best is None or wish.near_misses > best.near_misses:
             best = wish
         if _is_sharp(best):
@@ -152,7 +175,7 @@ def _judged(
     options: tuple[tuple[str, str, str], ...],
     limit: float,
 ) -> Wish:
-    """What is wanted, with the count of members that have it all and of those that do not."""
+    """Return a wish with the numbers of members that fail and that satisfy it."""
     needed = {member.attributes[place].name for place in attributes} | {known for _, _, known in options}
     having = sum(rival.low <= limit and needed <= rival.offers for rival in members)
     return Wish(
@@ -161,7 +184,7 @@ def _judged(
 
 
 def _sharpened(draws: Draws, member: Member, members: list[Member], wish: Wish) -> Wish:
-    """The wish with disputed attributes in place of others, or besides, until enough members miss it."""
+    """Return the wish with more disputed attributes, until enough members fail it."""
     if _is_sharp(wish):
         return wish
     disputed = [place for place, attribute in enumerate(member.attributes) if _disputed(member, attribute.name)]
@@ -177,11 +200,15 @@ def _is_sharp(wish: Wish) -> bool:
 
 
 def _disputed(member: Member, attribute: str) -> bool:
+    """Return True if members of the family differ in the attribute."""
     return attribute in member.exposed or attribute == member.change[1]
 
 
 def _wanted(draws: Draws, member: Member, shown: Listing) -> tuple[int, ...]:
-    """Attributes, disputed ones more often; one at least of several can be found by searching."""
+    """Return the indices of wanted attributes. Disputed ones are more likely.
+
+    If there are several, at least one can be found by searching.
+    """
     count = draws.weighted(_ATTRIBUTES)
     ranked = sorted(
         [
@@ -192,6 +219,7 @@ def _wanted(draws: Draws, member: Member, shown: Listing) -> tuple[int, ...]:
     chosen = [place for _, place in ranked[-count:]]
     if member.change[0] == "attribute" and draws.chance(_OWN):
         chosen[-1] = next(place for _, place in ranked if member.attributes[place].name == member.change[1])
+    # The search engine reads the title and the first bullet, not the other bullets.
     searched = [
         place for place, attribute in enumerate(member.attributes) if shown.places[attribute.name] in (TITLE, FIRST)
     ]
@@ -201,7 +229,7 @@ def _wanted(draws: Draws, member: Member, shown: Listing) -> tuple[int, ...]:
 
 
 def _chosen(draws: Draws, member: Member) -> tuple[tuple[str, str, str], ...]:
-    """Option values, at most one of an axis; disputed ones half of the time."""
+    """Return wanted options, at most one per axis. If an axis has exposed values, half of the draws are among them."""
     chosen = []
     for axis, values in draws.sample(member.options, draws.weighted(_OPTIONS)):
         plain = [value for value in values if value.plain and value.text != "single"]

@@ -1,9 +1,8 @@
-"""Proves every goal of a catalogue when it is made: the target earns exactly 1.0, and a search finds it.
+"""Proof of every goal of a generated catalogue: the target earns exactly 1.0, and a search finds it.
 
-The reward of the target with the wanted options follows from what product and goal say (`is_worth_all`). That the
-target can be found depends on the product alone: some query of words that its page shows has it among the results.
-Queries of few and rare words come first, and each proves all of its results, so that a search serves five to ten
-products.
+The reward of the target with the wanted options follows from product and goal alone (`is_worth_all`). A search finds
+the target if some query of words from its page has it among the results, which depends on the product alone. Queries
+of few and rare words come first. Each query proves all of its results, so one search covers five to ten products.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from mage_envs.games.webshop.store import FORMAT, Catalogue
 from mage_envs.progress import Progress
 
 _FIRST, _NEXT = 3, (4, 8, 16)
-"""Words in the query of a title's rarest words, and in those of all that is searched of a product."""
+"""Number of words in the query of a title's rarest words, and in the queries of the product's rarest words."""
 _LEAST_TITLE_SCORE = 0.1
-"""Below it the reward takes a product for another kind of thing."""
+"""Minimum share of distinct nouns in a title. Below it the reward treats the product as another kind."""
 
 
 CERTIFIED = frozenset(
@@ -38,28 +37,28 @@ CERTIFIED = frozenset(
         "1.1-0c53b5e5ce586c4d8e0e35096c229561e9235e8a054dbe6b4294bc7dd2d288f4",  # its held-out twin
     }
 )
-"""What `certificate` says of catalogues in which all products were found, and that take minutes to search. The command
-`python -m mage_envs.games.webshop.catalogue_maker --size xl` searches again, and prints it."""
+"""Certificates of proven catalogues that take minutes to search. The command
+`python -m mage_envs.games.webshop.catalogue_maker --size xl` repeats the searches and prints the certificate."""
 
 
 class Unproven(RuntimeError):
     """A goal of a generated catalogue that cannot be reached with full reward."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"{what}; mend the word lists or draws that made it.")
+        super().__init__(f"{what}; fix the word lists or draws that made it.")
 
 
 class Proven(NamedTuple):
-    """That all goals of a catalogue are proven."""
+    """Result of a successful proof of a catalogue."""
 
     goals: int
     searches: int
-    """In which all products together were found."""
+    """Number of searches that found all products."""
     certificate: str
 
 
 def proven(catalogue: Catalogue) -> Proven:
-    """Proves the goals of a written catalogue again. Raises Unproven."""
+    """Prove the goals of a stored catalogue again. Raises Unproven if a goal cannot be reached with full reward."""
     products = (catalogue.product(position) for position in range(len(catalogue)))
     goals = sum(len(product.made) for product in checked(products))
     made = searches(Index.open(catalogue.folder / "index"), catalogue.product)
@@ -67,13 +66,14 @@ def proven(catalogue: Catalogue) -> Proven:
 
 
 def certificate(folder: Path) -> str:
-    """Tells the products and the index of a catalogue's folder from all others."""
+    """Return an identifier of the products and the index in a catalogue's folder."""
+    # The format covers the index, because the same products and the same code give the same index.
     with (folder / "products.bin").open("rb") as file:
         return f"{FORMAT}-{file_digest(file, 'sha256').hexdigest()}"
 
 
 def checked(products: Iterable[Product]) -> Iterator[Product]:
-    """The products, each of whose goals is worth exactly 1.0. Raises Unproven."""
+    """Yield the products. Raises Unproven if a goal of a product is not worth exactly 1.0."""
     for product in products:
         for number, goal in enumerate(product.made):
             if not is_worth_all(product, goal):
@@ -82,10 +82,10 @@ def checked(products: Iterable[Product]) -> Iterator[Product]:
 
 
 def is_worth_all(product: Product, goal: MadeGoal) -> bool:
-    """Whether buying the product with the wanted options earns exactly 1.0, for every draw of its price.
+    """Return True if buying the product with the wanted options earns exactly 1.0, for every draw of its price.
 
-    It asks for more than the reward does: each attribute is one of the product's, and each option a value of an axis of
-    its own.
+    The check is stricter than the reward: each attribute must be one of the product's, and each option must be a value
+    of a separate axis.
     """
     named = nouns(product.title)
     return (
@@ -103,12 +103,16 @@ def _offers(product: Product, goal: MadeGoal) -> bool:
 
 
 def searches(index: Index, product: Callable[[int], Product]) -> int:
-    """The number of searches that find every document of the index; `product` reads it. Raises Unproven."""
+    """Return the number of searches that find every document of the index.
+
+    `product` returns the product at a position. Raises Unproven if no search finds a product.
+    """
     ranking, asked = Ranking(index), set[str]()
     found = np.zeros(len(index), bool)
     tell = Progress("WebShop proves that searches find its products", len(index), "products")
     for position in range(len(index)):
         tell(position)
+        # An earlier search has already found most products.
         if found[position]:
             continue
         for query in _queries(product(position), ranking):
@@ -123,7 +127,7 @@ def searches(index: Index, product: Callable[[int], Product]) -> int:
 
 
 def _queries(product: Product, ranking: Ranking) -> Iterator[str]:
-    """From the rarest words of its title to all that is searched of a product."""
+    """Yield queries, from the rarest words of the title to the whole indexed text."""
     yield " ".join(_rarest(product.title, ranking)[:_FIRST])
     text = product.indexed_text()
     rarest = _rarest(text, ranking)

@@ -1,4 +1,4 @@
-"""Puts a goal in the words of a buyer: structure first, text after."""
+"""The instruction of a goal in the words of a buyer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Forms = Mapping[str, Weighted[str]]
 
 
 class Manner(NamedTuple):
-    """A set of ways to ask."""
+    """A set of phrases for instructions."""
 
     openers: Weighted[str]
     clauses: Forms
@@ -21,7 +21,7 @@ class Manner(NamedTuple):
     sentences: Forms
     choices: Forms
     before: Mapping[str, float]
-    """Chance of each form that a short wording stands before the noun."""
+    """Probability, by form, that a short wording precedes the noun."""
 
 
 def _forms(table: Mapping[str, Sequence[tuple[float, str]]]) -> Forms:
@@ -58,7 +58,16 @@ def instruction(
     manner: Manner,
     typos: float,
 ) -> str:
-    """The text of a goal, lower case, without the price; `typos` is the chance of one slip."""
+    """Return the instruction of a goal in lower case, without the price clause.
+
+    Args:
+        draws: Source of randomness.
+        kind: Type of the wanted product.
+        wanted: Wanted attributes.
+        options: Wanted options as (axis, value) pairs.
+        manner: Phrases of the instruction.
+        typos: Probability of one typing error.
+    """
     many = kind.number in {"plural", "pair"}
     before: list[str] = []
     clauses: list[str] = []
@@ -83,7 +92,8 @@ def instruction(
     text = draws.weighted(manner.openers).format(n=" ".join([phrase, *_joined(draws, draws.shuffled(clauses))])) + last
     if draws.chance(_FRUGAL):
         text = f"{text} {phrases.FRUGAL}"
-    slip, word, letter, how = (draws.uniform() for _ in range(4))  # drawn in any case: slips change nothing else
+    # Drawn in any case, so that the number of draws does not depend on `typos`.
+    slip, word, letter, how = (draws.uniform() for _ in range(4))
     return _slipped(text, word, letter, how) if slip < typos else text
 
 
@@ -94,12 +104,12 @@ def _said(draws: Draws, forms: Forms, wording: Wording, many: bool) -> str:
 
 
 def _leads(wording: Wording, attribute: Attribute) -> bool:
-    """Whether it can stand before the noun: short adjectives, and names such as "long sleeve"."""
+    """Return True if the wording can precede the noun: short adjectives, and names such as "long sleeve"."""
     return wording.text.count(" ") < 2 and (wording.form == "a" or wording is attribute.wordings[0])
 
 
 def _noun(draws: Draws, name: str) -> str:
-    """The product's name; "women's blouse" is at times a "blouse for women"."""
+    """Return the product's name, with "women's blouse" sometimes as "blouse for women"."""
     for owner, after in _BUYERS.items():
         if name.startswith(owner) and draws.chance(0.15):
             return name[len(owner) :] + after
@@ -111,6 +121,7 @@ def _article(draws: Draws, number: str, noun: str) -> str:
         return f"a pair of {noun}" if draws.chance(0.35) else noun
     if number in {"plural", "mass"}:
         return f"some {noun}" if draws.chance(0.2) else noun
+    # "us" and "uni" start with a consonant sound, as in "usb cable" and "universal remote".
     vowel = noun.startswith(_VOWELS) and not noun.startswith(("us", "uni"))
     return f"{'an' if vowel else 'a'} {noun}"
 
@@ -119,7 +130,7 @@ _VOWELS = ("a", "e", "i", "o", "u", "8", "11 ", "18 ", "hdmi", "led ", "spf")
 
 
 def _joined(draws: Draws, clauses: list[str]) -> list[str]:
-    """The clauses with an "and" before the last, now and then with a comma instead."""
+    """Return the clauses, sometimes with an "and" before the last one."""
     plain = [clause for clause in clauses if not clause.startswith("and ")]
     ending = [clause for clause in clauses if clause.startswith("and ")]
     if len(plain) > 1 and not ending and draws.chance(0.6):
@@ -128,7 +139,7 @@ def _joined(draws: Draws, clauses: list[str]) -> list[str]:
 
 
 def _slipped(text: str, word: float, letter: float, how: float) -> str:
-    """The text with one slip of the fingers in a longer word: a letter lost, doubled or swapped with the next."""
+    """Return the text with one typing error in a longer word: a letter lost, doubled or swapped with the next."""
     words = text.split(" ")
     longer = [place for place, one in enumerate(words) if len(one) > 4 and one.isalpha()]
     if not longer:

@@ -1,4 +1,4 @@
-"""Puts a product in the words of its seller: title, bullets, description, as an entry of the official files."""
+"""The texts of a product in the words of its seller: title, bullets and description, as in the official files."""
 
 from __future__ import annotations
 
@@ -19,19 +19,27 @@ _ODD = ("!", "™", " ★", " (Pack)", " ✓", ".", " – NEW", "®")
 
 
 class Listing(NamedTuple):
-    """A product's entry and where it says what."""
+    """A product's entry, and the place of each attribute in it."""
 
     raw: dict[str, Any]
+    """Entry in the schema of `items_shuffle.json`."""
     places: dict[str, str]
-    """Attribute to `title`, `first bullet`, `later bullet` or `description`."""
+    """Place of each attribute: `title`, `first bullet`, `later bullet` or `description`."""
 
 
 def listing(draws: Draws, member: Member, asin: str) -> Listing:
-    """The entry in the schema of items_shuffle.json; every attribute is told in exactly one place."""
+    """Return the listing of a product. Exactly one place mentions each attribute.
+
+    Args:
+        draws: Source of randomness.
+        member: The product.
+        asin: Id of the product.
+    """
     described = not draws.chance(0.2)
     spots: dict[str, list[Attribute]] = {TITLE: [], FIRST: [], LATER: [], DESCRIPTION: []}
     for attribute in member.attributes:
         place = draws.weighted(_PLACES)
+        # A later bullet replaces a place that does not exist, or a title that is full.
         if (place == DESCRIPTION and not described) or (place == TITLE and len(spots[TITLE]) == 5):
             place = LATER
         spots[place].append(attribute)
@@ -60,7 +68,7 @@ def _pricing(member: Member) -> str:
 
 
 def _words(member: Member) -> dict[str, str]:
-    """What the sentence forms share."""
+    """Return the words that all sentence forms use."""
     kind = member.kind
     many = kind.number in {"plural", "pair"}
     return {
@@ -96,8 +104,9 @@ def _title(draws: Draws, member: Member, told: list[Attribute]) -> str:
 
 
 def _sentence(draws: Draws, forms: Mapping[str, tuple[str, ...]], attribute: Attribute, words: dict[str, str]) -> str:
-    """One of the sentence forms about the attribute, in its canonical wording four times in five."""
+    """Return a sentence about the attribute, in its canonical wording four times out of five."""
     wording = attribute.wordings[0]
+    # A clause with "that" or in the first person does not fit the sentences of a seller.
     if len(attribute.wordings) > 1 and draws.chance(0.2):
         other = draws.choice(attribute.wordings[1:])
         wording = other if other.form != "t" and " i " not in f" {other.text} " else wording
@@ -108,7 +117,7 @@ def _sentence(draws: Draws, forms: Mapping[str, tuple[str, ...]], attribute: Att
 def _bullets(
     draws: Draws, member: Member, words: dict[str, str], first: list[Attribute], later: list[Attribute]
 ) -> list[str]:
-    """Two to six; the first is searched, the others are only read."""
+    """Return two to six bullets. The search engine reads only the first one."""
     count = max(2, min(6, draws.between(2, 5) + (len(later) > 1)))
     groups: list[list[Attribute]] = [[] for _ in range(count)]
     groups[0] = first
@@ -125,6 +134,7 @@ def _bullets(
         bullet = _sentence(draws, phrases.BULLETS, group[0], told)
         rest = [attribute.name for attribute in group[1:]]
         bullets.append(f"{bullet}; also {' and '.join(rest)}" if rest else bullet)
+    # Real listings have upper-case headings and repeated bullets, too.
     shout = draws.uniform()
     if shout < 0.12:
         bullets = [

@@ -1,4 +1,4 @@
-"""Makes a catalogue: families one after the other, each a function of (seed, its number) alone."""
+"""Generator of a catalogue: a stream of families. Each family is a function of (seed, its number) alone."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ SPLITS = ("train", "val", "test", "ood_type", "ood_phrase", "ood_catalogue")
 TYPOS = 0.04
 _ROLES = ("train",) * 6 + ("val", "test", "ood_phrase", "ood_type")
 _SHELF = 3
-"""Families in a row that share two types, so that even a small shop has rivals outside the family."""
+"""Number of consecutive families that share two types, so that a small shop has similar products of other families."""
 _FAMILIES, _ORDER, _GOALS = 1, 2, 3
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ASINS = 36**8
 _STRIDE = 1_822_837_805_971
-"""Shares no factor with `_ASINS`, so that different products get different ids."""
+"""Multiplier of a product's number. It is coprime to `_ASINS`, so that different products have different ids."""
 _APART = 977_231_469_403
-"""Between the ids of one catalogue and of the next."""
+"""Distance between the ids of two consecutive catalogues."""
 
 
 class FamilyRecord(NamedTuple):
-    """One family: products that belong to the same split."""
+    """A family: products of the same split with their texts and goals."""
 
     number: int
     split: str
@@ -46,9 +46,14 @@ def stream(
     typos: float = TYPOS,
     chosen: Iterable[Choice] = (),
 ) -> Iterator[FamilyRecord]:
-    """The families of a catalogue, one at a time, so that any size fits in memory.
+    """Yield the families of a catalogue one at a time, so that any size fits in memory.
 
-    `chosen`: the candidates for its goals in their order, the first ones where there are none.
+    Args:
+        size: Name of a size, or a number of products.
+        seed: Seed of the catalogue.
+        held_out: If True, the held-out catalogue.
+        typos: Probability of a typing error in an instruction.
+        chosen: Choices of candidates for the goals, in order. The first candidate is used if there are no more.
     """
     choices = iter(chosen)
     for number, count, draws in _families(size, seed, held_out):
@@ -64,9 +69,16 @@ def stream(
 
 
 def goal_ids(split: str, count: int | None = None, *, size: str | int = "small", seed: int = 0) -> tuple[str, ...]:
-    """The ids of a split's goals, or `count` of them at even steps, known without making the catalogue.
+    """Return the ids of a split's goals without generating the catalogue.
 
-    Raises ValueError where the split has fewer.
+    Args:
+        split: Name of the split.
+        count: Number of ids, at even steps (default: all).
+        size: Name of a size, or a number of products.
+        seed: Seed of the catalogue.
+
+    Raises:
+        ValueError: If the split has fewer goals.
     """
     held_out = split == SPLITS[-1]
     ids = [
@@ -77,12 +89,12 @@ def goal_ids(split: str, count: int | None = None, *, size: str | int = "small",
         for order in range(PER_PRODUCT)
     ]
     if not ids or (count is not None and not 0 < count <= len(ids)):
-        raise ValueError(f"split={split!r} of size {size!r} has {len(ids)} goals, not {count or 'any'}.")
+        raise ValueError(f"split={split!r} of size {size!r} has {len(ids)} goals, expected {count or 'at least 1'}.")
     return tuple(ids) if count is None else tuple(ids[place * len(ids) // count] for place in range(count))
 
 
 def _families(size: str | int, seed: int, held_out: bool) -> Iterator[tuple[int, int, Draws]]:
-    """The number of each family, how many members it has, and its draws."""
+    """Yield (number, number of members, draws) of each family."""
     left, number = _count(size), 0
     while left:
         draws = Draws(seed, _FAMILIES, held_out, number)
@@ -93,7 +105,15 @@ def _families(size: str | int, seed: int, held_out: bool) -> Iterator[tuple[int,
 
 
 def goal_draws(seed: int, held_out: bool, family: int, goal: int, candidate: int) -> Draws:
-    """The draws of one candidate for one goal of a family."""
+    """Return the draws of one candidate for one goal of a family.
+
+    Args:
+        seed: Seed of the catalogue.
+        held_out: True for the held-out catalogue.
+        family: Number of the family.
+        goal: Number of the goal in the family.
+        candidate: Number of the candidate.
+    """
     return Draws(seed, _GOALS, held_out, family, goal, candidate)
 
 
@@ -102,28 +122,30 @@ def _count(size: str | int) -> int:
         raise ValueError(f"Unknown catalogue size {size!r}; choose one of: {', '.join(SIZES)}, or a number.")
     count = SIZES[size] if isinstance(size, str) else size
     if count < SMALLEST:
-        raise ValueError(f"A catalogue needs at least {SMALLEST} products, not {count}.")
+        raise ValueError(f"A catalogue must have at least {SMALLEST} products, got {count}.")
     return count
 
 
 def _fitting(count: int, left: int) -> int:
-    """The number of members, so that what is left over is nothing or enough for a family."""
+    """Return the number of members. The remaining products are none, or enough for a family."""
     if left <= LARGEST:
         return left
     return min(count, left - SMALLEST)
 
 
 def _role(seed: int, held_out: bool, number: int) -> tuple[str, Type, Type | None]:
-    """The split and type of a family, and the type that one of its products may have instead.
+    """Return the split and type of a family, and a similar type that one of its products may have, or None.
 
-    Of ten families in a row six are for training and one for each other split. Of a shelf, the first two families have
-    one type and the third has a sibling of it.
+    Of ten consecutive families six are for training, and one is for each of the four other splits. The first two
+    families of a shelf have one type, and the third has a sibling of it.
     """
+    # A function of the family's number alone, so that `goal_ids` finds splits without generating products.
     block, place = divmod(number, len(_ROLES))
     roles = _order(seed, held_out, 0, block, len(_ROLES))
     role = _ROLES[roles[place]]
     apart = role == "ood_type"
     kinds = _kinds(apart)
+    # `turn` counts the families with the same pool of types: held-out types are for the split `ood_type` alone.
     usual = sum(_ROLES[other] != "ood_type" for other in roles[:place])
     turn = block if apart else block * (len(_ROLES) - 1) + usual
     shelf, place = divmod(turn, _SHELF)
@@ -147,13 +169,14 @@ def _kinds(apart: bool) -> tuple[Type, ...]:
 
 
 def _split(seed: int, number: int) -> str:
-    """The split of a family of the main catalogue."""
+    """Return the split of a family of the main catalogue."""
     block, place = divmod(number, len(_ROLES))
     return _ROLES[_order(seed, False, 0, block, len(_ROLES))[place]]
 
 
 def _asin(seed: int, held_out: bool, family: int, place: int) -> str:
-    """Ten characters that look drawn and never repeat within a catalogue."""
+    """Return an id of ten characters that looks random and is unique within a catalogue."""
+    # Every family reserves the same count of numbers, so that `family_of` can invert the id by division.
     number = family * (LARGEST + 3) + place
     code = ((number + 1) * _STRIDE + (2 * seed + held_out) * _APART) % _ASINS
     letters = []
@@ -164,16 +187,23 @@ def _asin(seed: int, held_out: bool, family: int, place: int) -> str:
 
 
 def family_of(asin: str, *, held_out: bool, seed: int = 0) -> int:
-    """The number of the family that a generated product belongs to: `_asin` undone."""
+    """Return the number of a generated product's family, the inverse of `_asin`.
+
+    Args:
+        asin: Id of the product.
+        held_out: True for the held-out catalogue.
+        seed: Seed of the catalogue.
+    """
     code = 0
     for letter in reversed(asin[2:]):
         code = code * 36 + _LETTERS.index(letter)
+    # The modular inverse of the stride undoes the multiplication.
     number = (code - (2 * seed + held_out) * _APART) * pow(_STRIDE, -1, _ASINS) % _ASINS - 1
     return number // (LARGEST + 3)
 
 
 def about(member: Member) -> dict[str, Any]:
-    """The entry of items_ins_v2.json; its instruction is the stem of the original's synthetic goals."""
+    """Return the entry in the schema of `items_ins_v2.json`, with the start of the original's synthetic goals."""
     names = [attribute.name for attribute in member.attributes]
     wanted = [name for name in names if name in member.exposed][:2] or names[:2]
     stem = f"i'm looking for {member.kind.name} with {' and '.join(wanted)}"

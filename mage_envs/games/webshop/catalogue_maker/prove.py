@@ -1,4 +1,4 @@
-"""Proves goals against the shop itself: reachable, worth full reward, and surrounded by near misses."""
+"""Proof of goals against the shop itself: reachable, worth full reward, and surrounded by near misses."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mage_envs.games.webshop.search.fuzzy import matches
 from mage_envs.games.webshop.shop import Shop
 
 SEEN = 20
-"""Results of the instruction's own query among which near misses count."""
+"""Number of results for the instruction among which near misses count."""
 NEAR = 0.33
-"""Reward from which on a product that falls short is a near miss."""
+"""Minimum reward of a near miss."""
 _PRODUCTS, _PARTS = 1 << 12, 1 << 16
-"""Products, and parts of rewards, that a buyer remembers."""
+"""Number of cached products and of cached parts of rewards per buyer."""
 Search = Callable[[str], Sequence[int]]
-"""Catalogue positions of the hits for a query, best first."""
+"""Function that returns the catalogue positions of the hits for a query, best first."""
 _NOTHING = Goal(
     id="",
     kind="made",
@@ -38,59 +38,61 @@ _NOTHING = Goal(
 
 
 class Proof(NamedTuple):
-    """What a scripted buyer found out about a goal."""
+    """Findings of a scripted buyer about a goal."""
 
     goal_id: str
     split: str
     reward: float
-    """Of the target with the wanted options; 1.0 is success."""
+    """Reward of the target with the wanted options; 1.0 is success."""
     rank: int
-    """Of the target for the instruction as the query, from 1; 0 when it is not among the results."""
+    """Rank of the target for the instruction as the query, from 1, or 0 if it is not among the results."""
     query: str
-    """The first scripted query that finds the target; empty where none does."""
+    """First scripted query that finds the target, or an empty string if none does."""
     by_words: bool
-    """Whether that query has only words of the goal, and not all of the target's title or text."""
+    """True if that query consists of words of the goal, not of the target's whole title or text."""
     near_misses: int
-    """Products among the first `SEEN` results for the instruction with a reward from `NEAR` to below 1."""
+    """Number of products among the first `SEEN` results for the instruction with a reward from `NEAR` to below 1."""
     alternatives: int
-    """Products but the target with full reward, among all results that were looked at."""
+    """Number of products except the target with full reward, among all results of the scripted queries."""
 
     @property
     def holds(self) -> bool:
-        """Whether the goal is reachable with full reward."""
+        """True if the goal can be reached with full reward."""
         return self.reward == 1.0 and bool(self.query)
 
     @property
     def standing(self) -> ProductStanding:
-        """What goals record of it."""
+        """The part of the proof that goals record."""
         return ProductStanding(self.rank, self.near_misses, self.alternatives)
 
 
 class ProofSummary(NamedTuple):
-    """Shares over many proofs."""
+    """Statistics over many proofs. Fields are shares of goals in [0, 1] unless stated otherwise."""
 
     goals: int
+    """Number of goals."""
     holding: float
+    """Share of goals that can be reached with full reward."""
     by_words: float
-    """Goals whose target, or another product of full reward, is found by words of the goal."""
+    """Share of goals for which words of the goal find the target or another product of full reward."""
     beyond_first_page: float
-    """Goals whose target is not among the first ten results for the instruction."""
+    """Share of goals with a target that is not among the first ten results for the instruction."""
     near_missed: float
-    """Goals with at least five near misses."""
+    """Share of goals with at least five near misses."""
     alternatives: float
     """Mean number of other products with full reward."""
 
 
 def prove(shop: Shop, goals: Iterable[Goal]) -> Iterator[Proof]:
-    """The proof of each goal; about 2 ms each."""
+    """Return an iterator over the proofs of the goals (about 2 ms per goal)."""
     buyer = Buyer(shop)
     return (proof_of(shop, goal, buyer, shop.search) for goal in goals)
 
 
 def summary(proofs: Sequence[Proof]) -> ProofSummary:
-    """What the proofs say together. Raises ValueError where there are none."""
+    """Return the statistics over the proofs. Raises ValueError if there are none."""
     if not proofs:
-        raise ValueError("There are no proofs to sum up; give at least one goal.")
+        raise ValueError("The list of proofs is empty; it must have at least one proof.")
     count = len(proofs)
     return ProofSummary(
         goals=count,
@@ -103,7 +105,13 @@ def summary(proofs: Sequence[Proof]) -> ProofSummary:
 
 
 def best_reward(shop: Shop, product: Product, goal: Goal) -> float:
-    """The reward of buying the product with those of its options that meet the goal best."""
+    """Return the reward of buying the product with the options that satisfy the goal best.
+
+    Args:
+        shop: The shop, which computes the reward.
+        product: The product that is bought.
+        goal: The goal.
+    """
     chosen: dict[str, str] = {}
     for wanted in goal.options:
         for axis, values in product.options.items():
@@ -114,7 +122,7 @@ def best_reward(shop: Shop, product: Product, goal: Goal) -> float:
 
 
 class Buyer:
-    """Rewards as `best_reward` finds them, from parts that it remembers: goals of a family share nearly all of them."""
+    """Computation of `best_reward` with cached parts. The goals of a family share nearly all of them."""
 
     def __init__(self, shop: Shop) -> None:
         self._shop = shop
@@ -126,13 +134,14 @@ class Buyer:
         self._choices = lru_cache(_PARTS)(self._offered)
 
     def reward(self, position: int, goal: Goal) -> float:
-        """The reward of buying the product at a position with those of its options that meet the goal best."""
+        """Return the reward of buying the product at a position with the options that satisfy the goal best."""
         met = sum(self._has(position, attribute) for attribute in goal.attributes)
         met += self._matched(position, goal) + self._affords(position, goal)
         return met / (len(goal.attributes) + len(goal.options) + 1) * self._like(position, goal)
 
     def is_satisfied(self, position: int, goal: Goal) -> bool:
-        """Whether that reward is 1.0; found sooner than the reward."""
+        """Return True if the reward is 1.0. This is faster than `reward`."""
+        # The cheap conditions come first.
         return (
             self._affords(position, goal)
             and all(self._has(position, attribute) for attribute in goal.attributes)
@@ -162,17 +171,18 @@ class Buyer:
         return lower_texts(self._product(position))
 
     def _related(self, position: int, query: str, product_category: str, title: str) -> float:
+        # The factor depends on three fields of the goal alone. Reward needs an attribute, because it divides by them.
         goal = _NOTHING._replace(attributes=("",), query=query, product_category=product_category, title=title)
         return self._shop.score(self._product(position), goal, {}).r_type
 
     def _offered(self, position: int, wanted: str) -> list[tuple[str, str]]:
-        """The value of each axis that the shop takes for the wanted one, where there is one."""
+        """Return (axis, value) for each axis with a value that matches the wanted one in the shop."""
         options = self._product(position).options.items()
         return [(axis, found) for axis, values in options if (found := _meeting(values, wanted)) is not None]
 
 
 def _meeting(values: Sequence[str], wanted: str) -> str | None:
-    """The value that the shop takes for the wanted one: itself, or one that matches it."""
+    """Return the wanted value or the first one that matches it in the shop, or None if no value matches."""
     if wanted in values:
         return wanted
     plain = normalize_colour(wanted)
@@ -180,13 +190,24 @@ def _meeting(values: Sequence[str], wanted: str) -> str | None:
 
 
 def proof_of(shop: Shop, goal: Goal, buyer: Buyer, search: Search) -> Proof:
-    """What a scripted buyer finds out about a goal by a search that ranks as the shop's does."""
+    """Return the findings of a scripted buyer about a goal.
+
+    Args:
+        shop: The shop.
+        goal: The goal.
+        buyer: Cached rewards of that shop.
+        search: Function that returns the same results as the shop's search.
+
+    Raises:
+        ValueError: If the catalogue does not contain the goal's product.
+    """
     target = shop.catalogue.find(goal.asin)
     if target is None:
         raise ValueError(f"Goal {goal.id!r} is for {goal.asin!r}, which the catalogue does not have.")
     own = search(goal.instruction)
     rank = own.index(target) + 1 if target in own else 0
     query, by_words, looked_at = goal.instruction if rank else "", rank > 0, dict.fromkeys(own)
+    # The title and the whole text come last: a buyer cannot know them, but they prove that the target is reachable.
     if not rank:
         product = shop.catalogue.product(target)
         for words in (*_queries(goal), product.title, product.indexed_text()):
@@ -208,7 +229,7 @@ def proof_of(shop: Shop, goal: Goal, buyer: Buyer, search: Search) -> Proof:
 
 
 def _queries(goal: Goal) -> Iterator[str]:
-    """What the instruction asks for, in the shop's words."""
+    """Yield queries for the requirements of the goal, in the shop's words."""
     wanted = [*goal.attributes, *map(str, goal.options)]
     yield " ".join([goal.query, *wanted])
     yield " ".join([goal.query, *goal.attributes])

@@ -1,8 +1,8 @@
-"""The search engine's ranking for those who search a catalogue a million times: the same results in less time.
+"""The search engine's ranking for a million searches of a catalogue: the same results in less time.
 
-A shop answers few searches and keeps its memory small. Who makes a catalogue has memory to spend: `search` keeps a row
-of all documents for each term, so that a document's score is read, not looked for, and `search_rare` adds up the lists
-of rare words in a scratch column. Both give what `Index.search` gives, in its arithmetic; the tests compare them.
+A shop answers few searches and uses little memory. The generator of a catalogue can use more. `search` stores a row
+over all documents for each term, so that a contribution is read, not searched for. `search_rare` sums the postings of
+rare words in a scratch column. Both return the results of `Index.search` in its arithmetic, and the tests compare them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from mage_envs.games.webshop.search.bm25 import divisors, mean_length, weight
 from mage_envs.games.webshop.search.index import MAX_QUERY, Index
 
 _MARGIN = 1 + 1e-6
-"""Keeps pruning clear of rounding, as in the search engine."""
+"""Tolerance of pruning to rounding, as in the search engine."""
 _NONE = np.zeros(1, np.float32)
 _KEPT_TERMS = 4096
+"""Number of cached terms of queries."""
 _KEPT_ROWS = 256 * 2**20
-"""Bytes."""
+"""Maximum size of the cached rows in bytes."""
 _FIRST = 2
-"""Weightiest terms whose documents are scored before all others."""
+"""Number of terms with the largest contributions whose documents are scored first."""
 
 
 class _Wanted(NamedTuple):
@@ -34,13 +35,13 @@ class _Wanted(NamedTuple):
 
     number: int
     most: float
-    """The most that it adds to a score."""
+    """Maximum contribution to a score."""
     added: NDArray[np.float32]
-    """What it adds to a document by the number in the term's row (see `_made_row`)."""
+    """Contribution to a document, indexed by the entry in the term's row (see `_made_row`)."""
 
 
 class _Numbers(dict[str, int]):
-    """The number of the term of each word met, -1 for words that no document has."""
+    """The number of each word's term, or -1 if no document has the term."""
 
     def __init__(self, terms: dict[str, int]) -> None:
         super().__init__()
@@ -52,7 +53,7 @@ class _Numbers(dict[str, int]):
 
 
 class Ranking:
-    """Searches an index. It has scratch memory: threads must not share it."""
+    """Searcher of an index. Threads must not share it, because it has scratch memory."""
 
     def __init__(self, index: Index) -> None:
         arrays = index.arrays
@@ -71,12 +72,12 @@ class Ranking:
         self._wanted = lru_cache(_KEPT_TERMS)(self._made_wanted)
 
     def spread(self, word: str) -> int:
-        """Documents that have the word; 0 for a word that is not searched."""
+        """Return the number of documents with the word, or 0 if the word is not searched."""
         number = self._numbers[word]
         return 0 if number < 0 else self._starts[number + 1] - self._starts[number]
 
     def search_rare(self, query: str, k: int) -> tuple[int, ...]:
-        """The `k` best documents, best first. Takes time for each document that has a term of the query."""
+        """Return the `k` best documents, best first. The time grows with the number of documents with a term."""
         scores, found = self._scores, [np.zeros(0, np.intp)]
         for one in self._terms(query):
             documents, pairs = self._postings(one.number)
@@ -85,15 +86,14 @@ class Ranking:
             scores[documents] = known + _taken(one.added[1:], pairs)
         documents = np.concatenate(found)
         total = _taken(scores, documents)
+        # Only the used entries are cleared, which is faster than a new array.
         scores[documents] = 0.0
         return self._ranked(documents, total, k)
 
     def search(self, query: str, k: int) -> tuple[int, ...]:
-        """The `k` best documents, best first.
-
-        The score that `k` documents with one of the weightiest terms reach tells which other terms a document must have
-        one of to be as good.
-        """
+        """Return the `k` best documents, best first."""
+        # The documents with one of the first terms are scored completely. Their k-th best score is a threshold. If the
+        # terms from `needed` on cannot reach it together, a further document must have a term before `needed`.
         wanted = self._terms(query)
         rows = [(self._row(one.number), one.added) for one in wanted]
         left = list(accumulate((one.most for one in reversed(wanted)), initial=0.0))[::-1]
@@ -120,30 +120,32 @@ class Ranking:
         return tuple(documents[np.lexsort((self._ranks[documents], -rounded))[:k]].tolist())
 
     def _terms(self, query: str) -> list[_Wanted]:
-        """The query's terms that the index knows, in the order in which the search engine adds them up."""
+        """Return the query's terms in the index, in the search engine's order."""
+        # The order of a floating-point sum changes its rounding, and with it the order of nearly equal documents.
         counts = Counter(map(self._numbers.__getitem__, words(query[:MAX_QUERY])))
         found = [self._wanted(number, count) for number, count in counts.items() if number >= 0]
         return sorted(found, key=lambda one: (-one.most, one.number))
 
     def _made_wanted(self, number: int, count: int) -> _Wanted:
+        # The entry 0 of a row means that the document does not have the term, so its contribution is 0.
         heavy = weight(count, self._starts[number + 1] - self._starts[number], self._with_terms)
         added = np.concatenate([_NONE, heavy - heavy / self._divisors])
         return _Wanted(number, float(heavy - heavy / self._best[number]), added)
 
     def _postings(self, number: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
-        """Documents that have a term, and the number of the pair of each."""
+        """Return the documents with a term, and the number of the pair of each."""
         some = slice(self._starts[number], self._starts[number + 1])
         return self._documents[some].astype(np.intp), self._pairs[some]
 
     def _made_row(self, number: int) -> NDArray[Any]:
-        """Of each document: 0 where it does not have the term, else 1 + the number of its pair."""
+        """Return the row of a term: 1 + the number of the pair for each document with the term, else 0."""
         documents, pairs = self._postings(number)
         row = np.zeros(len(self._ranks), self._row_type)
         row[documents] = pairs.astype(self._row_type) + 1
         return row
 
     def _marked(self, wanted: list[_Wanted], marks: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Documents without a mark that have one of the terms; they get one."""
+        """Return the documents with one of the terms and without a mark, and mark them."""
         found = [np.zeros(0, np.intp)]
         for one in wanted:
             documents = self._postings(one.number)[0]
@@ -153,5 +155,6 @@ class Ranking:
 
 
 def _taken(values: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
-    """The values at these places, all of which there are: so NumPy need not look, which takes longer than taking."""
+    """Return the values at these places, which must all be valid."""
+    # The mode `clip` skips NumPy's check of the indices, which takes longer than the lookup.
     return values.take(places, mode="clip")

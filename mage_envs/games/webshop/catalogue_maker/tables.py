@@ -1,10 +1,11 @@
-"""Reads the word lists of `data` into the types that the rest of the package works with.
+"""Parser of the word lists in `data`.
 
 TYPES    `name; number; path; axes; median price` and, indented, the attribute groups. Number is one, plural, pair or
-         mass; a star before the name holds the type out for the split `ood_type`.
-GROUPS   `name: value | value`, of which a product has one. A value is its canonical form and, behind an equal sign,
-         other ways to say it, each led by a form: a (adjective), w (with), m (made of), f (for), t (that).
-Lines that start with a space go on with the line before.
+         mass. A star before the name reserves the type for the split `ood_type`.
+GROUPS   `name: value | value`; a product has one value of each group. A value is its canonical form and, after an
+         equal sign, other wordings. Each starts with its form: a (adjective), w (with), m (made of), f (for), t (that).
+
+A line that starts with a space continues the line before it.
 """
 
 from __future__ import annotations
@@ -20,37 +21,40 @@ SEPARATOR = " › "
 
 
 class Wording(NamedTuple):
-    """One way to say an attribute."""
+    """One wording of an attribute."""
 
     form: str
+    """Form of the wording: a, w, m, f or t."""
     text: str
     plural: str
-    """The text after a plural noun."""
+    """Wording after a plural noun."""
 
 
 class Attribute(NamedTuple):
-    """Something a product may have, as the reward knows it and as people say it."""
+    """An attribute of a product with its wordings."""
 
     name: str
+    """Canonical form, which the reward compares."""
     wordings: tuple[Wording, ...]
-    """The canonical one first."""
+    """Wordings, the canonical one first."""
     shown: str
-    """As titles print it."""
+    """Wording in titles."""
 
 
 class Group(NamedTuple):
-    """Attributes of which a product has exactly one."""
+    """A group of attributes. A product has exactly one of them."""
 
     name: str
     values: tuple[Attribute, ...]
 
 
 class Axis(NamedTuple):
-    """Something to choose, with its values and the class of each; values of one class match in the shop."""
+    """An option with its values. Values of one class match in the shop."""
 
     pool: str
     name: str
     values: tuple[tuple[str, str], ...]
+    """(value, class) pairs."""
 
 
 class Type(NamedTuple):
@@ -59,10 +63,10 @@ class Type(NamedTuple):
     name: str
     number: str
     path: str
-    """The category path, segments separated as in the official files."""
+    """Category path, with segments separated as in the official files."""
     axes: tuple[Axis, ...]
     price: float
-    """Median, in dollars."""
+    """Median price in dollars."""
     groups: tuple[Group, ...]
     held_out: bool
     department: Department
@@ -70,7 +74,7 @@ class Type(NamedTuple):
 
 
 class Department(NamedTuple):
-    """A part of the shop with its own words."""
+    """A department of the shop with its own words."""
 
     name: str
     brands: tuple[str, ...]
@@ -81,14 +85,17 @@ class Department(NamedTuple):
 
 @cache
 def product_types() -> tuple[Type, ...]:
-    """Every kind of product, department by department."""
+    """Return all types of products, sorted by department."""
     axes = {pool: _axis(pool, text) for pool, text in POOLS.items()}
     return tuple(kind for module in (fashion, beauty, home, grocery, electronics) for kind in _types(module, axes))
 
 
 @cache
 def siblings() -> dict[str, tuple[Type, ...]]:
-    """For each type those of the same department, held out or not like it, that have most of its attribute groups."""
+    """Return, for each type, the similar types of its department, which share at least three attribute groups.
+
+    Held-out types have only held-out siblings, and the others have only siblings that are not held out.
+    """
     found = {}
     groups = {kind.name: {group.name for group in kind.groups} for kind in product_types()}
     for kind in product_types():
@@ -105,12 +112,14 @@ def siblings() -> dict[str, tuple[Type, ...]]:
 
 
 def headline(text: str) -> str:
-    """Headline case; small words inside stay small."""
-    words = text.split(" ")
-    return " ".join(
-        word.upper() if word in _LETTERS else word if index and word in _SMALL else word[:1].upper() + word[1:]
-        for index, word in enumerate(words)
-    )
+    """Return the text in headline case. Small words stay in lower case unless they come first."""
+    return " ".join(_headline_word(word, index == 0) for index, word in enumerate(text.split(" ")))
+
+
+def _headline_word(word: str, first: bool) -> str:
+    if word in _LETTERS:
+        return word.upper()
+    return word if word in _SMALL and not first else word[:1].upper() + word[1:]
 
 
 _LETTERS = frozenset(
@@ -158,7 +167,7 @@ def _axis(pool: str, text: str) -> Axis:
 def _wording(text: str) -> Wording:
     form, _, words = text.partition(" ")
     if form not in {"a", "w", "m", "f", "t"}:
-        raise ValueError(f"catalogue words: {text!r} must start with one of the forms a, w, m, f, t")
+        raise ValueError(f"wording {text!r} must start with one of the forms a, w, m, f, t")
     return Wording(form, words, _plural(words) if form == "t" else words)
 
 
@@ -166,7 +175,7 @@ _PLURALS = {"is": "are", "was": "were", "has": "have", "does": "do", "goes": "go
 
 
 def _plural(clause: str) -> str:
-    """A clause about one thing, about several: "dries fast" gives "dry fast"."""
+    """Return the plural of a clause: "dries fast" becomes "dry fast"."""
     first, space, rest = clause.partition(" ")
     if first in {"never", "only", "barely", "just", "hardly"}:
         return f"{first} {_plural(rest)}"

@@ -1,5 +1,5 @@
-"""Search as Lucene ranks it, and the comparisons of texts that WebShop's reward makes. NumPy only.
+"""Search with Lucene's ranking, and the text comparisons of WebShop's reward, in NumPy.
 
-`index.Index` searches; `build.write_index` builds one. `analysis` turns text into terms,
-`bm25` holds the formula. `fuzzy`, `colours` and `nouns` compare attributes, options and titles.
+`index.Index` searches an index, and `build.write_index` builds it. `analysis` turns text into terms, and `bm25` has the
+formula. `fuzzy`, `colours` and `nouns` compare attributes, options and titles.
 """

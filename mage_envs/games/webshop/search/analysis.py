@@ -1,10 +1,11 @@
-"""Text to search terms, as the English analyser of Lucene 8.11 makes them: words, no possessive, lower case, stems.
+"""Conversion of text to search terms, as in the English analyser of Lucene 8.11: words, lower case, stems.
 
-Words are those of Lucene's StandardTokenizer: the word boundaries of Unicode 9 (UAX#29), where underscores join, a
-colon, full stop or apostrophe joins letters, a comma, semicolon, full stop or apostrophe joins digits, every Chinese
-character and hiragana is a word of its own, and so is an emoji. A word is cut at 255 UTF-16 units. ASCII text is read
-directly; any other text is turned into one letter per character, its class in `word_break.txt`, and the words are found
-in those letters.
+The words are those of Lucene's StandardTokenizer, which uses the word boundaries of Unicode 9 (UAX#29). Underscores
+join. A colon, full stop or apostrophe joins letters. A comma, semicolon, full stop or apostrophe joins digits. Every
+Chinese character, hiragana and emoji is a separate word. A word has at most 255 UTF-16 units.
+
+ASCII text is matched directly. Any other text is translated to one letter per character, its class in
+`word_break.txt`, and the words are found in those letters.
 """
 
 from __future__ import annotations
@@ -18,25 +19,27 @@ from importlib.resources import files
 from mage_envs.games.webshop.search.stemmer import stem
 
 MAX_WORD = 255
-"""UTF-16 units in a word (StandardTokenizer's default)."""
+"""Maximum number of UTF-16 units in a word (default of StandardTokenizer)."""
 
 _STOP_WORDS = """
 a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to
 was will with
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
-"""Lucene's for English."""
+"""Lucene's stop words for English."""
 
 _APOSTROPHES = ("'", "\u2019", "\uff07")
 
+# The quantifiers are possessive (`++`), so that no text makes the expressions backtrack.
 _ASCII_RUN = "(?:[0-9]++(?:[,;.'](?=[0-9]))?|[A-Za-z]++(?:[:.'](?=[A-Za-z]))?)++"
 _ASCII_WORD = re.compile(f"_{{0,{MAX_WORD}}}+{_ASCII_RUN}(?:_++{_ASCII_RUN})*+_*+")
 
-# Classes of characters, as `word_break.txt` names them.
+# The letters in these expressions are the classes of characters in `word_break.txt`.
 _ATTACHED = "[xvkwjtzc]*+"
 _JOIN = f"U{_ATTACHED}"
 _DIGIT = f"N{_ATTACHED}(?:[,.q]{_ATTACHED}(?=N))?"
-_LETTER_NEXT = f"{_ATTACHED}(?:H{_ATTACHED}|(?=[LE]))"  # a Hebrew letter here counts as any other
+# A Hebrew letter at this place counts as any other letter.
+_LETTER_NEXT = f"{_ATTACHED}(?:H{_ATTACHED}|(?=[LE]))"
 _BETWEEN = f"(?:[:.q]{_LETTER_NEXT})*+"
 _LETTER = f"[LE]{_ATTACHED}{_BETWEEN}"
 _HEBREW = f"H{_ATTACHED}(?:q{_ATTACHED}|d{_ATTACHED}H{_ATTACHED}|[:.]{_LETTER_NEXT}{_BETWEEN})?"
@@ -60,7 +63,10 @@ _LETTER_THAT_IS_PICTURE = "E"
 
 
 class _Kinds(dict[int, str]):
-    """The class letter of each code point, for `str.translate`; filled from the table as code points are met."""
+    """The class letter of each code point, for `str.translate`.
+
+    Entries are added when a code point first appears.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +98,8 @@ def _kinds() -> _Kinds:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text as they stand, in order."""
+    """Return the words of a text in order, unchanged."""
+    # Most texts are ASCII, and one expression without translation is faster. Overlong words need the general way.
     if text.isascii():
         found: list[str] = _ASCII_WORD.findall(text)
         if max(map(len, found), default=0) <= MAX_WORD:
@@ -104,11 +111,13 @@ def _read(text: str, kinds: str) -> Iterator[str]:
     here = 0
     while found := _TOKEN.search(kinds, here):
         here, end = found.span()
+        # Half the limit is safe, because a character has at most two units.
         if end - here <= MAX_WORD // 2 and kinds[here] != _LETTER_THAT_IS_PICTURE:
             yield text[here:end]
             here = end
             continue
-        while here < end:  # the slow way, which sees 255 units at a time and lets the longer of two readings win
+        # Lucene sees 255 units at a time. If a letter is also an emoji, the longer of two matches is the word.
+        while here < end:
             window = _window(text, here)
             readings = (_TOKEN.match(kinds, here, window), _EMOJI.match(kinds, here, window))
             stop = max((reading.end() for reading in readings if reading), default=here)
@@ -118,7 +127,7 @@ def _read(text: str, kinds: str) -> Iterator[str]:
 
 
 def _window(text: str, start: int) -> int:
-    """Where the whole characters within 255 UTF-16 units of `start` end."""
+    """Return the end of the whole characters within 255 UTF-16 units of `start`."""
     units = 0
     for place in range(start, min(start + MAX_WORD, len(text))):
         units += 2 if text[place] > "\uffff" else 1
@@ -128,7 +137,8 @@ def _window(text: str, start: int) -> int:
 
 
 def term(word: str) -> str | None:
-    """What a word is indexed and searched as; None for a stop word."""
+    """Return the term of a word for index and query, or None if it is a stop word."""
+    # The order is Lucene's: possessive, lower case, stop words, stem.
     if word[-1] in "sS" and word[-2:-1] in _APOSTROPHES:
         word = word[:-2]
     word = word.lower() if word.isascii() else "".join(map(_lower, word))
@@ -138,12 +148,12 @@ def term(word: str) -> str | None:
 
 
 def _lower(letter: str) -> str:
-    """Java's lower case of one character: it knows no letter that becomes two."""
+    """Return Java's lower case of one character, which is always one character."""
     return letter.lower()[0]
 
 
 def _stem_in_units(word: str) -> str:
-    """The stem where a character outside the basic plane counts as two letters, as it does in Java."""
+    """Return the stem, counting a character outside the basic plane as two letters, as in Java."""
     units = "".join(
         letter if letter <= "\uffff" else chr(0xD7C0 + (ord(letter) >> 10)) + chr(0xDC00 + (ord(letter) & 0x3FF))
         for letter in word

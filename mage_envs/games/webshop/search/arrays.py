@@ -1,4 +1,4 @@
-"""The arrays that a search index is made of, and the folder they are stored in: one `.npy` file each."""
+"""The arrays of a search index, and their folder with one `.npy` file per array."""
 
 from __future__ import annotations
 
@@ -14,35 +14,43 @@ from numpy.typing import NDArray
 from mage_envs.durable import write_atomically
 
 FORMAT = 1
-"""Of the stored index. It changes with the files, and with how text becomes terms."""
+"""Version of the stored index. It changes with the files and with the conversion of text to terms."""
 _ABOUT = "index.json"
 
 
 @dataclass(frozen=True)
 class IndexArrays:
-    """An index as arrays. A posting says that a term is in a document: postings lie by term, then by document."""
+    """An index as arrays. A posting is a pair of term and document. Postings are sorted by term, then by document."""
 
     documents: NDArray[np.uint32]
-    """Of each posting: the number of its document."""
+    """Number of the document of each posting, shape (postings,)."""
     pairs: NDArray[Any]
-    """Of each posting: row of `pair_table`; 16 bits wide where they suffice, else 32."""
+    """Row of `pair_table` of each posting, shape (postings,); uint16 if that suffices, else uint32."""
     pair_table: NDArray[np.uint32]
-    """(count of the term in the document, code of the document's length), each pair that occurs once."""
+    """Distinct (count of a term in a document, code of the document's length), shape (pairs, 2)."""
     starts: NDArray[np.int64]
-    """Where each term's postings begin, and the end of the last."""
+    """Start of each term's postings, and the end of the last, shape (terms + 1,)."""
     best: NDArray[np.float32]
-    """Of each term: the largest divisor (`bm25.divisors`) among its postings."""
+    """Largest divisor (`bm25.divisors`) among each term's postings, shape (terms,)."""
     vocabulary: NDArray[np.uint8]
-    """The terms in UTF-8, sorted, one after the other."""
+    """Sorted terms in UTF-8, concatenated."""
     vocabulary_starts: NDArray[np.int64]
+    """Start of each term in `vocabulary`, and the end of the last, shape (terms + 1,)."""
     ranks: NDArray[np.uint32]
-    """Of each document: its place when documents are sorted by id."""
+    """Place of each document in the order of ids, shape (documents,)."""
     totals: NDArray[np.int64]
-    """Documents that have a term; terms of all documents together."""
+    """Number of documents with a term, and number of terms in all documents, shape (2,)."""
 
 
 def write_parts(path: Path, dtype: Any, shape: tuple[int, ...], parts: Iterable[NDArray[Any]]) -> None:
-    """Writes the file of an array out of parts that follow one another, one of which is in memory."""
+    """Write the file of an array from consecutive parts, so that memory contains one part at a time.
+
+    Args:
+        path: The `.npy` file.
+        dtype: Type of the array.
+        shape: Shape of the whole array.
+        parts: The parts in order.
+    """
     with path.open("wb") as file:
         header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
@@ -51,20 +59,26 @@ def write_parts(path: Path, dtype: Any, shape: tuple[int, ...], parts: Iterable[
 
 
 def mark_complete(folder: Path) -> None:
-    """Says that a folder holds a whole index."""
+    """Mark the index in a folder as complete."""
+    # Written last: an interrupted build leaves no such file, so that its index cannot be opened.
     write_atomically(folder / _ABOUT, json.dumps({"format": FORMAT}) + "\n")
 
 
 def open_arrays(folder: Path, checked: Callable[[Path], Path]) -> IndexArrays:
-    """The arrays in a folder, mapped read-only, so that processes share them; `checked` gives each file out."""
+    """Return the arrays in a folder, mapped read-only, so that processes share them.
+
+    `checked` verifies a file before its first use and returns it. Raises FileNotFoundError or ValueError if the folder
+    has no complete index of this format.
+    """
     about = folder / _ABOUT
     if not about.is_file():
-        raise FileNotFoundError(f"{folder} holds no search index ({_ABOUT} is missing): build it again.")
+        raise FileNotFoundError(f"{folder} has no complete search index ({_ABOUT} is missing): build it again.")
     found = json.loads(checked(about).read_text("utf-8"))["format"]
     if found != FORMAT:
-        raise ValueError(f"The search index in {folder} has format {found}, not {FORMAT}: build it again.")
+        raise ValueError(f"The search index in {folder} has format {found}, expected {FORMAT}: build it again.")
     return IndexArrays(**{field.name: _mapped(checked(folder / f"{field.name}.npy")) for field in fields(IndexArrays)})
 
 
 def _mapped(path: Path) -> NDArray[Any]:
-    return np.asarray(np.load(path, "r", allow_pickle=False))  # a plain array is faster to slice than a memmap
+    # A plain array is faster to slice than a memmap.
+    return np.asarray(np.load(path, "r", allow_pickle=False))

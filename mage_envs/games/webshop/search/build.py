@@ -1,7 +1,7 @@
-"""Builds the arrays of a search index: documents are inverted a shard at a time, then the shards are merged.
+"""Building of a search index: documents are inverted shard by shard, then the shards are merged.
 
-`write_index` keeps shards and result on disk and reads and writes them a part at a time, so that memory holds one shard
-(about 120 MB), the vocabulary and the ids, however many documents there are.
+`write_index` stores shards and result on disk, and processes them in parts. Memory contains one shard (about 120 MB),
+the vocabulary and the ids, for any number of documents.
 """
 
 from __future__ import annotations
@@ -25,19 +25,27 @@ from mage_envs.games.webshop.search.arrays import mark_complete, write_parts
 from mage_envs.games.webshop.search.bm25 import divisors, length_codes, mean_length
 
 SHARD_TERMS = 2_000_000
-"""Terms of text in one shard."""
+"""Number of terms of text per shard."""
 _MERGED_AT_ONCE = 2_000_000
-"""Postings."""
+"""Number of postings per merged part."""
 _KNOWN_WORDS = 250_000
+"""Maximum number of words with a cached term number, checked after each shard."""
 _TERMS_AT_ONCE = 4096
+"""Number of terms per read of a shard's vocabulary."""
 NARROW = 1 << 16
-"""Different pairs that 16 bits can tell apart."""
+"""Maximum number of distinct pairs with 16 bits."""
 
 
 def write_index(
     documents: Iterable[tuple[str, str]], folder: str | os.PathLike[str], shard_terms: int = SHARD_TERMS
 ) -> None:
-    """Writes the index of documents (id, text) into a folder, which is made if it is not there."""
+    """Write the index of documents into a folder.
+
+    Args:
+        documents: (id, text) of each document.
+        folder: Folder for the index; it is created if it does not exist.
+        shard_terms: Number of terms of text per shard.
+    """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     shelf = target / "shards.partial"
@@ -60,27 +68,31 @@ def write_index(
 
 
 class _Stored:
-    """An array in a file, of which memory holds what is asked for."""
+    """An array in a file. Memory contains only the requested slice."""
 
     def __init__(self, path: Path, values: NDArray[Any]) -> None:
         self._path = path
         np.save(path, values)
 
     def __getitem__(self, some: slice) -> NDArray[Any]:
-        return np.array(np.load(self._path, "r")[some])  # a copy, since mapped pages count as memory
+        # A copy, because mapped pages would count as memory for as long as the map exists.
+        return np.array(np.load(self._path, "r")[some])
 
 
 @dataclass(frozen=True)
 class _Shard:
-    """The postings of consecutive documents. A key is a term's count in a document << 8 | code of its length."""
+    """The postings of consecutive documents.
+
+    A key is (count of the term in the document) << 8 | (code of the document's length).
+    """
 
     size: int
-    """The number of terms."""
+    """Number of terms."""
     distinct_keys: NDArray[np.int64]
     documents: _Stored
     keys: _Stored
     starts: _Stored
-    """Where each term's postings begin, and the end of the last."""
+    """Start of each term's postings, and the end of the last."""
     vocabulary: _Stored
     vocabulary_starts: _Stored
 
@@ -93,7 +105,7 @@ class _Shard:
 
 
 class _Words(dict[str, int]):
-    """The number of the term of each word met, -1 for stop words; numbers are given out in order of appearance."""
+    """The number of each word's term, or -1 for a stop word. Terms are numbered in order of appearance."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,7 +118,7 @@ class _Words(dict[str, int]):
 
 
 class _Inverter:
-    """Takes documents and gives them back as shards."""
+    """Collector of documents that returns them as shards."""
 
     def __init__(self) -> None:
         self.documents = 0
@@ -121,6 +133,7 @@ class _Inverter:
         self._ids += identifier.encode("utf-8", "surrogatepass")
         self._id_ends.append(len(self._ids))
         self.documents += 1
+        # Each distinct word is stemmed once; the dict supplies the number of its term afterwards.
         numbers = [number for number in map(self._words.__getitem__, words(text)) if number >= 0]
         self._numbers.extend(numbers)
         self._lengths.append(len(numbers))
@@ -129,17 +142,18 @@ class _Inverter:
 
     @property
     def size(self) -> int:
-        """Terms of the documents added since the last shard."""
+        """Number of terms in the documents since the last shard."""
         return len(self._numbers)
 
     def shard(self, place: Path) -> _Shard:
-        """The documents added since the last shard, kept in the folder `place`, which is made."""
+        """Return the documents since the last shard as a shard in the new folder `place`."""
         known = [found.encode("utf-8") for found in self._words.terms]
         numbers, lengths = np.frombuffer(self._numbers, np.int32), np.frombuffer(self._lengths, np.int64)
         used = np.flatnonzero(np.bincount(numbers, minlength=len(known))).tolist()
         order = sorted(used, key=known.__getitem__)
         places = np.zeros(len(known), np.int64)
         places[order] = np.arange(len(order), dtype=np.int64)
+        # One integer per occurrence, term << 32 | document, so that a single sort groups and counts the postings.
         occurrences = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
         occurrences |= places[numbers] << 32
         postings, counts = np.unique(occurrences, return_counts=True)
@@ -148,6 +162,7 @@ class _Inverter:
         sizes = np.bincount(postings >> 32, minlength=len(order))
         first = np.uint32(self.documents - len(lengths))
         self._numbers, self._lengths = array("i"), array("q")
+        # The cache of words would grow with the catalogue, so a full one is dropped between shards.
         if len(self._words) > _KNOWN_WORDS:
             self._words = _Words()
         vocabulary, vocabulary_starts = _packed(known[number] for number in order)
@@ -163,7 +178,7 @@ class _Inverter:
         )
 
     def ranks(self) -> NDArray[np.uint32]:
-        """The place of each document when they are sorted by id."""
+        """Return the place of each document in the order of ids, shape (documents,)."""
         lengths = np.diff(np.array(self._id_ends, np.int64), prepend=0)
         ids = np.zeros(self.documents, f"S{max(lengths, default=1) or 1}")
         text, start = bytes(self._ids), 0
@@ -171,12 +186,14 @@ class _Inverter:
             ids[number] = text[start:end]
             start = end
         ranks = np.empty(self.documents, np.uint32)
-        ranks[np.lexsort((lengths, ids))] = np.arange(self.documents, dtype=np.uint32)  # NumPy ignores zeros at ends
+        # NumPy ignores zero bytes at the end of an id, so ids that differ in them are sorted by length.
+        ranks[np.lexsort((lengths, ids))] = np.arange(self.documents, dtype=np.uint32)
         return ranks
 
 
 def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The values, sorted, each once. (`np.unique` would import NumPy's masked arrays, which takes 13 ms.)"""
+    """Return the distinct values in ascending order."""
+    # `np.unique` would import NumPy's masked arrays, which takes 13 ms.
     ordered = np.sort(values)
     first = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
@@ -206,6 +223,7 @@ def _write_merged(shards: list[_Shard], ranks: NDArray[np.uint32], totals: NDArr
     for shard, own in zip(shards, numbers):
         sizes[own] += np.diff(shard.starts[:])
     starts = _starts(sizes)
+    # Many postings share a pair, so a posting stores the row of its pair, which needs fewer bits.
     keys = _distinct(np.concatenate([shard.distinct_keys for shard in shards]))
     table = np.stack([keys >> 8, keys & 255], axis=1).astype(np.uint32)
     divided = divisors(table[:, 0], table[:, 1], mean_length(int(totals[1]), int(totals[0])))
@@ -240,7 +258,8 @@ def _write_merged(shards: list[_Shard], ranks: NDArray[np.uint32], totals: NDArr
 def _by_term(
     shards: list[_Shard], numbers: list[NDArray[np.uint32]], starts: NDArray[np.int64], name: str
 ) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Runs of terms, each with what its postings have in the array `name` of all shards."""
+    """Yield (run of terms, values of its postings in the array `name` of all shards)."""
+    # Shards contain consecutive documents, so appending them in order keeps the postings sorted by document.
     for some in _parts(starts):
         begin = starts[some.start]
         free = starts[some] - begin
@@ -260,7 +279,7 @@ def _by_term(
 
 
 def _parts(starts: NDArray[np.int64]) -> Iterator[slice]:
-    """Runs of terms with about `_MERGED_AT_ONCE` postings each."""
+    """Yield runs of terms with about `_MERGED_AT_ONCE` postings each."""
     first, terms = 0, len(starts) - 1
     while first < terms:
         last = int(np.searchsorted(starts, starts[first] + _MERGED_AT_ONCE, "right")) - 1
@@ -270,7 +289,7 @@ def _parts(starts: NDArray[np.int64]) -> Iterator[slice]:
 
 
 def _vocabulary(shards: list[_Shard]) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[NDArray[np.uint32]]]:
-    """The terms of all shards, packed, and each shard's terms as numbers among them."""
+    """Return the terms of all shards, packed, and for each shard the numbers of its terms among them."""
     numbers = [array("I") for _ in shards]
 
     def labelled(shard: _Shard, place: int) -> Iterator[tuple[bytes, int]]:

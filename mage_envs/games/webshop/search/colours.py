@@ -1,4 +1,4 @@
-"""The colour that WebShop's reward reads an option as."""
+"""The colour of an option, as WebShop's reward determines it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ wine yellow
 """
 
 COLOURS = tuple(_NAMES.split())
-"""In WebShop's order, which decides: "dark red" is read as "dark", and "charcoal black" as "black".
+"""Colours in WebShop's order, which decides: "dark red" becomes "dark", and "charcoal black" becomes "black".
 
-The names, and their order, are data of princeton-nlp/WebShop (MIT licence), `web_agent_site/engine/normalize.py`.
+The names and their order are data of princeton-nlp/WebShop (MIT licence), `web_agent_site/engine/normalize.py`.
 """
 
 
 @lru_cache(maxsize=1 << 16)
 def normalize_colour(value: str) -> str:
-    """The first of `COLOURS` that is anywhere in the value ("shared" holds "red"); the value itself if none is."""
+    """Return the first of `COLOURS` that the value contains ("shared" contains "red"), or the value if none."""
     return next((colour for colour in COLOURS if colour in value), value)

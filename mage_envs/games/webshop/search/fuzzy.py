@@ -1,4 +1,4 @@
-"""Whether two short texts say the same: thefuzz 0.19's `token_set_ratio` above 85, as WebShop's reward asks it."""
+"""Comparison of two short texts: `token_set_ratio` of thefuzz 0.19 above 85, as in WebShop's reward."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 THRESHOLD = 85
-"""Texts match above it."""
+"""Score above which two texts match."""
 
 _NOT_WORD = re.compile(r"(?i)\W")
 _DROPPED = dict.fromkeys(range(128, 256))
-"""What thefuzz takes away before it looks for words: Latin-1 beyond ASCII, and only that."""
+"""Characters that thefuzz removes before it splits words: Latin-1 beyond ASCII, and no others."""
 
 
 @lru_cache(maxsize=1 << 16)
 def matches(first: str, second: str) -> bool:
-    """Whether the texts' `token_set_ratio` is above `THRESHOLD`."""
+    """Return True if the `token_set_ratio` of the texts is above `THRESHOLD`."""
     return _compared(_tokens(first), _tokens(second), THRESHOLD) > THRESHOLD
 
 
 def token_set_ratio(first: str, second: str) -> int:
-    """thefuzz 0.19's score from 0 to 100, with Python's difflib below it (as without python-Levenshtein)."""
+    """Return the score of thefuzz 0.19 from 0 to 100, computed with difflib (as without python-Levenshtein)."""
     return _compared(_tokens(first), _tokens(second), -1)
 
 
@@ -31,10 +31,11 @@ def _tokens(text: str) -> frozenset[str]:
 
 
 def _compared(first: frozenset[str], second: frozenset[str], least: int) -> int:
-    """The score, or anything not above `least` where the score is not."""
+    """Return the score if it is above `least`, else any number up to `least`."""
     if not first or not second:
         return 0
     common = first & second
+    # If one set contains the other, the common words equal one of the texts, and the best ratio is 100.
     if common and len(common) == min(len(first), len(second)):
         return 100
     shared = " ".join(sorted(common))
@@ -47,10 +48,11 @@ def _compared(first: frozenset[str], second: frozenset[str], least: int) -> int:
 
 
 def _ratio(first: str, second: str, least: int) -> int:
-    """thefuzz's `ratio`, or anything not above `least` where it is not."""
+    """Return the `ratio` of thefuzz if it is above `least`, else any number up to `least`."""
     if not first or not second:
         return 0
     matcher = SequenceMatcher(None, first, second)
+    # The bounds are much cheaper than the ratio, and most pairs of texts are too different to need it.
     for bound in (matcher.real_quick_ratio, matcher.quick_ratio):
         if round(100 * bound()) <= least:
             return 0

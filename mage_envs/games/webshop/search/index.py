@@ -1,4 +1,4 @@
-"""The search engine: the best documents for a query, in the order and with the scores of Lucene's BM25."""
+"""The search engine, which returns the best documents for a query with the order and scores of Lucene's BM25."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from mage_envs.games.webshop.search.arrays import IndexArrays, open_arrays
 from mage_envs.games.webshop.search.bm25 import divisors, mean_length, weight
 
 MAX_QUERY = 32_768
-"""Characters of a query that are read; what follows them is not, so that no query takes long."""
+"""Maximum number of characters of a query. The rest is ignored, so that no query takes long."""
 _MARGIN = 1 + 1e-6
-"""Keeps pruning clear of rounding: what may round to the same 32-bit float as the score to beat is not dropped."""
+"""Tolerance of pruning: a score that may round to the same 32-bit float as the threshold is not dropped."""
 _SPARSE = 16
-"""Documents are looked up in a list of postings one by one if the list is this many times as long."""
+"""Ratio of postings to candidates from which candidates are looked up one by one."""
 _BLOCK = 1 << 17
-"""Documents that are scored together."""
+"""Number of documents per block; a block is scored at once."""
 _PART = 1 << 13
-"""Postings that are read together."""
+"""Number of postings per read."""
 _KEPT_WORDS = 4096
-"""Words of recent queries whose term is remembered."""
+"""Number of words of recent queries with a cached term."""
 _NO_SCORES: NDArray[np.float64] = np.zeros(0)
 
 
 class Hit(NamedTuple):
-    """A document that was found."""
+    """A result of a search."""
 
     document: int
-    """Its number; documents are counted from 0 in the order in which they were given."""
+    """Number of the document, from 0 in the order in which the documents were indexed."""
     score: np.float32
 
 
 class _Term(NamedTuple):
-    """A term of a query: where its postings are, its weight, and the most it adds to a score."""
+    """A term of a query: the range of its postings, its weight, and its maximum contribution to a score."""
 
     first: int
     last: int
@@ -52,10 +52,9 @@ class _Term(NamedTuple):
 
 
 class _Scratch(threading.local):
-    """A thread's own place to add scores up in.
+    """A thread's own array for sums of scores.
 
-    It is kept from search to search: a megabyte that comes and goes would leave its hole in the heap, with small things
-    of longer life on both sides of it, and each process would have more and more such holes.
+    It is reused, because allocating a megabyte per search would fragment the heap of every process.
     """
 
     def __init__(self, size: int) -> None:
@@ -63,10 +62,10 @@ class _Scratch(threading.local):
 
 
 class Index:
-    """Documents that can be searched. Threads and processes may share it.
+    """A searchable index of documents. Threads and processes can share it.
 
-    A query is a bag of words: each distinct term counts as often as it occurs. Documents with a common term are found,
-    best score first, equal scores by id.
+    A query is a bag of words: each distinct term counts as often as it occurs. The results are the documents with at
+    least one of the terms, best score first. Equal scores are sorted by id.
     """
 
     def __init__(self, arrays: IndexArrays) -> None:
@@ -77,6 +76,7 @@ class Index:
         self._divisors = divisors(
             arrays.pair_table[:, 0], arrays.pair_table[:, 1], mean_length(total, self._with_terms)
         )
+        # Slicing a memoryview is faster than slicing an array, and the binary search for a term slices often.
         self._vocabulary = arrays.vocabulary.data
         self._vocabulary_starts = arrays.vocabulary_starts.data
         self._scratch = _Scratch(min(_BLOCK, self._size))
@@ -84,20 +84,20 @@ class Index:
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str], checked: Callable[[Path], Path] = Path) -> Index:
-        """The index in a folder, mapped from its files; `checked` gives out each before it is first read."""
+        """Return the index in a folder, mapped from its files. `checked` verifies a file before its first use."""
         return cls(open_arrays(Path(folder), checked))
 
     def __len__(self) -> int:
         return self._size
 
     def search(self, query: str, k: int = 50) -> tuple[int, ...]:
-        """The numbers of the `k` best documents, best first."""
+        """Return the numbers of the `k` best documents, best first."""
         return tuple(hit.document for hit in self.hits(query, k))
 
     def hits(self, query: str, k: int = 50) -> list[Hit]:
-        """The `k` best documents with their scores, best first."""
+        """Return the `k` best documents with their scores, best first. Raises ValueError if `k` is less than 1."""
         if k < 1:
-            raise ValueError(f"k is {k}; at least one document must be asked for.")
+            raise ValueError(f"k must be at least 1, got {k}.")
         wanted = self._terms(query)
         if not wanted:
             return []
@@ -107,7 +107,7 @@ class Index:
     # -- the terms of a query --------------------------------------------------------------------------------------
 
     def _terms(self, query: str) -> list[_Term]:
-        """The query's terms that the index knows, those that can add most first."""
+        """Return the query's terms in the index, by descending maximum contribution."""
         found = []
         for number, count in Counter(map(self._number, words(query[:MAX_QUERY]))).items():
             if number is not None:
@@ -117,7 +117,7 @@ class Index:
         return sorted(found, key=lambda wanted: (-wanted.most, wanted.first))
 
     def _find(self, word: str) -> int | None:
-        """The number of a word's term; None for a stop word, and for a term that no document has."""
+        """Return the number of a word's term, or None if it is a stop word or not in the index."""
         found = term(word)
         if found is None:
             return None
@@ -132,12 +132,11 @@ class Index:
     # -- scores ----------------------------------------------------------------------------------------------------
 
     def _candidates(self, wanted: list[_Term], k: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Documents that hold the `k` best among them, and their scores, summed in 64 bits as Lucene sums them.
-
-        A block of documents after the other, so that scores fit in a processor's cache, and in a megabyte.
-        """
+        """Return candidates that include the `k` best documents, and their scores, in 64 bits as in Lucene."""
+        # Documents are processed in blocks, so that the scores of a block fit in the processor's cache (one megabyte).
         bounds = np.append(np.arange(0, self._size, _BLOCK), self._size).astype(np.uint32)
         cuts = [(first + np.searchsorted(self._documents[first:last], bounds)).tolist() for first, last, _, _ in wanted]
+        # left[i] bounds the total contribution of the terms from i on.
         left = list(accumulate((term.most for term in reversed(wanted)), initial=0.0))[::-1]
         room = self._scratch.room
         candidates, scores, floor = np.zeros(0, np.intp), _NO_SCORES, 0.0
@@ -157,12 +156,13 @@ class Index:
     def _in_block(
         self, start: int, wanted: list[_Term], left: list[float], k: int, floor: float, room: NDArray[np.float64]
     ) -> tuple[NDArray[np.intp], NDArray[np.float64], float]:
-        """Documents of a block, counted from its `start`, that may be among the best, their scores, and the new floor.
+        """Return the candidates of a block, their scores, and the new threshold `floor`.
 
-        Terms are taken by the most that they can add. Once `k` documents have a score (`floor`) that the terms still to
-        come cannot reach together, no further document can be among the best: those terms are looked up only in the
-        documents that can still be (max-score pruning). `room` has a place for each document.
+        Documents are counted from the block's `start`. `room` has one entry per document of the block.
         """
+        # Max-score pruning: terms come by descending maximum contribution. If `k` documents have a score (`floor`) that
+        # the remaining terms cannot reach together, a document without an earlier term cannot be among the best. Then
+        # the remaining terms are looked up only in the candidates.
         room.fill(0.0)
         taken = 0
         while taken < len(wanted) and left[taken] * _MARGIN >= floor:
@@ -185,11 +185,9 @@ class Index:
         return candidates, found, floor
 
     def _parts(self, wanted: _Term, start: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
-        """A term's documents in the block that begins at `start`, counted from there, and what it adds to each.
-
-        A part at a time: the arrays that it takes stay in the processor's cache, and stay small. The C library keeps
-        the memory of large ones when they are gone, megabytes of it in each process.
-        """
+        """Yield (documents, contributions) of a term in the block at `start`; documents are counted from there."""
+        # In parts, so that the temporary arrays stay in the processor's cache. The C library would also keep the memory
+        # of large arrays after their release, megabytes of it in each process.
         for first in range(wanted.first, wanted.last, _PART):
             some = slice(first, min(first + _PART, wanted.last))
             documents = self._documents[some].astype(np.intp)
@@ -197,7 +195,8 @@ class Index:
             yield documents, self._added(wanted.weight, self._pairs[some])
 
     def _added(self, heavy: np.float32, pairs: NDArray[Any]) -> NDArray[np.float32]:
-        """What a term of this weight adds to documents with these pairs."""
+        """Return the contribution of a term of this weight to documents with these pairs."""
+        # With more postings than distinct pairs it is faster to evaluate the formula once per pair.
         if len(pairs) > len(self._divisors):
             every: NDArray[np.float32] = heavy - heavy / self._divisors
             return every.take(pairs)
@@ -207,7 +206,7 @@ class Index:
     def _looked_up(
         self, wanted: _Term, candidates: NDArray[np.intp], start: int, room: NDArray[np.float64]
     ) -> NDArray[Any]:
-        """What a term adds to each candidate of the block that begins at `start`; writes over `room`."""
+        """Return the contribution of a term to each candidate of the block at `start`. Overwrites `room`."""
         first, last, heavy, _ = wanted
         if first == last:
             return np.zeros(len(candidates), np.float32)
@@ -217,12 +216,14 @@ class Index:
                 room[documents] = added
             return room[candidates]
         having, numbers = self._documents[first:last], (candidates + start).astype(np.uint32)
-        places = np.searchsorted(having[:-1], numbers)  # the last place for whatever is behind the others
+        # Without the last posting every place is valid: a number behind all others gets the place of the last one.
+        places = np.searchsorted(having[:-1], numbers)
         found: NDArray[np.float32] = self._added(heavy, self._pairs[first:last].take(places))
         found *= having.take(places) == numbers
         return found
 
     def _best(self, candidates: NDArray[np.intp], scores: NDArray[np.float32], k: int) -> list[Hit]:
+        # A partition drops most candidates in linear time. Ties with the k-th score stay, since ids decide them.
         if len(candidates) > k:
             least = np.partition(scores, len(scores) - k)[-k]
             kept = scores >= least
@@ -234,9 +235,10 @@ class Index:
 def _raised(
     floor: float, scores: NDArray[np.float64], k: int, others: NDArray[np.float64] = _NO_SCORES
 ) -> tuple[float, NDArray[np.float64]]:
-    """The `k`-th best of the scores of different documents if it is above `floor`, and the best, `k` of them at most.
+    """Return the new threshold and the best scores, at most `k` of them.
 
-    `others` are the best scores of documents that came before.
+    The threshold is the `k`-th best score if that is above `floor`, else `floor`. `others` are the best scores of
+    other documents so far.
     """
     best = scores[scores > floor]
     if len(others):

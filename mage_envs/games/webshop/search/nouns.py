@@ -1,10 +1,14 @@
 """The nouns of a product's title, which WebShop's reward compares.
 
-The original takes them from spaCy's statistical tagger. `nouns` needs no model: in a title nearly every word with a
-capital is tagged as a noun or a name, so such a word is one unless it is a function word; a word in lower case is one
-unless it is a function word, a common adjective or verb, or ends like one. Words that begin with a digit are none. The
-reward only asks whether the share of common nouns is 0, under .1, or above .2, which rarely depends on single words;
-`spacy_nouns` gives the original's own answer where spaCy's model is installed.
+The original uses spaCy's statistical tagger, and `spacy_nouns` returns its result if spaCy's model is installed.
+`nouns` needs no model, because the tagger marks nearly every capitalized word of a title as a noun or a name:
+
+- A capitalized word is a noun unless it is a function word.
+- A word in lower case is a noun unless it is a function word, a common adjective or verb, or has their ending.
+- A word that starts with a digit is not a noun.
+
+The reward only checks if the share of common nouns is 0, less than 0.1, or more than 0.2. This rarely depends on single
+words.
 """
 
 from __future__ import annotations
@@ -52,13 +56,13 @@ _VERBS = frozenset(_VERBS_TEXT.split())
 
 _ADJECTIVE_ENDINGS = ("able", "ible", "less", "ful", "ous", "ive", "ly", "ed", "proof", "free", "friendly")
 _LONG_ENOUGH = 7
-"""Letters; shorter words with these endings are mostly nouns (cable, seed, olive, jelly)."""
+"""Minimum number of letters for `_ADJECTIVE_ENDINGS`. Shorter words are mostly nouns (cable, seed, olive, jelly)."""
 _NOUNS = frozenset(["adhesive", "archive", "assembly", "butterfly", "locomotive", "mouthful", "timetable", "vegetable"])
 
 
 @lru_cache(maxsize=1 << 14)
 def nouns(title: str) -> tuple[str, ...]:
-    """The nouns and names of a title, lower case, in order, repetitions kept."""
+    """Return the nouns and names of a title in lower case and in order, with repetitions."""
     return tuple(word.lower() for word in _TOKEN.findall(title.replace("\u2019", "'")) if _is_noun(word))
 
 
@@ -73,15 +77,16 @@ def _is_noun(word: str) -> bool:
 
 
 def spacy_nouns(model: str = "en_core_web_sm") -> Callable[[str], tuple[str, ...]]:
-    """What `nouns` is in the original: spaCy's tokens tagged as nouns or proper nouns.
+    """Return the original's version of `nouns`: spaCy's tokens with the tag noun or proper noun.
 
-    Raises ImportError where spaCy or its model is not installed.
+    Raises ImportError if spaCy or its model is not installed.
     """
+    # spaCy raises OSError if the model is missing.
     try:
         tag: Callable[[str], Any] = importlib.import_module("spacy").load(model)
     except (ImportError, OSError) as error:
         raise ImportError(
-            f"The spaCy tagger needs spaCy and its model. Install them with: pip install spacy && "
+            f"The spaCy tagger requires spaCy and its model. Install them with: pip install spacy && "
             f"python -m spacy download {model}"
         ) from error
 

@@ -1,7 +1,7 @@
-"""Porter's stemming algorithm (1980) with the two later rules that Lucene's PorterStemFilter has: bli->ble, logi->log.
+"""Porter's stemming algorithm (1980) with the two later rules of Lucene's PorterStemFilter: bli->ble, logi->log.
 
-Written after Porter, "An algorithm for suffix stripping", Program 14(3), 1980. Any character that is not one of the
-vowels aeiou (digits and full stops too) is a consonant; y is one at the start of a word or after a vowel.
+The source is Porter, "An algorithm for suffix stripping", Program 14(3), 1980. Every character except the vowels aeiou
+is a consonant, including digits and full stops. The letter y is a consonant at the start of a word or after a vowel.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ _FOURTH = tuple(_FOURTH_TEXT.split())
 
 
 def stem(word: str) -> str:
-    """The stem of a lower-case word; a word of one or two letters is its own stem."""
+    """Return the stem of a lower-case word. A word of one or two letters is its own stem."""
     if len(word) < 3:
         return word
     word = _past(_plural(word))
     if word.endswith("y") and "v" in _form(word[:-1]):
         word = word[:-1] + "i"
+    # Lucene skips the suffix rules if the earlier steps left one letter.
     if len(word) > 1:
         word = _replaced(_replaced(word, _SECOND), _THIRD)
         word = _without_ending(word)
@@ -56,7 +57,7 @@ def stem(word: str) -> str:
 
 
 def _form(word: str) -> str:
-    """`c` or `v` for each letter: consonant or vowel."""
+    """Return one letter per character: `c` for a consonant and `v` for a vowel."""
     form = ""
     for letter in word:
         vowel = letter in "aeiou" or (letter == "y" and form.endswith("c"))
@@ -65,7 +66,7 @@ def _form(word: str) -> str:
 
 
 def _measure(word: str) -> int:
-    """Porter's m: how often a run of vowels is followed by a consonant."""
+    """Return Porter's m, the number of times that a consonant follows a vowel."""
     return _form(word).count("vc")
 
 
@@ -74,7 +75,7 @@ def _ends_double(word: str) -> bool:
 
 
 def _ends_short(word: str) -> bool:
-    """Porter's *o: consonant, vowel, consonant, and the last is not w, x or y."""
+    """Return True for Porter's *o: consonant, vowel, consonant, and the last one is not w, x or y."""
     return _form(word).endswith("cvc") and word[-1] not in "wxy"
 
 
@@ -97,7 +98,7 @@ def _past(word: str) -> str:
 
 
 def _mended(word: str) -> str:
-    """A word that lost -ed or -ing, with its -e put back or its doubled letter made single."""
+    """Return a word without -ed or -ing after its repair: the -e is restored, or the double letter made single."""
     if word.endswith(("at", "bl", "iz")):
         return word + "e"
     if _ends_double(word):
@@ -106,7 +107,8 @@ def _mended(word: str) -> str:
 
 
 def _replaced(word: str, rules: tuple[tuple[str, str], ...]) -> str:
-    """The word after the first rule whose suffix it has, if what precedes the suffix has a measure above 0."""
+    """Return the word after the first rule with its suffix, if the rest of the word has a measure above 0."""
+    # Only the first matching suffix counts, even if its condition fails. Hence "ational" comes before "tional".
     for suffix, replacement in rules:
         if word.endswith(suffix):
             rest = word[: -len(suffix)]
@@ -118,6 +120,7 @@ def _without_ending(word: str) -> str:
     for suffix in _FOURTH:
         if word.endswith(suffix):
             rest = word[: -len(suffix)]
+            # Porter's rule for -ion requires s or t before it.
             if suffix == "ion" and not rest.endswith(("s", "t")):
                 continue
             return rest if _measure(rest) > 1 else word
@@ -125,6 +128,7 @@ def _without_ending(word: str) -> str:
 
 
 def _without_final_e(word: str) -> str:
+    # Lucene computes the measure for the final -ll before it removes the -e.
     whole = _measure(word)
     if word.endswith("e"):
         rest = word[:-1]

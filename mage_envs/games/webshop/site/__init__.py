@@ -1,6 +1,6 @@
-"""WebShop in a browser: the pages of the environment's own shop, for people, and to watch an agent play.
+"""WebShop in a browser: the pages of the environment's shop for people, and for watching an agent.
 
-It needs flask and waitress (`pip install "mage-envs[webshop]"`), which are loaded when a site is made.
+The site requires flask and waitress (`pip install "mage-envs[webshop]"`). They are imported when a site is made.
 """
 
 from mage_envs.games.webshop.site.application import create_app

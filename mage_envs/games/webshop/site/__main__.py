@@ -1,4 +1,4 @@
-"""`python -m mage_envs.games.webshop.site`: serves WebShop to this machine's browsers."""
+"""Command `python -m mage_envs.games.webshop.site`, which serves WebShop to the browsers of this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mage_envs.terminal.commands import told
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 0 after Ctrl-C, 2 after an error (one line on stderr)."""
+    """Run the command. Returns 0 after Ctrl-C, or 2 after an error (one line on stderr)."""
     about = "WebShop for a browser on this machine."
     parser = OneLineParser(prog="python -m mage_envs.games.webshop.site", description=about)
     add_options(parser)

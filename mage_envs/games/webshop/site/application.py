@@ -28,12 +28,12 @@ _REFUSALS = {
 
 
 def needed(module: str) -> ModuleType:
-    """A module that is, or needs, a package of the extra. Raises ImportError that names the extra."""
+    """Import and return a module that requires the extra `webshop`. Raises ImportError that names the extra."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
         raise ImportError(
-            f'WebShop\'s site needs {error.name}. Install it with: pip install "mage-envs[webshop]"'
+            f'WebShop\'s site requires {error.name}. Install it with: pip install "mage-envs[webshop]"'
         ) from error
 
 
@@ -48,15 +48,25 @@ def create_app(
     watches: Watches | None = None,
     rng: np.random.Generator | None = None,
 ) -> Flask:
-    """The site over `shop`, as a WSGI application.
+    """Return the site for `shop` as a WSGI application.
 
-    `hosts`: what the Host header may say, ports included. `cookie`: name of the visitor's cookie. `images`: show the
-    data's pictures, which browsers then load from other servers. `shows_attributes`: offer the page of hidden
-    attributes. `rng` draws the random goals.
+    Args:
+        shop: The shop.
+        hosts: Accepted values of the Host header, with ports.
+        cookie: Name of the visitor's cookie.
+        images: If True, show the data's pictures, which browsers load from other servers.
+        shows_attributes: If True, offer the page of hidden attributes.
+        visits: Store of the visits (default: a new one).
+        watches: Store of the agents' sessions (default: a new one).
+        rng: Source of the random goals (default: a new generator).
+
+    Raises:
+        ImportError: If flask is not installed.
     """
     flask = needed("flask")
     app: Flask = flask.Flask(__name__, static_folder="static", template_folder="templates")
-    app.debug = False  # whatever FLASK_DEBUG says
+    # The debugger would run code from a browser, so the site ignores FLASK_DEBUG.
+    app.debug = False
     app.config.update(MAX_CONTENT_LENGTH=LONGEST_BODY, MAX_FORM_MEMORY_SIZE=LONGEST_BODY, PROPAGATE_EXCEPTIONS=False)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     tokens = Tokens()
@@ -72,12 +82,13 @@ def create_app(
     for address, method, view in views.routes():
         app.add_url_rule(address, f"{method} {address}", _endpoint(flask, tokens, cookie, view), methods=[method])
     _add_refusals(flask, app)
+    # The guard is the outermost layer, so that a rejected request reaches neither Flask nor a view.
     app.wsgi_app = Guard(app.wsgi_app, hosts, images)  # type: ignore[method-assign]
     return app
 
 
 def _endpoint(flask: ModuleType, tokens: Tokens, cookie: str, view: Callable[..., Reaction]) -> Callable[..., Response]:
-    """A view as Flask calls it."""
+    """Return a view in the form that Flask calls."""
 
     def endpoint(**parts: str) -> Response:
         request = flask.request
@@ -93,6 +104,7 @@ def _respond(flask: ModuleType, tokens: Tokens, cookie: str, answer: Reaction) -
     if isinstance(answer, Facts):
         return flask.jsonify(answer.values)  # type: ignore[no-any-return]
     if isinstance(answer, GoTo):
+        # The address contains the name of a notice, never its text, so that a link cannot put text on a page.
         notice = answer.notice if answer.notice in NOTICES else ""
         response = flask.redirect(f"{answer.path}?notice={notice}" if notice else answer.path, 303)
     else:
@@ -104,7 +116,7 @@ def _respond(flask: ModuleType, tokens: Tokens, cookie: str, answer: Reaction) -
 
 
 def _add_refusals(flask: ModuleType, app: Flask) -> None:
-    """Every error is a page of the site that repeats nothing of the request."""
+    """Register error handlers. Every error is a page of the site that repeats nothing of the request."""
 
     from werkzeug.exceptions import HTTPException
 
@@ -116,8 +128,9 @@ def _add_refusals(flask: ModuleType, app: Flask) -> None:
 
     def failed(error: HTTPException) -> tuple[str, int]:
         code = error.code or 500
-        status = code if code in _REFUSALS else 400 if code < 500 else 500
-        return page(status, _REFUSALS[status])
+        if code not in _REFUSALS:
+            code = 400 if code < 500 else 500
+        return page(code, _REFUSALS[code])
 
     app.register_error_handler(Refusal, refused)
     app.register_error_handler(HTTPException, failed)

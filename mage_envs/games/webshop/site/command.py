@@ -1,4 +1,4 @@
-"""The command line of WebShop's site: its options, and serving with them."""
+"""Command line of WebShop's site."""
 
 from __future__ import annotations
 
@@ -16,38 +16,53 @@ from mage_envs.games.webshop.sources import shop_for
 
 PORT, LAST_PORT = 3000, 65_535
 MakeAgent = Callable[[str, Game], Policy]
-"""(name, game) -> the policy."""
+"""Function of (name, game) that returns the policy."""
 
 
 def add_options(parser: argparse.ArgumentParser, agents: Sequence[str] = ()) -> None:
-    """Adds the options of serving to a parser; `agents` are those that can be watched."""
-    parser.add_argument("--port", type=_port, default=PORT, metavar="N", help=f"default: {PORT}; 0 takes a free one")
-    parser.add_argument("--size", default="small", metavar="NAME", help="of the catalogue; default: small")
-    parser.add_argument("--data", metavar="DIR", help="the original's files, or what was imported from them")
-    parser.add_argument("--goals", choices=("synthetic", "human"), help="with --data; default: synthetic")
-    parser.add_argument("--split", default="train", metavar="NAME", help="where an agent's goals come from")
-    parser.add_argument("--images", action="store_true", help="load the data's pictures from the servers they are on")
-    parser.add_argument("--attributes", action="store_true", help="offer the page of a product's hidden attributes")
-    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="to listen on; needs --exposed")
-    parser.add_argument("--exposed", action="store_true", help="yes, other machines may reach the site; no log-in")
-    parser.add_argument("--name", action="append", default=[], metavar="HOST", help="a further name of this machine")
+    """Add the options of the site to a parser; `agents` are the names for `--watch-agent`."""
+    parser.add_argument(
+        "--port", type=_port, default=PORT, metavar="N", help=f"Port (default: {PORT}, 0 selects a free port)"
+    )
+    parser.add_argument("--size", default="small", metavar="NAME", help="Size of the catalogue (default: small)")
+    parser.add_argument("--data", metavar="DIR", help="Folder with the original's files, or an imported folder")
+    parser.add_argument(
+        "--goals", choices=("synthetic", "human"), help="Kind of goals, with --data only (default: synthetic)"
+    )
+    parser.add_argument("--split", default="train", metavar="NAME", help="Split of an agent's goals (default: train)")
+    parser.add_argument("--images", action="store_true", help="Load the data's pictures from their servers")
+    parser.add_argument("--attributes", action="store_true", help="Offer the page of a product's hidden attributes")
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="Address to listen on (default: 127.0.0.1); requires --exposed if other machines can reach it",
+    )
+    parser.add_argument("--exposed", action="store_true", help="Allow access from other machines, without a log-in")
+    parser.add_argument(
+        "--name", action="append", default=[], metavar="HOST", help="Another host name of this machine; may be repeated"
+    )
     parser.set_defaults(watch_agent=None, pace=1.5)
     if agents:
-        parser.add_argument("--watch-agent", choices=tuple(agents), help="let an agent play, and show its address")
-        parser.add_argument("--pace", type=float, metavar="SECONDS", help="between its actions; default: 1.5")
+        parser.add_argument("--watch-agent", choices=tuple(agents), help="Agent to play and to watch")
+        parser.add_argument(
+            "--pace", type=float, metavar="SECONDS", help="Time between the agent's actions in seconds (default: 1.5)"
+        )
 
 
 def _port(text: str) -> int:
-    """Raises argparse's error where it is no port."""
+    """Return the port of a text. Raises argparse's error if it is not a port."""
+    # `int` would accept signs, blanks, underscores and other digits.
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= LAST_PORT):
-        raise argparse.ArgumentTypeError(f"a port is a number from 0 to {LAST_PORT}, got {text!r}")
+        raise argparse.ArgumentTypeError(f"a port must be a number from 0 to {LAST_PORT}, got {text!r}")
     return int(text)
 
 
 def serve(given: argparse.Namespace, make_agent: MakeAgent | None = None) -> None:
-    """Serves what `add_options` parsed until Ctrl-C. Raises ValueError, OSError or ImportError."""
+    """Serve with the options of `add_options` until Ctrl-C. Raises ValueError, OSError or ImportError."""
     shop = shop_for(given.split, given.size, given.data, given.goals)
-    shop.numbers(given.split)  # refuses a split that has no goals
+    # Raises ValueError before the site opens its port, if the split has no goals.
+    shop.numbers(given.split)
     site = Site(
         shop,
         host=given.host,
@@ -57,6 +72,7 @@ def serve(given: argparse.Namespace, make_agent: MakeAgent | None = None) -> Non
         images=given.images,
         shows_attributes=given.attributes,
     )
+    # The stack stops the agent before it closes the site.
     with ExitStack() as stack:
         stack.callback(site.close)
         print(f"WebShop is at {site.url} (Ctrl-C stops it).", flush=True)

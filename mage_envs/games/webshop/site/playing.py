@@ -1,4 +1,4 @@
-"""An agent that plays one episode after the other, for people to watch."""
+"""An agent that plays episode after episode, for people to watch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,16 @@ from mage_envs.seats import open_table
 
 
 def play(game: WebShop, policy: Policy, watch: AgentWatch, rng: np.random.Generator, pace: float, stop: Event) -> None:
-    """Plays episodes until `stop` is set, with `pace` seconds between actions and three times as long at an end."""
+    """Play episodes until `stop` is set.
+
+    Args:
+        game: The game.
+        policy: The agent.
+        watch: Page that shows the session.
+        rng: Source of the seed of the goals.
+        pace: Time between actions in seconds. The pause after an episode is three times as long.
+        stop: Event that ends the play.
+    """
     hand, streams = Hand(game), Streams(int(rng.integers(2**SEED_BITS)))
     hand.begin_episode(streams)
     for number in count():
@@ -24,6 +33,7 @@ def play(game: WebShop, policy: Policy, watch: AgentWatch, rng: np.random.Genera
         policy.reset(streams.at(SEATS, hand=number).generator())
         watch.show(session_of(hand))
         while not hand.over:
+            # Waiting for the event, so that the thread ends at once when the site closes.
             if stop.wait(pace):
                 return
             action = policy.act(hand.turn(0))
@@ -34,7 +44,15 @@ def play(game: WebShop, policy: Policy, watch: AgentWatch, rng: np.random.Genera
 
 
 class Player:
-    """`play` in a thread of its own; a context at whose end the thread has stopped."""
+    """`play` in its own thread. It is a context manager; the thread has ended when the context exits.
+
+    Args:
+        game: The game.
+        policy: The agent.
+        watch: Page that shows the session.
+        rng: Source of the seed of the goals.
+        pace: Time between actions in seconds.
+    """
 
     def __init__(self, game: WebShop, policy: Policy, watch: AgentWatch, rng: np.random.Generator, pace: float) -> None:
         self._stop = Event()

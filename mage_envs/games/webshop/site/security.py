@@ -1,4 +1,4 @@
-"""What stands before the pages: signed tokens, and a guard that every request passes and every answer leaves by."""
+"""Security of the site: signed tokens, and a guard for all requests and responses."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 LONGEST_BODY = 16_384
-"""Bytes of a request's body."""
+"""Maximum size of a request's body in bytes."""
 LONGEST_ADDRESS = 2048
-"""Characters of a request's address."""
+"""Maximum length of a request's address in characters."""
 HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -22,8 +22,9 @@ HEADERS: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-"""On every answer, beside the content policy."""
+"""Headers of every response, in addition to the content policy."""
 _FORM = "application/x-www-form-urlencoded"
+# No page has such a path. Encoded slashes, dots and control characters serve only to confuse parsers.
 _ODD_PATH = re.compile(r"%2f|%5c|%00|%2e%2e|\\|\.\.|//|[\x00-\x20\x7f]", re.IGNORECASE)
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 
@@ -32,14 +33,14 @@ WSGI = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 
 def headers(images: bool) -> dict[str, str]:
-    """On every answer: no script at all, nothing from elsewhere but pictures where those are wanted."""
+    """Return the headers of every response: no scripts, and no foreign content except pictures if `images` is True."""
     pictures = "'self' https: http: data:" if images else "'self'"
     policy = f"default-src 'none'; style-src 'self'; img-src {pictures}; form-action 'self'; base-uri 'none'; "
     return {**HEADERS, "Content-Security-Policy": f"{policy}frame-ancestors 'none'"}
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen on is reached from this machine alone."""
+    """Return True if only this machine can reach an address to listen on."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -47,57 +48,67 @@ def is_loopback(host: str) -> bool:
 
 
 def host_names(port: int, names: Collection[str] = ()) -> frozenset[str]:
-    """What the Host header may say: this machine by its loopback names, and `names`, all with the port."""
+    """Return the accepted values of the Host header: loopback names and `names`, all with the port."""
     known = {"127.0.0.1", "localhost", "[::1]", *(f"[{name}]" if ":" in name else name.lower() for name in names)}
+    # Browsers omit the default port of HTTP.
     return frozenset({f"{name}:{port}" for name in known} | (known if port == 80 else set()))
 
 
 class Tokens:
-    """Visitors' tokens of 128 bits, signed for the cookie, with a key per token for the forms."""
+    """Visitors' tokens of 128 bits, with a signature for the cookie and a key for the forms."""
 
     def __init__(self) -> None:
+        # A new secret per process, because visits do not survive a restart either.
         self._secret = secrets.token_bytes(32)
 
     def new(self) -> str:
-        """A token that nobody can guess."""
+        """Return a random token, which cannot be guessed."""
         return secrets.token_hex(16)
 
     def _sign(self, purpose: str, token: str) -> str:
+        # The purpose keeps a cookie's signature from serving as a form's key.
         return hmac.new(self._secret, f"{purpose}:{token}".encode(), sha256).hexdigest()
 
     def cookie(self, token: str) -> str:
-        """The signed form."""
+        """Return the signed token for the cookie."""
         return f"{token}.{self._sign('cookie', token)}"
 
     def read(self, cookie: str) -> str | None:
-        """The token of a cookie that this process signed, else None."""
+        """Return the token of a cookie, or None if this process did not sign it."""
         token, _, signature = cookie.partition(".")
         if not _TOKEN.fullmatch(token) or not self._same(signature, self._sign("cookie", token)):
             return None
         return token
 
     def form_key(self, token: str) -> str:
-        """What the visitor's forms carry, so that no other site can send them."""
+        """Return the key of the visitor's forms, without which other sites cannot submit them."""
         return self._sign("form", token)
 
     def owns_form(self, token: str, key: str) -> bool:
-        """Whether a form with that key was made for that visitor."""
+        """Return True if a form with that key was made for that visitor."""
         return self._same(key, self.form_key(token))
 
     @staticmethod
     def _same(one: str, other: str) -> bool:
+        # The time of this comparison does not depend on the position of the first difference.
         return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode())
 
 
 class _Problem(NamedTuple):
-    """Why a request goes no further."""
+    """The status and text of a rejected request."""
 
     status: str
     text: str
 
 
 class Guard:
-    """A WSGI application in front of another: refuses what no page of the site sends, and adds the headers."""
+    """A WSGI layer that rejects requests that no page of the site sends, and adds headers to every response.
+
+    Args:
+        inner: The application.
+        hosts: Accepted values of the Host header, with ports.
+        images: If True, browsers may load pictures from other servers.
+    """
 
     def __init__(self, inner: WSGI, hosts: Collection[str], images: bool) -> None:
         self._inner = inner
@@ -106,6 +117,7 @@ class Guard:
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            # The guard's headers replace those of the application; its default for caching does not.
             given = {name.lower() for name, _ in headers}
             own = {name.lower() for name in self._headers}
             kept = [(name, value) for name, value in headers if name.lower() not in own]
@@ -121,6 +133,7 @@ class Guard:
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 
     def _problem(self, environ: Environ) -> _Problem | None:
+        # The check of the host stops DNS rebinding: a foreign name that resolves to this machine is rejected.
         if str(environ.get("HTTP_HOST", "")).lower() not in self._hosts:
             return _Problem("421 Misdirected Request", "This host name is not served here.")
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD", "POST"):
@@ -139,6 +152,7 @@ class Guard:
             return _Problem("411 Length Required", "A request must state the length of its body.")
         if length and not (length.isascii() and length.isdigit()):
             return _Problem("400 Bad Request", "The length of the body is no number.")
+        # Python refuses to convert very long digit strings, so the length of the text is checked first.
         if length and (len(length) > 9 or int(length) > LONGEST_BODY):
             return _Problem("413 Content Too Large", f"A request has at most {LONGEST_BODY} bytes.")
         if posts and str(environ.get("CONTENT_TYPE", "")).partition(";")[0].strip().lower() != _FORM:
@@ -149,7 +163,7 @@ class Guard:
 
 
 def _from_here(environ: Environ) -> bool:
-    """Whether what a browser says of a form's origin is this site; other programs say nothing."""
+    """Return True if a form's origin is this site, or if the client states none, as programs other than browsers."""
     own = f"http://{environ['HTTP_HOST']}".lower()
     origin = str(environ.get("HTTP_ORIGIN", own)).lower()
     return origin == own and str(environ.get("HTTP_SEC_FETCH_SITE", "same-origin")) == "same-origin"

@@ -1,4 +1,4 @@
-"""`Site`: the application behind its server, for loopback unless told otherwise."""
+"""`Site`: the application with its server, on a loopback address by default."""
 
 from __future__ import annotations
 
@@ -17,10 +17,23 @@ from mage_envs.games.webshop.site.watching import AgentWatch, Watches
 
 
 class Site:
-    """WebShop's site over a shop, on a port of this machine; a context that serves in a thread while it is open.
+    """WebShop's site on a port of this machine. It is a context manager that serves in a thread while it is open.
 
-    `host` other than loopback needs `exposed=True`: the site has no log-in. `names`: further names under which
-    browsers may ask for it. `port` 0 takes a free one. The other options are those of `create_app`.
+    Args:
+        shop: The shop.
+        host: Address to listen on. An address other than loopback requires `exposed=True`.
+        port: Port to listen on; 0 selects a free port.
+        exposed: If True, other machines may reach the site, which has no log-in.
+        names: Additional host names in the requests of browsers.
+        images: See `create_app`.
+        shows_attributes: See `create_app`.
+        visits: See `create_app`.
+        rng: See `create_app`.
+
+    Raises:
+        ValueError: If other machines can reach `host` and `exposed` is False.
+        ImportError: If flask or waitress is not installed.
+        OSError: If the port is in use.
     """
 
     def __init__(
@@ -39,16 +52,17 @@ class Site:
         if not is_loopback(host):
             if not exposed:
                 raise ValueError(
-                    f"host={host!r} can be reached from other machines, and the site has no log-in: leave it at "
-                    "127.0.0.1, or say exposed=True (--exposed)."
+                    f"host={host!r} can be reached from other machines, and the site has no log-in: use 127.0.0.1, "
+                    "or set exposed=True (--exposed)."
                 )
-            warnings.warn(f"WebShop's site on {host} is open to everybody who reaches it.", stacklevel=2)
+            warnings.warn(f"WebShop's site on {host} is open to all machines that can reach it.", stacklevel=2)
             names = (*names, host)
         serving = needed("mage_envs.games.webshop.site.serving")
         self._watches = Watches()
         self._images = images
         self._thread: Thread | None = None
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        # The port is bound before the application is made, because host names and cookie contain the port.
         listening = socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=host == "::")
         self.port: int = listening.getsockname()[1]
         self.url = f"http://{_named(host)}:{self.port}"
@@ -69,11 +83,11 @@ class Site:
             raise
 
     def watch(self, title: str) -> AgentWatch:
-        """A page to look at an agent's sessions on; its `url` is for the browser, its `show` for the agent's side."""
+        """Return a page for an agent's sessions. The browser opens its `url`, and the agent calls its `show`."""
         return self._watches.add(title, self.url, self._images)
 
     def serve(self) -> None:
-        """Serves until `close` or Ctrl-C."""
+        """Serve until `close` or Ctrl-C."""
         self._server.serve()
 
     def __enter__(self) -> Site:
@@ -85,7 +99,8 @@ class Site:
         self.close()
 
     def close(self) -> None:
-        """Stops serving and frees the port."""
+        """Stop serving and release the port."""
+        # The server's connections may be closed only after its loop has ended.
         if self._thread is not None:
             self._server.end()
             self._thread.join()
@@ -94,5 +109,5 @@ class Site:
 
 
 def _named(host: str) -> str:
-    """A listening address as it stands in a URL; a wildcard is reached under this machine's loopback name."""
+    """Return a listening address in the form of a URL. A wildcard address becomes a loopback address."""
     return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)

@@ -1,4 +1,7 @@
-"""Waitress as the site runs it: a request takes a thread once all of it is there, and a refusal repeats none of it."""
+"""The site's configuration of waitress.
+
+A request occupies a thread only when it is complete. The response to a rejected request repeats nothing of it.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,21 @@ from waitress.utilities import RequestHeaderFieldsTooLarge
 from mage_envs.games.webshop.site.security import WSGI, headers
 
 MOST_CONNECTIONS = 256
-"""Open at once; for a further one the oldest is closed on which no whole request has come."""
+"""Maximum number of open connections. A new one closes the oldest connection without a complete request."""
 PATIENCE = 30
-"""Seconds after which a connection is closed on which nothing was sent or taken."""
+"""Time in seconds after which an idle connection is closed."""
 LONGEST_HEAD = 16_384
-"""Bytes of a request's first line and headers."""
+"""Maximum size of a request's first line and headers in bytes."""
 _HEAD_READ, _BODY_READ = 1 << 17, 1 << 20
-"""Bytes that are read of what is refused for its length, so that the client reads the answer."""
+"""Number of bytes that are read of the head and body of a request that is too long, so that the client can read the
+response."""
 
 
 class _Parser(HTTPRequestParser):
-    """Takes for no HTTP, too, what Python cannot read: a number of 5,000 digits, an address with half a bracket."""
+    """Parser that also rejects values that Python cannot convert: 5,000 digits, or an address with half a bracket."""
 
     def parse_header(self, header_plus: bytes) -> None:
+        # The error determines the response. A minimal head replaces the long one, so that none of it is parsed.
         if len(header_plus) > LONGEST_HEAD:
             self.error = RequestHeaderFieldsTooLarge("")
             header_plus = b"GET / HTTP/1.0\r\n"
@@ -40,7 +45,7 @@ class _Parser(HTTPRequestParser):
 
 
 class _Refusal(ErrorTask):
-    """The answer to what is no HTTP or too long: the site's headers, and the number alone."""
+    """The response to a request that is not HTTP or too long: the site's headers, and the status code alone."""
 
     def execute(self) -> None:
         error = self.request.error
@@ -59,10 +64,11 @@ class _Channel(HTTPChannel):
 
 
 class Server:
-    """Serves an application on a listening socket, which it closes in the end."""
+    """Server of an application on a listening socket, which `close` closes."""
 
     def __init__(self, app: WSGI, listening: socket.socket) -> None:
-        logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # that a request waits for a thread is no news
+        # Waitress warns whenever a request waits for a thread, which is normal here.
+        logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._open: dict[int, Any] = {}
         self._ends = Event()
         self._server = create_server(
@@ -70,7 +76,8 @@ class Server:
             map=self._open,
             sockets=[listening],
             threads=8,
-            connection_limit=2 * MOST_CONNECTIONS,  # from which on it takes none, whoever asks
+            # At this limit waitress accepts no connection from any client, so `_make_room` acts at half of it.
+            connection_limit=2 * MOST_CONNECTIONS,
             channel_timeout=PATIENCE,
             cleanup_interval=1,
             max_request_header_size=_HEAD_READ,
@@ -81,24 +88,26 @@ class Server:
         self._server.channel_class = _Channel
 
     def serve(self) -> None:
-        """Serves until `end`, from another thread, or Ctrl-C."""
+        """Serve until another thread calls `end`, or until Ctrl-C."""
+        # The own loop replaces that of waitress, which has no hook between two polls.
         while not self._ends.is_set():
             self._make_room()
             wasyncore.loop(timeout=1.0, use_poll=True, map=self._open, count=1)
 
     def _make_room(self) -> None:
-        """So that connections which are opened and left take nobody's place, however many there are."""
+        """Close the oldest waiting connection if there are too many, so that abandoned ones cannot block the site."""
         channels = self._server.active_channels.values()
         waiting = [channel for channel in channels if not channel.requests and not channel.total_outbufs_len]
         if len(channels) >= MOST_CONNECTIONS and waiting:
             min(waiting, key=lambda channel: channel.creation_time).handle_close()
 
     def end(self) -> None:
-        """Makes `serve` return."""
+        """Make `serve` return."""
+        # The trigger wakes the poll, which would otherwise last up to a second.
         self._ends.set()
         self._server.pull_trigger()
 
     def close(self) -> None:
-        """Ends the threads and closes all connections; not while `serve` runs."""
+        """Stop the threads and close all connections. `serve` must have returned."""
         self._server.task_dispatcher.shutdown()
         wasyncore.close_all(self._open, ignore_all=True)

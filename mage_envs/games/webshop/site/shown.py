@@ -1,7 +1,7 @@
-"""What a page of the site shows, as plain values made from a session's state.
+"""Contents of the site's pages as plain values, made from the state of a session.
 
-Templates see nothing else, so that no page can tell what the goal hides; and a snapshot stays as it is while the
-session goes on in another thread.
+Templates receive only these values, so that no page can reveal hidden parts of the goal. A snapshot does not change
+while the session continues in another thread.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from mage_envs.games.webshop.session import (
 )
 
 LAST_PAGE = 50
-"""The last page of results that the site turns to; hits fill five."""
+"""Last page of results on the site. The results of a search fill five pages, and the original has no last page."""
 TINTS = 6
 _PLAIN = re.compile(r"[A-Za-z0-9]{1,10}")
 _IMAGE = re.compile(r"https?://[^\s\"'<>]+|data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
 _NAMES = frozenset((BACK, PREVIOUS, BUY, SEARCH, *SUB_PAGES))
-"""Names that a click takes for a button's even where an option has them."""
+"""Names of buttons. A click on such a name means the button, even if an option value has the same name."""
 
 
 class ShownPicture(NamedTuple):
-    """The picture of a product: an address, else a drawing for its department in one of the tints."""
+    """The picture of a product: an address, or a drawing for its department in one of the tints."""
 
     department: str
     tint: int
@@ -59,7 +59,7 @@ class ShownChoice(NamedTuple):
     value: str
     chosen: bool
     offered: bool
-    """Whether a click can choose it: some values share a name with a button, or with a later option's value."""
+    """True if a click can choose the value. Its name may also be that of a button, or of a value of a later option."""
 
 
 class ShownAxis(NamedTuple):
@@ -71,7 +71,7 @@ class ShownAxis(NamedTuple):
 
 
 class Item(NamedTuple):
-    """The product that is looked at."""
+    """The current product."""
 
     asin: str
     title: str
@@ -87,7 +87,7 @@ class Shown(NamedTuple):
 
     kind: str
     address: str
-    """Path of the page, which names nothing but the product, the page of results or the sub page."""
+    """Path of the page. It names only the product, the page of results or the sub page."""
     instruction: str
     query: str
     number: int
@@ -101,7 +101,7 @@ class Shown(NamedTuple):
 
 
 def address(session: Session) -> str:
-    """The path of the page that the session is on."""
+    """Return the path of the session's current page."""
     if session.page == INDEX:
         return "/search"
     if session.page == RESULTS:
@@ -109,13 +109,14 @@ def address(session: Session) -> str:
     if session.page == DONE:
         return "/done"
     assert session.product is not None
+    # An asin of the original's data may contain characters that are not safe in a path.
     asin = session.product.asin
     place = f"/item/{asin if _PLAIN.fullmatch(asin) else '-'}"
     return place if session.page == ITEM else f"{place}/{session.sub}"
 
 
 def shown(session: Session, images: bool = False) -> Shown:
-    """The page that the session is on; `images`: with the pictures' addresses from the data."""
+    """Return the session's current page. If `images` is True, it has the addresses of the data's pictures."""
     product = session.product
     on_results = session.page == RESULTS
     return Shown(
@@ -135,7 +136,8 @@ def shown(session: Session, images: bool = False) -> Shown:
 
 
 def picture(product: Product, images: bool) -> ShownPicture:
-    """A product's picture; an address only where `images` are wanted and it is one that browsers show safely."""
+    """Return a product's picture. It has an address only if `images` is True and the address is safe."""
+    # The checksum gives a product the same tint on every page.
     wanted = product.image if images and _IMAGE.fullmatch(product.image) else ""
     return ShownPicture(product.category, crc32(product.asin.encode("utf-8", "replace")) % TINTS, wanted)
 
@@ -156,7 +158,13 @@ def _listed(session: Session, images: bool) -> tuple[Listed, ...]:
 
 
 def can_choose(session: Session, axis: str, value: str) -> bool:
-    """Whether clicking `value` chooses it for `axis`, as the engine reads a click."""
+    """Return True if a click on `value` chooses it for `axis`.
+
+    Args:
+        session: A session on the page of a product.
+        axis: Name of the option.
+        value: Value of the option.
+    """
     assert session.product is not None
     axes = [name for name, values in session.product.options.items() if value in values]
     return bool(value) and value == value.strip().lower() and value not in _NAMES and axes[-1:] == [axis]
@@ -184,7 +192,7 @@ def _item(session: Session, product: Product, images: bool) -> Item:
 
 
 def _texts(session: Session, product: Product) -> tuple[str, ...]:
-    """What a sub page has to say."""
+    """Return the texts of a sub page."""
     texts = {
         "description": (product.description,),
         "features": product.bullets,

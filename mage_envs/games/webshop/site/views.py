@@ -1,4 +1,4 @@
-"""What the site answers: each view takes a request's parts and says which page to show or where to go."""
+"""The views of the site. Each view receives the parts of a request and returns a page or a redirect."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mage_envs.games.webshop.site.visits import Visit, Visits
 from mage_envs.games.webshop.site.watching import Watches
 
 LONGEST_QUERY = 512
-"""Characters of a person's search."""
+"""Maximum length of a visitor's search in characters."""
 GOALS_PER_PAGE = 10
 LONGEST_NUMBER = 9
-"""Digits of a number in a form or an address."""
+"""Maximum number of digits of a number in a form or an address."""
 NOTICES: Mapping[str, str] = {
     "stale": "That page was out of date, so nothing was clicked. < Prev leads back, not the browser's own button.",
     "ended": "That visit has ended. Start another one here.",
@@ -30,21 +30,21 @@ NOTICES: Mapping[str, str] = {
     "last": "The shop turns no more pages. Try another search.",
     "many": "This visit has had all the actions that it may have. Start another one.",
 }
-"""Told on top of a page; the address names one."""
+"""Notices at the top of a page, by the name in the address."""
 
 
 class Asked(NamedTuple):
     """The parts of a request that views read."""
 
     token: str | None
-    """The visitor's, from the signed cookie."""
+    """Visitor's token from the signed cookie."""
     form: Mapping[str, str]
     path: str
     notice: str
 
 
 class Page(NamedTuple):
-    """A template with its values; `token` is the visitor's from now on."""
+    """A template with its values. `token` is the visitor's new token, or None if it does not change."""
 
     template: str
     values: dict[str, Any]
@@ -52,7 +52,7 @@ class Page(NamedTuple):
 
 
 class GoTo(NamedTuple):
-    """Another page of the site."""
+    """A redirect to another page of the site."""
 
     path: str
     notice: str = ""
@@ -60,13 +60,13 @@ class GoTo(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """An answer for programs, sent as JSON."""
+    """A response for programs, sent as JSON."""
 
     values: dict[str, Any]
 
 
 class Refusal(Exception):
-    """A request that is not carried out: HTTP status and what to tell."""
+    """A rejected request with its HTTP status and the text of the page."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -78,7 +78,17 @@ Reaction = Page | GoTo | Facts
 
 
 class Views:
-    """The pages over one shop. Views run in several threads: a visit is read and changed under its lock."""
+    """The pages of one shop. Views run in several threads, so a visit is read and changed under its lock.
+
+    Args:
+        shop: The shop.
+        tokens: Tokens of the visitors.
+        visits: Store of the visits.
+        watches: Store of the agents' sessions.
+        rng: Source of the random goals.
+        images: If True, show the data's pictures.
+        shows_attributes: If True, offer the page of hidden attributes.
+    """
 
     def __init__(
         self,
@@ -95,6 +105,7 @@ class Views:
         self._tokens = tokens
         self._visits = visits
         self._watches = watches
+        # Generators of NumPy are not thread-safe.
         self._rng = rng
         self._rng_lock = Lock()
         self._images = images
@@ -103,7 +114,7 @@ class Views:
         self._splits = {split: counts[split] for split in sorted(counts, key=lambda split: (split != "train", split))}
 
     def routes(self) -> tuple[tuple[str, str, Callable[..., Reaction]], ...]:
-        """(address, method, view) of every page."""
+        """Return (address, method, view) of every page."""
         pages = ("/search", "/results/<path:place>", "/item/<path:place>", "/done")
         return (
             ("/", "GET", self.home),
@@ -120,12 +131,12 @@ class Views:
     # -- before a visit --------------------------------------------------------------------------------------------
 
     def _form_page(self, asked: Asked, template: str, values: dict[str, Any]) -> Page:
-        """A page with forms; a visitor without a token gets one, and the server keeps nothing for it."""
+        """Return a page with forms. A visitor without a token receives one, and the server stores nothing for it."""
         token = asked.token or self._tokens.new()
         return Page(template, {"form_key": self._tokens.form_key(token), **values}, None if asked.token else token)
 
     def home(self, asked: Asked) -> Reaction:
-        """The first page: start a visit, or go on."""
+        """Return the first page, which starts or continues a visit."""
         visit = self._visits.find(asked.token)
         going = None
         if visit is not None:
@@ -135,7 +146,17 @@ class Views:
         return self._form_page(asked, "home.html", values)
 
     def goals(self, asked: Asked, split: str, number: str) -> Reaction:
-        """A page of a split's instructions to choose from. Goals go by their place: an id would name the product."""
+        """Return a page of a split's instructions to choose from.
+
+        Args:
+            asked: The request.
+            split: Name of the split.
+            number: Number of the page, from 1.
+
+        Raises:
+            Refusal: If the page does not exist.
+        """
+        # Goals are numbered by their place in the split, because an id would reveal the product.
         page, count = _whole(number), self._splits.get(split, 0)
         if page is None or not 1 <= page <= -(-count // GOALS_PER_PAGE):
             raise Refusal(404, "There is no such page of goals.")
@@ -149,7 +170,7 @@ class Views:
         return self._shop.goal_at(int(self._shop.numbers(split)[place]))
 
     def start(self, asked: Asked) -> Reaction:
-        """A new visit under a new token: with the goal of the running visit, a chosen one, or a random one."""
+        """Start a visit under a new token, with the goal of the current visit, a chosen goal or a random one."""
         self._check_form(asked)
         old = self._visits.find(asked.token)
         if "again" in asked.form:
@@ -158,6 +179,7 @@ class Views:
             goal = old.session.goal
         else:
             goal = self._chosen_goal(asked.form)
+        # A new token, so that an old page or form of this visitor cannot act on the new visit.
         token = self._tokens.new()
         self._visits.drop(asked.token)
         self._visits.add(token, Visit(Session(self._shop, goal, shows_attributes=self._shows_attributes)))
@@ -176,19 +198,19 @@ class Views:
         return self._goal(split, place)
 
     def health(self, asked: Asked) -> Reaction:
-        """Whether the site works, for programs."""
+        """Return the state of the site, for programs."""
         return Facts({"status": "ok", "products": len(self._shop.catalogue), "visits": len(self._visits)})
 
     # -- a visit ---------------------------------------------------------------------------------------------------
 
     def _check_form(self, asked: Asked) -> str:
-        """The visitor's token. Raises Refusal for a form that was not made for this visitor."""
+        """Return the visitor's token. Raises Refusal if the form was not made for this visitor."""
         if asked.token is None or not self._tokens.owns_form(asked.token, asked.form.get("form_key", "")):
             raise Refusal(403, "This form was not made for you, or the site was started again. Open the page anew.")
         return asked.token
 
     def page(self, asked: Asked, place: str = "") -> Reaction:
-        """The page that the visit is on; the address only tells its name."""
+        """Return the current page of the visit. A request for another address is redirected to it."""
         visit = self._visits.find(asked.token)
         if visit is None or asked.token is None:
             return GoTo("/", "ended")
@@ -201,7 +223,7 @@ class Views:
         return Page("shop.html", values)
 
     def search(self, asked: Asked) -> Reaction:
-        """Looks something up; possible from every page but the last."""
+        """Search for the query of the form. This is possible on every page except the last."""
         visit = self._visits.find(self._check_form(asked))
         query = asked.form.get("search_query", "").strip()
         if len(query) > LONGEST_QUERY:
@@ -213,12 +235,13 @@ class Views:
             return _played(visit, [f"search[{query}]"] if query else [], notice)
 
     def click(self, asked: Asked) -> Reaction:
-        """Chooses the options of the form, then clicks its button."""
+        """Choose the options of the form, then click its button."""
         visit = self._visits.find(self._check_form(asked))
         if visit is None:
             return GoTo("/", "ended")
         with visit.lock:
             session = visit.session
+            # A form of an earlier page would click on something that the visitor does not see any more.
             if asked.form.get("step") != str(visit.actions):
                 return GoTo(address(session), "stale")
             name = asked.form.get("click", "")
@@ -230,7 +253,16 @@ class Views:
     # -- watching --------------------------------------------------------------------------------------------------
 
     def watch(self, asked: Asked, token: str, *, still: bool = False) -> Reaction:
-        """An agent's session, loaded again each second, or, `still`, as it is now."""
+        """Return the page of an agent's session.
+
+        Args:
+            asked: The request.
+            token: Token of the watch.
+            still: If True, the page does not reload every second.
+
+        Raises:
+            Refusal: If there is no watch with that token.
+        """
         watch = self._watches.find(token)
         if watch is None:
             raise Refusal(404, "Nothing is shown under this address.")
@@ -241,16 +273,17 @@ class Views:
 
 
 def _whole(text: str) -> int | None:
-    """The number that a text of digits spells, else None."""
+    """Return the number of a text of digits, or None if the text is not such a number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER else None
 
 
 def _options(session: Session, form: Mapping[str, str]) -> list[str]:
-    """The values that a form newly chooses."""
+    """Return the option values of a form that are not chosen yet."""
     if session.page != ITEM or session.product is None:
         return []
     found = []
     for place, (axis, values) in enumerate(session.product.options.items()):
+        # Browsers send line breaks in form values as CR LF.
         value = form.get(f"option-{place}", "").replace("\r\n", "\n")
         if value in values and session.options.get(axis) != value and can_choose(session, axis, value):
             found.append(value)
@@ -258,7 +291,7 @@ def _options(session: Session, form: Mapping[str, str]) -> list[str]:
 
 
 def _played(visit: Visit, actions: list[str], notice: str = "") -> GoTo:
-    """Plays actions in a visit whose lock is held, and goes to the page that it is on then."""
+    """Play actions in a visit and redirect to its page. The caller must hold the lock of the visit."""
     session = visit.session
     for action in actions:
         if visit.used_up and session.page != DONE:

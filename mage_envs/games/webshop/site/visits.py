@@ -1,4 +1,4 @@
-"""The visits that people make: kept in memory, few enough, and not for ever."""
+"""Store of visits in memory, with limits on their number, age and actions."""
 
 from __future__ import annotations
 
@@ -12,25 +12,32 @@ from mage_envs.games.webshop.session import Session
 MOST_VISITS = 1000
 IDLE_SECONDS = 3600.0
 MOST_ACTIONS = 2000
-"""Of one visit; with it, what a visit remembers is bounded, too."""
+"""Maximum number of actions of a visit, which also bounds its memory."""
 
 
 class Visit:
-    """A person's session. Whoever reads or changes it holds its lock."""
+    """A visitor's session. A thread must hold its lock to read or change it."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.lock = Lock()
         self.actions = 0
-        """Carried out so far; a form tells on which count it was made, so that an old one does nothing."""
+        """Number of actions so far. A form contains the number at its creation, so that an old form has no effect."""
 
     @property
     def used_up(self) -> bool:
+        """True if the visit has had its maximum number of actions."""
         return self.actions >= MOST_ACTIONS
 
 
 class Visits:
-    """Visits by token. A new one takes the place of the one that has been idle longest where there are too many."""
+    """Visits by token. If there are too many, a new visit replaces the one with the longest idle time.
+
+    Args:
+        most: Maximum number of visits.
+        idle: Time in seconds after which an idle visit ends.
+        clock: Function that returns the time in seconds.
+    """
 
     def __init__(
         self, most: int = MOST_VISITS, idle: float = IDLE_SECONDS, clock: Callable[[], float] = monotonic
@@ -38,7 +45,7 @@ class Visits:
         self._most, self._idle, self._clock = most, idle, clock
         self._lock = Lock()
         self._visits: OrderedDict[str, tuple[Visit, float]] = OrderedDict()
-        """Token to visit and when it was last asked for, the longest idle first."""
+        """(visit, time of its last request) by token, the longest idle first."""
 
     def __len__(self) -> int:
         with self._lock:
@@ -46,6 +53,7 @@ class Visits:
             return len(self._visits)
 
     def _forget_idle(self) -> None:
+        # The dict is sorted by the last request, so the loop ends at the first visit that is still in use.
         now = self._clock()
         while self._visits:
             token, (_, seen) = next(iter(self._visits.items()))
@@ -54,7 +62,7 @@ class Visits:
             del self._visits[token]
 
     def add(self, token: str, visit: Visit) -> None:
-        """Keeps a new visit."""
+        """Store a new visit."""
         with self._lock:
             self._forget_idle()
             while len(self._visits) >= self._most:
@@ -62,17 +70,18 @@ class Visits:
             self._visits[token] = (visit, self._clock())
 
     def find(self, token: str | None) -> Visit | None:
-        """The visit with that token, None where it ended or never was."""
+        """Return the visit with that token, or None if it has ended or never existed."""
         with self._lock:
             self._forget_idle()
             if token is None or token not in self._visits:
                 return None
+            # Inserting the visit again moves it to the end of the order.
             visit, _ = self._visits.pop(token)
             self._visits[token] = (visit, self._clock())
             return visit
 
     def drop(self, token: str | None) -> None:
-        """Ends a visit."""
+        """Remove a visit, if there is one with that token."""
         with self._lock:
             if token is not None:
                 self._visits.pop(token, None)

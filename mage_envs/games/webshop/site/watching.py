@@ -1,4 +1,4 @@
-"""Sessions to look at: an agent's environment publishes its pages, a browser shows them as they change."""
+"""Sessions of agents in a browser: an environment publishes its pages, and the site shows them."""
 
 from __future__ import annotations
 
@@ -17,33 +17,40 @@ from mage_envs.hand import Hand, Stopped
 MOST_WATCHES = 64
 LAST_ACTIONS = 30
 LONGEST_ACTION = 300
-"""Characters of an action that are shown."""
+"""Maximum number of characters of an action on the page."""
 
 
 class WatchedScene(NamedTuple):
-    """What a watched session showed last."""
+    """The latest state of a watched session."""
 
     episode: int
     step: int
     actions: tuple[tuple[int, str], ...]
-    """The newest actions of the episode with their numbers, the newest first."""
+    """(number, action) of the latest actions of the episode, the latest first."""
     page: Shown
 
 
 class AgentWatch:
-    """One agent's sessions under one address. `show` is called by the agent's thread, `scene` by the site's."""
+    """One agent's sessions under one address. The agent's thread calls `show`; the site's threads read `scene`.
+
+    Args:
+        title: Title of the page.
+        url: Address of the page.
+        images: If True, show the data's pictures.
+    """
 
     def __init__(self, title: str, url: str, images: bool = False) -> None:
         self.title = title
         self.url = url
+        # The scene is replaced as a whole, so that readers need no lock.
         self.scene: WatchedScene | None = None
-        """Replaced as a whole, so that a reader needs no lock."""
+        """Latest state, or None before the first page."""
         self._images = images
         self._episode = self._step = 0
         self._actions: deque[tuple[int, str]] = deque(maxlen=LAST_ACTIONS)
 
     def show(self, session: Session, action: str | None = None) -> None:
-        """Publishes the page that `session` is on now, reached by `action`; without one another episode begins."""
+        """Publish the current page of `session` after `action`. Without an action, a new episode begins."""
         if action is None:
             self._episode += 1
             self._step = 0
@@ -55,29 +62,38 @@ class AgentWatch:
 
 
 class Watches:
-    """The newest watches by token."""
+    """The latest watches by token."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._watches: OrderedDict[str, AgentWatch] = OrderedDict()
 
     def add(self, title: str, root: str, images: bool) -> AgentWatch:
-        """A new watch with an address that nobody can guess; `root` is the site's address."""
+        """Return a new watch with a random address, which cannot be guessed.
+
+        Args:
+            title: Title of the page.
+            root: Address of the site.
+            images: If True, show the data's pictures.
+        """
         token = secrets.token_hex(16)
         watch = AgentWatch(title, f"{root}/watch/{token}", images)
         with self._lock:
+            # The oldest watch ends, because an environment does not report that it is closed.
             while len(self._watches) >= MOST_WATCHES:
                 self._watches.popitem(last=False)
             self._watches[token] = watch
         return watch
 
     def find(self, token: str) -> AgentWatch | None:
+        """Return the watch with that token, or None if there is none."""
         with self._lock:
             return self._watches.get(token)
 
 
 def session_of(hand: Hand) -> Session:
-    """The session of WebShop's running hand."""
+    """Return the session of the current hand of WebShop."""
+    # A hand that ends before the game does, as at its limit of turns, wraps its last state.
     state = hand.state
     return cast(WebShopState, state.at if isinstance(state, Stopped) else state).session
 
@@ -89,7 +105,7 @@ class WatchedEnv(gym.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self._hand: Hand = env.get_wrapper_attr("hand")
         if not isinstance(self._hand.game, WebShop):
-            raise TypeError(f"WatchedEnv shows WebShop; {self._hand.game.facts.name} has no pages.")
+            raise TypeError(f"WatchedEnv requires WebShop, got {self._hand.game.facts.name}, which has no pages.")
         self._watch = watch
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -99,7 +115,8 @@ class WatchedEnv(gym.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         answer = super().step(action)
-        dealt = self._hand.turns == 0 and self._hand.state is not self._shown  # the answer ended a hand before it
+        # No turns and another state mean that the action ended a hand and the environment dealt the next one.
+        dealt = self._hand.turns == 0 and self._hand.state is not self._shown
         self._publish(None if dealt else str(action))
         return answer
 

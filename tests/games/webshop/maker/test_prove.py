@@ -117,7 +117,7 @@ def test_a_family_misses_as_counted(shop):
 
 
 def test_a_summary_needs_proofs():
-    with pytest.raises(ValueError, match="no proofs"):
+    with pytest.raises(ValueError, match="list of proofs is empty"):
         summary([])
 
 

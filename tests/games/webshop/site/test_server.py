@@ -156,7 +156,7 @@ def healthy(site) -> int:
 def test_only_this_machine_is_served_unless_it_is_said_twice(shop):
     with pytest.raises(ValueError, match=r"host='0\.0\.0\.0' can be reached from other machines.*exposed=True"):
         Site(shop, host="0.0.0.0")
-    with pytest.warns(UserWarning, match="open to everybody"):
+    with pytest.warns(UserWarning, match="open to all machines"):
         opened = Site(shop, host="0.0.0.0", exposed=True, names=("shop.lan",))
     with opened:
         assert opened.url == f"http://127.0.0.1:{opened.port}"
@@ -175,7 +175,7 @@ def test_a_taken_port_is_told(site, shop):
 def test_without_a_package_the_error_names_the_extra(shop, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, serving.__name__)
-    with pytest.raises(ImportError, match=rf'needs {package}\. Install it with: pip install "mage-envs\[webshop\]"'):
+    with pytest.raises(ImportError, match=rf'requires {package}\. Install it with: pip install "mage-envs\[webshop\]"'):
         Site(shop)
 
 

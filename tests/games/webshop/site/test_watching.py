@@ -96,7 +96,7 @@ def test_hands_of_one_episode_are_told_apart(game, watch):
 
 def test_other_games_have_no_pages(watch):
     game = KuhnPoker()
-    with pytest.raises(TypeError, match="WatchedEnv shows WebShop; KuhnPoker has no pages"):
+    with pytest.raises(TypeError, match="WatchedEnv requires WebShop, got KuhnPoker, which has no pages"):
         WatchedEnv(env_of(game), watch)
 
 

@@ -1,1 +1,1 @@
-"""The word lists: five departments, what can be chosen, and how people write."""
+"""Word lists: five departments, options of products, and phrases of buyers and sellers."""

@@ -1,4 +1,4 @@
-"""Skin, hair, make-up and care: what is sold, what is said of it, and by whom. The formats are in `tables.py`."""
+"""Words of the department beauty: types, attributes, brands and texts of sellers. `tables.py` documents the formats."""
 
 NAME = "beauty"
 ROOT = "Beauty & Personal Care"

@@ -1,4 +1,7 @@
-"""Devices and what belongs to them: what is sold, what is said of it, and by whom. The formats are in `tables.py`."""
+"""Words of the department electronics: types, attributes, brands and texts of sellers.
+
+`tables.py` documents the formats.
+"""
 
 NAME = "electronics"
 ROOT = "Electronics"

@@ -1,4 +1,7 @@
-"""Clothing, shoes and bags: what is sold, what is said of it, and by whom. The formats are in `tables.py`."""
+"""Words of the department fashion: types, attributes, brands and texts of sellers.
+
+`tables.py` documents the formats.
+"""
 
 NAME = "fashion"
 ROOT = "Clothing, Shoes & Jewelry"

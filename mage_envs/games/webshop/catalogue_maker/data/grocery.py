@@ -1,4 +1,7 @@
-"""Food and drink: what is sold, what is said of it, and by whom. The formats are in `tables.py`."""
+"""Words of the department grocery: types, attributes, brands and texts of sellers.
+
+`tables.py` documents the formats.
+"""
 
 NAME = "grocery"
 ROOT = "Grocery & Gourmet Food"

@@ -1,4 +1,7 @@
-"""Things for house and garden: what is sold, what is said of it, and by whom. The formats are in `tables.py`."""
+"""Words of the department garden (home and kitchen): types, attributes, brands and texts of sellers.
+
+`tables.py` documents the formats.
+"""
 
 NAME = "garden"
 ROOT = "Home & Kitchen"

@@ -1,8 +1,8 @@
-"""What can be chosen on an item page: colours, sizes, packs, flavours, scents and styles.
+"""Options of products: colours, sizes, packs, flavours, scents and styles.
 
-Each pool is `axis name: values`. Values between two bars are alike: the shop's option matcher, which compares the words
-of two values and brings colours down to a basic one, takes one for another. Values that differ for the shop stand in
-different groups; a test holds every pair to the shop's matcher.
+Each pool is `axis name: values`. Values between two bars form a class, and values of one class match in the shop. Its
+matcher compares the words of two values and reduces colours to basic ones. A test compares every pair of values with
+the shop's matcher.
 """
 
 POOLS = {

@@ -1,7 +1,7 @@
-"""How people ask, and how sellers write. Weights follow what 12,087 written instructions show.
+"""Phrases of buyers and sellers. The weights follow the frequencies in 12,087 human instructions.
 
-`{a}` is an attribute's wording, `{v}` an option value, `{w}` how many a pack holds, `{n}` the product. The held-out
-lists are used by the split `ood_phrase` alone.
+`{a}` is an attribute's wording, `{v}` an option value, `{w}` the number of items in a pack, and `{n}` the product. Only
+the split `ood_phrase` uses the held-out lists.
 """
 
 OPENERS = (
@@ -81,7 +81,7 @@ HELD_OUT_SENTENCES = {
     "t": ((1, "i insist that {it} {a}"),),
 }
 
-# The noun goes where {n} stands; without {n} the words follow the noun.
+# {n} is the place of the noun. A phrase without {n} follows the noun.
 CHOICES = {
     "color": (
         (28, "{v} {n}"),

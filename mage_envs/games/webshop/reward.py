@@ -121,7 +121,7 @@ def _wanted_text(option: Any) -> str:
     """Return the text that a wanted option is compared as.
 
     The original passes the (axis, value) pairs of synthetic goals to code for strings. Therefore a colour is found only
-    if it equals the axis or the value, and any other pair is compared in Python's notation, which includes the axis.
+    if it equals the axis or the value. Any other pair is compared in Python's notation, which includes the axis.
     """
     if isinstance(option, str):
         return normalize_colour(option)

@@ -18,8 +18,7 @@ from mage_envs.durable import write_atomically
 from mage_envs.games.webshop.products import ProductStanding
 
 VERSION = 2
-"""Version of the generator. Every change of a word list or a draw increases it, because the same seed gives a new
-catalogue."""
+"""Version of the generator. Every change of a word list or a draw must increase it, because it changes the result."""
 
 
 class Choice(NamedTuple):

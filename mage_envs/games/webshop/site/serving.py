@@ -26,8 +26,7 @@ PATIENCE = 30
 LONGEST_HEAD = 16_384
 """Maximum size of a request's first line and headers in bytes."""
 _HEAD_READ, _BODY_READ = 1 << 17, 1 << 20
-"""Number of bytes that are read of the head and body of a request that is too long, so that the client can read the
-response."""
+"""Maximum number of bytes to read of the head and body of a rejected request, so that the client sees the response."""
 
 
 class _Parser(HTTPRequestParser):

@@ -1,8 +1,8 @@
 """Options of products: colours, sizes, packs, flavours, scents and styles.
 
-Each pool is `axis name: values`. Values between two bars form a class, and values of one class match in the shop. Its
-matcher compares the words of two values and reduces colours to basic ones. A test compares every pair of values with
-the shop's matcher.
+Each pool is `axis name: values`. Values between two bars form a class. In the shop, values of one class match, and
+values of different classes do not. The shop's matcher compares the words of two values and reduces colours to basic
+ones. A test checks every pair of values against it.
 """
 
 POOLS = {

@@ -1,6 +1,10 @@
-"""MAGE training: rollouts, returns and advantages (no torch), and the TRL trainer. A name is loaded when asked for."""
+"""MAGE training: rollouts, returns and advantages (without torch), and the TRL trainer.
 
-# ruff: noqa: E402  (Ctrl-C is caught before the imports that take time)
+Each public name is imported on first use.
+"""
+
+# ruff: noqa: E402
+# `starts` installs the handler of Ctrl-C, so it runs before the slow imports below.
 import mage_commands
 
 mage_commands.starts(__name__)
@@ -24,7 +28,7 @@ _MODULES = {
     "trainer.rollout": ("RolloutClock", "RolloutSpec", "collect"),
     "trainer.trajectory": ("EpisodeResult", "Step", "Trajectory"),
 }
-"""Module to what it offers here."""
+"""Public names by the module that defines them."""
 
 __all__ = [
     "CreditConfig",
@@ -43,6 +47,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    # Lazy imports: a user of the rollouts needs neither torch nor TRL, which take seconds to load.
     for module, names in _MODULES.items():
         if name in names:
             return import_module(module).__dict__[name]

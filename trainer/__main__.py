@@ -1,4 +1,4 @@
-"""`mage-train` / `python -m trainer`: trains a model from a preset, a YAML file and flags."""
+"""The command `mage-train` (`python -m trainer`), which trains a model from a preset, a YAML file and flags."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 USAGE = """usage: mage-train [--preset NAME] [--config FILE.yaml] [--model NAME_OR_PATH] [--import MODULE ...]
                   [--hardware NAME] [--dry-run] [--resume | --resume-if-any] [--verbose] [--FIELD VALUE ...]
 
-Trains a language model on meta-episodes. Fields are those of trainer.MAGEConfig and trl.ModelConfig; --hardware changes
-what the preset says, the file both, and flags all. The model 'tiny' is a byte-level model of random weights, for trying
-a run on a CPU; 'words' is a word-level one that learns a game with a fixed set of actions there, and sets what suits it
-and says so. --import loads a module of yours, from the current folder or installed, that registers games and opponents;
---env_id takes module:id, too.
+Trains a language model on meta-episodes. Fields are those of trainer.MAGEConfig and trl.ModelConfig. --hardware
+overrides the preset, the file overrides both, and flags override all of them. The model 'tiny' is a byte-level model
+with random weights, to try a run on a CPU. The model 'words' is a word-level model that learns a game with a fixed set
+of actions on a CPU; it sets fields that suit it, and prints them. --import loads a module (installed, or from the
+current folder) that registers games and opponents. --env_id also accepts module:id.
 
   mage-train --preset mage-kuhn --dry-run                   the resolved settings and one prompt of each kind
-  mage-train --preset mage-kuhn --hardware 8x80gb --dry-run the same there, how it is started, what it needs at most
+  mage-train --preset mage-kuhn --hardware 8x80gb --dry-run the same there, the launch command, upper bounds of needs
   mage-train --preset mage-kuhn --output_dir runs/kuhn      the paper's run, on a GPU
-  mage-train --model words --env_id mage/Ultimatum-Meta-v0  learns within minutes on a CPU (--warm_start N: first
-                                                            N steps of language modelling on random legal play)
+  mage-train --model words --env_id mage/Ultimatum-Meta-v0  learns within minutes on a CPU (--warm_start N: N steps
+                                                            of language modelling on random legal play first)
   mage-train --preset mage-kuhn --model tiny --max_rollouts 2 --groups_per_rollout 2 --max_completion_length 16
 
 hardware: {hardware}
@@ -50,15 +50,15 @@ presets:
 
 
 NEEDED = ("yaml", "torch", "trl", "transformers", "accelerate", "datasets", "peft")
-"""Packages of the extra `train`."""
+"""Packages of the extra `train`, by import name."""
 
 
 TOLD = 10.0
-"""Seconds in which the first of several processes tells what is wrong with all; a launcher ends the others with it."""
+"""Seconds that ranks other than 0 wait, so that rank 0 prints an error of all ranks before the launcher ends them."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns the exit status."""
+    """Run the command and return its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE.format(presets=listing(), hardware=", ".join(hardware_names())))
@@ -74,6 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"mage-train: {one_line(error)}", file=sys.stderr)
         return 1
     except WronglyStarted as error:
+        # Every rank detects this error. A launcher kills all ranks at the first exit, so rank 0 must print and exit
+        # first.
         if os.environ.get("RANK", "0") != "0":
             time.sleep(TOLD)
             return 2
@@ -85,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _told(error: Exception) -> str:
-    """The error in words, for a missing package how to install it."""
+    """Return the message of the error; for a missing package, the command that installs it."""
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
         return f'{error.name} is missing. Install it with: pip install "mage-envs[train]"'
     notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(TRACEBACK)]
@@ -100,7 +102,7 @@ def _run(arguments: list[str]) -> int:
     imports.load_modules(typed.modules)
     if typed.config is None:
         return _run_typed(arguments, typed)
-    # A config file may come from a stranger: it may name files, but no module that the user did not import.
+    # The config file may come from an untrusted source. It may name files, but no module that the user did not import.
     with imports.names_from(typed.config, paths=True):
         return _run_typed(arguments, typed)
 
@@ -114,6 +116,8 @@ def _run_typed(arguments: list[str], typed: Typed) -> int:
 
     if "--dry-run" not in arguments:
         preflight.check_started(typed.machine)
+    # RunSettings checks its fields without torch, so that a mistake is reported before the slow imports. Options that
+    # only TRL knows need MAGEConfig, which imports torch.
     if typed.needs_trl:
         from trainer.config import MAGEConfig
 
@@ -136,22 +140,25 @@ def _run_typed(arguments: list[str], typed: Typed) -> int:
     if not typed.needs_trl:
         from trainer.config import MAGEConfig
 
+        # `_say_suited` may have changed these two fields of the first config; parsing again would lose them.
         light = config
         script, config, model = typed.parsed(MAGEConfig)
         config.advantage, config.statistics = light.advantage, light.statistics
     from accelerate import PartialState
 
+    # One lock per run: the ranks of a run share its folder, so only the main process acquires it.
     with FolderLock(Path(str(config.output_dir))) if PartialState().is_main_process else nullcontext():
         status = _train(config, model, script, arguments)
     if status == 0:
         from trainer.garbage import end_group
 
+        # Here and not in `_train`, because the trainer must be unreachable by now to be collected first.
         end_group()
     return status
 
 
 def _check_kept_imports(folder: str | None) -> None:
-    """Raise `UntrustedName` if the resumed run needs a module that the user did not import."""
+    """Raise UntrustedName if the resumed run needs a module that the user did not import."""
     from trainer.run_folder import checkpoints
     from trainer.saved import FILE, PlaySettings
 
@@ -161,7 +168,7 @@ def _check_kept_imports(folder: str | None) -> None:
 
 
 def _say_suited(chosen: dict[str, Any], config: Any) -> None:
-    """Tells what `--model words` has set, the advantage too, which hangs on the game and its opponents."""
+    """Print the fields that `--model words` sets, and select the advantage by the game and its opponents."""
     from trainer.setup import prefer_exact
 
     if "advantage" in chosen and prefer_exact(config):
@@ -197,14 +204,16 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
         )
     except (OSError, RuntimeError) as error:
         reason = " ".join(str(error).split())
-        if config.use_vllm and config.vllm_mode == "server":  # whose server is not up, or not as TRL needs it
+        # The vLLM server does not run, or not in the way that TRL expects: a mistake of the user's, on one line.
+        if config.use_vllm and config.vllm_mode == "server":
             raise ValueError(reason) from error
         if isinstance(error, RuntimeError):
             raise
         raise ValueError(
-            f"model {name!r} could not be loaded; give a saved model's folder, or a name that the hub has. ({reason})"
+            f"model {name!r} could not be loaded. Pass the folder of a saved model, or a name on the hub. ({reason})"
         ) from error
     trainer.command = list(arguments)
+    # A caller in the same process (a sweep, a test) gets its own signal handlers back.
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         return _finish(trainer, str(out), None if last is None else str(last), arguments)
@@ -214,7 +223,7 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
 
 
 def _checkpoint(out: Path, resume: bool, if_any: bool) -> Path | None:
-    """Where the run goes on; a line on each checkpoint that is passed over."""
+    """Return the checkpoint to resume from, or None for a new run. Print a line for each skipped checkpoint."""
     from trainer.run_folder import check_new, checkpoints, newest_checkpoint
 
     if if_any and not checkpoints(out):
@@ -227,42 +236,46 @@ def _checkpoint(out: Path, resume: bool, if_any: bool) -> Path | None:
         print(f"mage-train: {line}", file=sys.stderr)
     if last is None:
         found = "no sound checkpoint" if passed else "no checkpoint"
-        raise ValueError(f"--resume finds {found} in {out}; set save_steps, or leave --resume out.")
+        raise ValueError(f"--resume finds {found} in {out}. Set save_steps, or remove --resume.")
     return last
 
 
 def _finish(trainer: Any, out: str, start: str | None, arguments: Sequence[str]) -> int:
-    """Trains to the end, or as far as signals let it, and writes the model; returns the exit status.
+    """Train until the end of the run or a signal, save the model, and return the exit status.
 
-    SIGTERM ends the run with a checkpoint (143), the rollout that is being played thrown away; Ctrl-C at once, with the
-    model as it then is (130); a second Ctrl-C without it.
+    SIGTERM writes a checkpoint, discards the rollout under way, and returns 143. Ctrl-C stops at once, saves the
+    current model, and returns 130. A second Ctrl-C exits without saving.
     """
     from trainer import summary
 
     signal.signal(signal.SIGTERM, trainer.preemption.ask)
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # also while something is imported late
+        # Replaces the handler of `mage_commands`, which exits at once if the signal arrives during an import. A late
+        # import must not cost the model.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     folder, interrupted = os.getcwd(), False
     try:
         trainer.train(resume_from_checkpoint=start)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, _leave)
         interrupted = True
-    os.chdir(folder)  # `out` is as the user typed it, and an environment may have changed the current folder
+    # `out` may be relative to the folder that the user started in, and an environment may have changed the folder.
+    os.chdir(folder)
     said = "Interrupted" if interrupted else "Finished"
     first, steps = trainer.accelerator.is_main_process, trainer.state.global_step
     if trainer.preemption.stopped:
         if first:
-            print(f"Stopped by SIGTERM after {steps} updates, with a checkpoint in {out}; add --resume to go on.")
+            print(f"Stopped by SIGTERM after {steps} updates, with a checkpoint in {out}. Add --resume to continue.")
         return 143
+    # Saving shards is collective, and after Ctrl-C the ranks are at different points of the run.
     if interrupted and trainer.is_sharded:
         if first:
-            print(f"Interrupted after {steps} updates; a model in shards is written at checkpoints alone.")
+            print(f"Interrupted after {steps} updates. A sharded model is saved only in checkpoints.")
         return 130
     if first or not interrupted:
         trainer.write_model(out, together=not interrupted)
     if first:
-        print(f"{said} after {steps} updates; the model is in {out}.")
+        print(f"{said} after {steps} updates. The model is in {out}.")
     if first and (failures := trainer.ledger.told()):
         print(failures)
     if first:
@@ -272,9 +285,10 @@ def _finish(trainer: Any, out: str, start: str | None, arguments: Sequence[str])
 
 
 def _leave(*signal: object) -> NoReturn:
-    """The second Ctrl-C."""
-    print("\nmage-train: interrupted while the model was written; an older one may be gone.", file=sys.stderr)
+    """Exit at once, on the second Ctrl-C."""
+    print("\nmage-train: interrupted while the model was saved. An older model may be lost.", file=sys.stderr)
     sys.stderr.flush()
+    # `sys.exit` would wait for threads and exit handlers, which may hang after an interruption.
     os._exit(130)
 
 

@@ -1,4 +1,8 @@
-"""Advantages (docs/method.md sections 4 and 6): one number per step, from the trajectories of a rollout. NumPy only."""
+"""Advantages of a rollout (docs/method.md sections 4 and 6): one number per step of every trajectory. NumPy only.
+
+Shapes: a group has M members (trajectories), member m has T_m steps (model calls, reflections included) and K played
+episodes. Values per step are ragged lists [M][T_m]; values per episode are ragged lists [M][K].
+"""
 
 from __future__ import annotations
 
@@ -17,33 +21,33 @@ from wrappers import ADAPTIVE, Protocol
 from wrappers.protocol import REFLECTION_ANCHORS
 
 EPSILON = 1e-6
-"""Added to standard deviations."""
+"""Added to a standard deviation before the division by it."""
 
 
 @dataclass(frozen=True)
 class CreditConfig:
-    """How rewards become advantages."""
+    """Settings that turn rewards into advantages."""
 
     returns: str = "differential"
-    """`differential`, `cumulative` (LaMer), `single_episode`, `final`."""
+    """Scheme of the returns: `differential` (the paper), `cumulative` (LaMer), `single_episode` or `final`."""
     credit: str = "episode"
-    """`episode`: an episode's reward sits at its last step; `reward`: each hand's at the step that ends it."""
+    """Step that receives a reward: `episode` (the episode's last step) or `reward` (the last step of each hand)."""
     gamma_step: float = 0.95
-    """gs, per play step."""
+    """Discount per play step (gs)."""
     gamma_episode: float = 0.6
-    """gt, across episodes; `step_returns` says what it weighs."""
+    """Discount across episodes (gt); `step_returns` shows how it weighs them."""
     advantage: str = "gigpo"
-    """`gigpo`, `grpo`, `rloo`, `member_mean`, or `exact`: Q - V of the exact critic (trainer/critic.py)."""
+    """Estimator: `gigpo`, `grpo`, `rloo`, `member_mean`, or `exact` (Q - V of the exact critic, trainer/critic.py)."""
     horizon: str = "hand"
-    """Under `exact`: `hand` counts one's own hand alone; `meta` adds the sampled rest of the meta-episode."""
+    """Horizon of `exact`: `hand` counts only the step's own hand, `meta` adds the sampled rest of the meta-episode."""
     anchor: str = "global"
-    """`global`: equal observations of all episodes form a cluster; `local`: of the same episode only."""
+    """Steps with equal observations that form a cluster: `global` (of all episodes) or `local` (of one episode)."""
     advantage_norm: str = "mean"
-    """`mean`, or `mean_std`, which also divides by the sample standard deviation (n - 1)."""
+    """Normalisation: `mean`, or `mean_std`, which also divides by the sample standard deviation (n - 1)."""
     step_weight: float = 1.0
-    """w of A = A_E + w * A_S."""
+    """Weight w in A = A_E + w * A_S."""
     statistics: str = "agent"
-    """`agent`: per group and opponent; `pooled`: over the whole rollout."""
+    """Samples of the statistics: `agent` (per group and opponent) or `pooled` (over the whole rollout)."""
     penalty_in_return: bool = ADAPTIVE.penalty_in_return
     episode_baseline: str = ADAPTIVE.episode_baseline
     reflection_anchor: str = ADAPTIVE.reflection_anchor
@@ -52,18 +56,18 @@ class CreditConfig:
         for name, choices in _CHOICES.items():
             value = self.__dict__[name]
             if value not in choices:
-                raise ValueError(f"{name}={value!r} is unknown; choose one of: {', '.join(choices)}.")
+                raise ValueError(f"{name}={value!r} is unknown. Choose one of: {', '.join(choices)}.")
         if self.credit == "reward" and self.advantage == "gigpo":
             raise ValueError(
-                'credit="reward" has no episode value for GiGPO to centre; '
-                'use advantage="member_mean" or credit="episode".'
+                'credit="reward" has no episode value for GiGPO to centre. '
+                'Use advantage="member_mean" or credit="episode".'
             )
         if self.advantage == "exact" and self.credit != "reward":
-            raise ValueError('advantage="exact" judges hands, which are paid as they end; use credit="reward".')
+            raise ValueError('advantage="exact" needs the reward of each hand at the hand\'s end. Use credit="reward".')
 
     @classmethod
     def from_protocol(cls, protocol: Protocol, **kwargs: object) -> CreditConfig:
-        """A config with the three fields that the protocol decides."""
+        """Return a config whose three protocol-dependent fields come from the protocol."""
         return cls(
             penalty_in_return=protocol.penalty_in_return,
             episode_baseline=protocol.episode_baseline,
@@ -73,11 +77,13 @@ class CreditConfig:
 
 
 Group = list[Trajectory]
+"""The M members that play the same task; under `pooled`, all trajectories of the rollout."""
 Weights = list[list[float]]
+"""One number per step, [M][T_m], in the order of the trajectories."""
 
 
 def _mean_by_key(keys: Sequence[Hashable], values: Sequence[float]) -> dict[Hashable, tuple[float, float, int]]:
-    """(mean, sample standard deviation, count) of the values of each key."""
+    """Return (mean, sample standard deviation, count) of the values of each key."""
     found: dict[Hashable, list[float]] = defaultdict(list)
     for key, value in zip(keys, values, strict=True):
         found[key].append(value)
@@ -85,52 +91,67 @@ def _mean_by_key(keys: Sequence[Hashable], values: Sequence[float]) -> dict[Hash
 
 
 def _statistics(held: list[float]) -> tuple[float, float, int]:
+    """Return (mean, sample standard deviation, count) of a non-empty list."""
     low, high = min(held), max(held)
-    if low == high:  # exactly 0 advantage for equal values, whatever the rounding of a mean
+    # NumPy's mean of equal values can differ from them by rounding. Equal values must get an advantage of exactly 0.
+    if low == high:
         return low, 0.0, len(held)
     array = np.asarray(held)
     return float(array.mean()), float(array.std(ddof=1)), len(held)
 
 
 def _scale(value: float, deviation: float, config: CreditConfig) -> float:
-    """Values without deviation are not divided: what is left of them (a penalty) is no noise to be blown up."""
+    """Return the value divided by the deviation under `mean_std`, and the value itself if the deviation is 0."""
+    # Without deviation the remaining value is a penalty. A division by EPSILON would multiply it by a million.
     return value / (deviation + EPSILON) if config.advantage_norm == "mean_std" and deviation else value
 
 
 def _anchor_key(step: Step, trajectory: Trajectory, index: tuple[int, int], config: CreditConfig) -> Hashable:
+    """Return the cluster of a step, with which A_S compares its return; `index` is (member, step)."""
+    # Members of a non-stationary group meet different opponents, so the opponent splits clusters. `pooled` mixes all.
     opponent = trajectory.opponent if config.statistics == "agent" else ""
     if step.phase == "reflect":
+        # `shared` compares all reflections, `episode` those before the same episode. `alone` makes each a singleton,
+        # whose A_S is 0.
         if config.reflection_anchor == "alone":
             return ("alone", index)
         return ("reflection", opponent, step.episode if config.reflection_anchor == "episode" else -1)
+    # GiGPO's anchor state: the environment's raw observation, without history, memory or prompt text.
     return ("play", step.anchor, opponent, step.episode if config.anchor == "local" else -1)
 
 
 def _centred_values(group: Group, config: CreditConfig) -> Weights:
-    """E_k of each member, less the members' mean at the same k where the protocol says so."""
+    """Return E_k of each member, [M][K]. Subtract the members' mean at the same k if the protocol centres episodes."""
+    # E_k = D_k + gt * G_{k+1,0}, without penalties (docs/method.md section 3).
     scheme = SCHEMES[config.returns]
     gs, gt = scheme.discount_rates(config.gamma_step, config.gamma_episode)
     values = [episode_values(trajectory, scheme, gs, gt) for trajectory in group]
     if config.episode_baseline == "group":
         return values
+    # Section 6.3: centred per episode over the members, so that members that did the same get exactly 0.
     keys = [k for member in values for k in range(len(member))]
     means = _mean_by_key(keys, [value for member in values for value in member])
     return [[value - means[k][0] for k, value in enumerate(member)] for member in values]
 
 
 def _episode_advantages(group: Group, config: CreditConfig) -> Weights:
-    """A_E of every step."""
+    """Return A_E of every step, [M][T_m]."""
+    # S_i = D_k of the step's episode (0 for a reflection) less the step's own penalty. `paid` holds D_k, [M][K].
     scheme = SCHEMES[config.returns]
     paid = [scheme.rewards([episode.reward for episode in trajectory.episodes]) for trajectory in group]
     scores = [
         [(paid[m][step.episode] if step.phase == "play" else 0.0) - step.penalty for step in trajectory.steps]
         for m, trajectory in enumerate(group)
     ]
+    # Protocol `paper`: A_E = S_i - mean(S), over all samples of the group at once.
     if config.episode_baseline == "group":
         mean, deviation, _ = _statistics([score for member in scores for score in member])
         return [[_scale(score - mean, deviation, config) for score in member] for member in scores]
+    # Protocol `adaptive`: A_E = S_i - mean over the members of D_k. The mean counts each member once per episode,
+    # however many steps it took, and leaves penalties out (`_centre_penalties` has centred them already).
     keys = [k for member in paid for k in range(len(member))]
     means = _mean_by_key(keys, [value for member in paid for value in member])
+    # The deviation is that of S over the play steps of the episode.
     played = [
         (step.episode, score)
         for member, trajectory in zip(scores, group, strict=True)
@@ -138,6 +159,7 @@ def _episode_advantages(group: Group, config: CreditConfig) -> Weights:
         if step.phase == "play"
     ]
     spread = _mean_by_key([k for k, _ in played], [score for _, score in played])
+    # A reflection pays nothing, so its A_E is only its (centred) penalty.
     return [
         [
             _scale(score - means[step.episode][0], spread[step.episode][1], config) if step.phase == "play" else score
@@ -148,7 +170,9 @@ def _episode_advantages(group: Group, config: CreditConfig) -> Weights:
 
 
 def _centre_penalties(group: Group, config: CreditConfig) -> Group:
-    """Subtract from each penalty its mean over the group at the same episode and phase, if the protocol says so."""
+    """Subtract from each penalty its mean at the same episode and phase, if the protocol centres episodes."""
+    # Section 6.13: p - mean(p) over the group's steps of the same (episode, phase). Without this baseline, members
+    # with equal rewards and equal penalties would all get the same negative advantage.
     if config.episode_baseline == "group":
         return group
     steps = [step for trajectory in group for step in trajectory.steps]
@@ -165,25 +189,29 @@ def _centre_penalties(group: Group, config: CreditConfig) -> Group:
 
 
 def _gigpo(group: Group, config: CreditConfig) -> Weights:
-    """A = A_E + w * A_S (docs/method.md sections 4, 6.3 and 6.13)."""
+    """Return A = A_E + w * A_S (docs/method.md sections 4, 6.3 and 6.13)."""
     group = _centre_penalties(group, config)
+    # G_{k,t} = gs^(T_k - 1 - t) * E_k, less the discounted penalties if the protocol counts them: [M][T_m].
     gs, _ = SCHEMES[config.returns].discount_rates(config.gamma_step, config.gamma_episode)
     returns = [
         returns_from_values(trajectory, values, gs, config.penalty_in_return)
         for trajectory, values in zip(group, _centred_values(group, config), strict=True)
     ]
+    # A_S = G_i - mean(G) over the steps with the same anchor. `keys` is flat, (sum of T_m,), member after member.
     keys = [
         _anchor_key(step, trajectory, (m, i), config)
         for m, trajectory in enumerate(group)
         for i, step in enumerate(trajectory.steps)
     ]
     clusters = _mean_by_key(keys, [value for member in returns for value in member])
+    # The loops below visit the steps in the order of `keys`, so one iterator yields the key of each step.
     position = iter(keys)
     weights = []
     for member_returns, member_scores in zip(returns, _episode_advantages(group, config), strict=True):
         member = []
         for value, score in zip(member_returns, member_scores, strict=True):
             mean, deviation, count = clusters[next(position)]
+            # A cluster of one step has no other return to compare with.
             by_step = _scale(value - mean, deviation, config) if count > 1 else 0.0
             member.append(score + config.step_weight * by_step)
         weights.append(member)
@@ -191,7 +219,8 @@ def _gigpo(group: Group, config: CreditConfig) -> Weights:
 
 
 def _grpo(group: Group, config: CreditConfig) -> Weights:
-    """Every step of a member gets the member's score less the members' mean."""
+    """Return the member's score less the members' mean, for every step of the member."""
+    # Score: sum over k of D_k, less all penalties of the member (arXiv 2402.03300; docs/method.md section 6.12): (M,).
     scheme = SCHEMES[config.returns]
     scores = [
         sum(scheme.rewards([episode.reward for episode in trajectory.episodes]))
@@ -206,25 +235,30 @@ def _grpo(group: Group, config: CreditConfig) -> Weights:
 
 
 def _rloo(group: Group, config: CreditConfig) -> Weights:
-    """As GRPO, with the mean of the other members."""
+    """Return GRPO's advantages with the mean of the other members as the baseline."""
+    # x - mean of the other M - 1 members = M / (M - 1) * (x - mean of all M).
     scale = len(group) / max(len(group) - 1, 1)
     return [[scale * value for value in member] for member in _grpo(group, config)]
 
 
 def _decision_point(step: Step) -> Hashable:
+    """Return the key of the hand that a play step belongs to, or of the episode that a reflection precedes."""
     return ("reflection", step.episode) if step.phase == "reflect" else ("play", step.episode, step.hand)
 
 
 def _returns(trajectory: Trajectory, config: CreditConfig, penalised: bool) -> list[float]:
+    """Return G of every step of a trajectory, (T_m,)."""
     return step_returns(trajectory, config.returns, config.credit, config.gamma_step, config.gamma_episode, penalised)
 
 
 def _member_mean(group: Group, config: CreditConfig) -> Weights:
-    """G less the members' mean at the same hand; a member's decisions within the hand are averaged first."""
+    """Return G less the members' mean at the same hand."""
     return _less_mean_at_hand(group, [_returns(t, config, config.penalty_in_return) for t in group])
 
 
 def _less_mean_at_hand(group: Group, returns: Weights) -> Weights:
+    """Subtract from each value the mean over the members at the same decision point."""
+    # A member's own decisions in the hand are averaged first, so that a member with more turns does not count more.
     points: list[Hashable] = []
     means: list[float] = []
     for trajectory, member in zip(group, returns, strict=True):
@@ -239,7 +273,11 @@ def _less_mean_at_hand(group: Group, returns: Weights) -> Weights:
 
 
 def _exact(trajectories: Sequence[Trajectory], config: CreditConfig, critic: ExactCritic) -> Weights:
-    """Q - V of a play step, 0 of a reflection, less the step's own penalty; `meta` adds the rest of the returns."""
+    """Return Q - V of a play step and 0 of a reflection, less the step's own penalty.
+
+    With `horizon="meta"` the sampled rest of the return is added.
+    """
+    # Q(I, a) - V(I) per step, [M][T_m]: the luck of the deal and of the opponent's draws is integrated out.
     judged = critic.judge(trajectories)
     gains = [[0.0 if seen is None else seen.q - seen.v for seen in member] for member in judged]
     if config.horizon == "meta":
@@ -251,13 +289,18 @@ def _exact(trajectories: Sequence[Trajectory], config: CreditConfig, critic: Exa
 
 
 def _with_rest(trajectories: Sequence[Trajectory], gains: Weights, config: CreditConfig) -> Weights:
-    """Q - V as far as G counts the hand's reward, plus what else G holds less the members' mean at the same hand."""
+    """Return c * (Q - V) plus the rest of G, centred over the members at the same hand.
+
+    G counts the reward r of the step's own hand with the factor c (`hand_shares`). The rest is G - c * r.
+    """
+    # `judge` needs all trajectories at once, but a baseline belongs to a group, so the group is rebuilt here.
     groups: dict[int, list[int]] = defaultdict(list)
     for index, trajectory in enumerate(trajectories):
         groups[trajectory.group].append(index)
     found = list(gains)
     for held in groups.values():
         group = [trajectories[index] for index in held]
+        # Without penalties: `_exact` subtracts the step's own penalty, and must not count it twice.
         shares = [hand_shares(t, SCHEMES[config.returns], config.gamma_step, config.gamma_episode) for t in group]
         rest = [
             [value - share * reward for value, (share, reward) in zip(_returns(t, config, False), member, strict=True)]
@@ -271,7 +314,8 @@ def _with_rest(trajectories: Sequence[Trajectory], gains: Weights, config: Credi
 
 
 def _divide_by_opponent(trajectories: Sequence[Trajectory], weights: Weights, config: CreditConfig) -> Weights:
-    """Divides by the sample standard deviation over all samples of the opponent (or of the rollout)."""
+    """Divide by the sample standard deviation over all samples of the opponent (under `pooled`, of the rollout)."""
+    # All groups of an opponent share one deviation (docs/method.md section 4).
     keys = [t.opponent if config.statistics == "agent" else "" for t in trajectories]
     flat = [key for key, member in zip(keys, weights, strict=True) for _ in member]
     spread = _mean_by_key(flat, [value for member in weights for value in member])
@@ -286,6 +330,7 @@ ADVANTAGES: Mapping[str, Callable[[Group, CreditConfig], Weights]] = {
     "rloo": _rloo,
     "member_mean": _member_mean,
 }
+"""Estimators by name. `exact` is separate, because it needs a critic and all trajectories at once."""
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "returns": tuple(SCHEMES),
     "credit": ("episode", "reward"),
@@ -300,7 +345,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 
 
 def screened(trajectories: Sequence[Trajectory], config: CreditConfig) -> list[Trajectory]:
-    """The trajectories, of which those whose rewards or returns are not finite are failures of these kinds."""
+    """Return the trajectories, each marked as a failure if a reward, a penalty or a return of it is not finite."""
     return [_screened(trajectory, config) for trajectory in trajectories]
 
 
@@ -310,18 +355,19 @@ def _screened(trajectory: Trajectory, config: CreditConfig) -> Trajectory:
     wrong = bad_pay(trajectory.steps, trajectory.episodes)
     if wrong is not None:
         return masked(trajectory, REWARD, wrong)
+    # Finite rewards can still add up to a return that overflows.
     gs, gt = config.gamma_step, config.gamma_episode
     wrong = bad_returns(step_returns(trajectory, config.returns, config.credit, gs, gt, config.penalty_in_return))
     return trajectory if wrong is None else masked(trajectory, RETURN, wrong)
 
 
 def without_variance(trajectories: Sequence[Trajectory]) -> set[int]:
-    """Return the groups whose members, without those that failed, all have the same rewards and the same penalties."""
+    """Return the groups whose members all have the same rewards and the same penalties; failed members are ignored."""
     kinds: dict[int, set[Hashable]] = defaultdict(set)
     for trajectory in trajectories:
         if trajectory.failure is None:
             rewards = tuple(episode.reward for episode in trajectory.episodes)
-            # Steps without a penalty are left out: members may differ in their number of steps.
+            # Steps without a penalty are omitted, because members may differ in their number of steps.
             fined = tuple(
                 (step.episode, step.phase, step.turn, step.penalty) for step in trajectory.steps if step.penalty
             )
@@ -330,7 +376,7 @@ def without_variance(trajectories: Sequence[Trajectory]) -> set[int]:
 
 
 def variance_metrics(played: Sequence[Trajectory], trained: Sequence[Trajectory]) -> dict[str, float]:
-    """Shares of the groups: without variance among all that were played, and dropped in favour of other tasks."""
+    """Return the share of played groups without variance, and the share of groups that were dropped and redrawn."""
     groups = {trajectory.group for trajectory in played}
     dropped = groups - {trajectory.group for trajectory in trained}
     return {
@@ -342,13 +388,24 @@ def variance_metrics(played: Sequence[Trajectory], trained: Sequence[Trajectory]
 def weigh(
     trajectories: Sequence[Trajectory], config: CreditConfig, critic: ExactCritic | None = None
 ) -> tuple[Weights, dict[str, float]]:
-    """One advantage per step of every trajectory, and metrics.
+    """Compute one advantage per step of every trajectory.
 
-    Statistics are taken per group (`statistics="pooled"`: over all trajectories at once). Trajectories that failed
-    get zeros and count in no mean, and so do those whose rewards or returns are not finite (`screened`); an advantage
-    that is not finite is 0, and counted in `advantages/not_finite`. `critic` is what `advantage="exact"` asks.
-    Metrics: `groups/zero_variance`, the share of groups whose members all have the same episode rewards and the same
-    penalties; `groups/count`.
+    Statistics are computed per group, or over all trajectories at once with `statistics="pooled"`. A failed trajectory
+    gets zeros and is excluded from every mean. So is a trajectory with a reward or return that is not finite
+    (`screened`). If an advantage is not finite, all advantages of its trajectory are 0.
+
+    Args:
+        trajectories: Trajectories of a rollout, groups in any order.
+        config: Settings of returns, estimator and normalisation.
+        critic: Exact critic of the game; required for `advantage="exact"`, otherwise unused.
+
+    Returns:
+        The advantages [trajectory][step], and metrics: `groups/count`; `groups/zero_variance`, the share of groups
+        whose members all have the same episode rewards and the same penalties; and, if any, `advantages/not_finite`,
+        the number of trajectories with an advantage that is not finite.
+
+    Raises:
+        ValueError: If `advantage="exact"` and `critic` is None.
     """
     trajectories = screened(trajectories, config)
     groups: dict[int, list[int]] = defaultdict(list)
@@ -365,13 +422,19 @@ def weigh(
     if config.advantage == "exact":
         if critic is None:
             raise ValueError("advantage='exact' needs the critic of the game: weigh(..., critic=ExactCritic.of(env)).")
+        # All groups at once: the critic estimates the learner's own frequencies from the whole rollout.
         fill(kept, _exact([trajectories[index] for index in kept], config, critic))
     else:
         compute = ADVANTAGES[config.advantage]
-        for held in groups.values() if config.statistics == "agent" else [kept] if kept else []:
+        parts = list(groups.values())
+        if config.statistics == "pooled":
+            parts = [kept] if kept else []
+        for held in parts:
             fill(held, compute([trajectories[index] for index in held], config))
     if config.advantage in ("member_mean", "exact") and config.advantage_norm == "mean_std":
         fill(kept, _divide_by_opponent([trajectories[i] for i in kept], [weights[i] for i in kept], config))
+    # A difference or a quotient of finite returns can overflow. Zeros remove that trajectory from the gradient, and
+    # the metric shows it.
     bad = [index for index in kept if not all(map(isfinite, weights[index]))]
     fill(bad, [[0.0] * len(weights[index]) for index in bad])
     dull = without_variance(trajectories) & groups.keys()

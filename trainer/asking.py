@@ -1,4 +1,4 @@
-"""Asking a model, of either kind of backend, within a deadline: whoever waits for it is told, and can give up."""
+"""Calls of a model, by a lock-step or a streaming backend, with a timeout and a warning if they are slow."""
 
 from __future__ import annotations
 
@@ -17,34 +17,42 @@ from trainer.metrics import RunStopped
 
 LOGGER = logging.getLogger(__name__)
 ModelReply = Completion | Raised | Lost
-"""What a call of the model gave."""
+"""Result of a model call: the reply, the error that it raised, or a timeout."""
 LISTEN = 1.0
-"""Seconds after which whoever waits for a streaming backend, or for environments beside it, looks around."""
+"""Seconds that one wait for a streaming backend, or for the environments beside it, takes at most."""
 
 
 @dataclass
 class RolloutClock:
-    """Where a rollout's time went, in seconds."""
+    """Durations of a rollout in seconds."""
 
     generate: float = 0.0
-    """While the generator had something to answer, whatever was done beside it."""
+    """Time in which the generator had prompts to answer, even if environments played at the same time."""
     total: float = 0.0
+    """Wall-clock time."""
     calls: int = 0
-    """Replies asked for."""
+    """Replies received so far."""
     now: Callable[[], float] = time.perf_counter
 
     @property
     def environment(self) -> float:
-        """While the generator had nothing to do."""
+        """Return the time in which the generator had nothing to answer."""
         return self.total - self.generate
 
 
 class ModelCalls:
-    """A generator of either kind, asked within a deadline; what a call raises becomes the answer to its prompts.
+    """Calls of one generator of either kind, with a timeout. An exception becomes the answer to the call's prompts.
 
-    All prompts of a lock-step generator are one call. In a call that is collective over ranks nothing is caught and
-    nothing interrupted, as the other ranks could not know. All prompts that a streaming one has under way fail together
-    when it hangs or breaks; when it does so again before it has answered anything, it is dead.
+    All prompts of a lock-step generator form one call. If the call is collective over ranks, exceptions are raised and
+    nothing times out, because the other ranks could not notice the failure. If a streaming generator raises or times
+    out, all its open prompts fail together. If that happens again before it answers anything, it counts as dead.
+
+    Args:
+        generator: Lock-step or streaming generator.
+        watch: Watchdog that interrupts late calls and reports slow ones.
+        deadline: Timeout of a call in seconds; 0 disables it.
+        collective: True if all ranks must take part in every call.
+        clock: Clock that the durations are added to.
     """
 
     def __init__(
@@ -55,30 +63,33 @@ class ModelCalls:
         collective: bool,
         clock: RolloutClock,
     ) -> None:
-        streams = isinstance(generator, StreamingGenerator)  # once: it takes longer than a move in Kuhn Poker
+        # Checked once, because isinstance of a runtime protocol takes longer than a move in Kuhn Poker.
+        streams = isinstance(generator, StreamingGenerator)
         self._streaming = cast(StreamingGenerator, generator) if streams else None
         self._lock_step = cast(Generator, generator)
         self.streams = streams
-        """Whether it answers while environments play."""
+        """True if the generator answers while environments play."""
         self._watch, self._clock = watch, clock
         self._since: float | None = None
-        """Since when it has had something to do that is not on the clock yet."""
+        """Start of the generation time that is not on the clock yet; None if nothing is under way."""
+        # Interrupting one rank in a collective call would leave the others waiting for it.
         self._deadline = 0.0 if collective else deadline
         self._collective = collective
         self._waiting: list[Prompt] = []
         self._refused: list[tuple[int, ModelReply]] = []
         self._streamed: set[int] = set()
-        """Slots whose prompts a streaming backend has under way."""
+        """Slots of the prompts that a streaming backend has under way."""
         self._silent = False
-        """Whether a streaming backend broke, and has answered nothing since."""
+        """True if a streaming backend failed, and has answered nothing since."""
 
     def submit(self, prompt: Prompt) -> None:
-        """Asks for an answer to a prompt."""
+        """Send a prompt to a streaming backend, or queue it for the next lock-step call."""
         if self._streaming is None:
             self._waiting.append(prompt)
             return
         if self._since is None:
             self._since = self._clock.now()
+        # An exception here concerns this prompt alone. `poll` returns it, as it returns all other answers.
         if isinstance(outcome := attempt(self._streaming.submit, prompt), Raised):
             self._refused.append((prompt.slot, outcome))
         else:
@@ -86,13 +97,22 @@ class ModelCalls:
 
     @property
     def busy(self) -> bool:
-        """Whether a streaming backend has prompts under way, or answers for whoever asks."""
+        """Return True if a streaming backend has prompts under way, or `poll` has answers ready."""
         return bool(self._streamed or self._refused)
 
     def poll(self, who: Callable[[], str], strict: bool, timeout: float | None) -> list[tuple[int, ModelReply]]:
-        """The next answers, by slot; of a streaming backend those of the next `timeout` seconds, which may be none.
+        """Return the next answers; a streaming backend may return none within the timeout.
 
-        Raises RunStopped where a streaming backend is dead; with `strict` what it raises.
+        Args:
+            who: Function that returns a description of the call for warnings and errors.
+            strict: True to raise the exception of a streaming backend instead of failing its prompts.
+            timeout: Seconds to wait for a streaming backend; None waits for at least one answer.
+
+        Returns:
+            Pairs of slot and answer.
+
+        Raises:
+            RunStopped: If the streaming backend is dead.
         """
         clock, started = self._clock, self._since
         if started is None:
@@ -105,11 +125,13 @@ class ModelCalls:
         return answers
 
     def _answers(self, who: Callable[[], str], strict: bool, timeout: float | None) -> list[tuple[int, ModelReply]]:
+        # Rejected prompts have their answer already, so their meta-episodes need not wait for the others.
         refused, self._refused = self._refused, []
         if refused:
             return refused
         if self._streaming is None:
             return self._generate(self._lock_step, who)
+        # Twice the limit: the backend's own timeout, which fails a single request, should expire first.
         outcome = self._within(2 * self._deadline, who, self._listen, self._streaming, timeout)
         if isinstance(outcome, Raised | Lost):
             return self._give_up(outcome, who, strict)
@@ -118,7 +140,8 @@ class ModelCalls:
         return list(outcome)
 
     def _listen(self, backend: StreamingGenerator, timeout: float | None) -> list[tuple[int, Completion]]:
-        """What it answers, each prompt having a deadline there, too; one that passes is noticed in any thread."""
+        """Return the next answers of a streaming backend. Raise Late if there are none in time."""
+        # `Watch` interrupts the main thread only. Short polls enforce the limit in a thread that plays ahead, too.
         until = time.monotonic() + (2 * self._deadline or float("inf"))
         while True:
             answers = backend.poll(LISTEN if timeout is None else timeout)
@@ -128,7 +151,7 @@ class ModelCalls:
                 raise Late(f"no answer within {2 * self._deadline:g} s")
 
     def _give_up(self, broken: Raised | Lost, who: Callable[[], str], strict: bool) -> list[tuple[int, ModelReply]]:
-        """What a streaming backend has under way fails, unless it is dead."""
+        """Fail all open prompts of a streaming backend. Raise RunStopped if it failed twice without an answer."""
         error = broken.error if isinstance(broken, Raised) else None
         if strict and error is not None:
             raise error
@@ -136,28 +159,31 @@ class ModelCalls:
         if self._silent:
             raise RunStopped(
                 f"The streaming backend is dead: {reason}, twice without an answer in between; waited for: {who()}. "
-                "Start it anew, and go on from the newest checkpoint."
+                "Restart it, and resume from the newest checkpoint."
             ) from error
         slots, self._silent = sorted(self._streamed), True
         self.cancel(who)
         return [(slot, broken) for slot in slots]
 
     def cancel(self, who: Callable[[], str]) -> None:
-        """Gives up what a streaming backend has under way; one that cannot even do that is found out when asked."""
+        """Cancel the open prompts of a streaming backend."""
+        # The outcome is ignored: if the backend cannot cancel either, its next call fails and reports that.
         if self._streaming is not None and self._streamed:
             self._streamed.clear()
             self._within(self._deadline, who, self._streaming.cancel)
 
     def _within(self, deadline: float, who: Callable[[], str], function: Callable[..., Any], *arguments: Any) -> Any:
-        """What a function gives, raises, or does not give in time."""
+        """Return the function's result, `Raised` if it raises, or `Lost` if it times out."""
         try:
             return self._watch.call(attempt, function, *arguments, deadline=deadline, who=who)
         except Late as late:
             return Lost(HANG, str(late), told(late))
 
     def _generate(self, generator: Generator, who: Callable[[], str]) -> list[tuple[int, ModelReply]]:
+        """Answer all queued prompts in one lock-step call."""
         prompts, self._waiting = self._waiting, []
         outcome = self._within(self._deadline, who, _answers, generator, prompts)
+        # The other ranks cannot know about the failure and would wait for this rank, so it ends the run.
         if isinstance(outcome, Raised) and self._collective:
             raise outcome.error
         if isinstance(outcome, Raised | Lost):
@@ -172,14 +198,24 @@ def _answers(generator: Generator, prompts: Sequence[Prompt]) -> list[tuple[int,
 def answers_within(
     generator: Generator | StreamingGenerator, prompts: Sequence[Prompt], deadline: float, who: str
 ) -> list[Completion]:
-    """The answers to a whole batch, in order, whatever slots its prompts have.
+    """Answer a whole batch, in order. An exception of the generator is raised.
 
-    Raises what the generator raises, and RunStopped where a call, or an answer of a streaming one, takes longer than
-    `deadline` seconds (0: never). `who` says in words what is waited for.
+    Args:
+        generator: Lock-step or streaming generator.
+        prompts: Prompts of any slots.
+        deadline: Timeout in seconds of a lock-step call, or of one answer of a streaming backend; 0 disables it.
+        who: Description of the call for warnings and errors.
+
+    Returns:
+        One completion per prompt.
+
+    Raises:
+        RunStopped: If a call or an answer times out.
     """
     found: dict[int, Completion] = {}
     with Watch(tell_slow) as watch:
         model = ModelCalls(generator, watch, deadline, collective=False, clock=RolloutClock())
+        # Slots must be distinct within a call, and the prompts of a batch may share one.
         for row, prompt in enumerate(prompts):
             model.submit(prompt._replace(slot=row))
         try:
@@ -196,5 +232,5 @@ def answers_within(
 
 
 def tell_slow(who: str, seconds: float) -> None:
-    """Logs what is waited for."""
+    """Log a warning with the duration and the description of a slow call."""
     LOGGER.warning("Waiting for %.0f s already for %s.", seconds, who)

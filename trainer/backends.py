@@ -1,4 +1,4 @@
-"""The rollout backends by name: what `MAGEConfig.backend` selects. Each makes a generator from a trainer."""
+"""Rollout backends by name, which `MAGEConfig.backend` selects. Each function creates a generator from a trainer."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from trainer.vllm_stream import RequestSettings, StreamingVLLMGenerator
 AnyGenerator = Generator | StreamingGenerator
 _log = logging.getLogger(__name__)
 NO_LIMIT = 7 * 86_400.0
-"""Seconds that a request to vLLM has where there is no limit: a socket takes no infinity."""
+"""Timeout in seconds of a request to vLLM if there is no limit (7 days), because a socket accepts no infinity."""
 
 
 def fit_prompt_limit(trainer: GRPOTrainer) -> None:
-    """Check that a prompt and its reply fit into the model's positions. The default prompt limit is lowered if not.
+    """Check that a prompt and its reply fit into the model's positions; if not, lower the default prompt limit.
 
-    Raises ValueError for a limit of the user's own.
+    Raises ValueError if the user set the limit.
     """
     args = cast(MAGEConfig, trainer.args)
     model: Any = trainer.accelerator.unwrap_model(trainer.model)
@@ -42,14 +42,14 @@ def fit_prompt_limit(trainer: GRPOTrainer) -> None:
     if room < 1 or args.max_prompt_length != RunFields.max_prompt_length:
         raise ValueError(
             f"max_prompt_length={args.max_prompt_length} and max_completion_length={reply} do not fit into the model's "
-            f"{positions} positions (max_position_embeddings); lower one of them."
+            f"{positions} positions (max_position_embeddings). Lower one of them."
         )
     _log.warning("max_prompt_length is lowered from its default to %d: the model has %d positions.", room, positions)
     args.max_prompt_length = room
 
 
 def keep_earlier_thinking(trainer: GRPOTrainer) -> None:
-    """Give the tokenizer a chat template that renders earlier replies whole, and log that, if its own strips thoughts.
+    """Replace the tokenizer's chat template, and log it, if the template strips thoughts from earlier replies.
 
     A conversation is trained on the ids that were sampled, thoughts included. The template is saved with the model, so
     that a chat API renders the same ids. It changes no prompt of the training.
@@ -92,8 +92,9 @@ def chat_tokenizer(trainer: GRPOTrainer) -> ChatTokenizer:
 
 
 def trl_generator(trainer: GRPOTrainer) -> LockStepGenerator:
-    """TRL's own generation: transformers with sampling keyed by `args.seed`, or vLLM in lock-step under `use_vllm`."""
+    """Return TRL's own generation: transformers, sampling keyed by `args.seed`, or lock-step vLLM if `use_vllm`."""
     args, tokens = cast(MAGEConfig, trainer.args), chat_tokenizer(trainer)
+    # By itself TRL stops only at the end ids of the model's own settings.
     trl_compat.stop_at(trainer, tokens.end_ids)
     return LockStepGenerator(
         tokens=tokens,
@@ -106,11 +107,10 @@ def trl_generator(trainer: GRPOTrainer) -> LockStepGenerator:
 
 
 def cached_generator(trainer: GRPOTrainer) -> CachedGenerator:
-    """The model itself, keeping each conversation's keys and values; sampling keyed by `args.seed`."""
+    """Return a generator that runs the model itself and caches conversations; sampling is keyed by `args.seed`."""
     if trl_compat.is_sharded(trainer):
         raise ValueError(
-            'backend="cached" forwards the weights that this process holds, and FSDP and ZeRO-3 spread them over all; '
-            'use backend="trl".'
+            'backend="cached" needs the whole model in each process, but FSDP and ZeRO-3 shard it. Use backend="trl".'
         )
     args = cast(MAGEConfig, trainer.args)
     sampling = Sampling(
@@ -118,13 +118,14 @@ def cached_generator(trainer: GRPOTrainer) -> CachedGenerator:
     )
     model: Any = trainer.accelerator.unwrap_model(trainer.model)
     tokens = chat_tokenizer(trainer)
+    # A rollout played ahead samples while the optimiser changes the weights, so it needs a copy of them.
     if args.rollout_ahead:
         return CopiedGenerator(copied_model(model), tokens, sampling, args.max_prompt_length)
     return CachedGenerator(model, tokens, sampling, args.max_prompt_length)
 
 
 def vllm_stream(trainer: GRPOTrainer) -> StreamingGenerator:
-    """vLLM, where each meta-episode goes on as soon as its own reply is there; colocated or a server."""
+    """Return streaming vLLM, colocated or a server: each meta-episode continues when its own reply arrives."""
     args, tokens = cast(MAGEConfig, trainer.args), chat_tokenizer(trainer)
     settings = RequestSettings(
         max_new_tokens=cast(int, args.max_completion_length),
@@ -144,3 +145,4 @@ BACKENDS: Mapping[str, Callable[[GRPOTrainer], AnyGenerator]] = {
     "cached": cached_generator,
     "vllm_stream": vllm_stream,
 }
+"""Backends by the value of `MAGEConfig.backend`."""

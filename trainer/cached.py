@@ -1,4 +1,4 @@
-"""A local backend that keeps each conversation's keys and values between calls, so that a turn costs its new tokens."""
+"""A local backend that caches the keys and values of conversations, so that a turn costs only its new tokens."""
 
 from __future__ import annotations
 
@@ -15,13 +15,20 @@ from trainer.tokens import ChatTokenizer, Ids
 
 
 class CachedGenerator:
-    """Answers conversations from one batched cache with a row per slot (`Prompt.slot`, distinct within a call).
+    """Lock-step generator that answers conversations from one batched cache, with one row per slot.
 
-    A slot whose prompt extends what its row holds costs the new tokens only. A prompt without `previous` starts its row
-    anew, anything else that does not extend the row rebuilds it, and a slot that is absent from a call loses its row
-    (finished meta-episodes cost nothing). Correct for every order of calls; fast where slots advance together.
+    Slots (`Prompt.slot`) must be distinct within a call. If a prompt extends the ids in its row, only the new tokens
+    are forwarded. If it has no `previous`, or does not extend the row, the row is rebuilt. A slot that is absent from a
+    call loses its row, so finished meta-episodes cost nothing. Every order of calls is correct; calls are fast if slots
+    advance together.
 
-    The cache belongs to the weights: call `reset()` after every update. Log-probabilities: see `Sampling`.
+    The cache depends on the weights: call `reset()` after every update. `Sampling` defines the log-probabilities.
+
+    Args:
+        model: Causal language model with full attention in every layer; any other raises ValueError.
+        tokens: Tokenizer with the prompt format.
+        sampling: Sampling parameters (default: one token at temperature 1).
+        max_prompt_length: Prompt limit in tokens; None disables it. A longer prompt returns `overflow`.
     """
 
     def __init__(
@@ -37,21 +44,22 @@ class CachedGenerator:
         self.sampling = sampling or Sampling()
         self.max_prompt_length = max_prompt_length
         self._rows: dict[int, int] = {}
-        """Slot to row of the cache."""
+        """Row of the cache, by slot."""
         self._held: dict[int, Ids] = {}
-        """Slot to the ids that its row holds."""
+        """Ids that the row holds, by slot."""
         self._cache: RaggedCache | None = None
         self._drawn_from: dict[Ids, dict[int, float]] = {}
-        """Of the last call's prompts, by their ids, with a constrained reply: log-probabilities of the legal ids."""
+        """Log-probabilities of the legal ids in the last call, by prompt ids; constrained replies only."""
 
     def reset(self) -> None:
-        """Forgets everything."""
+        """Drop the cache and all rows."""
         self._rows, self._held, self._cache, self._drawn_from = {}, {}, None, {}
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         encoded = [self.tokens.encode(prompt) for prompt in prompts]
         results = [Completion("", overflow=True)] * len(prompts)
         sent = [row for row, ids in enumerate(encoded) if fits(ids, self.max_prompt_length)]
+        # A slot without a prompt loses its row. Here that concerns all slots.
         if not sent:
             self.reset()
             return results
@@ -63,10 +71,11 @@ class CachedGenerator:
         return results
 
     def score(self, prompts: Sequence[Prompt], replies: Sequence[Sequence[str]]) -> list[list[float]]:
-        """Per prompt, the log-probability of each of its replies, as `HFGenerator.score` has it.
+        """Return the log-probability of each reply, per prompt, as `HFGenerator.score` does.
 
-        For the constrained replies of the last call it is that of the distribution that they were drawn from.
+        For a prompt of the last call with a constrained reply, it is that of the distribution that was sampled from.
         """
+        # Log-probabilities from the last call cost nothing. Only the other prompts need a forward pass.
         found: list[list[float]] = []
         for prompt, some in zip(prompts, replies, strict=True):
             known = self._drawn_from.get(self.tokens.encode(prompt), {})
@@ -80,16 +89,17 @@ class CachedGenerator:
         return found
 
     def _answer(self, prompts: Sequence[Prompt], encoded: Sequence[Ids]) -> list[Completion]:
+        """Sample the replies, and update the rows."""
         slots = [prompt.slot for prompt in prompts]
         if len(set(slots)) != len(slots):
-            raise ValueError("Two prompts of one call have the same slot; CachedGenerator needs one prompt per slot.")
+            raise ValueError("Two prompts of one call have the same slot. CachedGenerator needs one prompt per slot.")
         kept = [self._kept(prompt, ids) for prompt, ids in zip(prompts, encoded, strict=True)]
         cache = self._arrange(slots, kept)
         new = [ids[length:] for ids, length in zip(encoded, kept, strict=True)]
         self._drawn_from = {}
 
         def keep(legal: Sequence[Ids], chances: torch.Tensor) -> None:
-            # One transfer for each set of legal ids, as there are few sets and many rows.
+            # One transfer from the device per set of legal ids, because there are few sets and many rows.
             for ids in dict.fromkeys(filter(None, legal)):
                 rows = [row for row, mine in enumerate(legal) if mine == ids]
                 found = chances[rows][:, list(ids)].tolist()
@@ -99,43 +109,47 @@ class CachedGenerator:
 
         answers = reply(cache, new, prompts, encoded, self.tokens, self.sampling, keep)
         self._rows = {slot: row for row, slot in enumerate(slots)}
-        # The last sampled id was not forwarded.
+        # Without the last sampled id, which was not forwarded: the cache has no keys and values for it.
         self._held = {slot: ids + answer.ids[:-1] for slot, ids, answer in zip(slots, encoded, answers, strict=True)}
         return answers
 
     def _kept(self, prompt: Prompt, ids: Ids) -> int:
-        """How many of the prompt's ids its row already holds: all that it holds, or none."""
+        """Return the number of prompt ids to reuse: the length of the row, or 0."""
         held = self._held.get(prompt.slot, ())
+        # Strictly shorter: at least one token must be forwarded, because the cache holds no logits.
         extends = prompt.previous is not None and len(held) < len(ids) and ids[: len(held)] == held
         return len(held) if extends else 0
 
     def _arrange(self, slots: Sequence[int], kept: Sequence[int]) -> RaggedCache:
-        """The cache with one row per slot, in order; rows of which nothing is kept are empty."""
+        """Return the cache with one row per slot, in order. Rows to rebuild are empty."""
         if self._cache is None or not any(kept):
             self._cache = RaggedCache(self.model, len(slots))
             return self._cache
         cache = self._cache
+        # A new slot takes row 0 as a placeholder. It reuses no ids, so the loop below empties its copy.
         cache.select([self._rows.get(slot, 0) for slot in slots])
         for row, length in enumerate(kept):
             if length == 0:
                 cache.forget(row)
+        # Absent slots and emptied rows leave masked columns, which every forward pass would still attend over.
         cache.compact()
         return cache
 
 
 def copied_model(model: PreTrainedModel) -> PreTrainedModel:
-    """A copy that samples for itself."""
+    """Return an independent copy of the model for sampling."""
     copied = deepcopy(model)
+    # TRL replaces `forward` on instances by a function that is bound to the original model, also in a copy.
     for module in copied.modules():
-        vars(module).pop("forward", None)  # TRL's stand-in, which in a copy still asks the original
+        vars(module).pop("forward", None)
     return copied
 
 
 class CopiedGenerator(CachedGenerator):
-    """Asks a copy of the model (`copied_model`), so that the model can be trained meanwhile."""
+    """Generator that samples from a copy of the model (`copied_model`), so that the model can be trained meanwhile."""
 
     def take_weights(self, model: torch.nn.Module) -> None:
-        """Copies the weights of the model as they are now; nothing may be under way."""
+        """Copy the current weights of the model. No call may be under way."""
         with torch.no_grad():
             for mine, theirs in zip(self.model.parameters(), model.parameters(), strict=True):
                 mine.copy_(theirs)

@@ -1,4 +1,4 @@
-"""The opponent `checkpoint:<folder>`: a model that mage-train or the demo saved."""
+"""The opponent `checkpoint:<folder>`, a model that mage-train or the demo saved."""
 
 from __future__ import annotations
 
@@ -19,14 +19,29 @@ if TYPE_CHECKING:
 
 
 def checkpoint(game: Game, folder: str, *more: str) -> LanguageModelPolicy:
-    """The opponent `checkpoint:<folder>`: a model that mage-train or the demo saved, asked as it was trained.
+    """Return the opponent `checkpoint:<folder>`, a saved model with the prompt format that it was trained with.
 
-    A comma in the folder's name is part of it. Each model is loaded once per process, again after it was saved anew.
+    Each model is loaded once per process, and again if it was saved again.
+
+    Args:
+        game: Game that the opponent plays.
+        folder: Folder of the saved model.
+        more: Further parts of the folder's name, if it contains commas.
+
+    Returns:
+        A policy that plays the game with the model.
+
+    Raises:
+        FileNotFoundError: If the folder does not exist.
+        ValueError: If the model was trained on another game.
+        ImportError: If a package of the extra `train` is missing.
     """
+    # Opponent names separate arguments by commas, so a comma in the folder's name arrives as several arguments.
     path = Path(",".join((folder, *more)))
     check_path(path, "opponent")
     if not path.is_dir():
-        raise FileNotFoundError(f"Opponent 'checkpoint:{path}': there is no such folder; give a saved model's.")
+        raise FileNotFoundError(f"Opponent 'checkpoint:{path}': no such folder. Pass the folder of a saved model.")
+    # The newest time stamp is part of the cache key, so that a model that was saved again is loaded again.
     generator, played = _saved_model(path.resolve(), max(file.stat().st_mtime_ns for file in (path, *path.iterdir())))
     trained_on = gym.spec(played.env_id).kwargs["game_name"]
     if trained_on != game.facts.name:
@@ -42,8 +57,9 @@ def checkpoint(game: Game, folder: str, *more: str) -> LanguageModelPolicy:
 
 @lru_cache(maxsize=16)
 def _saved_model(folder: Path, saved_at: int) -> tuple[Generator, PlaySettings]:
-    """The model as it was when its newest file had the time stamp `saved_at`."""
-    PlaySettings.load(folder)  # its errors come before those of a missing package
+    """Load the model; `saved_at` is the time stamp of its newest file in nanoseconds."""
+    # First without torch, so that a damaged folder is reported even if a package is missing.
+    PlaySettings.load(folder)
     try:
         return load_generator(folder)
     except ModuleNotFoundError as error:

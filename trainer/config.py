@@ -1,4 +1,4 @@
-"""`MAGEConfig`: every setting of a training run, as one dataclass that `TrlParser` reads from YAML and flags."""
+"""`MAGEConfig`, the dataclass of all settings of a training run, which `TrlParser` reads from YAML and flags."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ from trainer.settings import RunSettings, processes_started
 
 @dataclass
 class MAGEConfig(RunSettings, GRPOConfig):  # type: ignore[misc]
-    """`RunSettings` and all other fields of `trl.GRPOConfig`; those that this trainer does not read are refused."""
+    """Settings of a training run: `RunSettings` and all other fields of `trl.GRPOConfig`.
+
+    A field that this trainer does not read raises ValueError if it is set.
+    """
 
     def __post_init__(self) -> None:
+        # TRL would train in bf16 on a CPU, too. Checkpointing spares the memory of an accelerator and costs time.
         on_cpu = self.use_cpu or not torch.accelerator.is_available()
         if self.bf16 is None:
             self.bf16 = not on_cpu and not self.fp16
@@ -26,10 +30,11 @@ class MAGEConfig(RunSettings, GRPOConfig):  # type: ignore[misc]
         self.settle()
         if (message := next(chain(refused(self, self.backend), unread(self)), None)) is not None:
             raise ValueError(message)
+        # Last, because `settle` computes fields that TRL checks: the batch size and the number of steps.
         GRPOConfig.__post_init__(self)  # type: ignore[no-untyped-call]
         started = processes_started()
         if started > self.world_size:
             raise WronglyStarted(
                 f"{started} processes were started (WORLD_SIZE), but accelerate sees {self.world_size}, so each would "
-                f"train a model of its own; add --use_cpu true to train on CPUs, or start as many as there are GPUs."
+                f"train a model of its own. Add --use_cpu true to train on CPUs, or start one process per GPU."
             )

@@ -1,4 +1,4 @@
-"""What a person sees of a run: one line per rollout, and on a terminal how far the one under way is. No torch here."""
+"""Console output of a run: one line per rollout, and on a terminal the progress of the current one. No torch here."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from trainer.settings import RunSettings
 
 Metrics = Mapping[str, float]
 _EVERY = 0.2
-"""Seconds between two states of the line that is redrawn."""
+"""Seconds between two updates of the progress line."""
 
 
 class Console:
-    """Writes to a stream; whole lines alone, unless it is a terminal.
+    """Writer of a run's lines. If the stream is not a terminal, it writes only whole lines.
 
-    `rollouts`: how many the run has; None where its length is counted in updates, `updates`.
+    Args:
+        stream: Stream to write to.
+        rollouts: Rollouts of the run; None if its length is counted in updates.
+        updates: Optimiser steps of the run.
+        verbose: True for more lines per rollout (`details`).
+        redrawn: True to redraw a progress line on a terminal.
     """
 
     def __init__(
@@ -30,47 +35,56 @@ class Console:
         self._live = redrawn and stream.isatty()
         self._shown = 0.0
         self._began: tuple[float, float] | None = None
-        """When, and at which share of the run, the first rollout of this process began."""
+        """Time in seconds, and share of the run done, when the first rollout of this process began."""
 
     def begins(self, rollout: int, step: int) -> None:
-        """A rollout begins, the first being 0."""
+        """Note the start of a rollout, from which the remaining time is estimated."""
         if self._began is None:
             self._began = time.monotonic(), self._share(rollout, step)
 
     def plays(self, rollout: int, done: int, total: int) -> None:
-        """So many of its meta-episodes are over."""
+        """Show the progress of a rollout: `done` of `total` meta-episodes have ended."""
         now = time.monotonic()
         if self._live and now - self._shown > _EVERY:
             self._shown = now
             self._draw(f"rollout {rollout + 1}: {done} of {total} meta-episodes")
 
     def trains(self, rollout: int, left: int) -> None:
-        """So many of its updates are left."""
+        """Show the number of updates that are left in a rollout."""
         if self._live and left:
             self._draw(f"rollout {rollout + 1}: {left} updates left")
 
     def ends(self, rollout: int, step: int, metrics: Metrics) -> None:
-        """A rollout was trained on; `metrics` are its own and the means over its updates."""
+        """Write the lines of a rollout after its last update.
+
+        Args:
+            rollout: Index of the rollout.
+            step: Optimiser steps of the run so far.
+            metrics: Metrics of the rollout, and the means over its updates.
+        """
         self._write(rollout_line(rollout, self._rollouts, metrics, self._left(rollout + 1, step)))
         if self._verbose:
             for line in details(metrics):
                 self._write(f"    {line}")
 
     def evaluated(self, line: str) -> None:
-        """An evaluation was played."""
+        """Write the line of an evaluation."""
         self._write(line)
 
     def _share(self, rollouts: int, step: int) -> float:
+        """Return the share of the run that is done, in [0, 1]."""
         return rollouts / self._rollouts if self._rollouts else step / self._updates
 
     def _left(self, rollouts: int, step: int) -> float | None:
-        """Seconds, if the rest takes as long as what this process has done."""
+        """Return the remaining seconds at the speed of this process so far; None before the first rollout ends."""
+        # Relative to the start of this process, because a resumed run did not spend its time on earlier rollouts.
         share = self._share(rollouts, step)
         if self._began is None or share <= self._began[1]:
             return None
         return (time.monotonic() - self._began[0]) / (share - self._began[1]) * max(1 - share, 0.0)
 
     def _draw(self, text: str) -> None:
+        # Return to the first column and erase the line. One column less than the terminal has, or the line would wrap.
         self._stream.write(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}")
         self._stream.flush()
 
@@ -83,7 +97,7 @@ class Console:
 
 
 def console_of(config: RunSettings) -> Console | None:
-    """Where a person reads of a run: stderr; nobody does under logging_strategy="no"."""
+    """Return the console on stderr, or None if `logging_strategy="no"`."""
     if config.logging_strategy == "no":
         return None
     return Console(
@@ -96,7 +110,17 @@ def console_of(config: RunSettings) -> Console | None:
 
 
 def rollout_line(rollout: int, rollouts: int | None, metrics: Metrics, left: float | None) -> str:
-    """What matters of a rollout, in about a hundred characters."""
+    """Format the main metrics of a rollout in about a hundred characters.
+
+    Args:
+        rollout: Index of the rollout, from 0.
+        rollouts: Rollouts of the run; None if unknown.
+        metrics: Metrics of the rollout. A metric that is absent is omitted.
+        left: Remaining seconds of the run; None if unknown.
+
+    Returns:
+        The line, without a line break.
+    """
     number = f"{rollout + 1}/{rollouts}" if rollouts else f"{rollout + 1}"
     success = " ".join(_share_text(value) for value in _episodes(metrics, "success"))
     parts = [
@@ -114,7 +138,7 @@ def rollout_line(rollout: int, rollouts: int | None, metrics: Metrics, left: flo
 
 
 def details(metrics: Metrics) -> list[str]:
-    """What else is worth a look: each opponent's success by episode, failed replies, the update, shares of time."""
+    """Return further lines: success and value of each opponent by episode, failed replies, the update, time."""
     names = sorted({key.split("/", 2)[2] for key in metrics if key.startswith("success/episode_1/")})
     lines = [
         f"{name}: success {' '.join(map(_share_text, _episodes(metrics, 'success', name)))}  "
@@ -137,7 +161,7 @@ def details(metrics: Metrics) -> list[str]:
 
 
 def _episodes(metrics: Metrics, measure: str, name: str = "") -> Sequence[float]:
-    """The measure of each episode, over all opponents or one."""
+    """Return the values of a measure by episode, over all opponents or for one."""
     found: list[float] = []
     while (key := f"{measure}/episode_{len(found) + 1}{f'/{name}' if name else ''}") in metrics:
         found.append(metrics[key])
@@ -145,11 +169,12 @@ def _episodes(metrics: Metrics, measure: str, name: str = "") -> Sequence[float]
 
 
 def _share_text(value: float) -> str:
+    """Format a number with two digits, without the leading zero of a share."""
     return f"{value:.2f}".replace("0.", ".", 1) if 0 <= value < 1 else f"{value:.2f}"
 
 
 def told_time(seconds: float) -> str:
-    """A time in the two units that suit it."""
+    """Format a duration in hours and minutes, or in minutes and seconds if it is below one hour."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

@@ -1,4 +1,4 @@
-"""A trainer's evaluations: fixed tasks, once each, by the model as it is."""
+"""Evaluations during training: fixed tasks, played once each by the current model."""
 
 from __future__ import annotations
 
@@ -19,24 +19,28 @@ from trainer.trajectory import Trajectory
 
 
 class EndedByEvaluation(Exception):
-    """The evaluation with which a run goes on says that no more is trained."""
+    """Signal that the evaluation at the start of a resumed run ends the training."""
 
 
 class EvaluatingTrainer(RolloutTrainer):
-    """Plays `eval_tasks` at every evaluation."""
+    """Trainer that plays `eval_tasks` at every evaluation."""
 
     eval_tasks: tuple[Task, ...] = ()
     evaluation: PanelPlayed | None = None
-    """What scores them, where they are a panel's."""
+    """Panel that scores the tasks; None if they do not belong to a panel."""
     stopped_early = False
+    """True if `early_stop` ended the run."""
     _evaluating = False
-    """Whether an evaluation has begun that has not ended."""
+    """True from the start of an evaluation until it completes; it stays True if the evaluation is aborted."""
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Plays `eval_tasks`, sampled as evaluations are; the metrics, with the prefix `eval_`, are those of
-        `rollout_metrics` and the scores of a panel."""
+        """Play `eval_tasks` with the sampling parameters of evaluations.
+
+        Returns the metrics of `rollout_metrics` and the scores of the panel, each with the prefix `eval_`.
+        """
         self._evaluated: list[Trajectory] = []
         self._evaluating = True
+        # An aborted evaluation rewinds the random state to this mark, and the resumed run repeats it.
         if self._interruptible("eval"):
             self.preemption.mark()
         with sampled_as(self, self.generator, *evaluation_sampling(self.play, self.args)):
@@ -45,9 +49,9 @@ class EvaluatingTrainer(RolloutTrainer):
         return metrics
 
     def make_up_evaluation(self) -> None:
-        """Plays the evaluation that was given up where this run goes on from, if one was.
+        """Play the evaluation that the preempted run aborted, if there is one.
 
-        Raises EndedByEvaluation where the run ends with it.
+        Raises EndedByEvaluation if the evaluation ends the run (`early_stop`).
         """
         if not self.progress.evaluation_due:
             return
@@ -55,17 +59,20 @@ class EvaluatingTrainer(RolloutTrainer):
         metrics = self._evaluate(None, None)
         self._determine_best_metric(metrics, None)
         self.progress.evaluation_due = False
-        if state.best_global_step:  # that checkpoint is there: the one which this run goes on from, or an older one
+        # The checkpoint of the best score exists: it is the one that this run resumes from, or an older one.
+        if state.best_global_step:
             state.best_model_checkpoint = str(Path(str(self.args.output_dir)) / f"checkpoint-{state.best_global_step}")
         if self.control.should_training_stop:
             raise EndedByEvaluation
 
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
+        # A resumed run repeats the aborted evaluation in its first training step, inside the epoch.
         with suppress(EndedByEvaluation):
             super()._run_epoch(*args, **kwargs)  # type: ignore[no-untyped-call]
 
     def _finalize_training(self, *args: Any, **kwargs: Any) -> Any:
-        """The Trainer's, after the last evaluation, where that was given up."""
+        """Play the last evaluation if it was aborted, then finalise as the Trainer does."""
+        # Without steps left, no training step plays the aborted evaluation or restores the random state.
         if self.progress.evaluation_due:
             self._load_rng_state(self._start)
             with suppress(EndedByEvaluation):
@@ -73,7 +80,7 @@ class EvaluatingTrainer(RolloutTrainer):
         return super()._finalize_training(*args, **kwargs)  # type: ignore[no-untyped-call]
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
-        """The Trainer's, with the scores of the panel."""
+        """Run the Trainer's loop, and add the scores of the panel to its metrics."""
         output: Any = super().evaluation_loop(*args, **kwargs)
         if self.evaluation is not None:
             scored = self.evaluation.scored(self._once(), self.state.global_step)
@@ -83,11 +90,13 @@ class EvaluatingTrainer(RolloutTrainer):
         return output
 
     def _once(self) -> list[Trajectory]:
-        """The meta-episodes in the order of the tasks; ranks pad with repetitions."""
+        """Return the meta-episodes in the order of the tasks, each task once."""
+        # Ranks repeat some tasks to fill the last batch.
         once = {trajectory.group: trajectory for trajectory in self._evaluated}
         return [once[group] for group in sorted(once)]
 
     def _tell(self, scored: Scored) -> None:
+        """Log the scores, and the comparison with the best score so far."""
         state, score = self.state, scored.metrics[SCORE]
         best = "the best so far"
         if state.best_metric is not None and score <= state.best_metric:
@@ -97,9 +106,9 @@ class EvaluatingTrainer(RolloutTrainer):
         self.run_log.evaluated(self.progress.rollouts, state.global_step, told, line)
 
     def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
-        """Whether the panel's score is the best so far: then a checkpoint is written, which rotation keeps.
+        """Return True if the panel's score is the best so far. Then a checkpoint is saved, which rotation keeps.
 
-        Ends the run after `early_stop` evaluations in a row without a better one.
+        After `early_stop` consecutive evaluations without a better score, the run ends.
         """
         if self.evaluation is None:
             return bool(super()._determine_best_metric(metrics, trial))
@@ -118,10 +127,11 @@ class EvaluatingTrainer(RolloutTrainer):
     def prediction_step(
         self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> tuple[None, None, None]:
-        """Plays this batch of evaluation tasks."""
+        """Play a batch of evaluation tasks; there is no loss, so all three results are None."""
         specs = [RolloutSpec(self.eval_tasks[item["index"]], group=item["index"]) for item in inputs]
         trajectories, _ = self._play(specs, "eval")
         self._evaluated += trajectories
+        # The log averages over batches. `replace` keeps the metrics over all meta-episodes so far instead.
         trl_compat.record(self, "eval", rollout_metrics(self._once()), replace=True)
         return None, None, None
 

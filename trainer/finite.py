@@ -1,6 +1,6 @@
-"""Rewards, penalties and returns that are not finite, or too large to reckon with. No torch.
+"""Checks for rewards, penalties and returns that are not finite, or too large to compute with. No torch here.
 
-A meta-episode that pays or returns such a number is a typed failure: masked from the loss, in no mean, counted.
+A meta-episode with such a number is a typed failure: it is masked from the loss, excluded from means, and counted.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from trainer.trajectory import EpisodeResult, Failure, Step, Trajectory
 REWARD, RETURN = "reward", "return"
 """Kinds of failures."""
 LARGEST = 1e30
-"""Greater returns overflow float32, or their squares float64."""
+"""Maximum absolute value of a return. Much larger values overflow float32 (3.4e38), or float64 when squared."""
 
 
 def bad_pay(steps: Sequence[Step], episodes: Sequence[EpisodeResult]) -> str | None:
-    """What is paid, or taken as a penalty, that is not finite; None where all is."""
+    """Return a description of the first reward, penalty or value that is not finite; None if all are finite."""
     for step in steps:
         if not isfinite(step.reward):
             return f"the reward of turn {step.turn} in episode {step.episode} is {step.reward}"
@@ -33,7 +33,8 @@ def bad_pay(steps: Sequence[Step], episodes: Sequence[EpisodeResult]) -> str | N
 
 
 def bad_returns(returns: Sequence[float]) -> str | None:
-    """Which return cannot be reckoned with; None where all can."""
+    """Return a description of the first return that is not finite or above `LARGEST`; None if all are valid."""
+    # `not <=` also catches NaN, for which every comparison is False.
     for index, value in enumerate(returns):
         if not abs(value) <= LARGEST:
             return f"the return of step {index} is {value:g}"
@@ -41,7 +42,16 @@ def bad_returns(returns: Sequence[float]) -> str | None:
 
 
 def masked(trajectory: Trajectory, kind: str, reason: str) -> Trajectory:
-    """The trajectory as a failure of that kind."""
+    """Mark a trajectory as a failure.
+
+    Args:
+        trajectory: Trajectory to mark.
+        kind: Kind of the failure, `REWARD` or `RETURN`.
+        reason: Reason in one line.
+
+    Returns:
+        A copy with `failure` set, and the failure added to `failures`.
+    """
     episode = trajectory.steps[-1].episode if trajectory.steps else 0
     failure = Failure(kind=kind, reason=reason, attempt=trajectory.retries, episode=episode)
     return replace(trajectory, failure=str(failure), failures=(*trajectory.failures, failure))

@@ -1,4 +1,4 @@
-"""Garbage collection while a run records much, and at its end."""
+"""Garbage collection during a run, and at its end."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _YOUNG = 100_000
-"""New objects between two automatic garbage collections in training."""
+"""New objects between two automatic garbage collections during training."""
 
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Makes automatic garbage collection rare: it would go over all that a rollout records again and again."""
+    """Make automatic garbage collection rare within the context."""
+    # A collection traverses all live objects. A rollout creates many records and drops none, so most would be useless.
     before, *others = gc.get_threshold()
+    # A threshold of 0 means that the user disabled the collector.
     gc.set_threshold(max(before, _YOUNG) if before else 0, *others)
     try:
         yield
@@ -22,11 +24,11 @@ def rare_collections() -> Iterator[None]:
 
 
 def end_group() -> None:
-    """Ends the group of processes, if there is one, once nobody needs the trainer any more, which is collected first:
-    who lets go of Gloo's group last may wait for its threads for ever, as they wait for the interpreter
-    (pytorch issue 56297)."""
+    """Destroy the process group, if there is one, after the last use of the trainer."""
     from torch import distributed
 
     if distributed.is_available() and distributed.is_initialized():
+        # Collect the trainer first. If it dropped the last reference to Gloo's group later, it could wait forever for
+        # the group's threads, because they wait for the interpreter (pytorch issue 56297).
         gc.collect()
         distributed.destroy_process_group()

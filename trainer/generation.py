@@ -1,4 +1,4 @@
-"""Backends that need no torch: scripted, lock-step around a function of ids; and what all backends share.
+"""Backends that need no torch (scripted, and lock-step around a function of ids), and shared code of all backends.
 
 A lock-step backend is a `mage_envs.text.generation.Generator`; a streaming one is a `StreamingGenerator`.
 """
@@ -15,32 +15,36 @@ from mage_envs.text.generation import Completion, Message, Prompt
 from trainer.tokens import ChatTokenizer, make_completion
 
 GenerateIds = Callable[[list[list[int]], UInt64s], tuple[list[list[int]], list[list[float]] | None]]
-"""Prompts' ids and the keys of their streams to sampled ids and, if known, their log-probabilities; in order, nothing
-dropped."""
+"""Function from prompt ids and the keys of their sampling streams to sampled ids and, if known, log-probabilities.
+
+It must answer every prompt, in order.
+"""
 
 _MASK = 0xFFFFFFFFFFFFFFFF
+"""Mask of 64 bits."""
 
 
 @runtime_checkable
 class StreamingGenerator(Protocol):
-    """Answers each prompt as soon as its own reply is there; a slot has at most one prompt under way."""
+    """Backend that answers each prompt as soon as its own reply is ready. A slot has at most one prompt under way."""
 
     def submit(self, prompt: Prompt) -> None:
-        """Starts answering `prompt`."""
+        """Start to answer a prompt."""
 
     def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
-        """Waits for at least one reply, at most `timeout` seconds; all (slot, completion) pairs that are ready.
+        """Wait for at least one reply, and return all (slot, completion) pairs that are ready.
 
-        None under way: an empty list. What is under way goes on between the calls.
+        The list is empty after `timeout` seconds without a reply, or if no prompt is under way. Generation continues
+        between the calls.
         """
         ...
 
     def cancel(self) -> None:
-        """Gives up all that is under way: no later `poll` tells of it."""
+        """Cancel all prompts under way. No later `poll` returns them."""
 
 
 def answer_all(generator: StreamingGenerator, prompts: Sequence[Prompt]) -> list[Completion]:
-    """Answers a whole batch through a streaming backend; slots are replaced by rows, so they need not be distinct."""
+    """Answer a whole batch by a streaming backend. Rows replace the slots, so slots need not be distinct."""
     results: dict[int, Completion] = {}
     for row, prompt in enumerate(prompts):
         generator.submit(prompt._replace(slot=row))
@@ -50,21 +54,28 @@ def answer_all(generator: StreamingGenerator, prompts: Sequence[Prompt]) -> list
 
 
 def stream_keys(seeds: Sequence[tuple[int, ...]], base: int = 0) -> UInt64s:
-    """One stream key (n,) per sampling seed; seeds may differ in length and be any integers."""
+    """Return one stream key (n,) per sampling seed. Seeds may differ in length and contain any integers."""
     if not all(seeds):
-        raise ValueError("A Prompt has no seed, so its sampling has no key; give Prompt(seed=...), or temperature 0.")
+        raise ValueError(
+            "A Prompt has no seed, so its sampling has no key. Pass Prompt(seed=...), or use temperature 0."
+        )
     keys = np.zeros(len(seeds), np.uint64)
+    # `fold_all` folds the columns of a rectangular array, so seeds of equal length are folded together.
     by_length: dict[int, list[int]] = {}
     for row, seed in enumerate(seeds):
         by_length.setdefault(len(seed), []).append(row)
     for rows in by_length.values():
+        # Python's integers may be negative or exceed 64 bits.
         parts = [[base & _MASK, *(part & _MASK for part in seeds[row])] for row in rows]
         keys[rows] = fold_all(np.array(parts, np.uint64))
     return keys
 
 
 class ScriptedGenerator:
-    """Replies are `policy(prompt)`: tests, oracles, scripted agents. With a tokenizer they carry real ids."""
+    """Generator whose replies are `policy(prompt)`, for tests, oracles and scripted agents.
+
+    With a tokenizer its replies have real token ids.
+    """
 
     def __init__(self, policy: Callable[[Prompt], str], tokens: ChatTokenizer | None = None) -> None:
         self.policy = policy
@@ -82,11 +93,16 @@ class ScriptedGenerator:
 
 
 class LockStepGenerator:
-    """Answers whole batches through `generate_ids` (TRL's generation, colocated vLLM, any function of ids).
+    """Generator that answers whole batches by a function of ids (TRL's generation, colocated vLLM, or any other).
 
-    A prompt above `max_prompt_length` tokens overflows and is not sent. With `collective` every call of `generate`
-    is exactly one call of `generate_ids`, with one filler prompt where there is nothing to send: generation is
-    collective over ranks under tensor parallelism, ZeRO-3 and FSDP.
+    Args:
+        tokens: Tokenizer with the prompt format.
+        generate_ids: Function that samples replies to prompt ids.
+        max_prompt_length: Prompt limit in tokens; None disables it. A longer prompt returns `overflow`.
+        max_new_tokens: Reply limit in tokens.
+        collective: True if generation is collective over ranks (tensor parallelism, ZeRO-3, FSDP). Every call of
+            `generate` is then exactly one call of `generate_ids`.
+        seed: Seed of the run, which is part of the key of every sampling stream.
     """
 
     def __init__(
@@ -98,7 +114,6 @@ class LockStepGenerator:
         collective: bool = False,
         seed: int = 0,
     ) -> None:
-        """`seed` joins `Prompt.seed` in the key of every stream."""
         self.tokens = tokens
         self.generate_ids = generate_ids
         self.max_prompt_length = max_prompt_length
@@ -111,6 +126,7 @@ class LockStepGenerator:
         results = [Completion("", overflow=True)] * len(prompts)
         sent = [row for row, ids in enumerate(encoded) if fits(ids, self.max_prompt_length)]
         if not sent:
+            # The other ranks wait for this one in the collective call, so it sends one filler prompt.
             if self.collective:
                 self.generate_ids([list(self.tokens.encode(Prompt((Message("user", "."),))))], np.zeros(1, np.uint64))
             return results
@@ -118,7 +134,7 @@ class LockStepGenerator:
         replies, logprobs = self.generate_ids([list(encoded[row]) for row in sent], keys)
         if len(replies) != len(sent):
             raise ValueError(
-                f"generate_ids returned {len(replies)} replies for {len(sent)} prompts; it must answer each, in order."
+                f"generate_ids returned {len(replies)} replies for {len(sent)} prompts. It must answer each, in order."
             )
         for index, row in enumerate(sent):
             known = None if logprobs is None else tuple(logprobs[index])
@@ -128,5 +144,5 @@ class LockStepGenerator:
 
 
 def fits(ids: Sequence[int], max_prompt_length: int | None) -> bool:
-    """Whether a prompt of `ids` is within the limit (None: no limit)."""
+    """Return True if a prompt of `ids` is within the limit; None disables the limit."""
     return max_prompt_length is None or len(ids) <= max_prompt_length

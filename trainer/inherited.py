@@ -1,4 +1,4 @@
-"""Options of TRL and transformers that this trainer does not read: refused where they are set, with what to use."""
+"""Options of TRL and transformers that this trainer does not read. They are refused if set, with the replacement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trl.trainer.grpo_config import GRPOConfig
 _NOT_READ: Mapping[str, Sequence[str]] = {
     "the length of a run is max_rollouts or max_steps": ("num_train_epochs",),
     "rewards come from the environment and its protocol": ("reward_weights", "multi_objective_aggregation"),
-    "what advantages are divided by is advantage_norm": ("scale_rewards",),
+    "advantage_norm selects the divisor of advantages": ("scale_rewards",),
     "loss_type is dapo": (
         *("sapo_temperature_neg", "sapo_temperature_pos"),
         *("vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"),
@@ -26,27 +26,28 @@ _NOT_READ: Mapping[str, Sequence[str]] = {
         "pad_to_multiple_of",
         "auto_find_batch_size",
     ),
-    "there is no data set; rollouts are played": (
+    "rollouts replace the data set": (
         *("shuffle_dataset", "train_sampling_strategy", "group_by_length", "length_column_name"),
         *("dataloader_prefetch_factor", "dataloader_drop_last"),
     ),
-    "there is no data set; rollouts are played (env_workers)": ("dataloader_num_workers",),
-    "what a run does is said by its command": ("do_train", "do_predict"),
-    "what a run does is said by its command (eval_strategy)": ("do_eval",),
-    "what a run does is said by its command (--resume)": ("resume_from_checkpoint",),
+    "rollouts replace the data set (env_workers)": ("dataloader_num_workers",),
+    "the command selects the task": ("do_train", "do_predict"),
+    "eval_strategy selects evaluations": ("do_eval",),
+    "the command selects it (--resume)": ("resume_from_checkpoint",),
     "evaluation plays tasks and has no loss": ("prediction_loss_only",),
     "updates are this trainer's own": ("torch_empty_cache_steps",),
     "losses are means over the tokens of all processes": ("average_tokens_across_devices",),
     "log-probabilities are corrected for temperature only": ("generation_kwargs", "vllm_structured_outputs_regex"),
-    "it hangs on CPU (use_vllm)": ("use_transformers_paged", "transformers_continuous_batching_config"),
+    "it hangs on a CPU (use_vllm)": ("use_transformers_paged", "transformers_continuous_batching_config"),
     "the loss is the policy's": ("label_smoothing_factor", "label_names"),
 }
 NOT_READ: Mapping[str, str] = {name: reason for reason, names in _NOT_READ.items() for name in names}
-"""Name and reason; those that the installed versions do not have are passed over."""
+"""Reason by option. Options that the installed versions do not have are skipped."""
 
 
 def unread(config: GRPOConfig) -> Iterator[str]:
-    """What to say of each option that was set and is not read."""
+    """Yield a message for each option that is set but not read."""
+    # An option counts as set if it differs from the default of the installed version.
     default = {
         item.name: item.default_factory() if item.default_factory is not MISSING else item.default
         for item in fields(GRPOConfig)
@@ -55,32 +56,34 @@ def unread(config: GRPOConfig) -> Iterator[str]:
     values: Mapping[str, Any] = vars(config)
     for name, given in default.items():
         if values[name] != given:
-            yield f"{name}={values[name]!r} is not read: {NOT_READ[name]}; leave it out."
+            yield f"{name}={values[name]!r} is not read: {NOT_READ[name]}. Remove it."
 
 
 def refused(c: GRPOConfig, backend: str) -> Iterator[str]:
-    """What to say of options of TRL that were set, and are offered otherwise, or not at all."""
+    """Yield a message for each TRL option with a value that is not supported, or that another option replaces."""
+    # Neutral values only: log-probabilities of the loss are the model's at a temperature, without truncated tails.
     neutral = c.top_p == 1.0 and not c.top_k and not c.min_p and c.repetition_penalty == 1.0
     schedule = str(c.lr_scheduler_type).removeprefix("SchedulerType.").lower()
     if c.warmup_steps and schedule == "constant":
         yield (
-            f"warmup_steps={c.warmup_steps:g} is not read by lr_scheduler_type=constant; use constant_with_warmup, or "
-            "leave it out."
+            f"warmup_steps={c.warmup_steps:g} is not read by lr_scheduler_type=constant. Use constant_with_warmup, or "
+            "remove it."
         )
     if c.gradient_accumulation_steps != 1:
         yield (
             f"gradient_accumulation_steps={c.gradient_accumulation_steps}: memory is bounded by "
-            "max_tokens_per_microbatch instead; leave it at 1."
+            "max_tokens_per_microbatch instead. Leave it at 1."
         )
     if (c.eval_steps or 1) < 1:
-        yield "eval_steps is a share of a length that may be unknown; use a whole number."
+        yield "eval_steps is a share of a length that may be unknown. Use a whole number."
     if c.num_generations_eval not in (None, 1):
-        yield f"num_generations_eval={c.num_generations_eval}: each evaluation task is played once; leave it out."
+        yield f"num_generations_eval={c.num_generations_eval}: each evaluation task is played once. Remove it."
     if c.num_iterations != 1:
-        yield f"num_iterations={c.num_iterations}: a rollout is passed once; set it to 1."
+        yield f"num_iterations={c.num_iterations}: the trainer passes a rollout once. Set it to 1."
     if (c.steps_per_generation or 1) != 1 or c.generation_batch_size is not None:
         yield (
-            "steps_per_generation and generation_batch_size are TRL's; use groups_per_rollout and updates_per_rollout."
+            "steps_per_generation and generation_batch_size are not read. Use groups_per_rollout and "
+            "updates_per_rollout."
         )
     if not neutral:
         yield (
@@ -88,19 +91,19 @@ def refused(c: GRPOConfig, backend: str) -> Iterator[str]:
             "log-probabilities are corrected for temperature only."
         )
     if c.importance_sampling_level != "token":
-        yield "importance_sampling_level: a row may hold many steps; use token."
+        yield "importance_sampling_level: a row may contain many steps. Use token."
     if c.mask_truncated_completions:
-        yield "mask_truncated_completions is TRL's; use mask_truncated."
+        yield "mask_truncated_completions is not read. Use mask_truncated."
     if c.off_policy_mask_threshold is not None or c.top_entropy_quantile < 1 or c.use_adaptive_entropy:
         yield (
-            "off_policy_mask_threshold, top_entropy_quantile and use_adaptive_entropy are not offered; leave them off."
+            "off_policy_mask_threshold, top_entropy_quantile and use_adaptive_entropy are not supported. Remove them."
         )
     if c.use_transformers_continuous_batching:
-        yield "use_transformers_continuous_batching hangs on CPU; use use_vllm."
+        yield "use_transformers_continuous_batching hangs on a CPU. Use use_vllm."
     if c.cache_implementation is not None and (c.use_vllm or backend != "trl"):
         yield (
-            f"cache_implementation={c.cache_implementation!r} is of transformers' own sampling; use backend=trl "
-            "without use_vllm, or leave it out."
+            f"cache_implementation={c.cache_implementation!r} applies to transformers' own sampling. Use backend=trl "
+            "without use_vllm, or remove it."
         )
     if c.log_completions:
-        yield "log_completions is not offered; pass on_rollout_end to MAGETrainer."
+        yield "log_completions is not supported. Pass on_rollout_end to MAGETrainer."

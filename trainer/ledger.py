@@ -1,4 +1,4 @@
-"""`Ledger`: one JSON line per failed attempt at a meta-episode, with its traceback, in the run's folder. No torch."""
+"""`Ledger`, a file in the run's folder with one JSON line per failed attempt at a meta-episode. No torch here."""
 
 from __future__ import annotations
 
@@ -17,29 +17,36 @@ FILE = "failures.jsonl"
 
 
 class Ledger:
-    """The failures of a run, kept in `failures.jsonl` of its folder; the file exists once there is one.
+    """Failures of a run, stored in `failures.jsonl` of its folder. The file exists after the first failure.
 
-    Each line: `kind` (opponent, environment, generator, hang, crash, memory, reward, return), `reason`, `env_id`,
-    `seed`, `task`, `opponent`, `seat`, `group`, `member`, `episode` and `attempt` (from 0), `given_up` (whether no
-    further attempt followed), `traceback`; and where in the run it was: `phase` (`train`, `eval`), `step` (optimiser
-    steps before it).
-    An error that ended the run has the kind `run`, and of these no more than reason, traceback, phase and step.
-    A line is written in one piece, by one process.
+    A line has the keys `kind` (opponent, environment, generator, hang, crash, memory, reward, return), `reason`,
+    `env_id`, `seed`, `task`, `opponent`, `seat`, `group`, `member`, `episode` and `attempt` (both from 0), `given_up`
+    (true if no further attempt followed), `traceback`, `phase` (`train` or `eval`) and `step` (optimiser steps before
+    the failure). An error that ended the run has the kind `run`, and besides it only `reason`, `given_up`, `traceback`,
+    `phase` and `step`. A single process writes the file, each call in one piece.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self._lines = StepLines(Path(folder) / FILE)
         self.path = self._lines.path
         self.count = 0
-        """Failures of the run so far."""
+        """Number of failures of the run so far."""
 
     def resume(self, step: int, evaluates: bool = False) -> None:
-        """Drops what belongs to rollouts that are played again when the run goes on after `step` optimiser steps (where
-        it `evaluates` first, to that evaluation, too), and a last line that is not whole."""
+        """Drop the lines of rollouts that a resumed run plays again, and an incomplete last line.
+
+        The run resumes after `step` optimiser steps. If it `evaluates` first, that evaluation's lines are dropped, too.
+        """
         self.count = self._lines.resume(step, "phase", evaluates)
 
     def record(self, trajectories: Iterable[Trajectory], phase: str, step: int) -> None:
-        """Appends the failures of these meta-episodes."""
+        """Append the failures of some meta-episodes.
+
+        Args:
+            trajectories: Meta-episodes, failed or not. A successful retry has the failures of earlier attempts.
+            phase: `train` or `eval`.
+            step: Optimiser steps before them.
+        """
         rows = [row | {"phase": phase, "step": step} for trajectory in trajectories for row in failure_rows(trajectory)]
         if rows:
             self._append(rows)
@@ -50,28 +57,29 @@ class Ledger:
 
     @contextmanager
     def kept(self, phase: str, step: int) -> Iterator[None]:
-        """Keeps the traceback of an error that ends the run, and notes in the error where it is."""
+        """Record the traceback of an error that ends the run, and add a note with the file's path to the error."""
         try:
             yield
         except Exception as error:
             row = {"kind": "run", "reason": reason_of(error), "given_up": True}
-            with suppress(OSError):  # where the disk is full, it cannot be kept
+            # If the disk is full, the original error is still raised, without a note.
+            with suppress(OSError):
                 self._append([row | {"traceback": told(error), "phase": phase, "step": step}])
                 error.add_note(f"{TRACEBACK} {self.path}")
             raise
 
     def rows(self) -> list[dict[str, Any]]:
-        """All lines; one that is not whole is left out."""
+        """Return all lines, without an incomplete last one."""
         return self._lines.rows()
 
     def told(self) -> str:
-        """All totals in one line; nothing where nothing failed."""
+        """Return the totals in one line, or an empty string if nothing failed."""
         rows = self.rows()
         return f"{totals(rows)}; see {self.path}" if rows else ""
 
 
 def failure_rows(trajectory: Trajectory) -> list[dict[str, Any]]:
-    """The failures of a meta-episode as JSON values."""
+    """Return the failures of a meta-episode as JSON values, one per failed attempt."""
     task = trajectory.task
     where = {
         "env_id": task.env_id,
@@ -82,6 +90,7 @@ def failure_rows(trajectory: Trajectory) -> list[dict[str, Any]]:
         "group": trajectory.group,
         "member": trajectory.member,
     }
+    # `failure` is None if a later attempt succeeded. Then no attempt is final.
     last = len(trajectory.failures) - 1
     return [
         {"kind": failure.kind, "reason": failure.reason, **where}
@@ -96,7 +105,7 @@ def failure_rows(trajectory: Trajectory) -> list[dict[str, Any]]:
 
 
 def totals(rows: Sequence[Mapping[str, Any]]) -> str:
-    """How many of each kind, in words."""
+    """Format the number of failures, by kind and of final ones."""
     kinds = Counter(row["kind"] for row in rows)
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     lost = sum(row["given_up"] for row in rows)

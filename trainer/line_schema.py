@@ -1,7 +1,7 @@
-"""Lines that runs keep, as data types: fields, types and the largest values that a reader accepts.
+"""Data types of the lines that runs store: fields, types and the largest values that a reader accepts.
 
-A meta-episode is such a line in an evaluation's records and in a training's transcripts. The largest values are far
-above anything that is played. They keep a forged file from making a reader compute for hours.
+A meta-episode has this form in an evaluation's records and in a training's transcripts. The largest values are far
+above those of any real run. They prevent a forged file from making a reader compute for hours.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from mage_envs.env import MAX_HANDS
 from wrappers.meta_episode import MAX_EPISODES
 
 MAX_SEED = 2**53 - 1
-"""JSON clients keep whole numbers exactly up to here."""
+"""Largest whole number up to which JSON clients with 64-bit floats are exact."""
 MAX_COUNT = 2**53 - 1
-"""Of turns, tokens and other numbers that a reader adds up and never counts to."""
+"""Maximum of turns, tokens and other counts, which a reader adds up but never iterates to."""
 MAX_SEAT = 99
 MAX_MESSAGE = 200
-"""Characters of one problem."""
+"""Maximum characters of one problem's message."""
 
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Seat = Annotated[int, Field(ge=0, le=MAX_SEAT)]
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
+# JSON has no NaN and no infinities, so `lines.plain` writes them as these three strings.
 Number = int | FiniteFloat | Literal["NaN", "Infinity", "-Infinity"]
 Options = dict[str, JsonValue]
 NoText = Literal["refusal", "tool_calls", "empty"]
 
 
 class StrictRecord(BaseModel):
-    """A JSON object with these fields and no others; `1.5` or `"1"` is not a whole number."""
+    """JSON object with exactly these fields. `1.5` and `"1"` are not accepted as whole numbers."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -105,7 +106,7 @@ class OpponentCallRecord(StrictRecord):
 
 
 class PlayedRecord(StrictRecord):
-    """A meta-episode, without its place."""
+    """Meta-episode, without its position in a run."""
 
     task: TaskRecord
     category: str | None
@@ -127,17 +128,18 @@ class TrainedCallRecord(CallRecord):
 
 
 class TranscriptRecord(PlayedRecord):
-    """One line of a training's transcripts.jsonl."""
+    """Line of a training's transcripts.jsonl."""
 
     step: Count
     rollout: Count
     group: Count
     member: Count
+    # Narrower than in the base class. A list is invariant for mypy, but pydantic only validates.
     calls: list[TrainedCallRecord]  # type: ignore[assignment]
 
 
 class MetricRecord(BaseModel):
-    """One line of a training's metrics.jsonl; further fields are numbers."""
+    """Line of a training's metrics.jsonl. All further fields are numbers."""
 
     model_config = ConfigDict(strict=True, extra="allow")
     __pydantic_extra__: dict[str, int | float]
@@ -146,16 +148,17 @@ class MetricRecord(BaseModel):
     step: Count
     rollout: Count
     table: str = ""
-    """Of an evaluation."""
+    """Table of an evaluation, as text; empty in other lines."""
 
 
+# Cached, because all lines of a file need the same adapter.
 @cache
 def _reader(kind: type[BaseModel]) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
 def problems_of(kind: type[BaseModel], value: Any) -> Iterator[str]:
-    """Yield what does not fit `kind` in a JSON value, one line each: the place, then what was expected."""
+    """Yield one line per problem of a JSON value as `kind`: the place, then the expected form."""
     try:
         _reader(kind).validate_python(value)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""A meta-episode as one line of JSON, in the records of evaluations and in a training's transcripts, and back.
+"""Conversion of a meta-episode to one line of JSON and back, for records of evaluations and for transcripts.
 
 docs/results-schema.md describes the fields. No torch here.
 """
@@ -19,7 +19,8 @@ Line = dict[str, Any]
 
 
 def line_of(trajectory: Trajectory) -> Line:
-    """What was played; numbers may be NaN or infinite (`plain`)."""
+    """Return the line of a meta-episode. Its numbers may be NaN or infinite; `plain` converts them."""
+    # Keys that most lines do not have are written only if there is a value.
     at_times: dict[str, Any] = {}
     if trajectory.opponent_calls:
         at_times["opponent_calls"] = plain(trajectory.opponent_calls)
@@ -67,10 +68,11 @@ def _call(step: Step) -> dict[str, Any]:
 
 
 def trajectory_of(line: Mapping[str, Any]) -> Trajectory:
-    """The meta-episode that a line tells of; ids and log-probabilities of tokens are no part of it."""
+    """Return the meta-episode of a line. Token ids and log-probabilities are not stored, so they are empty."""
     return Trajectory(
         task=Task(**line["task"]),
         opponent=line["opponent"],
+        # Records of evaluations store neither group nor member.
         group=0,
         member=0,
         steps=tuple(_step(call) for call in line["calls"]),
@@ -87,7 +89,7 @@ def trajectory_of(line: Mapping[str, Any]) -> Trajectory:
 
 
 def read_episode(told: Mapping[str, Any]) -> EpisodeResult:
-    """Return the result that a line keeps; lines of version 1 have no `outcome` and no `ended_with`."""
+    """Return the result of an episode. Lines of version 1 have neither `outcome` nor `ended_with`."""
     return EpisodeResult(
         reward=number(told["reward"]),
         value=number(told["value"]),
@@ -128,14 +130,18 @@ def _step(call: Mapping[str, Any]) -> Step:
 
 
 def plain(value: Any) -> Any:
-    """JSON values: tuples as lists, NaN and the infinities as the texts `NaN`, `Infinity` and `-Infinity`.
+    """Return a value as JSON values: collections as lists, NaN and infinities as `NaN`, `Infinity` and `-Infinity`.
 
-    What is neither text, number nor collection is told by its `repr`.
+    A value that is neither a string, a number nor a collection is replaced by its `repr`.
     """
+    # bool before int, because True is an int.
     if isinstance(value, str) or value is None or isinstance(value, bool):
         return value
+    # Conversions to the exact types, because np.float64 is a subclass of float and an IntEnum is one of int.
     if isinstance(value, float):
-        return float(value) if math.isfinite(value) else "NaN" if value != value else f"{'-' * (value < 0)}Infinity"
+        if math.isfinite(value):
+            return float(value)
+        return "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
     if isinstance(value, int):
         return int(value)
     if isinstance(value, Mapping):
@@ -148,5 +154,5 @@ def plain(value: Any) -> Any:
 
 
 def number(value: Any) -> float:
-    """The number that `plain` wrote."""
+    """Return the number that `plain` wrote; `float` reads its names of NaN and infinities, too."""
     return float(value)

@@ -1,7 +1,9 @@
-"""Sampling from a local causal language model: a ragged key-value cache, one decoding loop, `HFGenerator`.
+"""Sampling from a local causal language model: a ragged key-value cache, one decoding loop, and `HFGenerator`.
 
-A reply is a function of the prompt, its key (`Prompt.seed`) and the weights, not of batch, order or slot (up to
-float rounding): each token inverts the cumulative distribution at a keyed uniform number.
+A reply depends on the prompt, its key (`Prompt.seed`) and the weights, but not on batch, order or slot, up to float
+rounding. Each token inverts the cumulative distribution at a keyed uniform number.
+
+Shapes: B rows, C columns of the cache, V vocabulary entries.
 """
 
 from __future__ import annotations
@@ -24,34 +26,38 @@ from trainer.tokens import ChatTokenizer, Ids, make_completion
 
 @dataclass(frozen=True)
 class Sampling:
-    """How replies are sampled.
+    """Sampling parameters of replies.
 
-    Log-probabilities are those of the distribution sampled from: the softmax at `temperature`, renormalised over the
-    legal ids where `constrained` applies, and over what top-k and top-p left. In training leave top_k and top_p off.
+    Log-probabilities are those of the distribution that is sampled from. It is the softmax at `temperature`,
+    renormalised over the legal ids if `constrained` applies, and over the tokens that top-k and top-p keep. Training
+    requires the defaults of top_k and top_p.
     """
 
     max_new_tokens: int = 1
+    """Reply limit in tokens."""
     temperature: float = 1.0
-    """0 is greedy; its log-probabilities are those at temperature 1."""
+    """Temperature; 0 is greedy, with the log-probabilities of temperature 1."""
     top_p: float = 1.0
+    """Probability mass to sample from; 1 keeps all tokens."""
     top_k: int = 0
+    """Number of most likely tokens to sample from; 0 keeps all."""
     constrained: bool = False
-    """Where every legal action is one token, the reply is exactly one of them, without an end token."""
+    """True to reply with exactly one legal action, without an end token, if every legal action is one token."""
     seed: int = 0
-    """Joins `Prompt.seed` in the key of every stream."""
+    """Seed that is part of the key of every stream, with `Prompt.seed`."""
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1 or self.temperature < 0 or not 0 < self.top_p <= 1 or self.top_k < 0:
             raise ValueError(
-                f"{self} is out of range; it needs max_new_tokens >= 1, temperature >= 0, 0 < top_p <= 1, top_k >= 0."
+                f"{self} is out of range; expected max_new_tokens >= 1, temperature >= 0, 0 < top_p <= 1, top_k >= 0."
             )
 
 
 class RaggedCache:
     """Keys and values of a batch of rows with different lengths, which grow together.
 
-    Each `append` adds one block of columns, as wide as the longest new part; shorter ones are right-aligned in it and
-    the rest is masked. So a row's last token is always in the last column, and positions are counted per row.
+    Each `append` adds a block of columns, as wide as the longest new part. Shorter parts are right-aligned in it, and
+    the rest is masked. So a row's last token is in the last column of the block, and positions are counted per row.
     """
 
     def __init__(self, model: PreTrainedModel, rows: int) -> None:
@@ -60,9 +66,10 @@ class RaggedCache:
         self.mask = np.zeros((rows, 0), np.int64)
         """(B, C): 1 where the row has a token in the column."""
         self.lengths = np.zeros(rows, np.int64)
+        """(B,): tokens of each row."""
 
     def append(self, new: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Forwards each row's new ids; returns the logits after its last one (B, V), undefined for rows with none."""
+        """Forward the new ids of each row. Return the logits after the last one, (B, V); undefined without new ids."""
         width = max(map(len, new))
         ids = np.zeros((len(new), width), np.int64)
         mask = np.zeros_like(ids)
@@ -70,6 +77,7 @@ class RaggedCache:
             if part:
                 ids[row, width - len(part) :] = part
                 mask[row, width - len(part) :] = 1
+        # Positions continue the row's own count, because columns include gaps. Masked ids get a valid position, too.
         positions = np.maximum(self.lengths[:, None] + mask.cumsum(1) - 1, 0)
         self.mask = np.concatenate([self.mask, mask], axis=1)
         self.lengths = self.lengths + mask.sum(1)
@@ -85,22 +93,25 @@ class RaggedCache:
         return logits
 
     def forget(self, row: int) -> None:
-        """Empties a row; its columns stay, masked."""
+        """Empty a row. Its columns remain, masked."""
         self.mask[row] = 0
         self.lengths[row] = 0
 
     def select(self, rows: Sequence[int]) -> None:
-        """Keeps the given rows, in the given order."""
+        """Keep the given rows, in the given order."""
+        # Usually every slot continues in the same order, and a copy of the whole cache is avoided.
         if list(rows) == list(range(len(self.lengths))):
             return
         self.cache.batch_select_indices(self._tensor(np.array(rows, np.int64)))
         self.mask, self.lengths = self.mask[rows], self.lengths[rows]
 
     def compact(self, sparsity: float = 2.0) -> None:
-        """Closes the masked gaps once there are `sparsity` times more columns than the longest row has tokens."""
+        """Remove masked gaps if there are over `sparsity` times as many columns as the longest row has tokens."""
         width = int(self.lengths.max(initial=0))
+        # Compaction copies the whole cache, so a few spare columns (8) are tolerated in short conversations.
         if self.mask.shape[1] <= max(sparsity * width, width + 8):
             return
+        # A stable sort of 0 before 1 moves the tokens to the right, and preserves their order.
         order = np.argsort(self.mask, axis=1, kind="stable")[:, self.mask.shape[1] - width :]
         columns = self._tensor(order)[:, None, :, None]
         for layer in self.cache.layers:
@@ -114,18 +125,20 @@ class RaggedCache:
 
 
 def check_full_attention(model: PreTrainedModel) -> None:
-    """Refuses models whose layers are not all plain attention: their masks count columns, and ours have gaps."""
+    """Raise ValueError if a layer is not plain full attention."""
+    # Sliding windows count columns of the cache, and `RaggedCache` leaves gaps between a row's tokens.
     kinds = set(model.config.to_dict().get("layer_types") or ["full_attention"])
     if kinds != {"full_attention"}:
         raise ValueError(
-            f"Model {model.config.name_or_path!r} has layers of kind {', '.join(sorted(kinds))}; the local backends "
-            f"need 'full_attention' only. Use TRL's generation or use_vllm=True."
+            f"Model {model.config.name_or_path!r} has layers of kind {', '.join(sorted(kinds))}, but the local "
+            f"backends support only 'full_attention'. Use TRL's generation or use_vllm=True."
         )
 
 
 @contextmanager
 def evaluating(model: PreTrainedModel) -> Iterator[None]:
-    """Without dropout and gradients; gradient checkpointing would also switch the cache off in train mode."""
+    """Disable dropout and gradients within the context."""
+    # In train mode, gradient checkpointing would also disable the key-value cache.
     training = model.training
     model.train(False)
     try:
@@ -136,7 +149,17 @@ def evaluating(model: PreTrainedModel) -> Iterator[None]:
 
 
 def distribution(logits: torch.Tensor, sampling: Sampling, allowed: torch.Tensor | None) -> torch.Tensor:
-    """Log-probabilities (B, V) of the sampling distribution; `allowed` (B, V) are the ids that may be drawn."""
+    """Compute the sampling distribution.
+
+    Args:
+        logits: (B, V) logits of the next token.
+        sampling: Temperature, top-k and top-p.
+        allowed: (B, V) mask of the ids that may be drawn; None allows all.
+
+    Returns:
+        (B, V) log-probabilities, -inf for ids that cannot be drawn.
+    """
+    # Temperature, top-k and top-p in the order of transformers. Greedy sampling (0) keeps temperature 1.
     scores = logits.float() / (sampling.temperature or 1.0)
     if allowed is not None:
         scores = scores.masked_fill(~allowed, -torch.inf)
@@ -145,6 +168,7 @@ def distribution(logits: torch.Tensor, sampling: Sampling, allowed: torch.Tensor
         scores = scores.masked_fill(scores < weakest, -torch.inf)
     if sampling.top_p < 1:
         ranked, order = scores.softmax(1).sort(dim=1, descending=True)
+        # A token is outside if those before it already have the mass top_p. The first token always remains.
         outside = ranked.cumsum(1) - ranked >= sampling.top_p
         scores = scores.masked_fill(outside.scatter(1, order, outside), -torch.inf)
     return scores.log_softmax(1)
@@ -153,10 +177,12 @@ def distribution(logits: torch.Tensor, sampling: Sampling, allowed: torch.Tensor
 def draw(
     logprobs: torch.Tensor, uniforms: npt.NDArray[np.float64] | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """One id per row by inverting the cumulative distribution at `uniforms` (None: the most likely), and its log-p."""
+    """Return one id per row and its log-probability: the inverse of the distribution at `uniforms` (None: the mode)."""
     if uniforms is None:
         ids = logprobs.argmax(1)
     else:
+        # float64, because float32 sums over a large vocabulary are too coarse. Scaling by the last sum replaces a
+        # normalisation, and the clamp catches a target that rounds up to that sum.
         cumulative = logprobs.double().exp().cumsum(1)
         targets = torch.from_numpy(uniforms).to(cumulative.device)[:, None] * cumulative[:, -1:]
         ids = torch.searchsorted(cumulative, targets, right=True)[:, 0].clamp(max=logprobs.shape[1] - 1)
@@ -165,9 +191,10 @@ def draw(
 
 
 def allowed_ids(legal: Sequence[Ids], logits: torch.Tensor) -> torch.Tensor | None:
-    """(B, V): the legal ids of constrained rows, everything for the others; None if no row is constrained."""
+    """Return a mask (B, V): the legal ids of constrained rows, all ids of others; None if no row is constrained."""
     if not any(legal):
         return None
+    # One row of the table per distinct set of legal ids, because many prompts share a set.
     kinds = {ids: index for index, ids in enumerate(dict.fromkeys(legal))}
     table = np.zeros((len(kinds), logits.shape[1]), np.bool_)
     for ids, index in kinds.items():
@@ -184,21 +211,34 @@ def reply(
     sampling: Sampling,
     on_constrained: Callable[[Sequence[Ids], torch.Tensor], None] | None = None,
 ) -> list[Completion]:
-    """Forwards the new ids of every row, then samples all replies; the last sampled id is not forwarded.
+    """Forward the new ids of every row, then sample all replies. The last sampled id is not forwarded.
 
-    `on_constrained` receives the legal ids of the rows and the log-probabilities (B, V) from which a first token is
-    drawn among them.
+    Args:
+        cache: Cache with one row per prompt.
+        new: Ids of each prompt that its row does not contain yet.
+        prompts: B prompts.
+        prompt_ids: Ids of each whole prompt, for the completions.
+        tokens: Tokenizer with the end ids.
+        sampling: Sampling parameters.
+        on_constrained: Callback of a constrained first token. It receives the legal ids per row, and the (B, V)
+            log-probabilities that the token is drawn from.
+
+    Returns:
+        One completion per prompt.
     """
     legal = [tokens.single_ids(prompt.legal_actions) for prompt in prompts]
+    # A longer free reply is not the bare action word, so its first token is not among the legal ids.
     if not sampling.constrained and sampling.max_new_tokens > 1:
-        legal = [()] * len(prompts)  # a longer reply is not the bare action word
+        legal = [()] * len(prompts)
     keys = stream_keys([prompt.seed for prompt in prompts], sampling.seed) if sampling.temperature else None
     ids: list[list[int]] = [[] for _ in prompts]
     logprobs: list[list[float]] = [[] for _ in prompts]
     live = list(range(len(prompts)))
     logits = cache.append(new)
     for step in range(sampling.max_new_tokens):
+        # Only the first token is constrained, because a constrained reply is a single token.
         allowed = allowed_ids(legal, logits) if sampling.constrained and step == 0 else None
+        # The number of step t depends on the row's key and t only, so finished rows do not shift other streams.
         numbers = None if keys is None else uniforms(keys, step)
         chances = distribution(logits, sampling, allowed)
         if allowed is not None and on_constrained is not None:
@@ -211,6 +251,7 @@ def reply(
         live = [row for row in live if ids[row][-1] not in stopped and not (sampling.constrained and legal[row])]
         if not live or step + 1 == sampling.max_new_tokens:
             break
+        # Finished rows stay in the batch without new ids, so that the rows of the cache keep their order.
         going = set(live)
         logits = cache.append([ids[row][-1:] if row in going else () for row in range(len(prompts))])
     return [
@@ -222,9 +263,16 @@ def reply(
 
 
 class HFGenerator:
-    """Plain backend for a saved model: evaluation, and opponents that are language models. Keeps nothing between calls.
+    """Stateless generator for a saved model, for evaluations and for opponents that are language models.
 
-    Prompts are answered in batches of similar length; which prompts share a batch does not change their replies.
+    Prompts are answered in batches of similar length. The batch that a prompt is in does not change its reply.
+
+    Args:
+        model: Causal language model with full attention in every layer; any other raises ValueError.
+        tokens: Tokenizer with the prompt format.
+        sampling: Sampling parameters.
+        max_prompt_length: Prompt limit in tokens; None disables it. A longer prompt returns `overflow`.
+        batch_size: Prompts per forward pass (default: 64).
     """
 
     def __init__(
@@ -243,9 +291,9 @@ class HFGenerator:
         self.batch_size = batch_size
 
     def score(self, prompts: Sequence[Prompt], replies: Sequence[Sequence[str]]) -> list[list[float]]:
-        """Per prompt, the log-probability of each of its replies as the whole answer, end token included.
+        """Return the log-probability of each reply as a whole answer, per prompt, at temperature 1.
 
-        At temperature 1, whatever the sampling is. Where replies are one token by design the end token is left out.
+        The end token is included, unless the reply limit is one token.
         """
         pairs = [(prompt, reply) for prompt, some in zip(prompts, replies, strict=True) for reply in some]
         known: list[float] = []
@@ -256,6 +304,7 @@ class HFGenerator:
         return [[next(scores) for _ in some] for some in replies]
 
     def _score(self, pairs: Sequence[tuple[Prompt, str]]) -> list[float]:
+        """Return the log-probability of one batch of replies, (B,)."""
         whole = self.sampling.max_new_tokens == 1
         ends = [self.tokens.encode_reply(reply) for _, reply in pairs]
         ends = [ids[:1] if whole else ids for ids in ends]
@@ -267,6 +316,7 @@ class HFGenerator:
             ids[row, width - len(held) :] = torch.tensor(held)
             mask[row, width - len(held) :] = 1
         positions = (mask.cumsum(1) - 1).clamp(min=0)
+        # Only the positions that predict reply tokens: logits over the whole prompt would need far more memory.
         logits = self.model(
             input_ids=ids, attention_mask=mask, position_ids=positions, logits_to_keep=most + 1, use_cache=False
         ).logits
@@ -276,6 +326,7 @@ class HFGenerator:
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         encoded = [self.tokens.encode(prompt) for prompt in prompts]
         results = [Completion("", overflow=True)] * len(prompts)
+        # Sorted by length, so that a batch needs little padding.
         rows = sorted(
             (row for row, ids in enumerate(encoded) if fits(ids, self.max_prompt_length)),
             key=lambda row: len(encoded[row]),

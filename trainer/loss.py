@@ -1,6 +1,7 @@
-"""The policy loss as a sum over trained tokens; the caller divides by the update's token count.
+"""The policy loss as a sum over trained tokens. The caller divides it by the denominator of the update.
 
-Everything is flat, (N,), over the trained tokens of a micro-batch, so nothing masked can contribute.
+Tensors are flat, (N,), over the trained tokens of a micro-batch, so a masked token cannot contribute. Further shapes:
+S model calls, M one-token answers with known legal ids, L legal ids, V vocabulary entries.
 """
 
 from __future__ import annotations
@@ -17,46 +18,58 @@ from trainer.metrics import LARGEST_RATIO
 
 
 class Scores(NamedTuple):
-    """What the model says about the trained tokens, with gradient."""
+    """Log-probabilities and entropies of the trained tokens under the model, with gradient."""
 
     logps: torch.Tensor
     """(N,): log-probability of each token at the sampling temperature."""
     entropy: torch.Tensor
-    """(N,)"""
+    """(N,): entropy of the distribution that predicts each token."""
     legal_cross_entropy: torch.Tensor | None = None
     """(M,): cross-entropy of the uniform distribution over the legal ids, at `legal_at`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LossTerms:
-    """What the loss is made of, and its coefficients."""
+    """Terms of the loss, and their coefficients."""
 
     policy: str = "ppo"
     """A key of `POLICIES`."""
     kl_estimator: str = "k3"
     """A key of `KL_ESTIMATORS`."""
     normalise: str = "tokens"
-    """`tokens`: the mean over the update's tokens; `steps`: over its model calls, each a mean over its tokens; `none`:
-    the sum over a call's tokens, divided by `longest` (Dr. GRPO), and the mean over calls."""
+    """Mean of the loss.
+
+    `tokens`: over the tokens of the update. `steps`: over its model calls, each a mean over its tokens. `none`: over
+    its model calls, each a sum over its tokens divided by `longest` (Dr. GRPO).
+    """
     longest: int = 1
-    """Most tokens of a reply."""
+    """Reply limit in tokens."""
     epsilon_low: float = 0.2
+    """Clip range of the ratio below 1."""
     epsilon_high: float = 0.2
+    """Clip range of the ratio above 1."""
     delta: float | None = 3.0
+    """Dual clip: bound of the ratio for negative advantages; None disables it."""
     beta: float = 0.0
+    """Weight of the KL divergence to the reference model."""
     weigh_kl: bool = False
+    """True to multiply the KL term by the ratio."""
     entropy_coef: float = 0.0
+    """Weight of the entropy bonus."""
     uniform_legal_coef: float = 0.0
+    """Weight of the cross-entropy to the uniform distribution over the legal ids."""
     correct_sampling: bool = False
-    """Weigh by the ratio of old to sampling probability (vLLM, rollouts played ahead)."""
+    """True to weigh tokens by the ratio of old to sampling probability (vLLM, rollouts played ahead)."""
     correction: str = "token_truncate"
-    """Of `CORRECTIONS`: each token's ratio or that of its model call, cut at the bounds or 0 beyond them."""
+    """Ratio of a token or of its model call (`token_`, `sequence_`), clamped or set to 0 (`truncate`, `mask`)."""
     correction_min: float | None = None
+    """Lower bound of that ratio; None disables it."""
     correction_max: float | None = None
+    """Upper bound of that ratio; None disables it."""
 
     @classmethod
     def from_config(cls, config: MAGEConfig, progress: float = 0.0) -> LossTerms:
-        """`progress` in [0, 1] is how far the run has come, for scheduled coefficients."""
+        """Return the terms of a run; `progress` in [0, 1] is the share of the run that is done, for schedules."""
         start, end = config.uniform_legal_coef, config.uniform_legal_coef_end
         return cls(
             policy=config.policy,
@@ -79,25 +92,33 @@ class LossTerms:
         )
 
     def denominator(self, update: Update) -> int:
-        """What the summed loss of a whole update is divided by."""
+        """Return the divisor of the summed loss of a whole update."""
         return {"tokens": update.tokens, "steps": update.steps, "none": update.steps * self.longest}[self.normalise]
 
 
 def _ppo(ratio: torch.Tensor, logps: torch.Tensor, advantages: torch.Tensor, terms: LossTerms) -> torch.Tensor:
+    """Return the clipped loss of each token, (N,)."""
+    # -min(min(r, delta) * A, clip(r, 1 - eps_low, 1 + eps_high) * A). The bound delta is active only if A < 0.
     clipped = ratio.clamp(1 - terms.epsilon_low, 1 + terms.epsilon_high)
     bounded = ratio if terms.delta is None else ratio.clamp(max=terms.delta)
     return -torch.minimum(bounded * advantages, clipped * advantages)
 
 
 def _cispo(ratio: torch.Tensor, logps: torch.Tensor, advantages: torch.Tensor, terms: LossTerms) -> torch.Tensor:
+    """Return the loss of each token, (N,), whose gradient the clipped ratio weighs."""
+    # -sg(min(r, 1 + eps_high)) * A * log p. Unlike in PPO, a clipped token keeps its gradient.
     return -ratio.detach().clamp(max=1 + terms.epsilon_high) * advantages * logps
 
 
 POLICIES: Mapping[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor, LossTerms], torch.Tensor]] = {
-    "ppo": _ppo,  # Schulman et al. 2017, with the dual clip of Ye et al. 2020
-    "gspo_step": _ppo,  # Zheng et al. 2025: the ratio of a model call is the geometric mean of its tokens' ratios
-    "cispo": _cispo,  # MiniMax-M1, 2025: the ratio is clipped from above and weighs the gradient of every token
+    # Schulman et al. 2017, with the dual clip of Ye et al. 2020.
+    "ppo": _ppo,
+    # Zheng et al. 2025: the ratio of a model call is the geometric mean of its tokens' ratios.
+    "gspo_step": _ppo,
+    # MiniMax-M1, 2025: the ratio is clipped from above, and weighs the gradient of every token.
+    "cispo": _cispo,
 }
+"""Policy losses by name: (ratio, log-probabilities, advantages, terms) to the loss of each token, all (N,)."""
 
 
 def _k2(gap: torch.Tensor) -> torch.Tensor:
@@ -110,59 +131,79 @@ KL_ESTIMATORS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "k2": _k2,
     "k3": lambda gap: torch.exp(gap) - gap - 1,
 }
-"""Of the KL to the reference, from its log-probability less the model's (Schulman 2020).
+"""Estimators of the KL divergence by name, as functions of the gap log q - log p (Schulman 2020).
 
-Expected value and gradient over the model's own samples, p the model and q the reference: k1 KL(p|q) and its gradient,
-k2 a biased value and the gradient of KL(p|q), k3 KL(p|q) and the gradient of KL(q|p).
+p is the model and q the reference; expectations are over the model's own samples. k1 has the value KL(p|q) and its
+gradient. k2 has a biased value and the gradient of KL(p|q). k3 has the value KL(p|q) and the gradient of KL(q|p).
 """
 
 
 def _step_sums(values: torch.Tensor, batch: MicroBatch) -> torch.Tensor:
-    """(S,): the sum of (N,) values over the tokens of each model call."""
+    """Return the sum of (N,) values over the tokens of each model call, (S,)."""
     return torch.zeros(len(batch.lengths), dtype=values.dtype, device=values.device).index_add(0, batch.steps, values)
 
 
 def _step_means(values: torch.Tensor, batch: MicroBatch) -> torch.Tensor:
-    """(N,): the mean of (N,) values over the tokens of each one's model call."""
+    """Return the mean of (N,) values over the tokens of each model call, repeated for its tokens, (N,)."""
     return (_step_sums(values, batch) / batch.lengths)[batch.steps]
 
 
 def policy_loss(scores: Scores, batch: MicroBatch, terms: LossTerms) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """The summed loss, and sums of what is logged (of `LARGEST_RATIO` the largest).
+    """Compute the summed loss of a micro-batch: policy term, KL term, entropy bonus, and cross-entropy to uniform.
 
-    The policy term (under `ppo` clipped, and dually: a ratio never counts above `delta`), KL to the reference, entropy
-    bonus, cross-entropy to uniform over the legal ids. Equal to TRL's `_compute_loss` where both exist.
+    It equals TRL's `_compute_loss` for all options that both support.
+
+    Args:
+        scores: Scores of the trained tokens, with gradient.
+        batch: Micro-batch of N trained tokens.
+        terms: Terms and coefficients.
+
+    Returns:
+        The loss, a scalar with gradient, and the sums of the logged quantities (for `LARGEST_RATIO`, the maximum).
     """
+    # Ratio r = p / p_old, (N,). Without old log-probabilities this is the rollout's first update, where p_old = p and
+    # r = 1, but the gradient of r is that of log p.
     logps, advantages = scores.logps, batch.advantages
     old = logps.detach() if batch.old is None else batch.old
     change = logps - old
+    # GSPO per step: r = exp(mean over the call's tokens of log p - log p_old), the same for all its tokens.
     ratio = torch.exp(_step_means(change, batch) if terms.policy == "gspo_step" else change)
     loss = POLICIES[terms.policy](ratio, logps, advantages, terms)
+    # Tokens whose gradient the PPO clip removes: below the range with A < 0, or above it with A > 0.
     low = (ratio < 1 - terms.epsilon_low) & (advantages < 0)
     high = (ratio > 1 + terms.epsilon_high) & (advantages > 0)
     sums = {"clip_ratio/low": low.sum(), "clip_ratio/high": high.sum(), "clip_ratio/any": (low | high).sum()}
+    # Importance weight p_old / p_sampler, (N,), of each token or of its whole model call. It corrects a sampler with
+    # other weights or numerics than the trainer's.
     if terms.correct_sampling and batch.sampling is not None:
-        # A token that the sampler could not score (NaN) is not corrected.
+        # A token without a log-probability of the sampler (NaN) gets the weight 1.
         gap = torch.nan_to_num(old - batch.sampling, nan=0.0)
         by_call = terms.correction.startswith("sequence")
         correction = torch.exp(_step_sums(gap, batch)[batch.steps] if by_call else gap)
+        # `truncate` clamps the weight at the bounds. `mask` drops tokens beyond them.
         truncated = correction.clamp(terms.correction_min, terms.correction_max)
         if terms.correction.endswith("mask"):
             truncated = torch.where(truncated == correction, correction, 0.0)
         loss = loss * truncated
-        sums["sampling/correction"] = correction.sum()  # 1 in expectation, whatever the sampler's weights are
+        # The expected weight is 1 for every sampler, so a deviation of the mean reveals noise or wrong probabilities.
+        sums["sampling/correction"] = correction.sum()
         sums["sampling/log_abs"] = gap.abs().sum()
         sums["sampling/k3"] = (torch.exp(gap) - gap - 1).sum()
         sums["sampling/truncated"] = (truncated != correction).sum()
         sums[LARGEST_RATIO] = correction.max() if len(correction) else torch.zeros_like(correction.sum())
     sums["loss/policy"] = loss.detach().sum()
+    # beta * KL(p | p_ref) per token, (N,).
     if terms.beta and batch.reference is not None:
         kl = KL_ESTIMATORS[terms.kl_estimator](batch.reference - logps)
         kl = kl * ratio if terms.weigh_kl else kl
         loss = loss + terms.beta * kl
         sums["kl"] = kl.detach().sum()
+    # Entropy bonus per token. Then the sum: `steps` divides each token by the length of its call, so that each model
+    # call counts as one mean; `denominator` does the rest.
     loss = loss - terms.entropy_coef * scores.entropy
     total = (loss / batch.lengths[batch.steps]).sum() if terms.normalise == "steps" else loss.sum()
+    # Cross-entropy to uniform over the legal ids, (M,). It grows without bound if a legal action becomes improbable,
+    # so every legal action remains explored.
     if scores.legal_cross_entropy is not None:
         total = total + terms.uniform_legal_coef * scores.legal_cross_entropy.sum()
         sums["uniform_legal"] = scores.legal_cross_entropy.detach().sum()
@@ -172,14 +213,25 @@ def policy_loss(scores: Scores, batch: MicroBatch, terms: LossTerms) -> tuple[to
 
 
 def score_logits(logits: torch.Tensor, batch: MicroBatch, temperature: float, constrained: bool) -> Scores:
-    """Scores from the logits (N, V) that predict the trained tokens.
+    """Compute the scores of the trained tokens from logits.
 
-    With `constrained`, a token with legal ids was sampled among these, and is scored among them.
+    Args:
+        logits: (N, V) logits that predict the trained tokens.
+        batch: Micro-batch of N trained tokens.
+        temperature: Sampling temperature. Scores are those of the distribution that was sampled from.
+        constrained: True if tokens with legal ids were sampled among these. Then they are scored among them, too.
+
+    Returns:
+        Log-probability, entropy and cross-entropy to uniform.
     """
+    # float32, because a log-softmax over a large vocabulary in bf16 would make the ratio noisy.
     logits = logits.float() / temperature
+    # (M, L): legal ids; padding repeats the first one, so that every index is valid.
     known = batch.legal_ids >= 0
     given = torch.where(known, batch.legal_ids, batch.legal_ids[:, :1])
     if constrained:
+        # (N, V): blocks all but the legal ids of the constrained tokens. The minimum instead of -inf keeps the entropy
+        # finite: p * log p would be 0 * -inf.
         blocked = torch.zeros_like(logits, dtype=torch.bool)
         blocked[batch.legal_at] = True
         blocked[batch.legal_at[:, None], given] = False
@@ -187,5 +239,6 @@ def score_logits(logits: torch.Tensor, batch: MicroBatch, temperature: float, co
     logps = logits.log_softmax(-1)
     entropy = -(logps.exp() * logps).sum(-1)
     chosen = logps.gather(1, batch.ids[batch.rows, batch.columns][:, None])[:, 0]
+    # -1/L * sum over the legal ids of log p, (M,). Padding contributes 0, and the divisor counts real ids only.
     legal = logps[batch.legal_at].gather(1, given).masked_fill(~known, 0.0)
     return Scores(chosen, entropy, -legal.sum(1) / known.sum(1).clamp(min=1))

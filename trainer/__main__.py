@@ -275,7 +275,7 @@ def _finish(trainer: Any, out: str, start: str | None, arguments: Sequence[str])
     if first or not interrupted:
         trainer.write_model(out, together=not interrupted)
     if first:
-        print(f"{said} after {steps} updates. The model is in {out}.")
+        print(f"{said} after {steps} updates; the model is in {out}.")
     if first and (failures := trainer.ledger.told()):
         print(failures)
     if first:

@@ -56,7 +56,7 @@ class CreditConfig:
         for name, choices in _CHOICES.items():
             value = self.__dict__[name]
             if value not in choices:
-                raise ValueError(f"{name}={value!r} is unknown. Choose one of: {', '.join(choices)}.")
+                raise ValueError(f"{name}={value!r} is unknown; choose one of: {', '.join(choices)}.")
         if self.credit == "reward" and self.advantage == "gigpo":
             raise ValueError(
                 'credit="reward" has no episode value for GiGPO to centre. '
@@ -300,8 +300,8 @@ def _with_rest(trajectories: Sequence[Trajectory], gains: Weights, config: Credi
     found = list(gains)
     for held in groups.values():
         group = [trajectories[index] for index in held]
-        # Without penalties: `_exact` subtracts the step's own penalty, and must not count it twice.
         shares = [hand_shares(t, SCHEMES[config.returns], config.gamma_step, config.gamma_episode) for t in group]
+        # G without penalties, because `_exact` subtracts the step's own penalty afterwards.
         rest = [
             [value - share * reward for value, (share, reward) in zip(_returns(t, config, False), member, strict=True)]
             for t, member in zip(group, shares, strict=True)

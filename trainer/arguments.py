@@ -119,7 +119,7 @@ def taken_apart(arguments: Sequence[str], known: set[str] | None = None) -> Type
         if name in _VALUED:
             value = value or next(values, "")
             if not value:
-                raise UsageError(f"{name} requires a value.")
+                raise UsageError(f"{name} needs a value.")
             if name == imports.OPTION:
                 modules.append(value)
             # --model is a shorthand for a field, and a repeated field is valid: the last value wins.

@@ -43,7 +43,13 @@ class Console:
             self._began = time.monotonic(), self._share(rollout, step)
 
     def plays(self, rollout: int, done: int, total: int) -> None:
-        """Show the progress of a rollout: `done` of `total` meta-episodes have ended."""
+        """Show the progress of a rollout on a terminal.
+
+        Args:
+            rollout: Index of the rollout.
+            done: Meta-episodes that have ended.
+            total: Meta-episodes of the rollout.
+        """
         now = time.monotonic()
         if self._live and now - self._shown > _EVERY:
             self._shown = now

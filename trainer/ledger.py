@@ -19,10 +19,17 @@ FILE = "failures.jsonl"
 class Ledger:
     """Failures of a run, stored in `failures.jsonl` of its folder. The file exists after the first failure.
 
-    A line has the keys `kind` (opponent, environment, generator, hang, crash, memory, reward, return), `reason`,
-    `env_id`, `seed`, `task`, `opponent`, `seat`, `group`, `member`, `episode` and `attempt` (both from 0), `given_up`
-    (true if no further attempt followed), `traceback`, `phase` (`train` or `eval`) and `step` (optimiser steps before
-    the failure). An error that ended the run has the kind `run`, and besides it only `reason`, `given_up`, `traceback`,
+    A line has these keys:
+
+    * `kind`: opponent, environment, generator, hang, crash, memory, reward or return.
+    * `reason`, `traceback`.
+    * `env_id`, `seed`, `task`, `opponent`, `seat`, `group`, `member`: the meta-episode.
+    * `episode`, `attempt`: both from 0.
+    * `given_up`: true if no further attempt followed.
+    * `phase`: `train` or `eval`.
+    * `step`: optimiser steps before the failure.
+
+    An error that ended the run has the kind `run`, and besides it only `reason`, `given_up`, `traceback`,
     `phase` and `step`. A single process writes the file, each call in one piece.
     """
 

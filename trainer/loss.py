@@ -203,7 +203,7 @@ def policy_loss(scores: Scores, batch: MicroBatch, terms: LossTerms) -> tuple[to
     loss = loss - terms.entropy_coef * scores.entropy
     total = (loss / batch.lengths[batch.steps]).sum() if terms.normalise == "steps" else loss.sum()
     # Cross-entropy to uniform over the legal ids, (M,). It grows without bound if a legal action becomes improbable,
-    # so every legal action remains explored.
+    # which keeps legal actions explored.
     if scores.legal_cross_entropy is not None:
         total = total + terms.uniform_legal_coef * scores.legal_cross_entropy.sum()
         sums["uniform_legal"] = scores.legal_cross_entropy.detach().sum()

@@ -74,7 +74,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("play", "CartPole-v1"), "no text game of this package"),
         (("play", "mage/KuhnPoker-v0", "--opponent", "kuhn/rok"), "Did you mean 'kuhn/rock'?"),
         (("play", "mage/KuhnPoker-v0", "--hands", "0"), "--hands must be at least 1"),
-        (("play", "mage/KuhnPoker-v0", "--opponent", "checkpoint:nowhere"), "there is no such folder"),
+        (("play", "mage/KuhnPoker-v0", "--opponent", "checkpoint:nowhere"), "no such folder"),
         (("list", "Kuhn"), "Did you mean 'KuhnPoker'?"),
     ],
 )

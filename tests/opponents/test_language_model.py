@@ -180,7 +180,7 @@ def test_a_saved_model_is_an_opponent(saved: Path) -> None:
 
 
 def test_errors_of_saved_models(saved: Path, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="there is no such folder"):
+    with pytest.raises(FileNotFoundError, match="no such folder"):
         make_opponent(f"checkpoint:{tmp_path}/nothing", KUHN)
     with pytest.raises(FileNotFoundError, match="holds no mage.json"):
         make_opponent(f"checkpoint:{tmp_path}", KUHN)

@@ -214,5 +214,5 @@ def test_failed_members_get_zero_and_count_nowhere():
 def test_bad_choices_name_the_remedy():
     with pytest.raises(ValueError, match="choose one of: gigpo, grpo, rloo, member_mean"):
         CreditConfig(advantage="ppo")
-    with pytest.raises(ValueError, match='use advantage="member_mean" or credit="episode"'):
+    with pytest.raises(ValueError, match='Use advantage="member_mean" or credit="episode"'):
         CreditConfig(credit="reward")

@@ -243,7 +243,7 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     ((*DRY, "stray"), "['stray']"),
     ((*DRY, "--backend", "x"), "choose one of: trl, cached, vllm_stream"),
     ((*DRY, "--backend", "cached", "--use_vllm", "true"), "set use_vllm=False"),
-    ((*DRY, "--credit", "reward"), 'use advantage="member_mean" or credit="episode"'),
+    ((*DRY, "--credit", "reward"), 'Use advantage="member_mean" or credit="episode"'),
     ((*DRY, "--env_kwargs", "{oops"), "env_kwargs is not JSON"),
     ((*DRY, "--env_kwargs", '{"max_turn": 6}'), "unexpected keyword argument 'max_turn'"),
     ((*DRY, "--protocol", "papr"), "choose one of: adaptive, paper"),
@@ -265,9 +265,9 @@ def test_a_mistake_is_one_line(arguments: tuple[str, ...], says: str, capsys: py
     ("text", "says"),
     [
         ("a: [1\nb: {", "is not valid YAML"),
-        ("- a\n- b\n", "must hold 'field: value' lines"),
+        ("- a\n- b\n", "must contain 'field: value' lines"),
         ("model_name_or_path: x\ngama_step: 1\n", "unknown field in"),
-        ("output_dir: x\n", "no model is named; add --model NAME_OR_PATH, or --model tiny"),
+        ("output_dir: x\n", "no model is named. Add --model NAME_OR_PATH, or --model tiny"),
         ("model_name_or_path: x\nupdates_per_rollout: many\n", "neither auto nor a whole number"),
         ("model_name_or_path: x\nadvantage: best\n", "choose one of: gigpo"),
     ],
@@ -289,7 +289,7 @@ def test_an_error_of_the_system_names_path_and_remedy(tmp_path: Path, capsys: py
 
 def test_resume_without_a_checkpoint_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = error_line(capsys, ("--preset", "mage-kuhn", *SMALL, "--output_dir", str(tmp_path), "--resume"))
-    assert f"--resume finds no checkpoint in {tmp_path}; set save_steps" in line
+    assert f"--resume finds no checkpoint in {tmp_path}. Set save_steps" in line
 
 
 def test_a_model_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,10 +78,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"min_p": 0.1}, "must be neutral in training"),
     ({"loss_type": "grpo"}, "dapo"),
     ({"delta": 1.1}, "more than 1 \\+ epsilon"),
-    ({"num_iterations": 2}, "set it to 1"),
+    ({"num_iterations": 2}, "Set it to 1"),
     ({"steps_per_generation": 2}, "groups_per_rollout"),
     ({"disable_dropout": False}, "leave it True"),
-    ({"mask_truncated_completions": True}, "use mask_truncated"),
+    ({"mask_truncated_completions": True}, "Use mask_truncated"),
     ({"updates_per_rollout": 0}, "at least 1"),
     ({"updates_per_rollout": "many"}, "neither auto nor a whole number"),
     ({"updates_per_rollout": "auto", "lr_scheduler_type": "cosine"}, "use constant"),
@@ -108,7 +108,7 @@ def test_contradictions_are_one_line_with_the_remedy(changes: dict[str, Any], re
 
 
 def test_traps_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="warmup_steps=5 is not read by lr_scheduler_type=constant; use constant_with"):
+    with pytest.raises(ValueError, match="warmup_steps=5 is not read by lr_scheduler_type=constant. Use constant_with"):
         make_config(tmp_path, warmup_steps=5)
     assert make_config(tmp_path, warmup_steps=5, lr_scheduler_type="constant_with_warmup").warmup_steps == 5
     with pytest.raises(ValueError, match="counts the gradient of kl_estimator=k1 twice"):

@@ -222,9 +222,9 @@ def test_the_horizon_meta_pays_exploration() -> None:
 
 
 def test_what_it_cannot_judge_is_refused() -> None:
-    with pytest.raises(ValueError, match="no sum over its hands"):
+    with pytest.raises(ValueError, match="not a sum over the hands"):
         ExactCritic.of(make_meta_env("KuhnPoker", hands_per_episode=2, reward="sign"))
-    with pytest.raises(ValueError, match=r"use credit=\"reward\""):
+    with pytest.raises(ValueError, match=r"Use credit=\"reward\""):
         CreditConfig(advantage="exact")
     with pytest.raises(ValueError, match="needs the critic"):
         weigh([], EXACT)

@@ -51,7 +51,7 @@ def test_stream_keys_tell_seeds_apart() -> None:
     assert stream_keys([(-1,)])[0] == stream_keys([(2**64 - 1,)])[0]
     assert [stream_keys([seed])[0] for seed in seeds] == keys.tolist()
     assert stream_keys([(0,)], base=1)[0] != keys[0]
-    with pytest.raises(ValueError, match=r"give Prompt\(seed="):
+    with pytest.raises(ValueError, match=r"Pass Prompt\(seed="):
         stream_keys([()])
 
 
@@ -212,7 +212,7 @@ def test_greedy_limits_and_modes(model: Any, tokens: ChatTokenizer) -> None:
     assert cached.generate([]) == []
     with pytest.raises(ValueError, match="same slot"):
         cached.generate([ask("w1"), ask("w2")])
-    with pytest.raises(ValueError, match="it needs max_new_tokens >= 1"):
+    with pytest.raises(ValueError, match="expected max_new_tokens >= 1"):
         Sampling(max_new_tokens=0)
 
 

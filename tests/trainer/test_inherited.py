@@ -119,7 +119,7 @@ def test_what_is_not_read_is_refused(name: str, tmp_path: Path) -> None:
     if name not in found:
         pytest.skip(f"the installed versions have no {name}")
     value = CHANGED.get(name, not found[name] if isinstance(found[name], bool) else 7)
-    with pytest.raises(ValueError, match=f"^{name}=.* is not read: .*; leave it out"):
+    with pytest.raises(ValueError, match=rf"^{name}=.* is not read: .*\. Remove it"):
         make_config(tmp_path, **{name: value})
 
 
@@ -130,7 +130,7 @@ def test_a_cache_of_transformers_is_refused_where_transformers_does_not_sample(
     elsewhere: dict[str, Any], tmp_path: Path
 ) -> None:
     assert make_config(tmp_path, cache_implementation="static").cache_implementation == "static"
-    with pytest.raises(ValueError, match="^cache_implementation='static' is of transformers' own sampling"):
+    with pytest.raises(ValueError, match="^cache_implementation='static' applies to transformers' own sampling"):
         make_config(tmp_path, cache_implementation="static", **elsewhere)
 
 
@@ -153,7 +153,7 @@ def test_cached_needs_whole_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert cached_generator(trainer).model is trainer.model
     monkeypatch.setattr(trainer, "is_fsdp_enabled", True)
     with pytest.raises(
-        ValueError, match='backend="cached" forwards the weights that this process holds, .* use backend="trl"'
+        ValueError, match='backend="cached" needs the whole model in each process, .* Use backend="trl"'
     ):
         cached_generator(trainer)
 

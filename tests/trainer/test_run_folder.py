@@ -282,7 +282,7 @@ def test_sigterm_among_the_updates_on_a_rollout_saves_after_the_last_and_resumes
     with_signals(monkeypatch, signal.SIGTERM)
     assert run(*common, str(tmp_path / "stopped")) == 143
     out = capsys.readouterr().out
-    assert f"Stopped by SIGTERM after 4 updates, with a checkpoint in {tmp_path / 'stopped'}; add --resume" in out
+    assert f"Stopped by SIGTERM after 4 updates, with a checkpoint in {tmp_path / 'stopped'}. Add --resume" in out
     monkeypatch.undo()
     assert [path.name for path in checkpoints(tmp_path / "stopped")] == ["checkpoint-4"]
     assert not (tmp_path / "stopped" / "config.json").exists()
@@ -343,7 +343,7 @@ def test_more_processes_than_accelerate_sees_are_refused(monkeypatch: pytest.Mon
 
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setattr(MAGEConfig, "world_size", property(lambda _: 1))
-    with pytest.raises(ValueError, match=r"2 processes were started .* accelerate sees 1, .* add --use_cpu true"):
+    with pytest.raises(ValueError, match=r"2 processes were started .* accelerate sees 1, .* Add --use_cpu true"):
         MAGEConfig(output_dir=str(tmp_path), report_to="none")
 
 

@@ -85,8 +85,8 @@ def test_a_warm_start_is_a_function_of_the_seed(tmp_path: Path) -> None:
     [
         (("--model", "words", "--prompt_style", "prose"), "reads prompts of prompt_style=words, not 'prose'"),
         (("--model", "words", "--env_id", "mage/Sokoban-Meta-v0"), "style='words' needs a fixed set of actions"),
-        (("--model", "words", "--warm_start", "-1"), "warm_start=-1 is a number of steps"),
-        (("--model", "tiny", "--warm_start", "5"), "for --model words alone"),
+        (("--model", "words", "--warm_start", "-1"), "warm_start=-1 must be at least 0"),
+        (("--model", "tiny", "--warm_start", "5"), "only with --model words"),
     ],
 )
 def test_a_mistake_is_one_line(

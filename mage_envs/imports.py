@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from mage_envs import _siblings
@@ -145,6 +145,23 @@ def load_class(spec: str, noun: str, methods: Iterable[str]) -> type[Any]:
     if not isinstance(found, type) or missing:
         got = f"it lacks {' and '.join(missing)}" if isinstance(found, type) else f"got {type(found).__name__}"
         raise TypeError(f"{spec!r} must be {noun}, a class with {', '.join(methods)}; {got}.")
+    return found
+
+
+def load_function(spec: str) -> FunctionType:
+    """Import the function that `module:function` refers to.
+
+    Raises:
+        ImportError: If the module or the function does not exist.
+        TypeError: If the name is not a function that this module defines. A function of the standard library, such as
+            `os:system`, is therefore refused.
+        UntrustedName: If the name comes from a file and the user did not import the module.
+    """
+    module, _, name = spec.partition(":")
+    load_modules([module], spec)
+    found = _attribute(sys.modules[module], name, spec)
+    if not isinstance(found, FunctionType) or found.__module__ != module:
+        raise TypeError(f"{spec!r} must be a function that {module} defines; got {type(found).__name__}.")
     return found
 
 

@@ -5,12 +5,14 @@ They are no rules. Each game has one `GameSettings` beside it; `gym.make` takes 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from typing import Any
 
 from mage_envs.core import HandResult
+from mage_envs.imports import load_function
 
 EpisodeReward = Callable[[Sequence[HandResult], int], float]
 """Maps the hands finished so far and the number of hands planned to the task reward R so far.
@@ -82,3 +84,48 @@ class GameSettings:
     """The newest turns of that window shown with their observation; older ones as action only."""
     reflect_window: int = 7
     """Turns of an earlier episode shown in a reflect prompt or in the memory."""
+
+
+def as_reward(reward: str | EpisodeReward, rewards: Mapping[str, EpisodeReward], game: str) -> EpisodeReward:
+    """Return the function that pays an episode.
+
+    Args:
+        reward: A name in `rewards`, `module:function`, or the function itself.
+        rewards: Named rewards of the game.
+        game: Name of the game, for the error message.
+
+    Raises:
+        ValueError: If the name is unknown.
+        ImportError: If the module or the function does not exist.
+        TypeError: If `module:function` is not a function, or `reward` cannot be called.
+        UntrustedName: If the name comes from a file and the user did not import the module.
+    """
+    if not isinstance(reward, str):
+        if not callable(reward):
+            raise TypeError(f"reward must be a name or a function, got {type(reward).__name__}.")
+        return reward
+    if reward in rewards:
+        return rewards[reward]
+    if ":" in reward:
+        return load_function(reward)
+    raise ValueError(
+        f"reward={reward!r} is unknown in {game}; choose one of: {', '.join(rewards)}, or name your own function as "
+        f"module:function."
+    )
+
+
+def reward_name(reward: str | EpisodeReward) -> str:
+    """Return the name of a reward for files: the name itself, or `module:function` of a function.
+
+    Raises:
+        ValueError: If the function is not at the top level of a module, so that no file can name it.
+    """
+    if isinstance(reward, str):
+        return reward
+    module, name = getattr(reward, "__module__", None), getattr(reward, "__qualname__", "")
+    if module is None or vars(sys.modules[module]).get(name) is not reward:
+        raise ValueError(
+            f"reward={reward!r} cannot be named in a file; define it at the top level of a module, so that workers and "
+            f"saved models find it as module:function."
+        )
+    return f"{module}:{name}"

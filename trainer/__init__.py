@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trainer.advantages import CreditConfig, weigh
+    from trainer.components import register_advantage, register_kl, register_policy_loss, register_returns
     from trainer.config import MAGEConfig
     from trainer.mage_trainer import MAGETrainer
     from trainer.returns import differential_rewards, step_returns
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "trainer.advantages": ("CreditConfig", "weigh"),
+    "trainer.components": ("register_advantage", "register_kl", "register_policy_loss", "register_returns"),
     "trainer.config": ("MAGEConfig",),
     "trainer.mage_trainer": ("MAGETrainer",),
     "trainer.returns": ("differential_rewards", "step_returns"),
@@ -41,6 +43,10 @@ __all__ = [
     "Trajectory",
     "collect",
     "differential_rewards",
+    "register_advantage",
+    "register_kl",
+    "register_policy_loss",
+    "register_returns",
     "step_returns",
     "weigh",
 ]

@@ -7,15 +7,16 @@ episodes. Values per step are ragged lists [M][T_m]; values per episode are ragg
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 
 import numpy as np
 
+from trainer.components import ADVANTAGES, RETURNS
 from trainer.critic import ExactCritic
 from trainer.finite import RETURN, REWARD, bad_pay, bad_returns, masked
-from trainer.returns import SCHEMES, episode_values, hand_shares, returns_from_values, step_returns
+from trainer.returns import episode_values, hand_shares, returns_from_values, scheme_of, step_returns
 from trainer.trajectory import Step, Trajectory
 from wrappers import ADAPTIVE, Protocol
 from wrappers.protocol import REFLECTION_ANCHORS
@@ -29,7 +30,8 @@ class CreditConfig:
     """Settings that turn rewards into advantages."""
 
     returns: str = "differential"
-    """Scheme of the returns: `differential` (the paper), `cumulative` (LaMer), `single_episode` or `final`."""
+    """Scheme of the returns, a registered name (`differential` is the paper's, `cumulative` LaMer's) or
+    `module:function`."""
     credit: str = "episode"
     """Step that receives a reward: `episode` (the episode's last step) or `reward` (the last step of each hand)."""
     gamma_step: float = 0.95
@@ -37,7 +39,7 @@ class CreditConfig:
     gamma_episode: float = 0.6
     """Discount across episodes (gt); `step_returns` shows how it weighs them."""
     advantage: str = "gigpo"
-    """Estimator: `gigpo`, `grpo`, `rloo`, `member_mean`, or `exact` (Q - V of the exact critic, trainer/critic.py)."""
+    """Estimator, a registered name (`exact` is Q - V of the exact critic, trainer/critic.py) or `module:function`."""
     horizon: str = "hand"
     """Horizon of `exact`: `hand` counts only the step's own hand, `meta` adds the sampled rest of the meta-episode."""
     anchor: str = "global"
@@ -53,6 +55,8 @@ class CreditConfig:
     reflection_anchor: str = ADAPTIVE.reflection_anchor
 
     def __post_init__(self) -> None:
+        RETURNS.check(self.returns)
+        ADVANTAGES.check(self.advantage)
         for name, choices in _CHOICES.items():
             value = self.__dict__[name]
             if value not in choices:
@@ -123,7 +127,7 @@ def _anchor_key(step: Step, trajectory: Trajectory, index: tuple[int, int], conf
 def _centred_values(group: Group, config: CreditConfig) -> Weights:
     """Return E_k of each member, [M][K]. Subtract the members' mean at the same k if the protocol centres episodes."""
     # E_k = D_k + gt * G_{k+1,0}, without penalties (docs/method.md section 3).
-    scheme = SCHEMES[config.returns]
+    scheme = scheme_of(config.returns)
     gs, gt = scheme.discount_rates(config.gamma_step, config.gamma_episode)
     values = [episode_values(trajectory, scheme, gs, gt) for trajectory in group]
     if config.episode_baseline == "group":
@@ -137,7 +141,7 @@ def _centred_values(group: Group, config: CreditConfig) -> Weights:
 def _episode_advantages(group: Group, config: CreditConfig) -> Weights:
     """Return A_E of every step, [M][T_m]."""
     # S_i = D_k of the step's episode (0 for a reflection) less the step's own penalty. `paid` holds D_k, [M][K].
-    scheme = SCHEMES[config.returns]
+    scheme = scheme_of(config.returns)
     paid = [scheme.rewards([episode.reward for episode in trajectory.episodes]) for trajectory in group]
     scores = [
         [(paid[m][step.episode] if step.phase == "play" else 0.0) - step.penalty for step in trajectory.steps]
@@ -188,11 +192,11 @@ def _centre_penalties(group: Group, config: CreditConfig) -> Group:
     ]
 
 
-def _gigpo(group: Group, config: CreditConfig) -> Weights:
+def gigpo(group: Group, config: CreditConfig) -> Weights:
     """Return A = A_E + w * A_S (docs/method.md sections 4, 6.3 and 6.13)."""
     group = _centre_penalties(group, config)
     # G_{k,t} = gs^(T_k - 1 - t) * E_k, less the discounted penalties if the protocol counts them: [M][T_m].
-    gs, _ = SCHEMES[config.returns].discount_rates(config.gamma_step, config.gamma_episode)
+    gs, _ = scheme_of(config.returns).discount_rates(config.gamma_step, config.gamma_episode)
     returns = [
         returns_from_values(trajectory, values, gs, config.penalty_in_return)
         for trajectory, values in zip(group, _centred_values(group, config), strict=True)
@@ -218,10 +222,10 @@ def _gigpo(group: Group, config: CreditConfig) -> Weights:
     return weights
 
 
-def _grpo(group: Group, config: CreditConfig) -> Weights:
+def grpo(group: Group, config: CreditConfig) -> Weights:
     """Return the member's score less the members' mean, for every step of the member."""
     # Score: sum over k of D_k, less all penalties of the member (arXiv 2402.03300; docs/method.md section 6.12): (M,).
-    scheme = SCHEMES[config.returns]
+    scheme = scheme_of(config.returns)
     scores = [
         sum(scheme.rewards([episode.reward for episode in trajectory.episodes]))
         - sum(step.penalty for step in trajectory.steps)
@@ -234,11 +238,11 @@ def _grpo(group: Group, config: CreditConfig) -> Weights:
     ]
 
 
-def _rloo(group: Group, config: CreditConfig) -> Weights:
+def rloo(group: Group, config: CreditConfig) -> Weights:
     """Return GRPO's advantages with the mean of the other members as the baseline."""
     # x - mean of the other M - 1 members = M / (M - 1) * (x - mean of all M).
     scale = len(group) / max(len(group) - 1, 1)
-    return [[scale * value for value in member] for member in _grpo(group, config)]
+    return [[scale * value for value in member] for member in grpo(group, config)]
 
 
 def _decision_point(step: Step) -> Hashable:
@@ -251,7 +255,7 @@ def _returns(trajectory: Trajectory, config: CreditConfig, penalised: bool) -> l
     return step_returns(trajectory, config.returns, config.credit, config.gamma_step, config.gamma_episode, penalised)
 
 
-def _member_mean(group: Group, config: CreditConfig) -> Weights:
+def member_mean(group: Group, config: CreditConfig) -> Weights:
     """Return G less the members' mean at the same hand."""
     return _less_mean_at_hand(group, [_returns(t, config, config.penalty_in_return) for t in group])
 
@@ -272,7 +276,7 @@ def _less_mean_at_hand(group: Group, returns: Weights) -> Weights:
     ]
 
 
-def _exact(trajectories: Sequence[Trajectory], config: CreditConfig, critic: ExactCritic) -> Weights:
+def exact(trajectories: Sequence[Trajectory], config: CreditConfig, critic: ExactCritic) -> Weights:
     """Return Q - V of a play step and 0 of a reflection, less the step's own penalty.
 
     With `horizon="meta"` the sampled rest of the return is added.
@@ -300,8 +304,8 @@ def _with_rest(trajectories: Sequence[Trajectory], gains: Weights, config: Credi
     found = list(gains)
     for held in groups.values():
         group = [trajectories[index] for index in held]
-        shares = [hand_shares(t, SCHEMES[config.returns], config.gamma_step, config.gamma_episode) for t in group]
-        # G without penalties, because `_exact` subtracts the step's own penalty afterwards.
+        shares = [hand_shares(t, scheme_of(config.returns), config.gamma_step, config.gamma_episode) for t in group]
+        # G without penalties, because `exact` subtracts the step's own penalty afterwards.
         rest = [
             [value - share * reward for value, (share, reward) in zip(_returns(t, config, False), member, strict=True)]
             for t, member in zip(group, shares, strict=True)
@@ -324,17 +328,8 @@ def _divide_by_opponent(trajectories: Sequence[Trajectory], weights: Weights, co
     ]
 
 
-ADVANTAGES: Mapping[str, Callable[[Group, CreditConfig], Weights]] = {
-    "gigpo": _gigpo,
-    "grpo": _grpo,
-    "rloo": _rloo,
-    "member_mean": _member_mean,
-}
-"""Estimators by name. `exact` is separate, because it needs a critic and all trajectories at once."""
 _CHOICES: Mapping[str, tuple[str, ...]] = {
-    "returns": tuple(SCHEMES),
     "credit": ("episode", "reward"),
-    "advantage": (*ADVANTAGES, "exact"),
     "horizon": ("hand", "meta"),
     "anchor": ("global", "local"),
     "advantage_norm": ("mean", "mean_std"),
@@ -419,13 +414,13 @@ def weigh(
         for index, member in zip(indices, members, strict=True):
             weights[index] = member
 
-    if config.advantage == "exact":
+    compute = ADVANTAGES.find(config.advantage)
+    if compute is exact:
         if critic is None:
             raise ValueError("advantage='exact' needs the critic of the game: weigh(..., critic=ExactCritic.of(env)).")
         # All groups at once: the critic estimates the learner's own frequencies from the whole rollout.
-        fill(kept, _exact([trajectories[index] for index in kept], config, critic))
+        fill(kept, exact([trajectories[index] for index in kept], config, critic))
     else:
-        compute = ADVANTAGES[config.advantage]
         parts = list(groups.values())
         if config.statistics == "pooled":
             parts = [kept] if kept else []

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from mage_envs.processes import DEADLINE
 from trainer.advantages import CreditConfig
+from trainer.components import ADVANTAGES, KL_ESTIMATORS, POLICY_LOSSES, RETURNS
 
 T = TypeVar("T")
 
@@ -138,9 +139,14 @@ class RunFields:
     log_transcripts: int = option(2, "Meta-episodes per rollout that are stored in transcripts.jsonl (default: 2).")
 
     # -- credit ---------------------------------------------------------------------------------------------
+    reward: str | None = option(
+        None,
+        "Reward of an episode: a name from the game's settings (task, released, ...), or module:function, which maps "
+        "the finished hands and the planned number to a number (default: None, the protocol's).",
+    )
     returns: str = option(
         CreditConfig.returns,
-        "Scheme of the returns: differential, cumulative, single_episode or final (default: differential).",
+        f"Scheme of the returns: {', '.join(RETURNS)}, or module:function (default: differential).",
     )
     credit: str | None = option(
         None,
@@ -153,7 +159,8 @@ class RunFields:
         "Discount across episodes, gt; 0.6 weighs three episodes 0.40/0.24/0.36, 1 only the last (default: 0.6).",
     )
     advantage: str = option(
-        CreditConfig.advantage, "Advantage estimator: gigpo, grpo, rloo, member_mean or exact (default: gigpo)."
+        CreditConfig.advantage,
+        f"Advantage estimator: {', '.join(ADVANTAGES)}, or module:function (default: gigpo).",
     )
     horizon: str = option(
         CreditConfig.horizon,
@@ -233,9 +240,15 @@ class RunFields:
         0.02, "Maximum mean |log p - log q| for that reuse if the sampler's weights or numerics differ (default: 0.02)."
     )
 
-    policy: str = option("ppo", "Policy loss: ppo, gspo_step (one ratio per model call) or cispo (default: ppo).")
+    policy: str = option(
+        "ppo",
+        f"Policy loss: {', '.join(POLICY_LOSSES)}, or module:function; gspo_step has one ratio per model call "
+        "(default: ppo).",
+    )
     kl_estimator: str = option(
-        "k3", "Estimator of the KL divergence to the reference model: k1, k2 or k3 (default: k3)."
+        "k3",
+        f"Estimator of the KL divergence to the reference model: {', '.join(KL_ESTIMATORS)}, or module:function "
+        "(default: k3).",
     )
     normalise: str = option(
         "tokens",

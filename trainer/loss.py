@@ -6,13 +6,13 @@ S model calls, M one-token answers with known legal ids, L legal ids, V vocabula
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 
 from trainer.batch import MicroBatch, Update
+from trainer.components import KL_ESTIMATORS, POLICY_LOSSES
 from trainer.config import MAGEConfig
 from trainer.metrics import LARGEST_RATIO
 
@@ -33,9 +33,9 @@ class LossTerms:
     """Terms of the loss, and their coefficients."""
 
     policy: str = "ppo"
-    """A key of `POLICIES`."""
+    """A registered policy loss, or `module:function`."""
     kl_estimator: str = "k3"
-    """A key of `KL_ESTIMATORS`."""
+    """A registered estimator, or `module:function`."""
     normalise: str = "tokens"
     """Mean of the loss.
 
@@ -96,46 +96,46 @@ class LossTerms:
         return {"tokens": update.tokens, "steps": update.steps, "none": update.steps * self.longest}[self.normalise]
 
 
-def _ppo(ratio: torch.Tensor, logps: torch.Tensor, advantages: torch.Tensor, terms: LossTerms) -> torch.Tensor:
-    """Return the clipped loss of each token, (N,)."""
+def ppo(ratio: torch.Tensor, logps: torch.Tensor, advantages: torch.Tensor, terms: LossTerms) -> torch.Tensor:
+    """Return the clipped loss of each token, (N,): Schulman et al. 2017, with the dual clip of Ye et al. 2020."""
     # -min(min(r, delta) * A, clip(r, 1 - eps_low, 1 + eps_high) * A). The bound delta is active only if A < 0.
     clipped = ratio.clamp(1 - terms.epsilon_low, 1 + terms.epsilon_high)
     bounded = ratio if terms.delta is None else ratio.clamp(max=terms.delta)
     return -torch.minimum(bounded * advantages, clipped * advantages)
 
 
-def _cispo(ratio: torch.Tensor, logps: torch.Tensor, advantages: torch.Tensor, terms: LossTerms) -> torch.Tensor:
-    """Return the loss of each token, (N,), whose gradient the clipped ratio weighs."""
+def cispo(ratio: torch.Tensor, logps: torch.Tensor, advantages: torch.Tensor, terms: LossTerms) -> torch.Tensor:
+    """Return the loss of each token, (N,), whose gradient the clipped ratio weighs (MiniMax-M1, 2025)."""
     # -sg(min(r, 1 + eps_high)) * A * log p. Unlike in PPO, a clipped token keeps its gradient.
     return -ratio.detach().clamp(max=1 + terms.epsilon_high) * advantages * logps
 
 
-POLICIES: Mapping[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor, LossTerms], torch.Tensor]] = {
-    # Schulman et al. 2017, with the dual clip of Ye et al. 2020.
-    "ppo": _ppo,
-    # Zheng et al. 2025: the ratio of a model call is the geometric mean of its tokens' ratios.
-    "gspo_step": _ppo,
-    # MiniMax-M1, 2025: the ratio is clipped from above, and weighs the gradient of every token.
-    "cispo": _cispo,
-}
-"""Policy losses by name: (ratio, log-probabilities, advantages, terms) to the loss of each token, all (N,)."""
+def gspo_step(ratio: torch.Tensor, logps: torch.Tensor, advantages: torch.Tensor, terms: LossTerms) -> torch.Tensor:
+    """Return the clipped loss of each token, (N,), for ratios of whole model calls (Zheng et al. 2025)."""
+    return ppo(ratio, logps, advantages, terms)
 
 
-def _k2(gap: torch.Tensor) -> torch.Tensor:
+# GSPO: the ratio of a model call is the geometric mean of its tokens' ratios.
+gspo_step.by_call = True  # type: ignore[attr-defined]
+
+
+# Estimators of KL(p|q), with p the model and q the reference, from samples of p (Schulman 2020).
+
+
+def k1(gap: torch.Tensor) -> torch.Tensor:
+    """Return the estimate with the value of KL(p|q) and its gradient; `gap` is log q - log p, (N,)."""
+    # The gradient of -gap is zero in expectation, so k1 has the gradient of k2.
+    return k2(gap) + (-gap - k2(gap)).detach()
+
+
+def k2(gap: torch.Tensor) -> torch.Tensor:
+    """Return the estimate with a biased value and the gradient of KL(p|q); `gap` is log q - log p, (N,)."""
     return gap.square() / 2
 
 
-KL_ESTIMATORS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    # The gradient of -gap is zero in expectation, so k1 has the gradient of k2.
-    "k1": lambda gap: _k2(gap) + (-gap - _k2(gap)).detach(),
-    "k2": _k2,
-    "k3": lambda gap: torch.exp(gap) - gap - 1,
-}
-"""Estimators of the KL divergence by name, as functions of the gap log q - log p (Schulman 2020).
-
-p is the model and q the reference; expectations are over the model's own samples. k1 has the value KL(p|q) and its
-gradient. k2 has a biased value and the gradient of KL(p|q). k3 has the value KL(p|q) and the gradient of KL(q|p).
-"""
+def k3(gap: torch.Tensor) -> torch.Tensor:
+    """Return the estimate with the value of KL(p|q) and the gradient of KL(q|p); `gap` is log q - log p, (N,)."""
+    return torch.exp(gap) - gap - 1
 
 
 def _step_sums(values: torch.Tensor, batch: MicroBatch) -> torch.Tensor:
@@ -167,8 +167,9 @@ def policy_loss(scores: Scores, batch: MicroBatch, terms: LossTerms) -> tuple[to
     old = logps.detach() if batch.old is None else batch.old
     change = logps - old
     # GSPO per step: r = exp(mean over the call's tokens of log p - log p_old), the same for all its tokens.
-    ratio = torch.exp(_step_means(change, batch) if terms.policy == "gspo_step" else change)
-    loss = POLICIES[terms.policy](ratio, logps, advantages, terms)
+    policy = POLICY_LOSSES.find(terms.policy)
+    ratio = torch.exp(_step_means(change, batch) if getattr(policy, "by_call", False) else change)
+    loss: torch.Tensor = policy(ratio, logps, advantages, terms)
     # Tokens whose gradient the PPO clip removes: below the range with A < 0, or above it with A > 0.
     low = (ratio < 1 - terms.epsilon_low) & (advantages < 0)
     high = (ratio > 1 + terms.epsilon_high) & (advantages > 0)
@@ -194,7 +195,7 @@ def policy_loss(scores: Scores, batch: MicroBatch, terms: LossTerms) -> tuple[to
     sums["loss/policy"] = loss.detach().sum()
     # beta * KL(p | p_ref) per token, (N,).
     if terms.beta and batch.reference is not None:
-        kl = KL_ESTIMATORS[terms.kl_estimator](batch.reference - logps)
+        kl = KL_ESTIMATORS.find(terms.kl_estimator)(batch.reference - logps)
         kl = kl * ratio if terms.weigh_kl else kl
         loss = loss + terms.beta * kl
         sums["kl"] = kl.detach().sum()

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback, ProgressCallback, TrainerCallback
 
 from mage_envs.core import Task
+from mage_envs.settings import EpisodeReward
 from opponents import FixedPool, League, Population
 from trainer import trl_compat
 from trainer.advantages import variance_metrics, weigh
@@ -62,6 +63,9 @@ class MAGETrainer(UpdatingTrainer):
             other, which is played as one episode.
         opponents: Names with weights, drawn per group, or a `Population` that changes them with the results. None
             leaves the draw to the config, or with `make_env` to the environment.
+        env_id: Environment to train in, instead of `args.env_id`.
+        reward: Reward of an episode, instead of `args.reward`: a name of the game's settings, `module:function`, or a
+            function at the top level of a module. It maps the finished hands and the planned number to a number.
         processing_class: Tokenizer; None loads the model's.
         generator: Makes the rollout backend from this trainer, instead of `args.backend`.
         eval_tasks: Tasks that every evaluation plays once each. `args.eval_panel` replaces them.
@@ -80,6 +84,8 @@ class MAGETrainer(UpdatingTrainer):
         make_env: MakeEnv | None = None,
         opponents: Mapping[str, float] | Population | None = None,
         *,
+        env_id: str | None = None,
+        reward: str | EpisodeReward | None = None,
         processing_class: PreTrainedTokenizerBase | None = None,
         generator: Callable[[MAGETrainer], AnyGenerator] | None = None,
         eval_tasks: Sequence[Task] = (),
@@ -97,6 +103,9 @@ class MAGETrainer(UpdatingTrainer):
         trl_compat.check_trl()
         # First, so that these errors appear before anything is made or loaded.
         trl_compat.check_reference(model, args.beta, adapted=peft_config is not None)
+        if make_env is not None and (env_id is not None or reward is not None):
+            raise ValueError("make_env makes the whole environment; pass it alone, or env_id and reward without it.")
+        args.set_environment(env_id, reward)
         by_args = make_env is None
         if make_env is None:
             make_env = env_maker(args)

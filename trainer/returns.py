@@ -6,9 +6,10 @@ reflections included. gs is the step discount and gt the episode discount.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from trainer.components import RETURNS
 from trainer.trajectory import Step, Trajectory
 
 Rewards = Sequence[float]
@@ -17,10 +18,6 @@ Rewards = Sequence[float]
 def differential_rewards(rewards: Rewards) -> list[float]:
     """Return dR_0 = R_0, dR_k = R_k - R_{k-1} (equation 5), shape (K,)."""
     return [reward - (rewards[k - 1] if k else 0.0) for k, reward in enumerate(rewards)]
-
-
-def _final(rewards: Rewards) -> list[float]:
-    return [0.0] * (len(rewards) - 1) + list(rewards[-1:])
 
 
 @dataclass(frozen=True)
@@ -40,16 +37,40 @@ class ReturnScheme:
         return gamma_step, gamma_episode if self.crosses_episodes else 0.0
 
 
-SCHEMES: Mapping[str, ReturnScheme] = {
-    "differential": ReturnScheme(differential_rewards),
-    "cumulative": ReturnScheme(list),
-    "single_episode": ReturnScheme(list, crosses_episodes=False),
-    "final": ReturnScheme(_final, discounts=False),
-}
-"""The paper's differential returns, LaMer's cumulative ones, the ablation of single episodes, and `final`.
+def scheme_of(name: str) -> ReturnScheme:
+    """Return the scheme of a registered name, or of `module:function`."""
+    function = RETURNS.find(name)
+    return ReturnScheme(function, getattr(function, "crosses_episodes", True), getattr(function, "discounts", True))
 
-Under `final` only the last episode pays.
-"""
+
+# The built-in schemes: the paper's differential returns, LaMer's cumulative ones, the ablation of single episodes, and
+# `final`, under which only the last episode pays.
+
+
+def differential(rewards: Rewards) -> list[float]:
+    """Return dR_k, shape (K,)."""
+    return differential_rewards(rewards)
+
+
+def cumulative(rewards: Rewards) -> list[float]:
+    """Return R_k, shape (K,)."""
+    return list(rewards)
+
+
+def single_episode(rewards: Rewards) -> list[float]:
+    """Return R_k, shape (K,); no episode counts in the returns of another."""
+    return list(rewards)
+
+
+single_episode.crosses_episodes = False  # type: ignore[attr-defined]
+
+
+def final(rewards: Rewards) -> list[float]:
+    """Return 0 for all episodes but the last, shape (K,)."""
+    return [0.0] * (len(rewards) - 1) + list(rewards[-1:])
+
+
+final.discounts = False  # type: ignore[attr-defined]
 
 
 def play_steps(trajectory: Trajectory) -> list[list[int]]:
@@ -229,13 +250,13 @@ def step_returns(
 
     Args:
         trajectory: The meta-episode.
-        returns: Name in `SCHEMES`.
+        returns: A registered scheme, or `module:function`.
         credit: `episode` or `reward`, as in `CreditConfig`.
         gamma_step: gs, per play step.
         gamma_episode: gt, across episodes.
         penalised: True if penalties are part of the return, which the protocol decides.
     """
-    scheme = SCHEMES[returns]
+    scheme = scheme_of(returns)
     gs, gt = scheme.discount_rates(gamma_step, gamma_episode)
     if credit == "reward":
         return returns_per_reward(trajectory, scheme, gs, gt, penalised)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from opponents import CURVES
+from trainer.components import KL_ESTIMATORS, POLICY_LOSSES
 from trainer.fields import RunFields
 
 BACKEND_NAMES = ("trl", "cached", "vllm_stream")
@@ -12,8 +13,6 @@ CHOICES: Mapping[str, Collection[str]] = {
     "grouping": ("stationary", "non_stationary"),
     "population": ("fixed", "prioritised", "league"),
     "pfsp_curve": CURVES,
-    "policy": ("ppo", "gspo_step", "cispo"),
-    "kl_estimator": ("k1", "k2", "k3"),
     "normalise": ("tokens", "steps", "none"),
     "backend": BACKEND_NAMES,
     "vllm_importance_sampling_mode": ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask"),
@@ -26,6 +25,11 @@ def broken(c: RunFields) -> Iterator[str]:
     for name, known in CHOICES.items():
         if (value := vars(c)[name]) not in known:
             yield f"{name}={value!r} is unknown; choose one of: {', '.join(known)}."
+    for registry in (POLICY_LOSSES, KL_ESTIMATORS):
+        try:
+            registry.check(vars(c)[registry.option])
+        except ValueError as error:
+            yield str(error)
     yield from _method_rules(c)
     yield from _update_rules(c)
     yield from _backend_rules(c)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mage_envs.imports import check_path
+from mage_envs.settings import EpisodeReward, reward_name
 from mage_envs.terminal.json_options import EXAMPLE, read_object
 from trainer.advantages import CreditConfig
 from trainer.fields import RunFields
@@ -37,10 +38,7 @@ class RunSettings(RunFields):
 
     def settle(self) -> None:
         """Parse fields that hold text, check the rules across fields, and compute the sizes of rollout and run."""
-        # `module:id` as in `gym.make`: the module registers the id.
-        module, _, env_id = self.env_id.rpartition(":")
-        if module:
-            self.env_id, self.imports = env_id, [*self.imports, module]
+        self._import_named()
         self.system_prompt = _from_file("system_prompt", self.system_prompt)
         self.opponents = _from_json("opponents", self.opponents, names=True)
         self.env_kwargs = _from_json("env_kwargs", self.env_kwargs) or {}
@@ -55,6 +53,24 @@ class RunSettings(RunFields):
             self.vllm_max_model_length = self.max_prompt_length + (self.max_completion_length or 1)
         self._size_rollout()
         self._size_run()
+
+    def set_environment(self, env_id: str | None, reward: str | EpisodeReward | None) -> None:
+        """Replace the environment or the reward; None keeps it."""
+        self.env_id = self.env_id if env_id is None else env_id
+        if reward is not None:
+            # A name, because checkpoints, mage.json and worker processes cannot hold a function.
+            self.reward = reward_name(reward)
+        self._import_named()
+
+    def _import_named(self) -> None:
+        """Add the modules that the id and the reward name to `imports`, which saved models carry along."""
+        # `module:id` as in `gym.make`: the module registers the id.
+        module, _, self.env_id = self.env_id.rpartition(":")
+        source = (self.reward or "").rpartition(":")[0]
+        self.imports = [
+            *self.imports,
+            *(name for name in (module, source) if name not in ("", "__main__", *self.imports)),
+        ]
 
     def credit_config(self, protocol: Protocol, hands_per_episode: int) -> CreditConfig:
         """Return how rewards become advantages.

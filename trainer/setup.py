@@ -27,6 +27,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "context": "context",
     "prompt_style": "style",
     "seat": "seat",
+    "reward": "reward",
     "opponents": "opponent",
 }
 """Fields and the keyword arguments of the Meta id that they set."""

@@ -12,7 +12,7 @@ from mage_envs.checks import check_choice, check_positive
 from mage_envs.core import Turn
 from mage_envs.randomness import SEED_BITS, seed_of
 from mage_envs.returned import checked_reset, checked_step
-from mage_envs.settings import GameSettings
+from mage_envs.settings import EpisodeReward, GameSettings, as_reward
 from mage_envs.spaces import FreeText
 from mage_envs.text.parser import INVALID, OVERFLOW, Reply, encodable, parse_reply
 from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, TurnRecord
@@ -57,7 +57,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         context: str = "rebuilt",
         style: str | PromptStyle = "prose",
         deal: str | None = None,
-        reward: str | None = None,
+        reward: str | EpisodeReward | None = None,
         rules: str | None = None,
         settings: GameSettings | None = None,
         max_turns: int | None = None,
@@ -103,13 +103,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.memory, self._chat = as_memory(strategy), Chat(context == "conversation")
         self._calls = MemoryCalls(self.memory, max_calls, self._chat.converses, control)
         self.style: PromptStyle = as_style(style, self.described.facts)
-        rewards = self.described.settings.rewards
-        name = reward or self.protocol.reward
-        if name not in rewards:
-            raise ValueError(
-                f"reward={name!r} is unknown in {self.described.facts.name}; choose one of: {', '.join(rewards)}."
-            )
-        self.episode_reward = rewards[name]
+        self.episode_reward = as_reward(
+            reward or self.protocol.reward, self.described.settings.rewards, self.described.facts.name
+        )
         self._reveals = reveal_opponent
         self.observation_space = FreeText()
         self.action_space = FreeText()

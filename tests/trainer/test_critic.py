@@ -22,7 +22,7 @@ from opponents.tabular import TabularPolicy
 from tests.trainer.tiny_runs import make_config, make_trainer, save_model
 from trainer.advantages import CreditConfig, weigh
 from trainer.critic import ExactCritic, OwnHand
-from trainer.returns import SCHEMES, hand_shares, step_returns
+from trainer.returns import hand_shares, scheme_of, step_returns
 from trainer.rollout import RolloutSpec, collect
 from trainer.setup import critic_of
 from trainer.trajectory import Trajectory
@@ -190,7 +190,7 @@ def test_the_rest_of_the_meta_episode_holds_no_reward_of_the_own_hand() -> None:
     """Numerically: raising one hand's reward by 1 raises G by c, for every scheme."""
     trajectories, _ = rollout(Player(random_policy(7)), 2, hands_per_episode=2)
     trajectory = trajectories[0]
-    for name, scheme in SCHEMES.items():
+    for name, scheme in ((name, scheme_of(name)) for name in ("differential", "cumulative", "single_episode", "final")):
         shares = hand_shares(trajectory, scheme, 0.95, 0.6)
         before = step_returns(trajectory, name, "reward", penalised=False)
         for end, step in enumerate(trajectory.steps):

@@ -11,7 +11,8 @@ import torch
 
 from tests.trainer.tiny_runs import make_config, make_trainer, save_model, step, trajectory
 from trainer.batch import MicroBatch, Row, build_rows, collate, filler, micro_batches, share_of
-from trainer.loss import KL_ESTIMATORS, LossTerms, Scores, policy_loss, score_logits
+from trainer.components import KL_ESTIMATORS
+from trainer.loss import LossTerms, Scores, policy_loss, score_logits
 from trainer.mage_trainer import MAGETrainer, Update
 
 TERMS = LossTerms(
@@ -214,7 +215,7 @@ def test_estimators_of_the_kl() -> None:
     gap = torch.tensor([0.0, 0.5, -1.0])
     expected = {"k1": [0, -0.5, 1], "k2": [0, 0.125, 0.5], "k3": [0, np.exp(0.5) - 1.5, np.exp(-1.0)]}
     for name, values in expected.items():
-        torch.testing.assert_close(KL_ESTIMATORS[name](gap), torch.tensor(values, dtype=torch.float32))
+        torch.testing.assert_close(KL_ESTIMATORS.find(name)(gap), torch.tensor(values, dtype=torch.float32))
 
 
 def test_gradients_of_the_estimators() -> None:
@@ -227,7 +228,7 @@ def test_gradients_of_the_estimators() -> None:
     [backward] = torch.autograd.grad((q * (logq - logp)).sum(), logits, retain_graph=True)
     assert float((forward - backward).abs().max()) > 0.1
     for name, expected in {"k1": forward, "k2": forward, "k3": backward}.items():
-        kl = KL_ESTIMATORS[name](logq - logp)
+        kl = KL_ESTIMATORS.find(name)(logq - logp)
         [found] = torch.autograd.grad((p.detach() * kl).sum(), logits, retain_graph=True)
         torch.testing.assert_close(found, expected)
         if name != "k2":

@@ -17,6 +17,7 @@ from benchmarks.evaluation.environments import game_of, make_envs, seats_of
 from benchmarks.evaluation.suites.panels import Panel
 from benchmarks.records.canonical import canonical, digest_of
 from mage_envs.core import Game, Task
+from mage_envs.settings import reward_name
 from wrappers import MetaEpisode
 from wrappers.described import Described
 from wrappers.protocol import Protocol
@@ -91,7 +92,7 @@ class Setting:
             "protocol": {name: vars(protocol)[name] for name in _PLAYED},
             "num_episodes": env.get_wrapper_attr("num_episodes"),
             "deal": given.get("deal") or protocol.deal,
-            "reward": given.get("reward") or protocol.reward,
+            "reward": reward_name(given.get("reward") or protocol.reward),
             "hands_per_episode": described.hands,
             "max_turns": described.max_turns,
             "rules": sha256(described.facts.rules.encode()).hexdigest()[:16],

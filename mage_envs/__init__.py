@@ -1,10 +1,10 @@
 """MAGE Envs: multi-agent text environments and meta-episodes for language agents.
 
-Importing this package registers the ids in Gymnasium and PettingZoo; it loads neither torch nor pyspiel. What users
-need of `opponents` and `wrappers` is named here too, and loaded when it is asked for.
+Importing this package registers the ids in Gymnasium and PettingZoo. It does not import torch or pyspiel. The public
+names of `opponents` and `wrappers` are available here too. They are loaded on first use.
 """
 
-# ruff: noqa: E402  (Ctrl-C is caught before the imports that take time)
+# ruff: noqa: E402  (Ctrl-C must be handled before the imports that take time)
 import mage_commands
 
 mage_commands.starts(__name__)
@@ -59,7 +59,7 @@ _ABOVE = {
     "register_opponent": "opponents",
     "register_pool": "opponents",
 }
-"""What is offered here of the packages above, and by which of them."""
+"""Public names of the packages above this one, with the package of each."""
 
 __all__ = [
     "Answer",
@@ -123,7 +123,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What the packages above offer. Raises ImportError where a module of the user's hides one of them."""
+    """Return a name of the packages above. Raises ImportError if a module of the user hides such a package."""
     if name in _ABOVE:
         return vars(_siblings.load(_ABOVE[name]))[name]
     raise AttributeError(f"module 'mage_envs' has no attribute {name!r}")
@@ -133,6 +133,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
+# Entry points are strings, so that importing this package imports no game.
 register_game("TicTacToe", "mage_envs.games.tictactoe:TicTacToe", settings="mage_envs.games.tictactoe:SETTINGS")
 register_game("KuhnPoker", "mage_envs.games.kuhn_poker:KuhnPoker", settings="mage_envs.games.kuhn_poker:SETTINGS")
 register_game("Sokoban", "mage_envs.games.sokoban:Sokoban", settings="mage_envs.games.sokoban:SETTINGS")
@@ -153,4 +154,5 @@ register_game("LiarsDice", f"{_TITLES}:LiarsDice")
 register_game("Negotiation", f"{_TITLES}:Negotiation", settings=f"{_TITLES}:NEGOTIATION")
 register_game("Breakthrough", f"{_TITLES}:Breakthrough")
 register_game("OpenSpiel", "mage_envs.games.openspiel:OpenSpiel")
+# Plug-ins come last: a game of this package keeps its name if another package announces the same one.
 load_plugins()

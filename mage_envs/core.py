@@ -1,7 +1,7 @@
-"""The nouns of the suite: a game, its states, a turn, a policy, a task.
+"""The types of the suite: a game, its states, a turn, a policy, a task.
 
-Everything above this file speaks only these types. A `Game` is a value that holds rules; a `State` is one point of a
-hand, a value too; a policy sees a `Turn`, never the state, so it cannot peek.
+Everything above this file uses only these types. A `Game` is a value that holds rules. A `State` is a value too: one
+point of a hand. A policy sees a `Turn`, never the state, so it cannot peek.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mage_envs.text.spelling import WordsOfState, split_at_blanks
 
 
 class IllegalAction(ValueError):
-    """An action text that the rules do not allow now; nothing has changed."""
+    """Error for an action text that the rules do not allow in this state. The hand is unchanged."""
 
     def __init__(self, action: str, legal_actions: Sequence[str]) -> None:
         shown = action if len(action) <= 40 else action[:37] + "..."
@@ -26,11 +26,12 @@ class IllegalAction(ValueError):
         self.action, self.legal_actions = action, legal_actions
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions pickle the arguments of BaseException.__init__ by default: here the message, not our arguments.
         return type(self), (self.action, self.legal_actions)
 
 
 class NotEnumerable(TypeError):
-    """A game whose whole tree is not at hand; the message says why."""
+    """Error for a game whose tree cannot be enumerated. The message gives the reason."""
 
 
 # -- games -----------------------------------------------------------------------------------------------------
@@ -38,7 +39,7 @@ class NotEnumerable(TypeError):
 
 @dataclass(frozen=True, kw_only=True)
 class GameFacts:
-    """What is true of all hands of a game."""
+    """Constants of a game, the same for all of its hands."""
 
     name: str
     """Name in ids: `KuhnPoker` gives `mage/KuhnPoker-v0`."""
@@ -48,82 +49,87 @@ class GameFacts:
     unit: str = "points"
     """Unit of the returns, for tables."""
     min_return: float = -1.0
-    """The worst return of a hand, in the game's unit."""
+    """Worst return of a hand, in the game's unit."""
     max_return: float = 1.0
     perfect_information: bool = False
     max_turns: int = 20
-    """Answers that one player has in a hand, where nothing else is said."""
+    """Default limit of answers per player in one hand."""
     actions: tuple[str, ...] | None = None
-    """All action texts in a fixed order; None where there is no fixed set (free text)."""
+    """All action texts in a fixed order, or None if the action set is not fixed (free text)."""
     words: WordsOfState = field(default=split_at_blanks, compare=False, repr=False)
-    """How an information state reads as words, for the prompt style `words`: a function of a module."""
+    """Module-level function from an information state to its words, for the prompt style `words`."""
     shows_legal_actions: bool = True
-    """Whether prompts list the legal actions; `info["legal_actions"]` has them in any case."""
+    """True if prompts list the legal actions. `info["legal_actions"]` has them in any case."""
     pays_on_the_way: bool = False
-    """Whether `State.returns` counts while a hand goes on, so that a hand that is stopped keeps it."""
+    """True if `State.returns` counts before the end, so that a stopped hand keeps its returns so far."""
     has_pictures: bool = False
-    """Whether states have a `picture`, and environments the render modes `rgb_array` and `human`."""
+    """True if states have a `picture`, which adds the render modes `rgb_array` and `human`."""
 
 
 class State(ABC):
-    """One point of a hand: who is to move, what each player sees, what a move leads to.
+    """One point of a hand: the player to move, each player's observation, and the result of each move.
 
-    A value: `after` gives another state and leaves this one as it is. An engine that keeps its state (ALFWorld's) may
-    return itself changed; then only the result is valid.
+    A state is a value: `after` returns another state and leaves this one unchanged. An engine that keeps its own state
+    (ALFWorld's) may return itself, changed. Then only the result is valid.
     """
 
-    if TYPE_CHECKING:  # a subclass may make these fields, attributes or properties
+    # For type checkers only: a subclass may define these as fields, as attributes or as properties.
+    if TYPE_CHECKING:
 
         @property
         def player(self) -> int | None:
-            """Who is to move; None when the hand is over."""
+            """Return the player to move, or None if the hand is over."""
             ...
 
         @property
         def legal_actions(self) -> tuple[str, ...]:
-            """The mover's legal action texts in a fixed order; empty when the hand is over.
+            """Return the mover's legal action texts in a fixed order; empty if the hand is over.
 
-            Games of free text (WebShop) give examples or nothing; then `after` decides.
+            Free-text games (WebShop) return examples or nothing. There, `after` decides if an action is legal.
             """
             ...
 
         @property
         def returns(self) -> tuple[float, ...]:
-            """Each player's return in the game's unit; zeros before the end, unless the game pays on the way."""
+            """Return each player's return in the game's unit: zeros before the end, unless the game pays on the way."""
             ...
 
     happened: tuple[str, ...] = ()
-    """What chance brought after the last move, in games of perfect information."""
+    """Chance events after the last move, in games of perfect information."""
     task: str | None = None
-    """Id of the task that is played (a goal, a game file), in games that have such ids."""
+    """Id of the current task (a goal, a game file), in games that have such ids."""
     category: str | None = None
-    """Class of what is played, for tables and logs ("2 boxes"); None where there is one kind only."""
+    """Class of the task for tables and logs ("2 boxes"), or None if the game has only one class."""
 
     @abstractmethod
     def observation(self, seat: int) -> str:
-        """What that player sees; after the end also the result."""
+        """Return the text that the player sees. After the end, it includes the result."""
 
     def information_state(self, seat: int) -> str:
-        """Key of what that player knows, equal exactly when it knows the same; the observation, unless shorter."""
+        """Return a key of the player's knowledge: equal keys if and only if the knowledge is equal.
+
+        The default is the observation. A subclass may return a shorter key.
+        """
         return self.observation(seat)
 
     @abstractmethod
     def after(self, action: str) -> State:
-        """The state after the mover's `action` (and chance); raises `IllegalAction`, and then nothing has changed."""
+        """Return the state after the mover's `action` and chance. Raises `IllegalAction` with nothing changed."""
 
     def canonical(self, action: str) -> str:
-        """`action` as `legal_actions` spells it, where it is another spelling of a legal one."""
+        """Return `action` as `legal_actions` spells it, if it is another spelling of a legal action."""
         return action
 
     def move(self, action: str) -> tuple[str, State]:
-        """`canonical` and `after` at once, for games that find both in one look."""
+        """Return `canonical(action)` and `after(action)`. A subclass may find both in one lookup."""
+        # `after` first: it raises for an illegal action, which may have no canonical spelling.
         after = self.after(action)
         return self.canonical(action), after
 
     def told(self, seat: int) -> dict[str, Any]:
-        """What `info` holds of this state for that player, in the first hand of an episode 0 and before any answer.
+        """Return the player's `info` for this state, as in the first hand of episode 0 before any answer.
 
-        The caller copies the dict, and does not change it.
+        The caller copies the dict and must not change it.
         """
         info: dict[str, Any] = {
             "legal_actions": self.legal_actions,
@@ -143,11 +149,11 @@ class State(ABC):
         return info
 
     def won(self, seat: int) -> bool | None:
-        """Whether the finished hand is a success for that player; None where the sign of the return says it."""
+        """Return True if the finished hand is a success for the player, or None if the return's sign decides."""
         return None
 
     def result(self, seat: int) -> HandResult:
-        """How the hand that is over ended for that player."""
+        """Return the player's result of a hand that is over."""
         return HandResult(
             value=self.returns[seat],
             seat=seat,
@@ -157,62 +163,66 @@ class State(ABC):
         )
 
     def metrics(self) -> Mapping[str, float]:
-        """What nobody at the table may know, by name, for logs and evaluation: `info["metrics"]`."""
+        """Return values by name for logs and evaluation (`info["metrics"]`). No player may see them."""
         return {}
 
     def picture(self, seat: int) -> Picture:
-        """What that player may see now, as a picture, in games that have pictures."""
-        raise TypeError(f"{type(self).__name__} has no picture; it is shown as text alone.")
+        """Return the player's view as a picture. Raises TypeError if the game has no pictures."""
+        raise TypeError(f"{type(self).__name__} has no picture, only text. Use render_mode='ansi'.")
 
 
 class Game(ABC):
-    """The rules of a turn-based game in text, for 1 to N players; an instance is never changed by play."""
+    """The rules of a turn-based text game for 1 to N players. Playing does not change an instance."""
 
     facts: GameFacts
 
     @abstractmethod
     def initial_state(self, rng: np.random.Generator) -> State:
-        """The first state of a hand; all chance comes from `rng`."""
+        """Return the first state of a hand. All chance is drawn from `rng`."""
 
     def initial_states(self) -> Sequence[tuple[float, State]]:
-        """Every first state with its probability, no chance left below them; the same objects at each call.
+        """Return every first state with its probability. No chance may follow these states.
 
-        Raises `NotEnumerable` for a game that has no such tree at hand.
+        Every call returns the same objects. Raises `NotEnumerable` if the game's tree cannot be enumerated.
         """
-        raise NotEnumerable(f"{self.facts.name} has no tree at hand: it defines no initial_states().")
+        raise NotEnumerable(f"{self.facts.name} cannot be enumerated: it does not define initial_states().")
 
     def task_state(self, task: str, rng: np.random.Generator) -> State:
-        """The first state of that task; raises `ValueError` for an unknown id."""
-        raise ValueError(f"{self.facts.name} has no tasks to choose from; leave task={task!r} out.")
+        """Return the first state of a task. Raises `ValueError` for an unknown id."""
+        raise ValueError(f"{self.facts.name} has no tasks to choose from. Remove task={task!r}.")
 
     def data_hash(self) -> str | None:
-        """A hash of the data that tasks come from, for records; None where the options alone say what is played."""
+        """Return a hash of the data behind the tasks, for records, or None if the game's options define all tasks."""
         return None
 
     def family(self, task: str) -> str | None:
-        """What that task shares with others, whose results are then no independent draws; None: it stands alone."""
+        """Return the name of a group of related tasks, or None if the task is unrelated to others.
+
+        Results of related tasks are not independent draws.
+        """
         return None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # Playing does not change a game, so copies of an environment can share it.
         return self
 
 
 class Turn(NamedTuple):
-    """Everything one player may know when asked to move."""
+    """Everything that one player may know when it must move."""
 
     player: int
     observation: str
     legal_actions: tuple[str, ...]
     information_state: str
-    """Key that is equal exactly when the player knows the same; tables of policies use it."""
+    """Key of the player's knowledge; tabular policies use it."""
     episode: int = 0
     """Index of the episode in the meta-episode (0 outside of one)."""
     history: tuple[str, ...] = ()
-    """All actions so far, by all players and by chance, in games of perfect information; else empty."""
+    """All actions so far, by all players and by chance, in games of perfect information; empty in others."""
     task: str | None = None
-    """Id of the task that is played, in games that tell it (as `info["task"]` does); no prompt shows it."""
+    """Id of the current task, in games that reveal it (as `info["task"]` does). No prompt shows it."""
     success: bool | None = None
-    """In `SeesResults.see_result`: whether the game itself calls the hand won; None where the return's sign says it."""
+    """In `SeesResults.see_result`: True if the game counts the hand as won, None if the return's sign decides."""
 
 
 # -- policies --------------------------------------------------------------------------------------------------
@@ -220,63 +230,67 @@ class Turn(NamedTuple):
 
 @runtime_checkable
 class Policy(Protocol):
-    """What plays a seat. Any class with these two methods is one; there is no base class."""
+    """The player of a seat. Any class with these two methods is a policy, without a base class."""
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Starts a hand; `rng` is the policy's only source of randomness until the next reset."""
+        """Start a hand. `rng` is the policy's only source of randomness until the next reset."""
 
     def act(self, turn: Turn) -> str:
-        """Returns one of `turn.legal_actions`."""
+        """Return one of `turn.legal_actions`."""
         ...
 
 
 @runtime_checkable
 class RemembersMetaEpisode(Protocol):
-    """A policy that keeps something between the hands of a meta-episode."""
+    """A policy that keeps information between the hands of a meta-episode."""
 
     def begin_meta_episode(self) -> None:
-        """Forgets everything; called once before episode 0."""
+        """Forget everything. Called once before episode 0."""
 
 
 @runtime_checkable
 class SeesResults(Protocol):
-    """A policy that is told how each hand ended, as its seat sees it."""
+    """A policy that receives the result of each hand, as its seat sees it."""
 
     def see_result(self, turn: Turn) -> None:
-        """A hand was played to its end; `turn` has no legal actions and holds the last observation of the seat."""
+        """Process the end of a hand. `turn` holds the seat's last observation and no legal actions."""
 
 
 @runtime_checkable
 class TellsCalls(Protocol):
-    """A policy that asks a model, and tells what it was answered, so that a meta-episode can be executed again."""
+    """A policy that calls a model and returns these calls, so that a meta-episode can be replayed."""
 
     def told_calls(self) -> Sequence[Mapping[str, Any]]:
-        """Every call since the meta-episode began, as JSON values."""
+        """Return every call since the meta-episode began, as JSON values."""
         ...
 
 
 @runtime_checkable
 class ExactPolicy(Policy, Protocol):
-    """A policy whose action probabilities are known exactly, so that ceilings against it can be computed."""
+    """A policy with exactly known action probabilities, so that ceilings against it can be computed."""
 
     def distribution(self, turn: Turn) -> Mapping[str, float]:
-        """Probability of every legal action (missing ones are 0); sums to 1, depends on `turn` alone."""
+        """Return the probabilities of the legal actions; a missing action has probability 0.
+
+        The probabilities sum to 1 and depend on `turn` alone.
+        """
         ...
 
 
 @runtime_checkable
 class StatePolicy(ExactPolicy, Protocol):
-    """An exact policy that says whether its distribution follows from `turn.information_state` alone.
+    """An exact policy that declares if its distribution follows from `turn.information_state` alone.
 
-    Where it does, its replies may be tabulated: they are then drawn from `distribution`, one uniform number a decision
-    (none where one action is certain), and `act` need not be called.
+    If it does, its replies may be tabulated. They are then drawn from `distribution`, with one uniform number per
+    decision (none if one action is certain), and `act` is not called.
     """
 
     follows_information_state: bool
+    """True if the distribution follows from the information state alone."""
 
 
 def is_state_policy(policy: object) -> bool:
-    """Whether a policy declares that its distribution follows from the information state."""
+    """Return True if a policy declares that its distribution follows from the information state."""
     return isinstance(policy, StatePolicy) and policy.follows_information_state
 
 
@@ -286,22 +300,22 @@ BY_THE_RULES, BY_TIMEOUT, BY_FORFEIT = "rules", "timeout", "forfeit"
 
 
 class HandResult(NamedTuple):
-    """How one hand ended for the learner."""
+    """The result of one hand for the learner."""
 
     value: float
     """The learner's return in the game's own unit (chips; 1/0/-1)."""
     seat: int = 0
     ended_by: str = BY_THE_RULES
-    """`rules`; `timeout`: its turns ran out; `forfeit`: an illegal answer lost it."""
+    """`rules`, `timeout` (the turns ran out) or `forfeit` (an illegal answer lost the hand)."""
     success: bool | None = None
-    """Whether the game itself calls the hand won (`State.won`); None where the value says it, by its sign."""
+    """True if the game counts the hand as won (`State.won`), None if the value's sign decides."""
     observation: str = ""
-    """What the learner saw last."""
+    """The learner's last observation."""
     information_state: str = ""
-    """What it knew at the end, as a key; empty where the hand was not played to its end."""
+    """Key of the learner's knowledge at the end; empty if the hand was not played to its end."""
 
     def told(self) -> dict[str, Any]:
-        """As `info["hand_results"]` has it."""
+        """Return the result as an entry of `info["hand_results"]`."""
         value, seat, ended_by, success, observation, information_state = self
         return {
             "value": value,
@@ -314,7 +328,8 @@ class HandResult(NamedTuple):
 
 
 def is_success(hands: Sequence[HandResult]) -> bool:
-    """Whether an episode of these hands succeeded; one with a timeout never does."""
+    """Return True if an episode of these hands succeeded. An episode with a timeout never does."""
+    # The first hand shows if the game judges hands itself (`State.won`). If so, every hand must be a success.
     total, judged = 0.0, bool(hands) and hands[0].success is not None
     for value, _, ended_by, success, _, _ in hands:
         if ended_by == BY_TIMEOUT or (judged and not success):
@@ -341,14 +356,14 @@ def episode_outcome(hands: Sequence[HandResult]) -> str:
 
 @dataclass(frozen=True)
 class Task:
-    """One evaluation unit: what to play, against whom, from where. A suite is a tuple of tasks."""
+    """One evaluation unit: an environment, an opponent, a seat and a seed. A suite is a tuple of tasks."""
 
     env_id: str
     opponent: str | None = None
-    """Registered opponent name; None: drawn from the environment's default by the seed."""
+    """Registered opponent name; if None, the seed draws one from the environment's default."""
     seat: int | None = None
-    """Seat of the first hand (seat0); None: from the seed."""
+    """Seat of the first hand (seat0); if None, the seed draws it."""
     seed: int = 0
-    """Below 2**53, so that every JSON reader keeps it."""
+    """Seed below 2**53, so that every JSON reader keeps its value."""
     task_id: str | None = None
-    """The game's own id of what is played (a goal, a game file); None: drawn by the seed."""
+    """The game's own task id (a goal, a game file); if None, the seed draws one."""

@@ -1,4 +1,4 @@
-"""`TextGameEnv`: one episode of a text game as a Gymnasium environment, the other seats taken by opponents."""
+"""`TextGameEnv`: one episode of a text game as a Gymnasium environment, with opponents in the other seats."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from mage_envs.text.parser import OVERFLOW, Reply
 __all__ = ["OpponentFailure", "OpponentSource", "Seated", "TextGameEnv"]
 
 MAX_HANDS = 10_000
-"""Of an episode."""
+"""Limit of hands per episode."""
 SEATINGS = ("first", "second", "alternate", "fixed")
-"""Seat of hand j: always first, always second, (seat0 + j) mod players, or seat0 throughout."""
+"""Rules for the learner's seat in hand j: always 0, always 1, (seat0 + j) mod players, or always seat0."""
 ON_INVALID = ("retry", "forfeit")
-"""An illegal action leaves the state and spends a turn, or loses the hand at the game's worst return."""
+"""Effects of an illegal action: spend a turn and keep the state, or lose the hand at the game's worst return."""
 
 
 class _Chosen(NamedTuple):
-    """What `reset(options=...)` chooses."""
+    """Values of `reset(options=...)`."""
 
     opponent: str | None = None
     seat: int | None = None
@@ -51,46 +51,50 @@ class Seated:
             Table(None if seat == learner else self.others[(seat - learner - 1) % players] for seat in range(players))
             for learner in range(players)
         ]
-        """By the learner's seat: the table, that seat open."""
+        """Tables by the learner's seat, which is open in them."""
         self.remembers = any(seat.remembering is not None for seat in self.others)
-        """Whether a policy is told that a meta-episode begins."""
+        """True if a policy implements `begin_meta_episode`."""
         self.tellers = [seat.teller for seat in self.others if seat.teller is not None]
-        """Policies that tell what models answered them."""
+        """Policies that implement `told_calls`."""
 
     def told_calls(self) -> list[Mapping[str, Any]]:
-        """What models answered the opponents since the meta-episode began."""
+        """Return the opponents' calls of models since the meta-episode began."""
         return [call for teller in self.tellers for call in teller.told_calls()]
 
 
 class OpponentSource(Protocol):
-    """Where an environment gets its opponents from."""
+    """A source of opponents for an environment."""
 
     def draw(self, streams: Streams) -> Seated:
-        """Draws from the pool by the streams' role POOL; a single opponent draws nothing."""
+        """Return opponents drawn from the pool by the streams' role POOL. A single opponent needs no draw."""
         ...
 
     def named(self, name: str) -> Seated:
-        """The opponent of that registered name."""
+        """Return the opponent with this registered name."""
         ...
 
 
 class TextGameEnv(gym.Env[str, str]):
     """One episode (of `hands_per_episode` hands) of `game` against opponents drawn from `opponents`.
 
-    Action: the plain action text. Observation: the raw text for the learner's seat; results of hands that ended within
-    the step come first. Reward: the game's own return of each hand that ended in the step (chips; 1/0/-1), else 0.
-    An illegal action pays 0 and spends a turn. Running out of `max_turns` answers in a hand terminates the episode as a
-    timeout; the running and the unplayed hands then count `timeout_value`. `info`: see docs/environments.md.
+    Action: the plain action text. Observation: the raw text for the learner's seat, after the results of hands that
+    ended within the step. Reward: the sum of the game's own returns of these hands (chips; 1/0/-1), or 0.
+    An illegal action pays 0 and spends a turn. If a hand has used `max_turns` answers, the episode terminates as a
+    timeout. Unplayed hands then count `timeout_value`. The running hand does so too, unless the game pays on the way.
+    `info`: see docs/environments.md.
 
     An episode is a function of (seed, options, answers). `reset(seed=s, options={"episode": k})` starts episode k of
-    the meta-episode of seed s: the same opponent, the next seats, deals of its own.
+    the meta-episode of seed s: the same opponent, the next seats, and deals of its own.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": FPS}  # noqa: RUF012  (Gymnasium's annotation)
-    """The class's; an instance has its game's modes."""
+    """Metadata of the class. An instance has the render modes of its game."""
     reset_options: ClassVar[tuple[str, ...]] = _Chosen._fields
-    """What `reset(options=...)` may hold: a registered name; the seat of the first hand of episode 0; a task's id; the
-    episode's index; the index of the episode whose deals are dealt (its own by default)."""
+    """Keys of `reset(options=...)`.
+
+    `opponent`: a registered name. `seat`: the seat of the first hand of episode 0. `task`: a task id. `episode`: the
+    episode's index. `deal`: the index of the episode whose deals are dealt (default: the episode's own).
+    """
 
     def __init__(
         self,
@@ -106,7 +110,24 @@ class TextGameEnv(gym.Env[str, str]):
         reveal_opponent: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        """`reveal_opponent`: `info` names the opponent from the start, not at the end alone."""
+        """Create an environment.
+
+        Args:
+            game: Game to play.
+            opponents: Source of the opponents.
+            settings: Settings of prompts and training, for wrappers (default: `GameSettings()`).
+            seat: Rule for the learner's seat, one of `SEATINGS`.
+            hands_per_episode: Number of hands, 10,000 at most.
+            max_turns: Answers of the learner before a hand times out (default: the game's limit).
+            on_invalid: Effect of an illegal action, one of `ON_INVALID`.
+            timeout_value: Return of each unplayed hand after a timeout, and of the running hand unless its game pays
+                on the way.
+            reveal_opponent: True if `info` names the opponent from the start, not only at the end.
+            render_mode: None, `ansi`, or, if the game has pictures, `rgb_array` or `human`.
+
+        Raises:
+            ValueError: If an option has an unknown value.
+        """
         check_choice("seat", seat, SEATINGS)
         check_choice("on_invalid", on_invalid, ON_INVALID)
         check_positive("hands_per_episode", hands_per_episode, MAX_HANDS)
@@ -116,12 +137,12 @@ class TextGameEnv(gym.Env[str, str]):
         self.max_turns = game.facts.max_turns if max_turns is None else max_turns
         check_positive("max_turns", self.max_turns)
         self.hand = Hand(game, max_turns=self.max_turns, forfeits=on_invalid == "forfeit", timeout_value=timeout_value)
-        """The hand that is being played."""
+        """The current hand."""
         self.hands: list[HandResult] = []
-        """Results of the hands of the running episode."""
+        """Results of the finished hands of the current episode."""
         self.seated = Seated("", ())
         self.seat = 0
-        """The learner's seat in the running hand."""
+        """The learner's seat in the current hand."""
         self.over = True
         self.observation_space = FreeText()
         self.action_space = FreeText()
@@ -130,42 +151,47 @@ class TextGameEnv(gym.Env[str, str]):
         self.metadata = self._screen.metadata
         players = game.facts.players
         one = {"first": 0, "second": 1}.get(seat)
+        # A game with one player has only seat 0, which seat="second" must not exclude.
         self.seats: tuple[int, ...] = tuple(range(players)) if one is None or players == 1 else (one,)
-        """Where the learner may sit in the first hand of a meta-episode, where nobody says otherwise."""
+        """Possible seats of the learner in the first hand of a meta-episode, unless `options` choose one."""
         moves_on = 1 if seat == "alternate" else 0
         self._moved = moves_on * hands_per_episode
-        """Seats that the learner has moved on after an episode."""
+        """Number of seats that the learner moves per episode."""
         self._courses = [
             [(first + moves_on * number) % players for number in range(hands_per_episode)] for first in range(players)
         ]
-        """The learner's seats in the hands of an episode, by the first of them."""
+        """The learner's seats in the hands of an episode, by its first seat."""
         self._course = self._courses[0]
         self._reveals = reveal_opponent
         self._lists_history = game.facts.perfect_information
         self._streams: Streams | None = None
         self._chosen = _NOTHING
         self._throughout: dict[str, Any] = {}
-        """What `info` holds throughout the episode."""
+        """Entries of `info` that are constant in an episode."""
         self._ended: list[dict[str, Any]] = []
-        """What is told of hands that ended since the last answer, and what they paid."""
+        """Results of the hands that ended since the last answer, for `info["hand_results"]`."""
         self._earned = 0.0
+        """Sum of the returns of these hands."""
         self._earlier: list[str] = []
-        """What the learner saw last of those of them that another hand followed."""
+        """Last observations of those of these hands that another hand followed."""
 
     @property
     def facts(self) -> GameFacts:
-        """The game's."""
+        """Return the facts of the game."""
         return self.game.facts
 
     @property
     def hands_per_episode(self) -> int:
-        """Hands that an episode has."""
+        """Return the number of hands per episode."""
         return len(self._course)
 
     # -- Gymnasium ------------------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Starts an episode; `options` as in `reset_options`. Without a seed, one is drawn from `np_random`."""
+        """Start an episode. The keys of `options` are `reset_options`.
+
+        Without a seed, the first reset draws one from `np_random`. Later resets use the streams after the last ones.
+        """
         chosen = self._checked(options) if options else _NOTHING
         streams = self._begin(seed, chosen)
         name, seat, _, episode, _ = chosen
@@ -177,9 +203,11 @@ class TextGameEnv(gym.Env[str, str]):
             seat = seats[0] if len(seats) == 1 else int(streams.number(POOL) * len(self._courses))
         self._course = self._courses[(seat + self._moved * episode) % len(self._courses)]
         self.hands, self._ended, self._earned, self._earlier, self.over = [], [], 0.0, [], False
+        # Only episode 0 begins a meta-episode. Opponents keep their memory in the later episodes.
         if seated.remembers and episode == 0:
             hand.begin_meta_episode(seated.around[seat])
         self._deal(0)
+        # The opponents' moves alone may end a hand, before the learner has a decision.
         if hand.over:
             self._settle()
         if self.render_mode == "human":
@@ -187,7 +215,7 @@ class TextGameEnv(gym.Env[str, str]):
         return self._shown()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Plays an action's text. A `Reply` that overflowed (there was no answer) ends the episode as a timeout."""
+        """Play an action text. A `Reply` that overflowed holds no answer and ends the episode as a timeout."""
         if not isinstance(action, str):
             raise TypeError(f"step() takes an action as str, not {type(action).__name__}.")
         hand, reason = self.hand, None
@@ -199,7 +227,8 @@ class TextGameEnv(gym.Env[str, str]):
                 reason = hand.answer(action)
             if hand.over:
                 self._settle()
-        elif not self._ended:  # an episode without any decision of the learner ends with the first answer
+        elif not self._ended:
+            # Otherwise the episode ended within reset, without a decision: the first step returns its results.
             raise gym.error.ResetNeeded("The episode is over (or was never started): call reset() before step().")
         if self.render_mode == "human":
             self._screen.show(self.hand.state, self.seat)
@@ -218,11 +247,15 @@ class TextGameEnv(gym.Env[str, str]):
             if seated.tellers and (calls := seated.told_calls()):
                 info["opponent_calls"] = calls
         else:
+            # `observation` starts with the results of the last hands. The anchor is the new hand's text alone.
             info["anchor"] = hand.state.observation(self.seat)
         return observation, reward, self.over, False, info
 
     def render(self) -> Any:
-        """Mode `ansi`: the observation; `rgb_array`: an image; `human`: shows that in a window, as each step does."""
+        """Return the observation (mode `ansi`) or an image (`rgb_array`), or show the image in a window (`human`).
+
+        In mode `human`, each reset and step shows the image too.
+        """
         if self.render_mode is None:
             return None
         if self.over and not self.hands:
@@ -235,23 +268,28 @@ class TextGameEnv(gym.Env[str, str]):
         return None
 
     def close(self) -> None:
-        """Closes the window, if one is open; it opens again with the next reset or step."""
+        """Close the window if one is open. The next reset or step opens it again."""
         self._screen.close()
 
     # -- the course of an episode ---------------------------------------------------------------------------
 
     def _begin(self, seed: int | None, chosen: _Chosen) -> Streams:
-        """The streams of a seed; without one those after the last, at first those of a drawn seed."""
+        """Return the streams of the seed, and start the episode in `hand`.
+
+        Without a seed, return the streams after the last ones. At the first reset, return those of a drawn seed.
+        """
         streams = self._streams
         if seed is None and streams is not None:
+            # This changes the streams in place, and `hand` holds the same object.
             streams.advance()
             if chosen is self._chosen:
-                return streams  # the hand was told all of this
+                return streams
         else:
             if seed is None:
                 seed = int(self.np_random.integers(2**SEED_BITS))
             elif not chosen.episode or seed != self._np_random_seed:
-                super().reset(seed=seed)  # which costs 20 us: further episodes need not pay it again
+                # Gymnasium's reset takes 20 us. Later episodes of the same seed skip it.
+                super().reset(seed=seed)
             self._streams = streams = Streams(seed)
         self._chosen = chosen
         self._throughout = {"episode_index": chosen.episode} if chosen.episode else {}
@@ -259,18 +297,19 @@ class TextGameEnv(gym.Env[str, str]):
         return streams
 
     def _deal(self, number: int) -> None:
-        """Starts a hand of this episode."""
+        """Start a hand of this episode."""
         self.seat = seat = self._course[number]
         self.hand.deal(self.seated.around[seat], number)
 
     def _settle(self) -> None:
-        """Files the hand that is over, and deals the next ones until the learner is asked or the episode is over."""
+        """Store the finished hand, then deal hands until the learner must answer or the episode is over."""
         hand = self.hand
         while hand.over:
             result = hand.state.result(self.seat)
             self._file(result)
             if result.ended_by == BY_TIMEOUT:
-                for seat in self._course[len(self.hands) :]:  # never played
+                # A timeout ends the episode, so the hands that were never played need results, too.
+                for seat in self._course[len(self.hands) :]:
                     self._file(result._replace(value=hand.timeout_value, seat=seat))
             if len(self.hands) == len(self._course):
                 self.over = True
@@ -283,11 +322,12 @@ class TextGameEnv(gym.Env[str, str]):
         self._ended.append(result.told())
         self._earned += result.value
 
-    # -- what is told ---------------------------------------------------------------------------------------
+    # -- observations and options ---------------------------------------------------------------------------
 
     def _shown(self) -> tuple[str, dict[str, Any]]:
-        """The raw text now, what came of hands that ended before it since the last answer first, and its `info`."""
+        """Return the raw text and its `info`. Hands that ended since the last answer come first in the text."""
         seat, state = self.seat, self.hand.state
+        # States of table games share one `told` dict among all episodes, so it is copied before entries are added.
         observation, info = state.observation(seat), state.told(seat).copy()
         if self._earlier:
             observation = "\n\n".join([*self._earlier, observation])
@@ -300,7 +340,7 @@ class TextGameEnv(gym.Env[str, str]):
         return observation, info
 
     def _checked(self, given: dict[str, Any]) -> _Chosen:
-        """The options, none of which means nothing here."""
+        """Return the options as `_Chosen`. Raises ValueError if a key is unknown or a value is invalid."""
         if unknown := [key for key in given if key not in self.reset_options]:
             known = ", ".join(self.reset_options)
             raise ValueError(f"reset(options=...) has unknown keys {sorted(unknown)}; known: {known}.")

@@ -1,15 +1,15 @@
-"""Exceptions of other code: which of them stop the suite, and how the others are told, cut to a length."""
+"""Exceptions of code outside the suite: a test for those that stop it, and short messages for the others."""
 
 from __future__ import annotations
 
 from mage_envs.secrets import scrubbed
 
 MAX_REASON = 10_000
-"""Characters of a reason or a traceback, which logs, records and terminals show."""
+"""Limit of characters of a reason or a traceback in logs, records and terminals."""
 
 
 class Interruption(BaseException):
-    """Raised by this suite within code of others to stop it, which no `except Exception` there catches."""
+    """Exception that the suite raises inside other code to stop it; `except Exception` does not catch it."""
 
 
 def stops(error: BaseException) -> bool:
@@ -32,9 +32,10 @@ def cut(text: str) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of an exception, without secrets, cut. Reading it may raise."""
+    """Return the message of an exception without secrets, cut to `MAX_REASON` characters."""
+    # `__str__` of a foreign exception is foreign code, and may raise an exception itself.
     try:
-        # A cut comes last: it could leave the first half of a key, which nothing finds any more.
+        # Remove secrets before cutting: half of a key would not be found.
         return cut(scrubbed(str(error)))
     except Exception as second:
         return f"its message cannot be read ({type(second).__name__})"

@@ -1,4 +1,4 @@
-"""`Hand`: the only place where a hand is played. It deals, takes answers, lets policies move, ends and times out."""
+"""`Hand`: the only place where a hand is played. It deals, plays answers and policies' moves, and ends the hand."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ TOLD = {
     BY_TIMEOUT: "You ran out of turns: the episode is over and not won.",
     BY_FORFEIT: "Your answer was not a legal action: you forfeit the hand.",
 }
-"""What a player sees of a hand that was stopped."""
+"""Observation after a stopped hand, by the reason."""
 _NO_STATE = cast(State, None)
-"""Between two hands."""
+"""`Hand.state` between two hands."""
 
 
 class OpponentFailure(RuntimeError):
-    """A policy at the table raised, or answered with an illegal action; the cause is chained."""
+    """Failure of a policy, which raised an exception or returned an illegal action. The cause is chained."""
 
     def __init__(self, message: str, seat: int = 0) -> None:
         super().__init__(message)
         self.seat = seat
-        """Where it sits, counted from the game's first player."""
+        """Seat of the policy, counted from the game's first player."""
 
 
 class Stopped(State):
-    """A hand that is over, though not by the game's rules: in the middle of `at`."""
+    """The end of a hand that the game's rules did not end; `at` is its last state."""
 
     player = None
     legal_actions = ()
@@ -52,7 +52,7 @@ class Stopped(State):
         raise IllegalAction(action, ())
 
     def result(self, seat: int) -> HandResult:
-        """Nothing is known at an end that was not reached, so that it has no information state."""
+        """Return the result, without an information state because the hand did not reach an end of the game."""
         return HandResult(self.returns[seat], seat, self.ended_by, observation=self.observation(seat))
 
     def metrics(self) -> Mapping[str, float]:
@@ -63,40 +63,48 @@ class Stopped(State):
 
 
 class Hand:
-    """The hand that is being played; `deal` starts the next one.
+    """The current hand of a game; `deal` starts the next one.
 
-    Each seat of the table holds a policy, or is open: then whoever drives the hand answers for it.
+    Each seat of the table holds a policy or is open. The caller answers for an open seat.
     """
 
     state: State
-    """Where the hand is; `Stopped` where the rules did not end it."""
+    """Current state; a `Stopped` if the hand ended, but not by the rules."""
 
     def __init__(
         self, game: Game, *, max_turns: int | None = None, forfeits: bool = False, timeout_value: float = 0.0
     ) -> None:
-        """`max_turns`: answers of the open seats before the hand times out; `forfeits`: an illegal answer loses it."""
+        """Create a player of hands.
+
+        Args:
+            game: Rules to play by.
+            max_turns: Answers of the open seats before the hand times out (default: the game's limit).
+            forfeits: True if an illegal answer loses the hand.
+            timeout_value: Each player's return after a timeout, unless the game pays on the way.
+        """
         self.game = game
         self.max_turns = game.facts.max_turns if max_turns is None else max_turns
         self.forfeits = forfeits
         self.timeout_value = timeout_value
         self.over = True
         self.turns = 0
-        """Answers given in this hand."""
+        """Number of answers in this hand."""
         self.played: str | None = None
-        """The last answer as the game spells it; None where it was illegal."""
+        """The last answer in the game's spelling; None if it was illegal."""
         self._table = open_table(0)
         self._seats = self._table.seats
         self._number = 0
         self._drawn: dict[int, int] = {}
-        """By seat: how many numbers of its stream were drawn in this hand."""
+        """Count of numbers drawn from each seat's stream in this hand, by seat."""
         self._keeps_history = game.facts.perfect_information
         self.moves: list[str] = []
-        """All moves so far, chance's too, in games of perfect information."""
+        """All moves so far, including those of chance, in games of perfect information."""
         self._table_game = game if isinstance(game, TableGame) else None
+        # Any seed will do: it makes `deal` work before the first `begin_episode`.
         self.begin_episode(Streams(0))
 
     def begin_meta_episode(self, table: Table) -> None:
-        """Tells the policies that remember to forget; they sit as in the first hand to be dealt."""
+        """Make policies with a memory forget it. `table` is the table of the first hand."""
         for place, seat in table.remembering:
             try:
                 seat.begin_meta_episode()
@@ -112,25 +120,31 @@ class Hand:
         deal_episode: int | None = None,
         task: str | None = None,
     ) -> None:
-        """Says what the hands that are dealt from now on are made of.
+        """Set the randomness and the task of the following hands.
 
-        The game draws for hand n from `chance.at(GAME, deal_episode, n)`, by default of the same episode; the policy
-        in seat s from `draws.at(SEATS + s, episode, n)`, by default of the same seed.
+        Args:
+            chance: Streams of the game. It draws hand n from `chance.at(GAME, deal_episode, n)`.
+            draws: Streams of the policies (default: `chance`). Seat s uses `draws.at(SEATS + s, episode, n)`.
+            episode: Index of the episode in its meta-episode.
+            deal_episode: Index of the episode whose deals are dealt (default: `episode`).
+            task: Id of the task to play (default: drawn by the game).
         """
         self._chance, self._draws = chance, chance if draws is None else draws
         self.episode, self._dealt = episode, episode if deal_episode is None else deal_episode
         self._task = task
+        # Shared first states are dealt with one number of a stream, without the cost of a NumPy Generator.
         self._shared = self._table_game if task is None else None
 
     def deal(self, table: Table, number: int = 0) -> None:
-        """Starts hand `number` of the episode; policies move until an open seat is to, or the hand is over."""
+        """Start hand `number` of the episode. Policies move until an open seat must answer or the hand is over."""
         self._table, self._seats, self._number = table, table.seats, number
         self.over, self.turns, self.played = False, 0, None
-        # No name here may hold a state: errors that an engine's parser keeps hold this frame, and so all its names.
+        # No local variable may hold a state: an error that an engine's parser keeps also keeps this frame's locals.
         if self._shared is not None:
             self.state = self._shared.first_state(self._chance, GAME, self._dealt, number)
         else:
-            self.state = _NO_STATE  # what an engine holds serves the next hand only once nobody holds the last
+            # Drop our reference first: ALFWorld reuses its engine only after the last state is garbage-collected.
+            self.state = _NO_STATE
             rng, task = self._chance.at(GAME, self._dealt, number).generator(), self._task
             self.state = self.game.initial_state(rng) if task is None else self.game.task_state(task, rng)
         if self._keeps_history:
@@ -141,20 +155,20 @@ class Hand:
         self.play()
 
     def _reset(self, seat: Seat, place: int) -> None:
-        """Starts the hand for a policy that is asked for its moves."""
+        """Reset a policy whose `act` is called in this hand."""
         try:
             seat.reset(self._draws.at(SEATS + place, self.episode, self._number).generator())
         except BaseException as error:
             self._fail(seat, place, error)
 
     def draw(self, seat: int) -> float:
-        """The next uniform number of that seat's stream in this hand."""
+        """Return the next uniform number of the seat's stream in this hand."""
         index = self._drawn.get(seat, 0)
         self._drawn[seat] = index + 1
         return self._draws.number(SEATS + seat, self.episode, self._number, index)
 
     def turn(self, seat: int) -> Turn:
-        """What that player knows now; it has legal actions only if it is to move."""
+        """Return the player's current `Turn`. It has legal actions only if the player must move."""
         state = self.state
         return Turn(
             player=seat,
@@ -167,8 +181,11 @@ class Hand:
         )
 
     def play(self, action: str | None = None) -> None:
-        """Plays an open seat's move, where one is given, and the policies' moves until an open seat is to, or the hand
-        is over, which is then told to who hears of it. Raises `IllegalAction` with nothing changed."""
+        """Play an open seat's move, if given, then policies' moves until an open seat must answer.
+
+        When the hand ends, call `see_result` of every policy that implements it. Raises `IllegalAction` with nothing
+        changed.
+        """
         state = self.state
         while (player := state.player) is not None:
             seat = self._seats[player]
@@ -179,6 +196,7 @@ class Hand:
                     self._fail(seat, player, error)
             elif action is not None:
                 said, state = state.move(action)
+                # The action is used up: the next open seat needs an answer of its own.
                 self.played, action = said, None
             else:
                 return
@@ -195,7 +213,8 @@ class Hand:
                 self._fail(seat, place, error)
 
     def answer(self, action: str) -> str | None:
-        """Takes an open seat's answer, legal or not, and counts it; returns None, or why it is invalid."""
+        """Play an open seat's answer and count it. Returns None, or the reason if the answer is invalid."""
+        # Illegal answers count too. Otherwise a model that never answers legally would play forever.
         self.turns += 1
         try:
             self.play(action)
@@ -211,11 +230,15 @@ class Hand:
         return None
 
     def time_out(self) -> None:
-        """Ends the hand where it is."""
+        """End the hand in its current state, as a timeout."""
         self._stop(BY_TIMEOUT)
 
     def _stop(self, by: str) -> None:
-        """A timeout is worth what was earned on the way, or `timeout_value`; who forfeits gets the worst return."""
+        """End the hand before the rules do.
+
+        A timeout pays `timeout_value`, or the returns so far if the game pays on the way. A forfeit pays the worst
+        return to the player to move, and 0 to the others.
+        """
         state, facts = self.state, self.game.facts
         returns = (self.timeout_value,) * facts.players
         if by == BY_FORFEIT:
@@ -229,6 +252,7 @@ class Hand:
         if stops(error):
             raise error
         reason = message_of(error)
+        # The message of a SystemExit is only a status, such as "1", and does not show that the policy called exit().
         if isinstance(error, SystemExit):
             reason = f"it ended its program: SystemExit({reason})"
         elif not isinstance(error, Exception):

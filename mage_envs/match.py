@@ -1,4 +1,4 @@
-"""`play_match`: policies against each other, without a learner."""
+"""`play_match`: games of policies against each other, without a learner."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from mage_envs.seats import Seat, Table
 
 
 class MatchResult(NamedTuple):
-    """The returns of every hand and player, in the game's unit."""
+    """Result of a match."""
 
     returns: np.ndarray
-    """Shape (hands, players)."""
+    """Return of every hand and player in the game's unit, shape (hands, players)."""
 
     @property
     def mean(self) -> np.ndarray:
-        """Mean return per player, shape (players,)."""
+        """Return the mean return per player, shape (players,)."""
         return np.asarray(self.returns.mean(axis=0))
 
     @property
     def standard_error(self) -> np.ndarray:
-        """Standard error of the mean, shape (players,); NaN for a single hand."""
+        """Return the standard error of the mean, shape (players,); NaN for a single hand."""
         hands = len(self.returns)
         if hands < 2:
             return np.full(self.returns.shape[1], np.nan)
@@ -34,9 +34,20 @@ class MatchResult(NamedTuple):
 
 
 def play_match(game: Game, policies: Sequence[Policy], rng: np.random.Generator, hands: int = 1) -> MatchResult:
-    """Plays `hands` hands; `policies[i]` sits at seat i. One that fails or acts illegally raises `OpponentFailure`."""
+    """Play hands between policies.
+
+    Args:
+        game: Rules to play by.
+        policies: One policy per seat, in the order of the seats.
+        rng: Generator that draws the seed of the match.
+        hands: Number of hands. Seats do not change between them.
+
+    Raises:
+        OpponentFailure: If a policy raises an exception or returns an illegal action.
+        ValueError: If the number of policies is not the number of seats.
+    """
     if len(policies) != game.facts.players:
-        raise ValueError(f"{game.facts.name} has {game.facts.players} seats, but {len(policies)} policies were given.")
+        raise ValueError(f"{game.facts.name} has {game.facts.players} seats, got {len(policies)} policies.")
     streams = Streams(int(rng.integers(2**SEED_BITS)))
     table = Table([Seat(policy, type(policy).__name__) for policy in policies])
     hand = Hand(game)

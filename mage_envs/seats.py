@@ -1,4 +1,4 @@
-"""Policies at a table: each in a seat, asked for its move, or read off a table where its replies may be tabulated."""
+"""Policies at a table. A seat calls its policy for each move, or uses cached replies if they may be tabulated."""
 
 from __future__ import annotations
 
@@ -20,59 +20,72 @@ from mage_envs.core import (
 from mage_envs.distributions import cuts_of
 
 Said = tuple[str, State]
-"""A move: the action, canonically spelt, and the state after it."""
+"""A move: the action in its canonical spelling, and the state after it."""
 Reply = tuple[tuple[tuple[float, Said], ...], Said]
-"""((threshold, move), ...) in rising order, and the move above the last threshold."""
+"""Moves with rising thresholds, ((threshold, move), ...), and the move above the last threshold."""
 
 
 class Asking(Protocol):
-    """What a seat may ask of the hand that it plays in."""
+    """The part of a hand that its seats use."""
 
     def turn(self, seat: int) -> Turn:
-        """What that player knows now."""
+        """Return the player's current `Turn`."""
         ...
 
     def draw(self, seat: int) -> float:
-        """The next uniform number of that seat's stream in this hand."""
+        """Return the next uniform number of the seat's stream in this hand."""
         ...
 
 
 class Seat:
-    """One policy at the table. `table` holds the replies of one that follows the information state, as they occur."""
+    """One policy at the table, with a cache of its replies if it follows the information state."""
 
     def __init__(self, policy: Policy, name: str, table: dict[State, Reply] | None = None) -> None:
-        """`table` is for games whose states are shared, and is ignored for a policy that may not be tabulated."""
+        """Create a seat.
+
+        Args:
+            policy: Policy that plays the seat.
+            name: Name of the policy in `info` and in errors.
+            table: Cache of replies, for games whose states are shared. Ignored if the policy may not be tabulated.
+        """
         self.policy = policy
         self.name = name
         self.watcher = policy if isinstance(policy, SeesResults) else None
-        """The policy, where it is told how hands end."""
+        """The policy if it implements `see_result`, else None."""
         self.teller = policy if isinstance(policy, TellsCalls) else None
-        """The policy, where it tells what a model answered it."""
+        """The policy if it implements `told_calls`, else None."""
         self.remembering = policy if isinstance(policy, RemembersMetaEpisode) else None
-        """The policy, where it is told to forget."""
+        """The policy if it implements `begin_meta_episode`, else None."""
         self._table = table if is_state_policy(policy) else None
         self.is_asked = self._table is None
-        """Whether the policy itself is asked for each move, so that it must be reset at each hand."""
+        """True if `act` is called for each move, so that the policy must be reset at each hand."""
 
     def begin_meta_episode(self) -> None:
-        """Tells a policy that remembers to forget."""
+        """Make the policy forget earlier hands, if it remembers them."""
         if self.remembering is not None:
             self.remembering.begin_meta_episode()
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Starts a hand for the policy."""
+        """Start a hand for the policy."""
         self.policy.reset(rng)
 
     def see_result(self, turn: Turn) -> None:
-        """Shows the end of a hand to a policy that is told of it."""
+        """Pass the end of a hand to the policy, if it implements `see_result`."""
         if self.watcher is not None:
             self.watcher.see_result(turn)
 
     def move(self, state: State, place: int, hand: Asking) -> Said:
-        """The policy's move; raises whatever the policy or the rules raise."""
+        """Return the policy's move. Raises any exception of the policy or of the rules.
+
+        Args:
+            state: State in which this seat is to move.
+            place: Index of this seat.
+            hand: Hand that provides the `Turn` and the random numbers.
+        """
         if self._table is None:
             return state.move(self.policy.act(hand.turn(place)))
         cuts, last = self._table.get(state) or self._learn(state, hand.turn(place), self._table)
+        # If one action is certain, no number is drawn, as `StatePolicy` promises.
         if cuts:
             draw = hand.draw(place)
             for threshold, move in cuts:
@@ -81,6 +94,7 @@ class Seat:
         return last
 
     def _learn(self, state: State, asked: Turn, table: dict[State, Reply]) -> Reply:
+        """Compute the replies in a state and add them to the cache."""
         row = cast(StatePolicy, self.policy).distribution(asked)
         cuts, last = cuts_of(asked.information_state, row, asked.legal_actions)
         moves = tuple((threshold, (action, state.after(action))) for threshold, action in cuts)
@@ -88,24 +102,24 @@ class Seat:
         return reply
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the replies, which are learnt again."""
+        """Return all attributes without the cached replies, which a copy computes again."""
         return {**self.__dict__, "_table": None if self._table is None else {}}
 
 
 class Table:
-    """Who sits where in a hand: by seat a policy, or None where whoever drives the hand answers."""
+    """The seats of a hand, in order. None is an open seat: the caller answers for it."""
 
     def __init__(self, seats: Iterable[Seat | None]) -> None:
         self.seats = tuple(seats)
         taken = [(place, seat) for place, seat in enumerate(self.seats) if seat is not None]
         self.asked = [(place, seat) for place, seat in taken if seat.is_asked]
-        """Who is reset at each hand, with their places; so below."""
+        """(index, seat) of the policies to reset at each hand."""
         self.remembering = [(place, seat) for place, seat in taken if seat.remembering is not None]
-        """Who is told that a meta-episode begins."""
+        """(index, seat) of the policies that implement `begin_meta_episode`."""
         self.watching = [(place, seat) for place, seat in taken if seat.watcher is not None]
-        """Who is told how a hand ended."""
+        """(index, seat) of the policies that implement `see_result`."""
 
 
 def open_table(players: int) -> Table:
-    """A table at which every seat is open."""
+    """Return a table whose seats are all open."""
     return Table((None,) * players)

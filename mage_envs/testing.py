@@ -1,10 +1,10 @@
-"""`check_id`: what an environment of text must keep, for authors of games, opponents and memories.
+"""`check_id`: contract tests of a text environment, for authors of games, opponents and memories.
 
     from mage_envs.testing import check_id
 
     check_id("mage/WaterFireWood-Meta-v0", opponent="wfw/cycle")
 
-Each broken rule is an AssertionError that says which.
+A broken rule raises an AssertionError that names it.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ GARBAGE = (
     "(0, 0)",
     "(9, 9)",
 )
-"""Answers that a model may give, and that must never raise."""
+"""Possible answers of a model, none of which may raise."""
 LONGEST = 1000
-"""Answers after which an episode must be over."""
+"""Limit of answers within which an episode must end."""
 Seen = tuple[str, float, bool, bool, dict[str, Any]]
-"""What an environment gives at one step."""
+"""Return value of one step."""
 
 
 def check_id(env_id: str, **options: Any) -> None:
-    """Checks the environment that `gym.make(env_id, **options)` gives."""
+    """Check the environment that `gym.make(env_id, **options)` returns."""
     env = gym.make(env_id, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        # check_env warns of everything that is not a Box; a text environment is not one.
+        # check_env warns if a space is not a Box, and text spaces never are.
         warnings.filterwarnings("ignore", message=".*For Box (action|observation) spaces.*")
         # A meta-episode is a wrapper by design.
         warnings.filterwarnings("ignore", message=".*is different from the unwrapped version.*")
@@ -69,14 +69,14 @@ def check_id(env_id: str, **options: Any) -> None:
 
 
 def bare(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    """The environment without the checks that `gym.make` puts around it."""
+    """Return the environment without the checkers that `gym.make` adds."""
     while isinstance(env, OrderEnforcing | PassiveEnvChecker):
         env = env.env
     return env
 
 
 def scripted_reply(info: dict[str, Any], rng: np.random.Generator) -> str:
-    """A reflection where one is asked for, else a legal answer, now and then an illegal one."""
+    """Return a reflection in phase `reflect`, else a legal answer, or an illegal one with probability 0.1."""
     legal = info.get("legal_actions", ())
     if info.get("phase") == "reflect":
         text = "watch the bets"
@@ -87,7 +87,13 @@ def scripted_reply(info: dict[str, Any], rng: np.random.Generator) -> str:
 
 
 def transcript(env: gym.Env[str, str], seed: int, episodes: int = 2) -> list[Any]:
-    """Everything that a scripted learner sees in some episodes."""
+    """Return everything that a scripted learner sees in some episodes.
+
+    Args:
+        env: Environment to play.
+        seed: Seed of the learner, and of the first episode. Each later episode adds 1.
+        episodes: Number of episodes.
+    """
     rng = np.random.default_rng(seed)
     seen: list[Any] = []
     for episode in range(episodes):
@@ -97,7 +103,7 @@ def transcript(env: gym.Env[str, str], seed: int, episodes: int = 2) -> list[Any
 
 
 def _played(env: gym.Env[str, str], info: dict[str, Any], rng: np.random.Generator, most: int = LONGEST) -> list[Seen]:
-    """What comes of at most so many scripted answers."""
+    """Return the results of at most `most` scripted answers."""
     seen: list[Seen] = []
     done = False
     while not done and len(seen) < most:
@@ -110,7 +116,7 @@ def _played(env: gym.Env[str, str], info: dict[str, Any], rng: np.random.Generat
 
 
 def _check_spec(env: gym.Env[str, str]) -> None:
-    """The spec rebuilds the same environment, as an object and through JSON."""
+    """Check that the spec rebuilds the same environment, as an object and through JSON."""
     spec = env.spec
     if spec is None:
         raise AssertionError("the environment has no spec")
@@ -121,7 +127,8 @@ def _check_spec(env: gym.Env[str, str]) -> None:
 
 
 def _check_copies(env: gym.Env[str, str]) -> None:
-    """A copy made in the middle of an episode goes on as the original does."""
+    """Check that a copy made in the middle of an episode continues like the original."""
+    # Copies before the first answer and after each of the next ones: a bad copy may not show at the start.
     for answers in range(4):
         for how, copied in (("deepcopy", deepcopy), ("pickle", _pickled)):
             _, info = env.reset(seed=5)
@@ -129,11 +136,12 @@ def _check_copies(env: gym.Env[str, str]) -> None:
             if before and (before[-1][2] or before[-1][3]):
                 return
             info = before[-1][4] if before else info
+            # The original plays on after the copy is made, and must not change anything that the copy holds.
             copy = copied(bare(env))
             goes_on = _played(bare(env), info, np.random.default_rng(2))
             _require(
                 _played(copy, info, np.random.default_rng(2)) == goes_on,
-                f"a {how} after {answers} answers went on differently",
+                f"a {how} after {answers} answers continued differently",
             )
 
 
@@ -143,7 +151,7 @@ def _pickled(env: gym.Env[str, str]) -> gym.Env[str, str]:
 
 
 def _check_statistics(env: gym.Env[str, str]) -> None:
-    """Gymnasium's own key of `info` is left to it."""
+    """Check that the environment does not write Gymnasium's own key of `info`, `episode`."""
     counted = RecordEpisodeStatistics(env)
     _, info = counted.reset(seed=1)
     seen = _played(counted, info, np.random.default_rng(1))
@@ -154,7 +162,7 @@ def _check_statistics(env: gym.Env[str, str]) -> None:
 
 
 def _check_garbage(env: gym.Env[str, str]) -> None:
-    """No text raises, and every episode of garbage ends."""
+    """Check that no text raises an exception, and that an episode of garbage ends."""
     env.reset(seed=0)
     for count in range(LONGEST):
         _, reward, terminated, truncated, _ = env.step(GARBAGE[count % len(GARBAGE)])

@@ -163,5 +163,5 @@ def test_play_match_counts_returns_per_seat():
     assert result.mean[0] > 2 * result.standard_error[0]
     again = play_match(game, [nash, uniform], np.random.default_rng(0), hands=4000)
     assert np.array_equal(result.returns, again.returns)
-    with pytest.raises(ValueError, match="2 seats, but 1 policies"):
+    with pytest.raises(ValueError, match="2 seats, got 1 policies"):
         play_match(game, [nash], np.random.default_rng(0))

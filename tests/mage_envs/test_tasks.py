@@ -95,7 +95,7 @@ def test_a_task_is_chosen_by_its_id_for_one_reset(kind):
 
 
 def test_games_without_tasks_say_so():
-    with pytest.raises(ValueError, match="KuhnPoker has no tasks to choose from; leave task='x' out"):
+    with pytest.raises(ValueError, match="KuhnPoker has no tasks to choose from. Remove task='x'."):
         gym.make("mage/KuhnPoker-v0").reset(options={"task": "x"})
     assert "task" not in gym.make("mage/KuhnPoker-v0").reset(seed=0)[1]
 

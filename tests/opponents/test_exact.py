@@ -258,7 +258,7 @@ class Treeless(Signals):
 
 def test_games_without_a_tree() -> None:
     treeless = Treeless()
-    message = r"^Signals has no tree at hand: it defines no initial_states\(\)\.$"
+    message = r"^Signals cannot be enumerated: it does not define initial_states\(\)\.$"
     with pytest.raises(NotEnumerable, match=message):
         best_response(treeless, "uniform", 0)
     assert ceiling(treeless, "uniform", 0) is None

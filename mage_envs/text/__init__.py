@@ -1,1 +1,1 @@
-"""Texts: prompts and their styles, the parser of replies, what a generator of replies is."""
+"""Texts: prompts and their styles, the parser of replies, and the protocol for generators of replies."""

@@ -1,4 +1,4 @@
-"""The `Generator` protocol: prompts in, completions out. Backends live with the trainer; opponents may use one."""
+"""The `Generator` protocol: prompts in, completions out. The trainer has the backends; opponents may use one too."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True)
 class Completion:
-    """One reply of a model, with the token ids that were really sent and sampled (empty for scripted replies)."""
+    """One reply of a model, with the exact token ids that were sent and sampled (empty for scripted replies)."""
 
     text: str
     prompt_ids: tuple[int, ...] = ()
     ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] | None = None
-    """Log-probability of each id under the sampling distribution, where the backend knows it."""
+    """Log-probability of each id under the sampling distribution, if the backend returns it."""
     truncated: bool = False
-    """Cut at the token limit."""
+    """True if the reply was cut at the token limit."""
     overflow: bool = False
-    """The prompt was longer than the backend's limit; nothing was generated."""
+    """True if the prompt was longer than the backend's limit. Nothing was generated."""
     no_text: str | None = None
-    """Why a server's answer has no text: `refusal`, `tool_calls` or `empty`; None for every other reply."""
+    """Reason if a server's answer has no text: `refusal`, `tool_calls` or `empty`."""
     error: str | None = None
-    """The call failed (a typed, short reason); nothing was generated."""
+    """Short, typed reason if the call failed. Nothing was generated."""
     legal_ids: tuple[int, ...] = ()
-    """First-token ids of the legal answers, where answers are single tokens."""
+    """First-token ids of the legal answers, if answers are single tokens."""
     tokens: tuple[int, int] | None = None
-    """Tokens of the prompt and of the reply as a server counted them; None: as many as there are ids."""
+    """Tokens of the prompt and of the reply as a server counted them. If None, the ids are counted."""
 
 
 class Prompt(NamedTuple):
     """One call to a model.
 
-    `messages` is the whole chat. In a conversation, `previous` is the completion that the last message but one
-    stands for: the new prompt's ids extend `previous.prompt_ids + previous.ids` and nothing is tokenised again.
+    `messages` is the whole chat. In a conversation, `previous` is the completion behind the last message but one. The
+    new prompt's ids extend `previous.prompt_ids + previous.ids`, so that nothing is tokenised again.
     """
 
     messages: tuple[Message, ...]
     slot: int = 0
-    """Index of the meta-episode that asks; a backend may keep a cache per slot."""
+    """Index of the calling meta-episode; a backend may keep a cache per slot."""
     seed: tuple[int, ...] = ()
     """Key of the sampling stream of this call: (seed, member, call, retry)."""
     legal_actions: tuple[str, ...] = ()
@@ -54,10 +54,12 @@ class Prompt(NamedTuple):
     phase: str = "play"
     previous: Completion | None = None
     info: Mapping[str, Any] = {}
-    """The environment's `info` that came with the prompt, for policies that play by what it tells."""
+    """The environment's `info` of this prompt, for policies that use it."""
 
 
 class Generator(Protocol):
-    """Answers a batch of prompts, in order."""
+    """A source of replies: a model, a server or a script."""
 
-    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]: ...
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        """Return one completion per prompt, in the order of the prompts."""
+        ...

@@ -1,4 +1,4 @@
-"""The one parser of model replies: strict tags after the reasoning, never a guess from prose."""
+"""The only parser of model replies: strict tags after the reasoning, without guesses from prose."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from functools import cache
 from typing import NamedTuple
 
 INVALID = "invalid"
-"""No or no legal answer."""
+"""The reply has no answer, or no legal one."""
 LENGTH = "length"
 """The reply was cut at the token limit."""
 OVERFLOW = "overflow"
-"""The prompt was longer than the model's limit, so that there was no reply."""
+"""The prompt was longer than the model's limit, so the model did not reply."""
 REFUSAL = "refusal"
-"""A server sent the model's refusal in place of a text."""
+"""A server returned the model's refusal instead of a text."""
 TOOL_CALLS = "tool_calls"
-"""A server sent calls of tools in place of a text."""
+"""A server returned tool calls instead of a text."""
 EMPTY = "empty"
-"""A server sent nothing in place of a text."""
+"""A server returned nothing instead of a text."""
 NO_TEXT = (REFUSAL, TOOL_CALLS, EMPTY)
 """Reasons for an answer without text, which is not an invalid answer of the model."""
 
 REMARK_LIMIT = 2000
-"""Characters of a remark that are kept."""
+"""Limit of characters of a stored remark."""
 
 
 class Reply(str):
-    """A reply with what only its generator knows. A plain `str` is a reply of unknown length, not truncated."""
+    """A reply with details from its generator. A plain `str` is a reply of unknown length, not truncated."""
 
     tokens: int
     limit: int
@@ -43,8 +43,16 @@ class Reply(str):
         overflow: bool = False,
         no_text: str | None = None,
     ) -> Reply:
-        """`tokens`: length of the reply; `limit`: the most it could have been (0: unknown); `no_text`: why a server
-        sent no text, one of `NO_TEXT`."""
+        """Create a reply.
+
+        Args:
+            text: Text of the reply.
+            tokens: Length of the reply in tokens.
+            limit: Maximum length in tokens (0: unknown).
+            truncated: True if the reply was cut at the token limit.
+            overflow: True if the prompt was too long, so that the model did not reply.
+            no_text: Reason if a server returned no text, one of `NO_TEXT`.
+        """
         reply = super().__new__(cls, text)
         reply.tokens, reply.limit, reply.truncated, reply.overflow = tokens, limit, truncated, overflow
         reply.no_text = no_text
@@ -52,13 +60,14 @@ class Reply(str):
 
 
 def encodable(text: str) -> str:
-    """Return the text with U+FFFD for each half of a surrogate pair. An environment may quote what it is sent."""
+    """Return the text with U+FFFD for each half of a surrogate pair."""
+    # A reply may hold such halves, and an environment may quote it in a prompt that a tokenizer must read.
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 @cache
 def _tags(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """What finds `<tag>` and `</tag>`, in any case."""
+    """Return patterns that find `<tag>` and `</tag>` in any case."""
     opening, closing = (re.compile(re.escape(text), re.IGNORECASE | re.ASCII) for text in (f"<{tag}>", f"</{tag}>"))
     return opening, closing
 
@@ -67,6 +76,7 @@ _THINK, _THOUGHT = _tags("think")
 
 
 def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    # One match at a time, because a reply may hold thousands of tags.
     match = None
     for match in pattern.finditer(text):  # noqa: B007
         pass
@@ -74,7 +84,7 @@ def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 
 def after_reasoning(reply: str) -> str:
-    """The text after the last `</think>`; what follows an unclosed `<think>` is reasoning too."""
+    """Return the text after the last `</think>` and before an unclosed `<think>`."""
     closed = _last(_THOUGHT, reply)
     text = reply[closed.end() :] if closed else reply
     opened = _THINK.search(text)
@@ -82,23 +92,25 @@ def after_reasoning(reply: str) -> str:
 
 
 class Parsed(NamedTuple):
-    """A reply, taken apart."""
+    """The parts of a reply."""
 
     reply: str
     """The text after the reasoning, stripped."""
     thought: str
-    """Its free text before the tag; all of it without a tag."""
+    """Free text before the tag, or the whole text if the tag is missing."""
     answer: str | None
-    """The stripped text inside the last `<tag>...</tag>`, None without one."""
+    """Stripped text inside the last `<tag>...</tag>`, or None if the tag is missing."""
 
 
 def parse_reply(reply: str, tag: str | None) -> Parsed:
-    """Takes a reply apart. `tag=None` is the bare form, for models that answer with nothing but the answer."""
+    """Split a reply into its parts. If `tag` is None, the whole text is the answer."""
+    # Most replies of small models are bare words: without "<" they hold neither reasoning nor tags.
     text = after_reasoning(reply) if "<" in reply else reply
     stripped = text.strip()
     if tag is None:
         return Parsed(stripped, "", stripped or None)
     opening, closing = _tags(tag)
+    # The last opening tag before the last closing tag: a model may name the tags in its text before it uses them.
     close = _last(closing, text)
     opened = _last(opening, text[: close.start()]) if close else None
     if close is None or opened is None:
@@ -107,5 +119,5 @@ def parse_reply(reply: str, tag: str | None) -> Parsed:
 
 
 def parse_tag(reply: str, tag: str | None) -> str | None:
-    """The answer in a reply, as `parse_reply` finds it."""
+    """Return the answer in a reply, as `parse_reply` finds it."""
     return parse_reply(reply, tag).answer

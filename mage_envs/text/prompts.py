@@ -1,4 +1,4 @@
-"""The one prompt builder: what a prompt may be made of (the views), and the default wording (`Prose`)."""
+"""The only prompt builder: the possible content of a prompt (the views), and the default wording (`Prose`)."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Any, NamedTuple, Protocol
 from mage_envs.core import DRAW, FAILURE, SUCCESS, HandResult, Turn
 
 BLOCK = "\n\n"
-"""What stands between two items of a memory's text; styles without paragraphs show them in a row."""
+"""Separator of two items in a memory's text. Styles without paragraphs show the items in a row."""
 
 _VERDICTS = {SUCCESS: "a success", FAILURE: "a failure", DRAW: "neither a success nor a failure"}
 
 
 class TurnRecord(NamedTuple):
-    """One answer of the learner: what it saw, what it answered."""
+    """One answer of the learner, with the observation before it."""
 
     observation: str
     action: str | None
-    """The action's text, None where the answer held none."""
+    """The action's text, or None if the answer held none."""
     turn: Turn
     legal: bool
     hand: int = 0
     ended: HandResult | None = None
-    """The hand that this answer ended."""
+    """Result of the hand, if this answer ended it."""
     reply: str = ""
-    """The whole reply, without the reasoning that precedes `</think>`."""
+    """The whole reply, without the reasoning before `</think>`."""
     thought: str = ""
-    """What the reply said before its action, and the replies since the turn before that were a thought alone."""
+    """Text before the action in the reply, after the thought-only replies since the previous turn."""
 
     @property
     def result(self) -> str:
-        """What was seen of the hand that this answer ended, else empty."""
+        """Return the last observation of the hand if this answer ended it, else an empty string."""
         return "" if self.ended is None else self.ended.observation
 
 
@@ -58,7 +58,7 @@ class EpisodeRecord:
     """True if the learner is shown the return."""
 
     def told(self) -> dict[str, Any]:
-        """As `info` has it at the end of the episode."""
+        """Return the entries of `info` at the end of the episode."""
         return {
             "ended_episode": self.index,
             "episode_return": self.reward,
@@ -72,7 +72,7 @@ class EpisodeRecord:
 
 
 class PlayView(NamedTuple):
-    """What a play prompt is made of."""
+    """The content of a play prompt."""
 
     rules: str
     episode: int
@@ -80,98 +80,106 @@ class PlayView(NamedTuple):
     first_observation: str
     turn: Turn
     observation: str
-    """The raw text now, the result of a hand that just ended first."""
+    """Current raw text, after the result of a hand that just ended."""
     turns: Sequence[TurnRecord]
-    """The answers of this episode so far that the window shows, oldest first."""
+    """Answers of this episode inside the window, oldest first."""
     full_turns: int
-    """How many of the newest of `turns` show their observation."""
+    """Number of the newest `turns` that show their observation."""
     omitted: int
-    """Answers of this episode older than the window."""
+    """Number of answers of this episode that are older than the window."""
     memory: str
     last: TurnRecord | None
-    """The answer just given, None at an episode's start."""
+    """The latest answer, or None at an episode's start."""
     hand: int = 0
     hands: int = 1
     """Hands per episode."""
     max_turns: int = 0
-    """Answers allowed per hand; 0: not said."""
+    """Answers allowed per hand; if 0, the prompt does not mention a limit."""
     may_stop_early: bool = False
-    """Whether a success ends the series."""
+    """True if a success ends the series."""
     alone: bool = False
-    """Whether the game has one player, so that nobody plays against the learner."""
+    """True if the game has only one player."""
     heading: str = ""
-    """Above the memory, in place of the style's own words."""
+    """Heading of the memory, instead of the style's own words."""
     thoughts: Sequence[str] = ()
-    """What the learner wrote before the action of each of `turns`, empty where it is not shown; () shows none."""
+    """Text before the action of each of `turns`, empty if it is not shown; () shows none."""
     thinking: Sequence[str] = ()
-    """Replies since the last turn that were a thought alone."""
+    """Thought-only replies since the last turn."""
     instruction: str = ""
-    """How to come to an answer, in place of the style's own words."""
+    """Instruction for the answer, instead of the style's own words."""
 
 
 class ContinueView(NamedTuple):
-    """What a play message that continues a conversation is made of: what is new since the last one."""
+    """The content of a play message that continues a conversation: the news since the last message."""
 
     episode: int
     num_episodes: int
     turn: Turn
     observation: str
-    """The raw text now, the result of a hand that just ended first."""
+    """Current raw text, after the result of a hand that just ended."""
     last: TurnRecord | None
-    """The answer just given, None at an episode's start."""
+    """The latest answer, or None at an episode's start."""
     previous: EpisodeRecord | None = None
-    """The episode before, where this message continues a conversation across it."""
+    """The previous episode, if this message continues a conversation across its end."""
     thinking: Sequence[str] = ()
-    """Replies since the last turn that were a thought alone."""
+    """Thought-only replies since the last turn."""
     instruction: str = ""
-    """How to come to an answer, in place of the style's own words."""
+    """Instruction for the answer, instead of the style's own words."""
 
 
 @dataclass(frozen=True)
 class ReflectView:
-    """What a reflect prompt is made of."""
+    """The content of a reflect prompt."""
 
     rules: str
     num_episodes: int
     record: EpisodeRecord
     """The episode to reflect on."""
     shown: Sequence[TurnRecord]
-    """Its answers that the window shows."""
+    """Answers of that episode inside the window."""
     alone: bool = False
-    """Whether the game has one player."""
+    """True if the game has only one player."""
 
 
 class PromptStyle(Protocol):
     """The wording of prompts and of answers.
 
-    The `play` and `reflect` texts stand alone; the `continue_` ones hold only what is new in a conversation
-    that already shows the rest.
+    The `play` and `reflect` texts are complete prompts. The `continue_` texts hold only the news in a conversation that
+    already shows the rest.
     """
 
     action_tag: str | None
-    """Tag around an action in a reply; None: the bare reply is the action."""
+    """Tag around an action in a reply. If None, the bare reply is the action."""
     remark_tag: str | None
-    """Tag around a remark in a reply; None: the bare reply is the remark."""
+    """Tag around a remark in a reply. If None, the bare reply is the remark."""
 
-    def play(self, view: PlayView) -> str: ...
+    def play(self, view: PlayView) -> str:
+        """Return the prompt for an action."""
+        ...
 
-    def continue_play(self, view: ContinueView) -> str: ...
+    def continue_play(self, view: ContinueView) -> str:
+        """Return the next message of a conversation, for an action."""
+        ...
 
-    def reflect(self, view: ReflectView) -> str: ...
+    def reflect(self, view: ReflectView) -> str:
+        """Return the prompt for a reflection."""
+        ...
 
-    def continue_reflect(self, view: ReflectView) -> str: ...
+    def continue_reflect(self, view: ReflectView) -> str:
+        """Return the next message of a conversation, for a reflection."""
+        ...
 
     def remember_reflection(self, episode: int, text: str) -> str:
-        """A reflection on `episode`, as the memory section shows it."""
+        """Return a reflection on `episode` as an item of the memory."""
         ...
 
     def remember_episode(self, record: EpisodeRecord, shown: Sequence[TurnRecord]) -> str:
-        """A whole episode, as the memory section shows it."""
+        """Return a whole episode as an item of the memory."""
         ...
 
 
 def answer_text(record: TurnRecord) -> str:
-    """What was answered, in the words of a transcript."""
+    """Return the answer in the words of a transcript."""
     if record.action is None:
         return "(no action inside the tags, nothing happened)"
     shown = record.action if len(record.action) <= 200 else record.action[:197] + "..."
@@ -179,7 +187,7 @@ def answer_text(record: TurnRecord) -> str:
 
 
 def outcome_text(record: EpisodeRecord) -> str:
-    """Return how the episode ended, in one sentence: the only text that tells a learner so, under every memory."""
+    """Return the result of an episode in one sentence. No other text states the result, for every memory."""
     verdict = "out of turns, a failure" if record.timeout else _VERDICTS[record.ended_as]
     if not record.shows_score:
         return f"Result: {verdict}."
@@ -205,6 +213,7 @@ class Prose:
     def play(self, view: PlayView) -> str:
         series = "" if view.num_episodes == 1 else self._series(view)
         parts = [f"# Task\n{view.rules}{series}{self._limits(view)}"]
+        # The window shows the first observation itself if it holds all turns with their observations.
         if view.omitted or len(view.turns) > view.full_turns:
             parts.append(f"# How this episode began\n{view.first_observation}")
         if view.memory:
@@ -274,6 +283,7 @@ class Prose:
             number = view.omitted + index + 1
             seen = f" You saw:\n{record.observation}\n" if index >= first_full else " "
             thought = f"You thought: {view.thoughts[index]}\n" if view.thoughts and view.thoughts[index] else ""
+            # A full turn needs no result: the next observation begins with it.
             ended = f" That hand ended: {record.result}" if record.result and index < first_full else ""
             lines.append(f"Turn {number}.{seen}{thought}You answered: {answer_text(record)}{ended}")
         return "\n".join(lines)
@@ -281,6 +291,7 @@ class Prose:
     @staticmethod
     def _now(view: PlayView | ContinueView) -> str:
         notice = "Noted; nothing has changed, and no turn is spent.\n\n" if view.thinking else ""
+        # If the answer ended the hand, the result in the observation explains it already.
         if not view.thinking and view.last is not None and not view.last.legal and not view.last.result:
             fault = "held no action inside the tags" if view.last.action is None else "was not a legal action"
             notice = f"Your last answer {fault}; nothing happened, but the turn is spent.\n\n"

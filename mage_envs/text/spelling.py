@@ -1,4 +1,4 @@
-"""Information states and actions as words: what the compact prompt style and its vocabulary are made of."""
+"""Words for information states and actions, used by the compact prompt style and its vocabulary."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import re
 from collections.abc import Callable, Sequence
 
 WordsOfState = Callable[[str, int], Sequence[str]]
-"""(information state, seat) to the words of what that player knows, in a fixed vocabulary, none with a blank."""
+"""Function from (information state, seat) to the words of the player's knowledge: a fixed vocabulary, no blanks."""
 _BETWEEN = re.compile(r"\W+")
 
 
 def split_at_blanks(information_state: str, seat: int) -> tuple[str, ...]:
-    """The words of information states that are words already."""
+    """Return the words of an information state that consists of words."""
     return tuple(information_state.split())
 
 
 def as_word(text: str) -> str:
-    """An action's text as one word: `offer 3` is `offer-3`, `(2, 2)` is `2-2`."""
+    """Return an action's text as one word: `offer 3` becomes `offer-3`, `(2, 2)` becomes `2-2`."""
     return _BETWEEN.sub("-", text).strip("-")
 
 
 def said(action: str, own: bool) -> str:
-    """A move as a word, one's own or an opponent's."""
+    """Return a move as a word, with the prefix `opp-` if an opponent made it."""
     return as_word(action) if own else f"opp-{as_word(action)}"

@@ -10,7 +10,7 @@ from mage_envs.text.prompts import PromptStyle, Prose
 from mage_envs.text.words import Words
 
 STYLES: dict[str, Callable[[GameFacts], PromptStyle]] = {"prose": lambda facts: Prose(), "words": Words}
-"""Each makes the style for the game with these facts."""
+"""Functions that create a style for a game with these facts."""
 
 
 def load_style(spec: str) -> PromptStyle:
@@ -20,7 +20,7 @@ def load_style(spec: str) -> PromptStyle:
 
 
 def as_style(style: str | PromptStyle, facts: GameFacts) -> PromptStyle:
-    """A style by name for the game with these facts, a user's own, or `"module:Class"` of one."""
+    """Return the style of this name for a game, the class behind `"module:Class"`, or a given style unchanged."""
     if not isinstance(style, str):
         return style
     if ":" in style:

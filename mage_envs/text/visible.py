@@ -14,6 +14,7 @@ _PLAIN = re.compile(r"[\n\t\x20-\x7e]*")
 
 def visible(text: str) -> str:
     """Return the text with each hidden or reordering character as its number, such as `[U+202E]`."""
+    # Plain ASCII is by far the most frequent case, and the loop below is slow.
     if _PLAIN.fullmatch(text):
         return text
     return "".join(

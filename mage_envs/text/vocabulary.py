@@ -1,4 +1,4 @@
-"""Every word that the style `words` may show of a game, from the game's own tree or from random play."""
+"""The words that the style `words` may show for a game, from the game's own tree or from random play."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from mage_envs.text.words import (
 )
 
 WALKED = 30_000
-"""Most positions of a tree that is walked; a larger game is sampled."""
+"""Limit of positions for the walk of a tree. A larger game is sampled."""
 SAMPLED = 1_000
-"""Hands of random play in place of a walk."""
+"""Hands of random play in a sample."""
 EPISODES = 10
-"""Episodes that have a number."""
+"""Number of episodes whose number is a word of the vocabulary."""
 _REMARKS = "opponent own often rarely always never more less weak strong first last same so then change"
 
 
 def vocabulary(game: Game) -> tuple[str, ...]:
-    """The words of the game's prompts and answers, the same at each call; actions as they stand, blanks included.
+    """Return the words of the game's prompts and answers, the same at each call. Actions keep their blanks.
 
-    Complete where the tree is walked. A game with more than `WALKED` positions, or without a tree at hand, gives those
-    of `SAMPLED` hands of random play: what never came up in them is unknown to a tokenizer made of these words. Raises
-    ValueError for a game without a fixed set of actions.
+    The words are complete if the tree is walked. If the game has more than `WALKED` positions or cannot be enumerated,
+    they are those of `SAMPLED` hands of random play. Other words are then unknown to a tokenizer made of these. Raises
+    ValueError if the game has no fixed set of actions.
     """
     facts = game.facts
     if facts.actions is None:
@@ -43,11 +43,12 @@ def vocabulary(game: Game) -> tuple[str, ...]:
         found = _met(game, _sample(game))
     fixed = [EPISODE, *(str(number) for number in range(1, EPISODES + 1)), *(seat_word(seat) for seat in seats)]
     ends = [paid_word(facts.min_return), ILLEGAL, TIMEOUT, UNREADABLE, REFLECT, REMARK]
+    # Removes duplicates but keeps the order, so that a tokenizer's ids do not depend on the hashes of a set.
     return tuple(dict.fromkeys([*fixed, *facts.actions, *found, *ends, *_REMARKS.split()]))
 
 
 def _met(game: Game, states: Iterator[State]) -> list[str]:
-    """The words of these states for all seats, sorted."""
+    """Return the words of these states for all seats, sorted."""
     seats = range(game.facts.players)
     found: set[str] = set()
     for state in states:
@@ -59,8 +60,9 @@ def _met(game: Game, states: Iterator[State]) -> list[str]:
 
 
 def _walk(game: Game) -> Iterator[State]:
-    """Every position, shared ones once; raises `NotEnumerable` where there are more than `WALKED`."""
+    """Yield every position, shared ones once. Raises `NotEnumerable` if the tree has more than `WALKED` positions."""
     waiting = [state for _, state in game.initial_states()]
+    # The values keep the states alive. Otherwise a new state could get the id of a freed one.
     walked: dict[int, State] = {}
     while waiting:
         state = waiting.pop()
@@ -74,7 +76,7 @@ def _walk(game: Game) -> Iterator[State]:
 
 
 def _sample(game: Game) -> Iterator[State]:
-    """The positions of hands of random play, from a seed of their own."""
+    """Yield the positions of hands of random play, from a fixed seed."""
     streams = Streams(0)
     for hand in range(SAMPLED):
         state = game.initial_state(streams.at(GAME, 0, hand).generator())

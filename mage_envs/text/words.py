@@ -1,8 +1,8 @@
 """`Words`: any game with a fixed set of actions in a few dozen words, for models far too small for prose.
 
-It is made of information states and results alone, and carries the same facts as the raw observation and nothing more:
-the seat, what that player knows at the start of a hand, what has come to it since each answer, and what a hand paid.
-Answers are bare actions.
+It uses only information states and results, and carries exactly the facts of the raw observations: the seat, the
+player's knowledge at the start of a hand, its new knowledge since each answer, and the return of each hand. Answers are
+bare actions.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ from mage_envs.text.spelling import WordsOfState, as_word
 
 EPISODE, REFLECT, REMARK, ILLEGAL, TIMEOUT, UNREADABLE = "episode", "reflect", "remark", "illegal", "timeout", "?"
 KEPT = 50_000
-"""Information states whose words are kept: small games have fewer, and groups meet the same ones over and over."""
+"""Size of the caches of words. Small games have fewer information states, and groups meet the same ones repeatedly."""
 SEATS = ("first", "second", "third", "fourth")
 
 
 def seat_word(seat: int) -> str:
-    """Which player one is."""
+    """Return the word for a seat."""
     return SEATS[seat] if seat < len(SEATS) else f"player-{seat + 1}"
 
 
 @lru_cache(maxsize=KEPT)
 def _first_words(words_of: WordsOfState, state: str, seat: int) -> tuple[str, ...]:
-    """What a player knows when first asked in a hand."""
+    """Return the words of a player's knowledge at its first decision in a hand."""
     return seat_word(seat), *words_of(state, seat)
 
 
 @lru_cache(maxsize=KEPT)
 def _new_words(words_of: WordsOfState, before: str, answer: str | None, state: str, seat: int) -> tuple[str, ...]:
-    """What that player knows in `state` and did not know at the answer, the (legal) answer itself left out."""
+    """Return the words of the player's new knowledge in `state` since `before`, without its own legal answer."""
+    # A word may occur several times (two rounds with the same move), so known words are counted.
     known = Counter(words_of(before, seat))
     if answer is not None:
         known[as_word(answer)] += 1
@@ -48,18 +49,18 @@ def _new_words(words_of: WordsOfState, before: str, answer: str | None, state: s
 
 
 def paid_word(value: float) -> str:
-    """What a hand brought, in the game's unit: `+2`, `-0.5`, `+0`."""
+    """Return the word for a hand's return in the game's unit: `+2`, `-0.5`, `+0`."""
     return f"{value:+.4g}"
 
 
 class Words:
-    """The compact prompt style; see the module's text. `GameFacts.words` says how the game's states read as words."""
+    """The compact prompt style; see the module's docstring. `GameFacts.words` maps the game's states to words."""
 
     action_tag: str | None = None
     remark_tag: str | None = None
 
     def __init__(self, facts: GameFacts) -> None:
-        """Raises ValueError for a game whose actions are no fixed set."""
+        """Create the style for a game. Raises ValueError if its action set is not fixed."""
         if facts.actions is None:
             raise ValueError(
                 f"style='words' needs a fixed set of actions, which {facts.name} has not (GameFacts.actions); "
@@ -118,7 +119,7 @@ class Words:
         return _new_words(self._words_of, record.turn.information_state, answer, state, record.turn.player)
 
     def _answered(self, record: TurnRecord) -> list[str]:
-        """What came of an answer: that it was illegal, and how the hand ended that it ended."""
+        """Return the words for the result of an answer: its illegality, and the end of the hand if it ended."""
         words = [] if record.legal else [ILLEGAL]
         ended = record.ended
         if ended is None:

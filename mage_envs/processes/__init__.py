@@ -1,4 +1,4 @@
-"""Worker processes and deadlines: the one way in which code that may hang or die is called."""
+"""Worker processes and deadlines: the only way to call code that may hang or die."""
 
 from mage_envs.processes.outcomes import Lost, Raised, WorkerFailure, attempt
 from mage_envs.processes.pool import Pool

@@ -1,4 +1,4 @@
-"""What a call of code that may fail gives instead of its result, in this process or in another."""
+"""Outcomes of calls that failed, in this process or in another."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from typing import Any, NamedTuple
 from mage_envs.exceptions import MAX_REASON, cut, reason_of, stops
 
 TRACEBACK = "Its traceback is in"
-"""Begins the note, in an error that ends a command, of the file where that is."""
+"""First words of the note that names the traceback's file, in an error that ends a command."""
 MAX_SENT = 8 * MAX_REASON
-"""Bytes of an exception that is sent between processes as it is."""
+"""Limit in bytes of an exception that is sent between processes unchanged."""
 HANG, CRASH, MEMORY = "hang", "crash", "memory"
-"""Kinds of `Lost`: no answer within the deadline; the process died; it reached its limit of memory."""
+"""Kinds of `Lost`: no answer within the deadline, the death of the process, and its limit of memory."""
 
 
 class WorkerFailure(RuntimeError):
-    """A worker process died, or did not answer in time, where no outcome can say so."""
+    """Failure of a worker process, which died or timed out while no outcome could be returned."""
 
 
 class Lost(NamedTuple):
-    """The call took its process with it."""
+    """Outcome of a call that lost its process."""
 
     kind: str
     reason: str
-    """One line."""
+    """Reason in one line."""
     traceback: str = ""
-    """Where the process was, as far as it could still be asked."""
+    """Traceback of the process, if it could still write one."""
 
 
 class Raised(NamedTuple):
-    """The call raised."""
+    """Outcome of a call that raised an exception."""
 
     error: BaseException
     traceback: str
-    """From the called function on, so that it is the same in any process."""
+    """Traceback from the called function on, so that it is the same in any process."""
 
 
 def attempt(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -60,15 +60,17 @@ def portable(outcome: Raised) -> Raised:
     try:
         sent = pickle.dumps(outcome.error)
         if len(sent) <= MAX_SENT:
+            # An exception that cannot be unpickled must fail here and not in the process that receives it.
             pickle.loads(sent)
             return outcome
-    except Exception:  # pickling runs code of the exception's class, which may raise anything
+    except Exception:
+        # Pickling runs code of the exception's class, which may raise anything.
         pass
     return Raised(RuntimeError(reason_of(outcome.error)), outcome.traceback)
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether a MemoryError is in the chain of causes."""
+    """Return True if the chain of causes contains a MemoryError."""
     while error is not None:
         if isinstance(error, MemoryError):
             return True

@@ -1,6 +1,6 @@
-"""`Pool`: worker processes that hold one function each, called one call at a time, with deadlines, deaths and limits.
+"""`Pool`: worker processes with one function each, one call at a time, with deadlines and limits of memory.
 
-The one pool of the suite: `trainer.rollout.collect`, `gym.make_vec(workers=)` and tournaments play in it.
+It is the suite's only pool: `trainer.rollout.collect`, `gym.make_vec(workers=)` and tournaments use it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from mage_envs.processes.watch import SLOW
 from mage_envs.processes.worker import GRACE, Worker
 
 START = 600.0
-"""Seconds that a process has to start, in which it imports what it needs."""
+"""Timeout in seconds for the start of a process, which includes its imports."""
 _STARTED_BY_SCRIPT = "a script that makes workers must do so below `if __name__ == '__main__':`"
 
 
 class Pool:
-    """`count` processes; each makes its own function with `make` and answers calls of it.
+    """Worker processes, each with its own function from `make`.
 
-    A worker that dies, hangs or breaks its limit costs the call that it was answering, which gets `Lost`; `revive`
-    starts it anew. Modules that were named by `--import` are imported there, too. All processes end with `close`, with
-    the pool, with this process however it ends, and take along what they started.
+    If a worker dies, hangs or reaches its memory limit, the outcome of its current call is `Lost`. `revive` restarts
+    the worker. Workers import the modules from `--import`, too. All workers end with `close`, with the pool, and with
+    this process, even if it is killed. Processes that a worker started end with it.
     """
 
     def __init__(
@@ -41,18 +41,30 @@ class Pool:
         slow_after: float = SLOW,
         on_slow: Callable[[int, float], None] | None = None,
     ) -> None:
-        """`memory_gb`: address space that each process may have, in GiB; 0: no limit. `on_slow(worker, seconds)` is
-        called once in a call that takes longer than `slow_after` seconds. Raises TypeError where `make` cannot be sent.
+        """Create a pool. `revive` starts its workers.
+
+        Args:
+            make: Function that each worker calls once. It returns the function that answers the worker's calls.
+            count: Number of workers.
+            memory_gb: Limit of each process's address space in GiB (0: no limit).
+            slow_after: Seconds after which a call is slow.
+            on_slow: Function of (worker, seconds), called once per slow call.
+
+        Raises:
+            TypeError: If `make` cannot be pickled.
+            ValueError: If `count` or `memory_gb` is invalid.
         """
         check_positive("workers", count)
         if not memory_gb >= 0:
             raise ValueError(f"memory_gb={memory_gb!r} must be a number of GiB, 0 for no limit.")
         try:
             sent = pickle.dumps(CloudpickleWrapper(make))
-        except Exception as error:  # pickling runs the code of whatever is sent
-            raise TypeError(f"What workers need cannot be sent to them: {error}") from error
+        except Exception as error:
+            # Pickling runs code of the pickled objects, which may raise anything.
+            raise TypeError(f"The workers' function cannot be pickled: {error}") from error
         self._slow_after, self._on_slow = slow_after, on_slow
         self._workers = [Worker(sent, memory_gb) for _ in range(count)]
+        # A finalizer and not `__del__`: it also runs when the interpreter exits.
         self._stop = weakref.finalize(self, _end_all, self._workers)
 
     def __len__(self) -> int:
@@ -60,15 +72,15 @@ class Pool:
 
     @property
     def processes(self) -> tuple[int | None, ...]:
-        """Process ids of the workers, None for one that is dead."""
+        """Return the process ids of the workers, with None for a dead worker."""
         return tuple(worker.process.pid if worker.alive else None for worker in self._workers)
 
     def alive(self, worker: int) -> bool:
-        """Whether that worker was started and did not fail since."""
+        """Return True if the worker was started and has not failed since."""
         return self._workers[worker].alive
 
     def revive(self, worker: int) -> int:
-        """Starts that worker if it is dead; returns how often it was started, which tells one life from another."""
+        """Start the worker if it is dead. Returns its number of starts, which identifies the current process."""
         found = self._workers[worker]
         if found.is_dead():
             found.end()
@@ -76,17 +88,26 @@ class Pool:
         return found.lives
 
     def call(self, worker: int, *arguments: Any, deadline: float = 0.0) -> None:
-        """Starts a call; `next_outcome` has its outcome. `deadline`: seconds that it has; 0: for ever."""
+        """Start a call. `next_outcome` returns its outcome.
+
+        Args:
+            worker: Index of a living worker without a running call.
+            *arguments: Arguments of the worker's function.
+            deadline: Timeout of the call in seconds (0: no limit).
+        """
         self._workers[worker].call(arguments, deadline)
 
     def next_outcome(self) -> tuple[int, Any]:
-        """Waits for a call to end: (worker, its result, `Raised` or `Lost`). RuntimeError where none is under way."""
+        """Wait for a call to end. Returns the worker and its result, `Raised` or `Lost`.
+
+        Raises RuntimeError if no call is running.
+        """
         while (found := self.outcome_within(float("inf"))) is None:
             pass
         return found
 
     def outcome_within(self, timeout: float) -> tuple[int, Any] | None:
-        """As `next_outcome`; None after `timeout` seconds."""
+        """Return the next outcome like `next_outcome`, or None after `timeout` seconds."""
         until = time.monotonic() + timeout
         while busy := [place for place, worker in enumerate(self._workers) if worker.called is not None]:
             ready = wait([end for place in busy for end in self._workers[place].ends()], self._patience(busy, until))
@@ -102,10 +123,10 @@ class Pool:
             self._tell_slow(busy)
             if time.monotonic() >= until:
                 return None
-        raise RuntimeError("No call is under way.")
+        raise RuntimeError("No call is running.")
 
     def outcomes(self, workers: Sequence[int]) -> list[Any]:
-        """The outcome of each of these workers' calls; no other call may be under way."""
+        """Return the outcome of each of these workers' calls. No other call may be running."""
         found: dict[int, Any] = {}
         while len(found) < len(workers):
             place, outcome = self.next_outcome()
@@ -113,15 +134,16 @@ class Pool:
         return [found[place] for place in workers]
 
     def close(self) -> None:
-        """Ends the workers: at once those that are busy, and the others within some seconds."""
+        """End the workers: busy workers at once, idle workers within some seconds."""
         self._stop()
 
     def _left(self, worker: Worker) -> float:
+        """Return the seconds until the deadline of the worker's call, or of its start."""
         limit = worker.deadline if worker.is_ready else START
         return float("inf") if not limit or worker.called is None else worker.called + limit - time.monotonic()
 
     def _patience(self, busy: Sequence[int], until: float) -> float | None:
-        """Seconds until then, until somebody's deadline, or until somebody is to be told that a call is slow."""
+        """Return the seconds until `until`, the next deadline or the next slow call, or None if there is no limit."""
         now = time.monotonic()
         least = until - now
         for place in busy:
@@ -132,6 +154,7 @@ class Pool:
         return None if least == float("inf") else max(least, 0.0)
 
     def _tell_slow(self, busy: Sequence[int]) -> None:
+        """Call `on_slow` for each call that has become slow."""
         for place in busy:
             worker = self._workers[place]
             seconds = 0.0 if worker.called is None else time.monotonic() - worker.called
@@ -145,7 +168,7 @@ class Pool:
 
 
 def check_started(outcome: Any, who: str) -> Any:
-    """The first outcome of a worker; raises what it raised, and WorkerFailure where it did not come that far."""
+    """Return the first outcome of a worker. Raises its exception, or WorkerFailure if the worker was lost."""
     if isinstance(outcome, Raised):
         raise outcome.error
     if isinstance(outcome, Lost):
@@ -154,8 +177,10 @@ def check_started(outcome: Any, who: str) -> Any:
 
 
 def _end_all(workers: Sequence[Worker]) -> None:
+    """End all workers: give idle ones time to close their environments, and kill the others."""
     living = [worker for worker in workers if worker.alive]
     idle = [worker for worker in living if worker.called is None and worker.is_ready]
+    # Close all pipes first, so that the idle workers end in parallel and share one grace period.
     for worker in idle:
         worker.hang_up()
     until = time.monotonic() + GRACE

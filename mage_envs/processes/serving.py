@@ -1,4 +1,4 @@
-"""The worker's end: what runs in the process that answers calls."""
+"""The worker's end of a pipe: the code of the process that answers calls."""
 
 from __future__ import annotations
 
@@ -17,26 +17,35 @@ from mage_envs.imports import load_modules
 from mage_envs.processes.outcomes import MEMORY, Lost, Raised, attempt, is_out_of_memory, portable
 
 READY = 0
-"""Number of the message that a worker sends when it can be called."""
+"""Number of the message that a worker sends when it is ready for calls."""
 WHERE = signal.SIGUSR1 if hasattr(signal, "SIGUSR1") else None
-"""Asks a worker to write down where it is."""
+"""Signal that makes a worker write its traceback."""
 
 
 @runtime_checkable
 class Closes(Protocol):
-    """A function that holds something which is closed when its worker is stopped."""
+    """A function with resources to close when its worker is stopped."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the resources."""
+        ...
 
 
 def serve(calls: Connection, notes: Connection, make: bytes, imports: Sequence[str], memory_gb: float) -> None:
-    """Makes the function that `make` makes, then answers calls of it until the pipe closes or the parent is gone.
+    """Answer calls until the pipe closes or the parent process ends.
 
-    `notes` gets the traceback of a process that is killed, hangs, or breaks a limit.
+    Args:
+        calls: Pipe of the calls and their outcomes.
+        notes: Pipe for the traceback if this process is killed, hangs or reaches a limit.
+        make: Pickled function that returns the function to call.
+        imports: Modules to import first.
+        memory_gb: Limit of the address space in GiB (0: no limit).
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's matter
+    # The parent handles Ctrl-C, and ends its workers then.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A process group of its own, so that the processes that an opponent starts can be killed with the worker.
     if hasattr(os, "setpgid"):
-        os.setpgid(0, 0)  # so that what an opponent starts ends with its worker
+        os.setpgid(0, 0)
     faulthandler.enable(notes.fileno())
     if WHERE is not None:
         faulthandler.register(WHERE, notes.fileno())
@@ -55,16 +64,19 @@ def serve(calls: Connection, notes: Connection, make: bytes, imports: Sequence[s
             if isinstance(outcome, Raised) and is_out_of_memory(outcome.error):
                 limit = f"the limit of {memory_gb:g} GB of memory is reached" if memory_gb else "out of memory"
                 calls.send_bytes(_message(number, Lost(MEMORY, limit, outcome.traceback)))
-                return  # what is left of it is not to be trusted
+                # Objects may be half-built after a MemoryError, so this process must not answer further calls.
+                return
             calls.send_bytes(_message(number, outcome))
 
 
 def _made(make: bytes, imports: Sequence[str], memory_gb: float) -> Callable[..., Any]:
     if memory_gb:
-        import resource  # absent on Windows
+        # Windows does not have this module.
+        import resource
 
         limit = int(memory_gb * 2**30)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    # The user's modules come first, because `make` may use the games and opponents that they register.
     load_modules(imports)
     function: Callable[..., Any] = pickle.loads(make)()
     return function
@@ -75,11 +87,13 @@ def _message(number: int, outcome: Any) -> bytes:
         outcome = portable(outcome)
     try:
         return pickle.dumps((number, outcome))
-    except Exception as error:  # pickling runs the code of whatever is sent
+    except Exception as error:
+        # Pickling runs code of the pickled objects, which may raise anything.
         return pickle.dumps((number, Raised(TypeError(f"An answer cannot be sent between processes: {error}"), "")))
 
 
 def _end_with_parent() -> None:
+    """Wait for the parent's end, then kill this process and those that it started."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

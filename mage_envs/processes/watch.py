@@ -1,4 +1,4 @@
-"""`Watch`: a deadline for what is called in this process, and a word to whoever waits for it."""
+"""`Watch`: a deadline for calls in this process, and a notice of slow calls."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from typing import Any, Self
 from mage_envs.exceptions import Interruption
 
 DEADLINE = 600.0
-"""Seconds that a call has where nothing else is said; 0 stands for no limit everywhere."""
+"""Default timeout of a call in seconds; 0 means no limit everywhere."""
 SLOW = 60.0
-"""Seconds after which somebody is told what is waited for."""
+"""Default time in seconds after which a call is reported as slow."""
 
 
 class Late(Interruption):
-    """A call of this process was interrupted at its deadline. No `except Exception` in it catches this."""
+    """Interruption of a call of this process at its deadline. `except Exception` does not catch it."""
 
 
 class Watch:
-    """Looks on from a thread of its own while this thread calls something.
+    """A thread that watches the calls of this thread.
 
-    A call that is late is interrupted by a signal: it sleeps, waits for a server or loops in Python. What can not be
-    interrupted: compiled code that does not come back to Python, code that swallows every exception, and any code
-    where the watch is not entered in the main thread (or on Windows). For those there are worker processes.
+    A signal interrupts a late call if it sleeps, waits for a server or loops in Python. It cannot interrupt compiled
+    code that does not return to Python, or code that swallows every exception. It works only if the watch is entered in
+    the main thread, and not on Windows. Use worker processes in all other cases.
     """
 
     def __init__(self, on_slow: Callable[[str, float], None], slow_after: float = SLOW) -> None:
-        """`on_slow(who, seconds)` is called once in a call that takes longer than `slow_after` seconds."""
+        """Create a watch. It calls `on_slow(who, seconds)` once per call that takes more than `slow_after` seconds."""
         self.tell, self._slow_after = on_slow, slow_after
         self._since: float | None = None
-        """When the running call began."""
+        """Start time of the running call, or None."""
         self._deadline = 0.0
         self._who: Callable[[], str] = str
         self._ended = threading.Event()
@@ -43,6 +43,7 @@ class Watch:
     def __enter__(self) -> Self:
         self._can_interrupt = hasattr(signal, "SIGALRM") and threading.current_thread() is threading.main_thread()
         if self._can_interrupt:
+            # Python runs signal handlers in the main thread only, hence the condition above.
             self._before = signal.signal(signal.SIGALRM, self._interrupt)
         self._ended.clear()
         self._main = threading.get_ident()
@@ -52,6 +53,7 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # The thread ends before the old handler is restored, which must not receive a signal of this watch.
         self._since = None
         self._ended.set()
         self._thread.join()
@@ -59,21 +61,35 @@ class Watch:
             signal.signal(signal.SIGALRM, self._before)
 
     def call(self, function: Callable[..., Any], *arguments: Any, deadline: float, who: Callable[[], str]) -> Any:
-        """The function's result; raises `Late` after `deadline` seconds (0: never). `who` says what is waited for."""
+        """Return the function's result.
+
+        Args:
+            function: Function to call.
+            *arguments: Its arguments.
+            deadline: Timeout in seconds (0: no limit).
+            who: Function that returns a description of the call, for `on_slow`.
+
+        Raises:
+            Late: If the call did not return within the deadline.
+        """
         self._deadline, self._who = deadline, who
+        # For a short deadline, the thread must look more often, or the interruption would come much too late.
         if deadline and deadline < 4 * self._interval:
             self._interval = deadline / 4
         self._since = time.monotonic()
         try:
             result = function(*arguments)
+            # Before the return, because a signal that arrives there must not discard the result.
             self._since = None
             return result
         finally:
             self._since = None
 
     def _look(self) -> None:
+        """Report slow calls and interrupt late ones, until `__exit__`."""
         told: float | None = None
         while not self._ended.wait(self._interval):
+            # Read once: the main thread may end this call and start another one meanwhile.
             since, who = self._since, self._who
             if since is None:
                 continue
@@ -89,7 +105,9 @@ class Watch:
         return since is not None and bool(self._deadline) and time.monotonic() - since > self._deadline
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        # The signal may arrive after the late call has returned. It must not interrupt the next one.
         if self._is_late():
             raise Late(f"no answer within {self._deadline:g} s")
-        if callable(self._before):  # somebody else's alarm
+        # Otherwise it may be an alarm of other code.
+        if callable(self._before):
             self._before(number, frame)

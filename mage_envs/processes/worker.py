@@ -1,4 +1,4 @@
-"""The parent's end of one worker process: its pipe, its death, its replacement."""
+"""The parent's end of one worker process: its pipe, its failures, its restarts."""
 
 from __future__ import annotations
 
@@ -18,36 +18,37 @@ from mage_envs.processes.outcomes import CRASH, HANG, Lost
 from mage_envs.processes.serving import READY, WHERE, serve
 
 GRACE = 5.0
-"""Seconds that a worker has to end by itself when it is stopped."""
+"""Seconds in which a stopped worker may end by itself."""
 WRITES = 0.5
-"""Seconds that a worker which hangs has to write down where it is."""
+"""Seconds in which a hanging worker must begin to write its traceback."""
 PAUSE = 0.1
-"""Seconds of silence after which it has written all."""
+"""Seconds of silence that mark the end of the traceback."""
 AT_ONCE = 32_768
-"""Bytes that the pipe of a process which waits for them takes without blocking."""
+"""Bytes that the pipe of a waiting process accepts without blocking."""
 
 
 class Worker:
-    """One process that answers one call at a time. A worker that failed stays dead until `start`."""
+    """One process that answers one call at a time. A failed worker stays dead until `start`."""
 
     def __init__(self, make: bytes, memory_gb: float) -> None:
         self._arguments = (make, memory_gb)
         self.alive = False
         self.lives = 0
-        """How often it was started."""
+        """Number of starts."""
         self.called: float | None = None
-        """When its running call began (or its start, where it cannot be called yet); None: it has nothing to do."""
+        """Start time of the running call or, before the worker is ready, of the process; None if it is idle."""
         self.deadline = 0.0
-        """Seconds that the running call has; 0: for ever."""
+        """Timeout of the running call in seconds; 0 means no limit."""
         self.is_ready = False
         self.told = False
-        """Whether somebody was told that the running call is slow."""
+        """True if the running call was reported as slow."""
         self._next: bytes | None = None
-        """The call that waits until the process is ready."""
+        """Pickled call that is sent when the process is ready."""
 
     def start(self) -> None:
-        """Starts the process anew. Nothing of an earlier one is left in it."""
-        context = get_context("spawn")  # a fork would copy threads' locks, and torch with its threads
+        """Start a new process, without any state of an earlier one."""
+        # A fork would copy the locks of other threads in their current state, and torch with its threads.
+        context = get_context("spawn")
         self._calls, theirs = context.Pipe()
         self._notes, notes = context.Pipe(duplex=False)
         make, memory_gb = self._arguments
@@ -56,7 +57,8 @@ class Worker:
             with _interrupts_ignored():
                 self.process.start()
         finally:
-            theirs.close()  # so that the pipe breaks when the process dies
+            # The worker must hold the only other end, so that the pipe breaks when it dies.
+            theirs.close()
             notes.close()
         self.alive, self.is_ready, self.called, self._next = True, False, None, None
         self.lives += 1
@@ -64,7 +66,8 @@ class Worker:
         self._sender: threading.Thread | None = None
 
     def call(self, arguments: tuple[Any, ...], deadline: float) -> None:
-        """Sends a call; never blocks, whatever the process does. Its seconds count from the time that it is ready."""
+        """Send a call. This never blocks. The deadline counts from the moment when the process is ready."""
+        # Outcomes carry this number, so that an outcome of an abandoned call is recognised and dropped.
         self._number += 1
         self.called, self.deadline, self.told = time.monotonic(), deadline, False
         message = pickle.dumps((self._number, arguments))
@@ -74,13 +77,13 @@ class Worker:
             self._next = message
 
     def ends(self) -> list[Any]:
-        """What `multiprocessing.connection.wait` may wait for."""
+        """Return the objects that `multiprocessing.connection.wait` waits for."""
         return [self._calls, self.process.sentinel]
 
     def take(self) -> tuple[bool, Any]:
-        """(whether the running call is over, its outcome) once one of `ends` is ready."""
+        """Return (True if the running call is over, its outcome) when one of `ends` is ready."""
         try:
-            # A worker may answer and die; `wait` need not have seen both.
+            # A worker may answer and then die, so an answer is read even if `wait` reported only the death.
             if not self._calls.poll():
                 return True, self.died()
             number, outcome = pickle.loads(self._calls.recv_bytes())
@@ -93,19 +96,21 @@ class Worker:
                 self._send(self._next)
             if self.is_ready:
                 return False, None
-        elif number != self._number:  # left over from a call that nobody waited for
+        elif number != self._number:
+            # The outcome belongs to an abandoned call.
             return False, None
         self.called = None
-        if isinstance(outcome, Lost) or number == READY:  # it ends by itself
+        # After these outcomes, the process ends by itself.
+        if isinstance(outcome, Lost) or number == READY:
             self.end()
         return True, outcome
 
     def is_dead(self) -> bool:
-        """Whether the process has ended, or was never started."""
+        """Return True if the process has ended or was never started."""
         return not self.alive or not self.process.is_alive()
 
     def hung(self) -> Lost:
-        """Asks the process where it is, and kills it."""
+        """Read the traceback of the process, and kill it."""
         written = ""
         if WHERE is not None and self.is_ready:
             with suppress(ProcessLookupError):
@@ -114,7 +119,8 @@ class Worker:
         return Lost(HANG, f"no answer within {self.deadline:g} s", written + self.end())
 
     def died(self) -> Lost:
-        """Clears up after a process that ended by itself."""
+        """Clean up after a process that ended by itself."""
+        # The pipe may break before the process has its exit code.
         self.process.join(GRACE)
         code = self.process.exitcode
         cause = ""
@@ -124,28 +130,30 @@ class Worker:
         return Lost(CRASH, f"its process died: exit code {code}{cause}", self.end())
 
     def end(self) -> str:
-        """Kills the process, if it still runs, with all that it started; returns its notes."""
+        """Kill the process and all processes that it started, if they still run. Returns its notes."""
         if not self.alive:
             return ""
         self.alive, self.called = False, None
-        with suppress(ProcessLookupError, PermissionError, AttributeError):  # none yet, not ours, or no such thing here
+        # The group may not exist yet, may not be ours, or the system may have no groups (Windows).
+        with suppress(ProcessLookupError, PermissionError, AttributeError):
             os.killpg(self.process.pid or 0, signal.SIGKILL)
         self.process.kill()
         self.process.join()
         notes = self._read_notes()
         if self._sender is not None:
-            self._sender.join()  # the pipe is broken now; closed under its hands, it would raise something else
+            # The pipe is broken, so the thread ends now. Closing the pipe first would raise another error in it.
+            self._sender.join()
         self._calls.close()
         self._notes.close()
         self.process.close()
         return notes
 
     def hang_up(self) -> None:
-        """Closes the pipe of a process that has nothing to do, so that it ends by itself."""
+        """Close the pipe of an idle process, so that it ends by itself."""
         self._calls.close()
 
     def _read_notes(self, patience: float = 0.0) -> str:
-        """What was written, and what follows it; `patience`: seconds until it begins."""
+        """Return the notes that were written. They must begin within `patience` seconds."""
         written = b""
         while self._notes.poll(patience) and (part := os.read(self._notes.fileno(), 65_536)):
             written += part
@@ -157,18 +165,20 @@ class Worker:
         if len(message) <= AT_ONCE:
             _send(self._calls, message)
             return
+        # A pipe's buffer is small: a larger message blocks until the worker reads, perhaps forever.
         self._sender = threading.Thread(target=_send, args=(self._calls, message), daemon=True)
         self._sender.start()
 
 
 def _send(connection: Connection, message: bytes) -> None:
-    with suppress(OSError):  # whoever waits for the answer notices that the worker is dead
+    # If the worker is dead, the wait for its answer notices that.
+    with suppress(OSError):
         connection.send_bytes(message)
 
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """A process that starts meanwhile never sees Ctrl-C: its parent ends it."""
+    """Ignore Ctrl-C, so that a process that starts inside this context ignores it too. Its parent ends it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -18,15 +18,15 @@ from mage_envs.spaces import FreeText
 Infos = dict[str, Any]
 Texts = Sequence[str]
 Batch = tuple[Texts, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]
-"""What a step of n environments gives: observations, rewards, terminated, truncated, infos."""
+"""Step of n environments: observations, rewards, terminated, truncated, infos."""
 
 
 class SlotStep(NamedTuple):
-    """What one environment gives for one step."""
+    """The step of one environment."""
 
     observation: str
     infos: tuple[dict[str, Any], ...]
-    """What goes into the batch's infos, in this order."""
+    """Dicts to merge into the batch's infos, in this order."""
     reward: float = 0.0
     terminated: bool = False
     truncated: bool = False
@@ -35,8 +35,8 @@ class SlotStep(NamedTuple):
 class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], np.ndarray], ABC):
     """`num_envs` environments of one id; text in, text out.
 
-    Observations are a tuple of `str`, actions any sequence of `str`, infos as Gymnasium's `SyncVectorEnv` gives them.
-    A subclass says how rows begin and advance; this class keeps who ended and what the caller may do.
+    Observations are a tuple of `str`, actions any sequence of `str`, and infos have the form of Gymnasium's
+    `SyncVectorEnv`. A subclass starts and advances rows. This class tracks the rows that ended and checks the calls.
     """
 
     def __init__(self, num_envs: int, autoreset_mode: str | AutoresetMode) -> None:
@@ -49,12 +49,12 @@ class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], np.ndarray], ABC):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._texts: tuple[str, ...] = ()
-        """The last observations; none before the first reset."""
+        """Last observations; empty before the first reset."""
         self._ended = np.zeros(num_envs, dtype=np.bool_)
-        """Rows whose episode is over and that wait for a reset."""
+        """Mask of the rows whose episode is over and that wait for a reset, shape (num_envs,)."""
 
     def _describe(self, metadata: dict[str, Any], render_mode: str | None) -> None:
-        """Takes over what a single environment says of itself."""
+        """Set the metadata and the render mode of a single environment."""
         self.metadata = {**metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = render_mode
 
@@ -62,19 +62,19 @@ class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], np.ndarray], ABC):
     def _begin(
         self, rows: Sequence[int], seeds: Sequence[int | None], options: dict[str, Any] | None
     ) -> tuple[Texts, Infos]:
-        """Starts an episode in each of `rows`; returns their observations and the batch's infos."""
+        """Start an episode in each of `rows`. Returns their observations and the batch's infos."""
 
     @abstractmethod
     def _advance(self, answers: list[str]) -> Batch:
-        """One step of all rows. In mode NEXT_STEP, the rows in `_ended` begin an episode instead."""
+        """Step all rows. In mode NEXT_STEP, the rows in `_ended` start an episode instead."""
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[tuple[str, ...], Infos]:
-        """Starts episodes in all rows, or in those of `options["reset_mask"]`, a bool array of shape (num_envs,).
+        """Start episodes in all rows, or in those of `options["reset_mask"]`, a bool array of shape (num_envs,).
 
-        `seed`: one per row; an int s stands for s, s + 1, ...; None goes on with the rows' own randomness. Other
-        options reach every row.
+        `seed` has one seed per row. An int s means s, s + 1, ...; None continues each row's own randomness. Every row
+        receives the other options.
         """
         self._check_open()
         seeds = _seeds(seed, self.num_envs)
@@ -89,6 +89,7 @@ class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], np.ndarray], ABC):
         rows: list[int] = np.flatnonzero(mask).tolist()
         others = {key: value for key, value in options.items() if key != "reset_mask"}
         texts, infos = self._begin(rows, [seeds[row] for row in rows], others)
+        # Rows outside the mask keep their observations, as in Gymnasium.
         shown = list(self._texts) or [""] * self.num_envs
         for row, text in zip(rows, texts, strict=True):
             shown[row] = text
@@ -99,7 +100,7 @@ class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], np.ndarray], ABC):
     def step(
         self, actions: Sequence[str] | NDArray[Any]
     ) -> tuple[tuple[str, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
-        """One answer per environment; what happens to those that ended is the autoreset mode's matter."""
+        """Step every environment with one answer each. The autoreset mode decides about rows that ended."""
         self._check_open()
         answers: list[str] = actions.tolist() if isinstance(actions, np.ndarray) else list(actions)
         if len(answers) != self.num_envs:
@@ -113,6 +114,7 @@ class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], np.ndarray], ABC):
             )
         texts, rewards, terminated, truncated, infos = self._advance(answers)
         self._texts = tuple(texts)
+        # In mode SAME_STEP, ended rows were reset within this step, so none waits for a reset.
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             self._ended = terminated | truncated
         return self._texts, rewards, terminated, truncated, infos
@@ -122,7 +124,7 @@ class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], np.ndarray], ABC):
             raise gym.error.ClosedEnvironmentError("This vector environment is closed; make another one.")
 
     def _gather(self, rows: Sequence[SlotStep]) -> Batch:
-        """The batch of one `SlotStep` per environment."""
+        """Return one `SlotStep` per environment as a batch."""
         return (
             [row.observation for row in rows],
             np.array([row.reward for row in rows], dtype=np.float64),
@@ -133,7 +135,7 @@ class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], np.ndarray], ABC):
 
 
 class Slots:
-    """Environments that are played one after the other: all of a vector environment, or one worker's share."""
+    """Environments that run one after the other: all of a vector environment, or one worker's share."""
 
     def __init__(self, envs: Sequence[gym.Env[str, str]], same_step: bool) -> None:
         self.envs = envs
@@ -142,14 +144,24 @@ class Slots:
     def begin(
         self, slots: Sequence[int], seeds: Sequence[int | None], options: dict[str, Any] | None
     ) -> list[tuple[str, dict[str, Any]]]:
-        """Resets the environments at `slots`."""
+        """Reset some environments.
+
+        Args:
+            slots: Indices of the environments.
+            seeds: Seed of each of them, or None.
+            options: Options of every reset.
+
+        Returns:
+            Observation and info of each reset.
+        """
+        # Each environment gets its own dict, because `reset` may change it.
         return [
             self.envs[slot].reset(seed=seed, options=None if options is None else dict(options))
             for slot, seed in zip(slots, seeds, strict=True)
         ]
 
     def advance(self, answers: Sequence[str | None]) -> list[SlotStep]:
-        """One row per environment; None begins an episode instead of answering."""
+        """Return one step per environment. An answer of None starts an episode instead."""
         return [self._one(env, answer) for env, answer in zip(self.envs, answers, strict=True)]
 
     def _one(self, env: gym.Env[str, str], answer: str | None) -> SlotStep:
@@ -168,7 +180,7 @@ class Slots:
 
 
 class LoopVectorEnv(TextVectorEnv):
-    """Any id, in this process, one environment after the other."""
+    """Environments of any id in this process, one after the other."""
 
     def __init__(
         self,
@@ -177,6 +189,13 @@ class LoopVectorEnv(TextVectorEnv):
         *,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
     ) -> None:
+        """Create the environments.
+
+        Args:
+            make_env: Function that creates one environment.
+            num_envs: Number of environments.
+            autoreset_mode: Gymnasium's autoreset mode.
+        """
         super().__init__(num_envs, autoreset_mode)
         self.envs = [make_env() for _ in range(num_envs)]
         self._describe(self.envs[0].metadata, self.envs[0].render_mode)
@@ -193,19 +212,19 @@ class LoopVectorEnv(TextVectorEnv):
         return self._gather(self._slots.advance(or_none(answers, self._ended)))
 
     def render(self) -> tuple[Any, ...]:
-        """What each environment renders."""
+        """Return each environment's rendering."""
         return tuple(env.render() for env in self.envs)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Closes the environments."""
+        """Close the environments."""
         for env in self.envs:
             env.close()
 
 
 def batch_infos(count: int, told: Iterable[tuple[int, Mapping[str, Any]]]) -> Infos:
-    """What (row, info) pairs tell as Gymnasium's `VectorEnv._add_info` batches it, without its cost per row.
+    """Return (row, info) pairs as a batch in the form of Gymnasium's `VectorEnv._add_info`, at a lower cost per row.
 
-    Arrays of `count` values, of the type of the first one, each beside the mask `_<key>` of the rows it tells of.
+    Each key has an array of `count` values, of the type of its first value. The key `_<key>` has the mask of its rows.
     """
     columns: dict[str, tuple[list[int], list[Any]]] = {}
     for row, info in told:
@@ -232,13 +251,14 @@ def _column(count: int, rows: list[int], values: list[Any]) -> Any:
         array = np.zeros(count, dtype=type(first))
     else:
         array = np.full(count, None, dtype=np.object_)
-    for row, value in zip(rows, values):  # one by one, as NumPy converts single values otherwise than lists
+    # One by one, because NumPy converts a list differently from single values.
+    for row, value in zip(rows, values):
         array[row] = value
     return array
 
 
 def or_none(answers: Sequence[str], ended: NDArray[np.bool_]) -> list[str | None]:
-    """The answers, None in the rows that ended."""
+    """Return the answers, with None in the rows that ended."""
     return [None if over else answer for answer, over in zip(answers, ended.tolist(), strict=True)]
 
 

@@ -1,8 +1,8 @@
-"""`WorkerVectorEnv`: the environments shared among processes, for slow environments or slow opponents.
+"""`WorkerVectorEnv`: environments distributed over processes, for slow environments or slow opponents.
 
-Results are the same, to the bit, as those of `LoopVectorEnv` in one process. A worker that dies or hangs costs its
-environments their episodes and nothing else: they end as truncated, `info["failure"]` says why, and their next reset
-starts the worker anew.
+Results equal those of `LoopVectorEnv` in one process to the bit. If a worker dies or hangs, only the episodes of its
+environments are lost. They end as truncated with the reason in `info["failure"]`, and their next reset restarts the
+worker.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from mage_envs.vector.text_vector import Batch, Infos, Slots, SlotStep, Texts, T
 
 
 class _Share:
-    """What a worker holds: its share of the environments, made by its first call."""
+    """The function of a worker, with its share of the environments. The first call creates them."""
 
     def __init__(self, make_env: Callable[[], gym.Env[str, str]], same_step: bool) -> None:
         self._make_env, self._same_step = make_env, same_step
         self._slots = Slots((), same_step)
 
     def __call__(self, request: str, *arguments: Any) -> Any:
+        # Not in `__init__`: all workers run the same code there, and only a call can state the size of a share.
         if request == "make":
             self._slots = Slots([self._make_env() for _ in range(arguments[0])], self._same_step)
             return self._slots.envs[0].metadata
@@ -41,7 +42,7 @@ class _Share:
 
 
 class WorkerVectorEnv(TextVectorEnv):
-    """Any id, in `workers` processes with equal shares of the environments."""
+    """Environments of any id in `workers` processes with equal shares."""
 
     def __init__(
         self,
@@ -52,21 +53,32 @@ class WorkerVectorEnv(TextVectorEnv):
         deadline: float = DEADLINE,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
     ) -> None:
-        """`deadline`: seconds that a worker has for a step or reset of all its environments; 0: for ever."""
+        """Create the environments and their workers.
+
+        Args:
+            make_env: Function that creates one environment. Workers receive it pickled.
+            num_envs: Number of environments.
+            workers: Number of processes, `num_envs` at most.
+            deadline: Timeout in seconds for a step or reset of all environments of a worker (0: no limit).
+            autoreset_mode: Gymnasium's autoreset mode.
+
+        Raises:
+            WorkerFailure: If a worker cannot be started.
+        """
         super().__init__(num_envs, autoreset_mode)
         check_positive("workers", workers)
         if workers > num_envs:
-            raise ValueError(f"workers={workers} is more than num_envs={num_envs}: there is nothing for some to do.")
+            raise ValueError(f"workers={workers} must be at most num_envs={num_envs}. Use fewer workers.")
         check_seconds("deadline", deadline)
         self._deadline = deadline
         self._seeds: list[int | None] = [None] * num_envs
         self._losses = [0] * num_envs
-        """How often each row lost its environment since it was seeded."""
+        """Number of lost environments per row since it was seeded."""
         self._lost = [False] * num_envs
-        """Rows whose environment is a new one that was never reset."""
+        """True for each row whose environment was lost and not reset since."""
         bounds = [num_envs * index // workers for index in range(workers + 1)]
         self._rows = [range(start, end) for start, end in pairwise(bounds)]
-        """By worker: the environments of the batch that it holds."""
+        """Rows of each worker, by worker."""
         same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
         self._pool = Pool(partial(_Share, make_env, same_step), workers)
         try:
@@ -77,15 +89,16 @@ class WorkerVectorEnv(TextVectorEnv):
 
     @property
     def processes(self) -> tuple[int | None, ...]:
-        """Process ids of the workers, None for one that is dead."""
+        """Return the process ids of the workers, with None for a dead worker."""
         return self._pool.processes
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Ends the workers and waits for them."""
+        """End the workers and wait for them."""
         self._pool.close()
 
     def _start(self, workers: Sequence[int]) -> list[Any]:
-        """Starts dead workers and makes their environments; raises what prevents that, perhaps WorkerFailure."""
+        """Start dead workers and create their environments. Raises the worker's exception, or WorkerFailure."""
+        # All calls are sent before the first outcome is awaited, so that the workers start in parallel.
         for worker in workers:
             self._pool.revive(worker)
             self._pool.call(worker, "make", len(self._rows[worker]))
@@ -106,7 +119,7 @@ class WorkerVectorEnv(TextVectorEnv):
     def _begin_rows(
         self, seeds: dict[int, int | None], options: dict[str, Any] | None
     ) -> dict[int, tuple[str, dict[str, Any]]]:
-        """Resets the rows that `seeds` names. Raises WorkerFailure where a worker fails in that."""
+        """Reset the rows in `seeds`. Raises WorkerFailure if a worker fails during the reset."""
         shares = {worker: share for worker, rows in enumerate(self._rows) if (share := [r for r in rows if r in seeds])}
         if dead := [worker for worker in shares if not self._pool.alive(worker)]:
             self._start(dead)
@@ -114,6 +127,7 @@ class WorkerVectorEnv(TextVectorEnv):
             chosen = [self._seed(row, seeds[row]) for row in share]
             places = [row - self._rows[worker].start for row in share]
             self._pool.call(worker, "begin", places, chosen, options, deadline=self._deadline)
+        # All results are processed before the first error is raised, so that every lost worker is recorded.
         started: dict[int, tuple[str, dict[str, Any]]] = {}
         results = self._pool.outcomes(list(shares))
         for (worker, share), result in zip(shares.items(), results, strict=True):
@@ -123,12 +137,16 @@ class WorkerVectorEnv(TextVectorEnv):
                 started |= dict(zip(share, result, strict=True))
         for worker, result in zip(shares, results, strict=True):
             if isinstance(result, Lost):
-                raise WorkerFailure(f"{self._named(worker)} {result.reason} in reset. Call reset() to start it anew.")
+                raise WorkerFailure(f"{self._named(worker)} {result.reason} in reset. Call reset() to restart it.")
             _raise(result)
         return started
 
     def _seed(self, row: int, seed: int | None) -> int | None:
-        """The seed to reset a row with; a new environment in place of a lost one gets one that follows from its own."""
+        """Return the seed for the reset of a row.
+
+        A new environment that replaces a lost one gets a seed derived from the row's own seed.
+        """
+        # Without a seed, the new environment would draw one from the system, and no run could be repeated.
         if seed is not None:
             self._seeds[row], self._losses[row] = seed, 0
         elif self._lost[row] and (own := self._seeds[row]) is not None:
@@ -158,13 +176,14 @@ class WorkerVectorEnv(TextVectorEnv):
                 rows |= dict(zip(self._rows[worker], result, strict=True))
         for result in results:
             _raise(result)
-        for worker in dead:  # in mode NEXT_STEP: all rows of a dead worker wait for their reset
+        # This happens only in mode NEXT_STEP, in which all rows of a dead worker wait for their reset.
+        for worker in dead:
             started = self._begin_rows(dict.fromkeys(self._rows[worker]), None)
             rows |= {row: SlotStep(text, (info,)) for row, (text, info) in started.items()}
         return self._gather([rows[row] for row in range(self.num_envs)])
 
     def _failed(self, worker: int, lost: Lost) -> dict[int, SlotStep]:
-        """The rows of a worker that failed: truncated, with their last observation once more."""
+        """Return the rows of a worker that failed: truncated, with their last observation again."""
         own = self._rows[worker]
         told = {row: (self._texts[row], {"failure": f"{lost.kind}: {lost.reason}"}) for row in own}
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
@@ -177,6 +196,6 @@ class WorkerVectorEnv(TextVectorEnv):
 
 
 def _raise(result: object) -> None:
-    """Raises what an environment raised in its worker, as it would have without workers."""
+    """Raise the exception that an environment raised in its worker, as without workers."""
     if isinstance(result, Raised):
         raise result.error

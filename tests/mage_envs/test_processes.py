@@ -91,7 +91,7 @@ def test_calls_run_side_by_side_and_one_death_costs_one_call(pool):
     pool.call(1, "add", 1, 1, deadline=60.0)
     assert pool.next_outcome() == (1, 2)
     assert pool.next_outcome()[1].kind == "hang"
-    with pytest.raises(RuntimeError, match="No call is under way"):
+    with pytest.raises(RuntimeError, match="No call is running"):
         pool.next_outcome()
 
 
@@ -119,7 +119,7 @@ def test_what_cannot_be_made_or_sent():
     assert (type(raised.error), raised.error.args) == (LookupError, ("nothing to make",))
     assert outcome(pool, "add").error.args == ("nothing to make",)  # and at each try
     pool.close()
-    with pytest.raises(TypeError, match="What workers need cannot be sent to them: "):
+    with pytest.raises(TypeError, match="The workers' function cannot be pickled: "):
         Pool(partial(print, threading.Lock()), 1)
     for wrong in (0, -1, True):
         with pytest.raises(ValueError, match="workers="):

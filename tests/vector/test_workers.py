@@ -201,7 +201,7 @@ def test_replies_keep_what_their_generator_knows():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"workers": 3}, "workers=3 is more than num_envs=2"),
+        ({"workers": 3}, "workers=3 must be at most num_envs=2"),
         ({"workers": -1}, "workers=-1 must be a whole number"),
         ({"workers": 1, "deadline": -1.0}, "deadline=-1.0 must be a number of seconds, or 0"),
         ({"deadline": 1.0}, "deadline=1.0 needs workers"),

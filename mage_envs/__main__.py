@@ -1,4 +1,4 @@
-"""`mage-envs`: play a game in a terminal, list games with their opponents, and say what is installed."""
+"""`mage-envs`: play a game in a terminal, list games and opponents, and check the installation."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from collections.abc import Mapping, Sequence
 from mage_envs.terminal.commands import Command, run_command
 
 COMMANDS: Mapping[str, Command] = {
-    "play": Command("mage_envs.terminal.play", "play a game in the terminal"),
-    "list": Command("mage_envs.terminal.listing", "list the games, their ids and the opponents that fit"),
+    "play": Command("mage_envs.terminal.play", "Play a game in the terminal"),
+    "list": Command("mage_envs.terminal.listing", "List games with their ids and their opponents"),
     "webshop": Command(
         "mage_envs.terminal.webshop",
-        "WebShop: convert the original's data files, check them, serve its site to a browser",
+        "Convert and check WebShop's original data files, or serve its site to a browser",
     ),
-    "doctor": Command("mage_envs.terminal.doctor", "say which engines, data and caches the games find here"),
+    "doctor": Command("mage_envs.terminal.doctor", "Report the engines, data and caches that the games find"),
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a subcommand; returns 0, 2 after an error (one line on stderr), 130 after Ctrl-C."""
+    """Run a subcommand. Returns 0, 2 after an error (one line on stderr), or 130 after Ctrl-C."""
     return run_command("mage-envs", "Text games against registered opponents.", COMMANDS, arguments)
 
 
 if __name__ == "__main__":
+    # Not `main`: this entry also handles Ctrl-C, as the console script does.
     import mage_commands
 
     sys.exit(mage_commands.envs())

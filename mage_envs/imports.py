@@ -1,7 +1,7 @@
-"""Resolve names to modules, classes and paths, with one rule for names that a user types and one for names in files.
+"""Resolution of names to modules, classes and paths, with one rule for a user's names and one for names in files.
 
 A user may type any module: `--import my_games`, `my_games:` before an environment's id, `my_games:Class` as an
-opponent. A file (a record, mage.json, a suite file) may come from a stranger. Inside `names_from(file)` only
+opponent. A file (a record, mage.json, a suite file) may come from a stranger. Inside `names_from(file)`, only
 registered names resolve, and classes of modules that the user has imported.
 """
 
@@ -22,27 +22,27 @@ from typing import Any
 from mage_envs import _siblings
 
 OPTION = "--import"
-HELP = "a module of yours that registers games and opponents, from the current folder or installed; may be repeated"
+HELP = "Module that registers your games and opponents, installed or in the current folder (may be repeated)"
 PATH_OPTION = "--allow-path"
-PATH_HELP = "a file or folder outside the record that the record may read, such as WebShop's data; may be repeated"
+PATH_HELP = "File or folder outside the record that the record may read, such as WebShop's data (may be repeated)"
 
 _IMPORTED: list[str] = []
 _ALLOWED_PATHS: list[Path] = []
 _FILE: ContextVar[str | None] = ContextVar("file", default=None)
-"""The file whose names are being resolved; None while names come from the user."""
+"""File whose names are being resolved, or None if names come from the user."""
 _LOCKED_PATHS: ContextVar[bool] = ContextVar("locked_paths", default=False)
 
 
 class NoSuchModule(ImportError):
-    """A module that is not found."""
+    """Error for a module that is not found."""
 
 
 class NoSuchName(ImportError):
-    """A name that the module does not define."""
+    """Error for a name that its module does not define."""
 
 
 class UntrustedName(ImportError):
-    """A file names a module or a path that the user did not allow."""
+    """Error for a module or a path in a file that the user did not allow."""
 
 
 @contextmanager
@@ -62,7 +62,8 @@ def names_from(file: str | Path, *, paths: bool = False) -> Iterator[None]:
 
 
 def search_current_folder() -> None:
-    """Search modules in the current folder after all other places; a console script does not search it."""
+    """Search modules in the current folder after all other places."""
+    # `python -m` searches the current folder, but a console script does not.
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.append(os.getcwd())
 
@@ -89,9 +90,10 @@ def load_modules(names: Iterable[str], named_by: str = OPTION) -> None:
         try:
             import_module(name)
         except ModuleNotFoundError as error:
+            # The missing module may be this one (or its parent package), or one that it imports.
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise ImportError(f"{named_by}: {name!r} imports {error.name!r}, which is not installed.") from error
-            raise NoSuchModule(f"{named_by}: there is no module {error.name!r}. Searched: {searched()}.") from error
+            raise NoSuchModule(f"{named_by}: no module {error.name!r} was found. Searched: {searched()}.") from error
         if name not in _IMPORTED:
             _IMPORTED.append(name)
 

@@ -1,4 +1,4 @@
-"""The registry of games: one call registers a game's Gymnasium ids and its PettingZoo id."""
+"""The registry of games. One call registers a game's Gymnasium ids and its PettingZoo id."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mage_envs.core import Game
 from mage_envs.settings import GameSettings
 
 GROUP = "mage_envs.games"
-"""Entry-point group by which other packages announce games: name = game name, value = `module:Class`."""
+"""Entry-point group in which other packages announce games: name = game name, value = `module:Class`."""
 
 _GAMES: dict[str, str] = {}
 _SETTINGS: dict[str, GameSettings | str] = {}
@@ -25,9 +25,10 @@ ENV, META_ENV = "mage_envs.making:make_env", "mage_envs.making:make_meta_env"
 
 
 class UnknownGame(KeyError):
-    """A game name that nobody registered."""
+    """Error for a game name that is not registered."""
 
     def __str__(self) -> str:
+        # KeyError would print the message in quotes.
         return str(self.args[0])
 
 
@@ -38,11 +39,18 @@ def register_game(
     settings: GameSettings | str = DEFAULTS,
     kwargs: Mapping[str, Any] | None = None,
 ) -> None:
-    """Registers `mage/<name>-v0` and `mage/<name>-Meta-v0` in Gymnasium and `mage/<name>-v0` in PettingZoo.
+    """Register `mage/<name>-v0` and `mage/<name>-Meta-v0` in Gymnasium and `mage/<name>-v0` in PettingZoo.
 
-    `entry_point` is `"module:Class"`, loaded when the game is made, or the class itself. `settings` of prompts and
-    training are a `GameSettings` or `"module:NAME"` of one. `kwargs` are defaults of the ids. Registering the same
-    entry point again does nothing; another one under a taken name is a ValueError.
+    Registering the same entry point again does nothing.
+
+    Args:
+        name: Name of the game in its ids.
+        entry_point: `"module:Class"`, imported when the game is created, or the class itself.
+        settings: Settings of prompts and training, or their `"module:NAME"`.
+        kwargs: Default options of the game in its ids.
+
+    Raises:
+        ValueError: If a name is invalid, or if the name belongs to another entry point.
     """
     target = entry_point if isinstance(entry_point, str) else f"{entry_point.__module__}:{entry_point.__qualname__}"
     if ":" not in target:
@@ -61,30 +69,32 @@ def register_game(
             f"mage/{name}-{kind}",
             entry_point=f"mage_envs.making:{maker}",
             vector_entry_point=f"mage_envs.making:{maker}s",
-            order_enforce=False,  # both say ResetNeeded themselves
-            disable_env_checker=True,  # `mage_envs.testing.check_id` checks more, once and not in each environment
+            # The environments raise ResetNeeded themselves.
+            order_enforce=False,
+            # `mage_envs.testing.check_id` checks more, and only once, not in each environment.
+            disable_env_checker=True,
             kwargs=arguments,
         )
     pettingzoo.register("aec", f"mage/{name}-v0", entry_point="mage_envs.aec:env", kwargs={"game_name": name})
 
 
 def list_games() -> tuple[str, ...]:
-    """All registered names, sorted."""
+    """Return all registered names, sorted."""
     return tuple(sorted(_GAMES))
 
 
 def load_game(name: str) -> type[Game]:
-    """The class of a registered game. Raises UnknownGame, or ImportError naming what is missing."""
+    """Return the class of a registered game. Raises UnknownGame, or ImportError with the missing package."""
     if name not in _GAMES:
         hint = nearest_name(name, _GAMES)
-        raise UnknownGame(f"Unknown game {name!r}.{hint} list_games() names them all: {', '.join(list_games())}.")
+        raise UnknownGame(f"Unknown game {name!r}.{hint} list_games() returns all names: {', '.join(list_games())}.")
     module, _, attribute = _GAMES[name].partition(":")
     loaded: type[Game] = importlib.import_module(module).__dict__[attribute]
     return loaded
 
 
 def make_game(name: str, **kwargs: Any) -> Game:
-    """A fresh game; `kwargs` are its own options. Raises TypeError naming an option that the game does not have."""
+    """Return a new game with these options. Raises TypeError with the option that the game does not have."""
     game = load_game(name)
     try:
         return game(**kwargs)
@@ -93,7 +103,7 @@ def make_game(name: str, **kwargs: Any) -> Game:
 
 
 def settings_of(name: str) -> GameSettings:
-    """The settings that a registered game came with."""
+    """Return the settings of a registered game."""
     load_game(name)
     settings = _SETTINGS[name]
     if isinstance(settings, GameSettings):
@@ -104,7 +114,7 @@ def settings_of(name: str) -> GameSettings:
 
 
 def load_plugins() -> None:
-    """Registers the games that installed packages announce (names only, nothing of theirs is imported)."""
+    """Register the games that installed packages announce. Only names are read; no module of theirs is imported."""
     for point in entry_points(group=GROUP):
         if point.name not in _GAMES:
             register_game(point.name, point.value)

@@ -1,4 +1,4 @@
-"""Pictures of games: shapes as data (`picture`), letters made of them, each game's board, and a window to show them."""
+"""Pictures of games: shapes as data (`picture`), letters from shapes, each game's board, and a window."""
 
 from mage_envs.drawing.picture import Block, Disc, Picture, Stroke, paint
 from mage_envs.drawing.window import Window

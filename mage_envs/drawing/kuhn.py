@@ -1,4 +1,4 @@
-"""A hand of Kuhn Poker as a picture: what one seat may see of it."""
+"""A hand of Kuhn Poker as a picture, from the view of one seat."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ WIDTH, HEIGHT = 480, 448
 CARD_WIDTH, CARD_HEIGHT = 88, 124
 MIDDLE = WIDTH / 2
 TOP, BOTTOM = 34, HEIGHT - 68 - CARD_HEIGHT
-"""Upper edges of the opponent's card and one's own."""
+"""Upper edges of the opponent's card and of the own card, in pixels."""
 POT = (TOP + CARD_HEIGHT + BOTTOM) / 2
-"""Height of the pot's middle."""
+"""Vertical position of the pot's middle, in pixels."""
 RAIL: Colour = (84, 57, 40)
 FELT: Colour = (36, 110, 84)
 FELT_LIGHT: Colour = (58, 136, 106)
@@ -32,11 +32,22 @@ RANKS: dict[str, Colour] = {"J": (45, 92, 160), "Q": (133, 66, 146), "K": (192, 
 def hand(
     own: str, other: str | None, moves: Sequence[tuple[bool, str]], winner: bool | None, caption: str, *, first: bool
 ) -> Picture:
-    """One's card; the opponent's, None while it lies face down; the moves so far as (whether one's own, word).
+    """Draw a hand.
 
-    `winner`: whether one won; None before the end. `first`: whether one acts first.
+    Args:
+        own: Rank of the own card, `J`, `Q` or `K`.
+        other: Rank of the opponent's card, or None if it is face down.
+        moves: Moves so far as (True for an own move, word).
+        winner: True if this seat won, False if it lost, None before the end.
+        caption: Text below the table.
+        first: True if this seat acts first.
+
+    Returns:
+        The picture.
     """
+    # Later moves replace earlier ones, so this holds each player's last word.
     said = dict(moves)
+    # Each player antes one chip. A bet and a call add one each.
     pot = 2 + sum(word in ("bet", "call") for _, word in moves)
     shapes: list[Shape] = [
         Block(6, 6, WIDTH - 12, HEIGHT - 12, colour=FELT, corner=34),
@@ -78,7 +89,7 @@ def _card(top: float, rank: str | None, shines: bool) -> Iterator[Shape]:
 
 
 def _back(left: float, top: float, width: float, height: float) -> Iterator[Shape]:
-    """A lattice of diagonals."""
+    """Yield the back of a card: a lattice of diagonals."""
     yield Block(left, top, width, height, colour=BACK, corner=6)
     middle, step = (left + width / 2, top + height / 2), 19
     for row in range(-2, 3):
@@ -89,7 +100,7 @@ def _back(left: float, top: float, width: float, height: float) -> Iterator[Shap
 
 
 def _label(word: str, y: float) -> Iterator[Shape]:
-    """What a player said last, in a bubble right of the card."""
+    """Yield a player's last move in a bubble to the right of its card."""
     x = MIDDLE + 122
     yield Block(x - 46, y - 17, 92, 34, colour=CREAM, corner=17)
     yield from lettered(word, x, y, 13, INK)

@@ -1,4 +1,4 @@
-"""Letters as strokes: capitals, digits and a few signs, of any size."""
+"""Letters as strokes: capitals, digits and some signs, in any size."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from functools import cache
 from mage_envs.drawing.picture import Colour, Point, Stroke
 
 HEIGHT = 6
-"""Of a capital, in the units that the glyphs are drawn in."""
+"""Height of a capital, in the units of the glyphs."""
 GAP, BLANK = 1.7, 2.4
-"""Between two letters, and the width of a blank, in these units."""
+"""Gap between two letters, and width of a blank, in these units."""
 _GLYPHS = {
     "A": "06-20-46 14-34",
     "B": "00-06 ~00-40-43-03 ~03-43-46-06",
@@ -64,7 +64,19 @@ _GLYPHS = {
 
 
 def lettered(text: str, x: float, y: float, height: float, colour: Colour, weight: float = 0.16) -> Iterator[Stroke]:
-    """`text` in capitals, centred on (x, y); `weight` is the width of a line as a share of `height`."""
+    """Yield the strokes of a text in capitals.
+
+    Args:
+        text: Text of known glyphs and blanks.
+        x: Horizontal position of its centre in pixels.
+        y: Vertical position of its centre in pixels.
+        height: Height of a capital in pixels.
+        colour: Colour of the strokes.
+        weight: Width of a stroke as a share of `height`.
+
+    Raises:
+        ValueError: If a character has no glyph.
+    """
     scale = height / HEIGHT
     at = x - scale * _width(text) / 2
     for character in text.upper():
@@ -81,7 +93,8 @@ def _width(text: str) -> float:
 
 @cache
 def _glyph(character: str) -> tuple[tuple[tuple[Point, ...], ...], float]:
-    """The lines of a character, moved to the left edge, and its width."""
+    """Return the lines of a character, moved to the left edge, and its width."""
+    # The gap that follows every character is part of a blank's width.
     if character == " ":
         return (), BLANK - GAP
     if character not in _GLYPHS:
@@ -94,13 +107,14 @@ def _glyph(character: str) -> tuple[tuple[tuple[Point, ...], ...], float]:
 
 def _line(code: str) -> tuple[Point, ...]:
     points = [(float(pair[0]), float(pair[1])) for pair in code.lstrip("~@").split("-")]
+    # Three rounds make a curve that looks round at every size that the pictures use.
     for _ in range(3 if code[0] in "~@" else 0):
         points = _cut_corners(points, closed=code[0] == "@")
     return (*points, points[0]) if code[0] == "@" else tuple(points)
 
 
 def _cut_corners(points: list[Point], closed: bool) -> list[Point]:
-    """One round of Chaikin's corner cutting; the ends of an open line stay."""
+    """Return the points after one round of Chaikin's corner cutting, which keeps the ends of an open line."""
     cut: list[Point] = []
     for (x0, y0), (x1, y1) in zip(points, points[1:] + points[:1] if closed else points[1:]):
         cut += [(0.75 * x0 + 0.25 * x1, 0.75 * y0 + 0.25 * y1), (0.25 * x0 + 0.75 * x1, 0.25 * y0 + 0.75 * y1)]

@@ -1,4 +1,4 @@
-"""A game of two choices each as a table of what they pay, with the round that was played last."""
+"""A game with two choices per player as a table of payoffs, with the last round and the history."""
 
 from __future__ import annotations
 
@@ -25,9 +25,17 @@ def table(
     history: Sequence[tuple[str, str]],
     caption: str,
 ) -> Picture:
-    """`points[own][other]` are one's own points and the other's; `last` the cell of the last round.
+    """Draw a table of payoffs.
 
-    `history`: of each round the first letters of one's own choice and the other's.
+    Args:
+        choices: Names of the two choices.
+        points: Own points and the other player's points, as `points[own][other]`.
+        last: Cell of the last round, or None before the first.
+        history: First letters of both choices in each round, the own one first.
+        caption: Text below the table.
+
+    Returns:
+        The picture.
     """
     shapes: list[Shape] = [*lettered("The other player", LEFT + CELL_WIDTH + GAP / 2, 24, 13, OTHER)]
     shapes += lettered("You", LEFT / 2, 24, 13, OWN)
@@ -41,6 +49,7 @@ def table(
             shapes.append(Block(_left(column), top, CELL_WIDTH, CELL_HEIGHT, colour=colour, corner=12))
             shapes += lettered(f"{mine:g}", _left(column) + 45, top + CELL_HEIGHT / 2, 30, OWN)
             shapes += lettered(f"{theirs:g}", _left(column) + 105, top + CELL_HEIGHT / 2, 30, OTHER)
+    # More than the last 12 rounds would not fit beside each other.
     for number, (own, other) in enumerate(history[-12:]):
         shapes += lettered(own, 40 + 34 * number, HEIGHT - 96, 14, CELL)
         shapes += lettered(other, 40 + 34 * number, HEIGHT - 70, 14, CELL_LAST)

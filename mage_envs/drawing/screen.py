@@ -1,4 +1,4 @@
-"""How an environment shows its game: which render modes there are, images, and a window."""
+"""Rendering of an environment: its render modes, images and window."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mage_envs.core import GameFacts, State
 from mage_envs.drawing import Window, paint
 
 FPS = 4
-"""Images a second, in a window and in videos."""
+"""Images per second, in a window and in videos."""
 DRAWN = ("rgb_array", "human")
-"""Modes of games that have a picture."""
+"""Render modes that need a picture of the game."""
 
 
 def render_modes(facts: GameFacts) -> list[str]:
-    """The modes of a game: `ansi`, and `rgb_array` and `human` where it has pictures."""
+    """Return the modes of a game: `ansi`, and `rgb_array` and `human` if it has pictures."""
     return ["ansi", *(DRAWN if facts.has_pictures else ())]
 
 
@@ -33,15 +33,15 @@ class Screen:
         self.metadata: dict[str, Any] = {"render_modes": modes, "render_fps": FPS}
 
     def image(self, state: State, player: int) -> NDArray[np.uint8]:
-        """What `player` may see now, of shape (height, width, 3)."""
+        """Return the player's view as an image of shape (height, width, 3)."""
         return paint(state.picture(player))
 
     def show(self, state: State, player: int) -> None:
-        """Shows it in the window, in mode `human`."""
+        """Show the player's view in the window, if the mode is `human`."""
         if self._window is not None:
             self._window.show(self.image(state, player))
 
     def close(self) -> None:
-        """Closes the window, if one is open."""
+        """Close the window if one is open."""
         if self._window is not None:
             self._window.close()

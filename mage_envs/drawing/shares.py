@@ -1,4 +1,4 @@
-"""Things that are shared out, as rows of slices: one's own, the other's, and those that nobody has yet."""
+"""Shares of two players as rows of slices: own ones, the other player's, and open ones."""
 
 from __future__ import annotations
 
@@ -18,16 +18,29 @@ LOST: Colour = (78, 62, 68)
 
 
 class Shared(NamedTuple):
-    """One pie: slices of oneself, of the other, whether that is settled, and what is written above."""
+    """One pie with its shares."""
 
     mine: int
+    """Number of own slices."""
     others: int
+    """Number of the other player's slices."""
     settled: bool
+    """True if the shares are final."""
     label: str
+    """Text above the pie."""
 
 
 def pies(size: int, rows: Sequence[Shared], caption: str) -> Picture:
-    """Rows of `size` slices each, from the first pie on, and a line of text below."""
+    """Draw pies as rows of slices.
+
+    Args:
+        size: Number of slices of each pie.
+        rows: Shares of the pies, from the first pie on.
+        caption: Text below the pies.
+
+    Returns:
+        The picture.
+    """
     shapes: list[Shape] = []
     step = (WIDTH - 2 * EDGE) / size
     for row, shared in enumerate(rows):
@@ -35,9 +48,13 @@ def pies(size: int, rows: Sequence[Shared], caption: str) -> Picture:
         shapes += lettered(shared.label, WIDTH / 2, top + 12, 11, LIGHT)
         for slice_ in range(size):
             opacity = 1.0 if shared.settled else 0.6
-            colour = OWN if slice_ < shared.mine else OTHER if slice_ < shared.mine + shared.others else OPEN
-            if shared.settled and colour is OPEN:
-                colour = LOST
+            # A slice that nobody owns is lost once the shares are final.
+            if slice_ < shared.mine:
+                colour = OWN
+            elif slice_ < shared.mine + shared.others:
+                colour = OTHER
+            else:
+                colour = LOST if shared.settled else OPEN
             left = EDGE + slice_ * step
             shapes.append(
                 Block(left + 1, top + 28, step - 2, 42, colour=colour, corner=min(8, step / 3), opacity=opacity)

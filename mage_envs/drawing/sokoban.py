@@ -12,11 +12,11 @@ NIGHT: Colour = (44, 49, 66)
 WALL: Colour = (92, 104, 131)
 WALL_LIGHT: Colour = (116, 129, 158)
 FLOOR: tuple[Colour, Colour] = ((240, 233, 219), (234, 226, 210))
-"""The two colours of a chequered floor."""
+"""Colours of the chequered floor."""
 SHADE: Colour = (35, 32, 40)
 TARGET: Colour = (222, 98, 88)
 CRATE: tuple[Colour, Colour, Colour] = ((133, 84, 40), (201, 143, 78), (222, 170, 106))
-"""Of a box: frame, boards, light edge."""
+"""Colours of a box: frame, boards, light edge."""
 PLACED: tuple[Colour, Colour, Colour] = ((52, 108, 70), (98, 170, 108), (134, 197, 138))
 SKIN: Colour = (62, 117, 196)
 SKIN_LIGHT: Colour = (104, 157, 226)
@@ -24,7 +24,7 @@ WHITE: Colour = (255, 255, 255)
 
 
 class Ground(Protocol):
-    """What never moves; cell (row, column) is bit `row * width + column` of a set of cells."""
+    """The fixed part of a level. Cell (row, column) is bit `row * width + column` of a mask."""
 
     @property
     def width(self) -> int: ...
@@ -37,8 +37,18 @@ class Ground(Protocol):
 
 
 def board(level: Ground, boxes: int, player: int) -> Picture:
-    """The level with the boxes and the player where they are now, both as masks."""
+    """Draw a level.
+
+    Args:
+        level: Walls and targets.
+        boxes: Mask of the boxes.
+        player: Mask of the player.
+
+    Returns:
+        The picture.
+    """
     shapes: list[Shape] = []
+    # Walls, boxes and the player are drawn last, on top of all floor cells and their shadows.
     things: list[Shape] = []
     for row in range(level.height):
         for column in range(level.width):
@@ -48,6 +58,7 @@ def board(level: Ground, boxes: int, player: int) -> Picture:
                     things += _wall(x, y)
                 continue
             shapes.append(Block(x, y, CELL, CELL, colour=FLOOR[(row + column) % 2]))
+            # The cell above is a wall, which casts a shadow.
             if not cell >> level.width & level.floor:
                 shapes.append(Block(x, y, CELL, 9, colour=SHADE, opacity=0.16, blur=6))
             if cell & level.targets:
@@ -71,7 +82,7 @@ def _wall(x: float, y: float) -> Iterator[Shape]:
 
 
 def _target(x: float, y: float, taken: bool) -> Iterator[Shape]:
-    """A ring with a dot; the ring is wider where the player stands on it."""
+    """Yield a ring with a dot. If the player is on the target, the ring is wider, or it would be hidden."""
     middle = (x + CELL / 2, y + CELL / 2)
     outer = 29 if taken else 17
     yield Disc(*middle, outer, TARGET)

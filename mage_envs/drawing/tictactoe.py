@@ -18,7 +18,16 @@ SIZE = 2 * EDGE + 3 * CELL + 2 * GAP
 
 
 def board(cells: str, line: Sequence[int], caption: str) -> Picture:
-    """Nine characters `.`, `X` or `O`, row by row; the cells of the winning line, if any; a line of text below."""
+    """Draw a board.
+
+    Args:
+        cells: Nine characters `.`, `X` or `O`, row by row.
+        line: Indices of the winning line's cells, empty if there is none.
+        caption: Text below the board.
+
+    Returns:
+        The picture.
+    """
     shapes: list[Shape] = []
     for index, mark in enumerate(cells):
         left, top = _corner(index)
@@ -28,6 +37,7 @@ def board(cells: str, line: Sequence[int], caption: str) -> Picture:
         if mark == "X":
             shapes += _cross(left, top)
         elif mark == "O":
+            # A ring is a disc with a smaller disc in the colour of the tile on top.
             shapes += (Disc(left + CELL / 2, top + CELL / 2, 35, MARKS["O"]),)
             shapes += (Disc(left + CELL / 2, top + CELL / 2, 20, tile),)
     if line:
@@ -47,7 +57,7 @@ def _cross(left: float, top: float) -> Iterator[Shape]:
 
 
 def _through(line: Sequence[int]) -> Stroke:
-    """A stroke through the middles of a line's cells and a little beyond."""
+    """Return a stroke through the middles of a line's cells and a little beyond."""
     (x0, y0), (x1, y1) = _corner(line[0]), _corner(line[-1])
     half, more = CELL / 2, 0.13
     start = (x0 + half - more * (x1 - x0), y0 + half - more * (y1 - y0))

@@ -1,1 +1,1 @@
-"""The command line for a person: playing, listing, checking the installation."""
+"""The command line for a user: play games, list them, check the installation."""

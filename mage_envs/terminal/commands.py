@@ -1,6 +1,6 @@
-"""A command line with subcommands: a table of modules, of which only the one that is asked for is imported.
+"""A command line with subcommands, from a table of modules. Only the module of the called subcommand is imported.
 
-Such a module has `add_arguments(parser)` and `run(arguments)`. Every subcommand takes `--import`, and `module:`
+Such a module has `add_arguments(parser)` and `run(arguments)`. Every subcommand accepts `--import`, and `module:`
 before the environment's id or the game's name.
 """
 
@@ -24,7 +24,7 @@ from mage_envs.text.visible import one_line
 NAMED = {"env", "env_id", "game"}
 """Arguments that may name a module before a colon."""
 ENDED_BY_A_PIPE = 141
-"""The status of a program whose output nobody reads any more: 128 and the number of SIGPIPE."""
+"""Exit status of a program if the reader of its output is gone: 128 plus the number of SIGPIPE."""
 
 
 class Command(NamedTuple):
@@ -41,10 +41,22 @@ def run_command(
     arguments: Sequence[str] | None,
     interrupted: str = "Interrupted.",
 ) -> int:
-    """Runs a subcommand; returns 0, 2 after an error (one line on stderr), 130 after Ctrl-C, 141 where nobody reads."""
+    """Run a subcommand.
+
+    Args:
+        prog: Name of the program, for its help and its errors.
+        about: Description of the program.
+        table: Subcommands by name.
+        arguments: Command line without the program's name (default: that of this process).
+        interrupted: Line on stderr after Ctrl-C.
+
+    Returns:
+        Exit status: 0, 2 after an error (one line on stderr), 130 after Ctrl-C, 141 if the output's reader is gone.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         given = _parsed(prog, about, table, words)
+        # The user's modules come first, because they register the games that the other arguments name.
         imports.load_modules(given.imports)
         imports.allow_paths(given.allowed_paths)
         for place in NAMED & vars(given).keys():
@@ -53,9 +65,12 @@ def run_command(
                 vars(given)[place] = imports.without_module(named)
         with progress.shown():
             _siblings.load(table[given.command].module).run(given)
+        # Flush here, so that a broken pipe is noticed inside this `try`.
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader has what it wanted, as in `mage-envs list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains when it ends
+    except BrokenPipeError:
+        # The reader has enough, as in `mage-envs list | head`. The interpreter flushes stdout again at its end, which
+        # must not fail there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ENDED_BY_A_PIPE
     except KeyboardInterrupt:
         sys.stderr.write(f"\n{interrupted}\n")
@@ -68,9 +83,9 @@ def run_command(
 
 
 def told(error: Exception) -> str:
-    """What an error says; of one from the system, which only numbers itself, the path and the remedy."""
+    """Return the message of an error. An error of the operating system gets its path and a remedy."""
     if isinstance(error, gym.error.UnregisteredEnv):
-        return f"{error} mage-envs list names all ids."
+        return f"{error} mage-envs list prints all ids."
     if not isinstance(error, OSError) or error.errno is None:
         return str(error)
     reason = error.strerror or f"error {error.errno} of the system"
@@ -85,6 +100,7 @@ def told(error: Exception) -> str:
 def _parsed(prog: str, about: str, table: Mapping[str, Command], words: Sequence[str]) -> argparse.Namespace:
     parser = OneLineParser(prog=prog, description=about)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    # Only the called subcommand gets its options, because reading them means importing its module.
     asked = next((word for word in words if not word.startswith("-")), None)
     imports.search_current_folder()
     for name, command in table.items():

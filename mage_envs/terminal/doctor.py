@@ -1,6 +1,6 @@
-"""What the games find on this machine: engines, data, caches; `mage-envs doctor` prints it.
+"""`mage-envs doctor`: a report of the engines, data and caches that the games find on this machine.
 
-Looking loads no engine and starts nothing; only the index of official ALFWorld games may be written to the cache.
+The report loads no engine and starts no process. It may write the index of official ALFWorld games to the cache.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ BOXOBAN = "BOXOBAN_LEVELS"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`mage-envs doctor` has none."""
+    """Add no arguments: `mage-envs doctor` needs none."""
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints the report."""
+    """Print the report."""
     print("\n".join(report()))
 
 
 def report() -> list[str]:
-    """The findings, one a line: the part, then what is there or what to do to have it."""
+    """Return the findings, one per line: the part, then its state or how to install it."""
     return [f"{part:<26} {finding}" for check in CHECKS for part, finding in check()]
 
 
 def _alfworld() -> Iterator[tuple[str, str]]:
     yield "alfworld", _version("alfworld", 'not installed; pip install "mage-envs[alfworld]" brings it')
+    # Versions come from the packages' metadata, because importing the engine would load it.
     engine = ("textworld", "fast-downward-textworld")
     yield "  engine", ", ".join(f"{package} {_version(package, 'missing')}" for package in engine)
     if is_installed():
@@ -91,4 +92,4 @@ def _version(package: str, otherwise: str) -> str:
 
 
 CHECKS: tuple[Callable[[], Iterator[tuple[str, str]]], ...] = (_packages, _alfworld, _boxoban, _cache)
-"""In the order of the report."""
+"""Checks in the order of the report."""

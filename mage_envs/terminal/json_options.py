@@ -1,4 +1,4 @@
-"""Options that a command line takes as a JSON object, each mistake told in one line."""
+"""Options of a command line in the form of a JSON object, with an error of one line for each mistake."""
 
 from __future__ import annotations
 
@@ -13,10 +13,23 @@ EXAMPLE = '{"reveal": "always"}'
 
 
 def read_object(flag: str, text: str | None, example: str = EXAMPLE) -> dict[str, Any]:
-    """The object in `text`, which `flag` was given; empty for None. Raises ValueError that shows `example`."""
+    """Parse the value of an option.
+
+    Args:
+        flag: Name of the option, for errors.
+        text: Value of the option, or None if it was not used.
+        example: Valid value, for errors.
+
+    Returns:
+        The JSON object, empty if `text` is None.
+
+    Raises:
+        ValueError: If the text is not a JSON object, or if an object repeats a key.
+    """
     if text is None:
         return {}
     try:
+        # The hook sees repeated keys, of which json.loads would silently keep the last one.
         read = json.loads(text, object_pairs_hook=lambda pairs: _once(flag, pairs))
     except json.JSONDecodeError as error:
         raise ValueError(f"{flag} is not JSON: {error}. Write it as '{example}'.") from error
@@ -26,16 +39,16 @@ def read_object(flag: str, text: str | None, example: str = EXAMPLE) -> dict[str
 
 
 def _once(flag: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of these pairs, each key of which stands there once."""
+    """Return the pairs as a dict. Raises ValueError if a key occurs twice."""
     found = dict(pairs)
     for name in found:
         if sum(name == one for one, _ in pairs) > 1:
-            raise ValueError(f"{flag} names {name!r} twice; leave one of them out.")
+            raise ValueError(f"{flag} names {name!r} twice. Remove one of them.")
     return found
 
 
 def game_with(name: str, options: Mapping[str, Any]) -> Game:
-    """The game with these options. Raises ValueError where it does not take them."""
+    """Return the game with these options. Raises ValueError if it does not accept them."""
     try:
         return make_game(name, **options)
     except TypeError as error:

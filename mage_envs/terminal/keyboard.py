@@ -1,4 +1,4 @@
-"""What a person types: short spellings of actions, and arrow keys, which answer at once where a terminal has them."""
+"""Input of a user: abbreviated actions, and arrow keys, which answer without Enter if the terminal supports them."""
 
 from __future__ import annotations
 
@@ -10,29 +10,31 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 ARROWS = {"A": "up", "B": "down", "C": "right", "D": "left"}
-"""The last letter of an arrow key's code to the action that it stands for."""
+"""Action of each arrow key, by the last letter of the key's code."""
 WIDEST = 100
 ESCAPE, END_OF_INPUT, ERASERS = "\x1b", "\x04", ("\x7f", "\b")
 
 
 class TypedLine(NamedTuple):
-    """A line, or what an arrow key stands for."""
+    """A typed line, or the action of an arrow key."""
 
     text: str
     by_key: bool = False
 
 
 def screen_width() -> int:
-    """Characters in a line of output: the terminal's, 100 at most."""
+    """Return the width of the terminal in characters, 100 at most."""
     return min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
 
 
 def spelt_out(text: str, legal: Sequence[str]) -> str:
-    """`text` with each word that is the beginning of just one legal action spelt out; else as it is.
+    """Return `text` with its abbreviations completed, or unchanged if one of them is unknown or ambiguous.
 
-    Words are separated by commas; one that begins nothing is read as the beginnings of several, a letter each. So
-    `u` is `up`, and `r, r` and `rr` are `right, right`, where these are legal.
+    Words are separated by commas. A word that begins exactly one legal action becomes that action. If it begins none,
+    each of its letters is completed. If these actions are legal, `u` becomes `up`, and both `r, r` and `rr` become
+    `right, right`.
     """
+    # A legal action is never completed, even if it begins a longer one.
     if text in legal:
         return text
     found: list[str] = []
@@ -54,18 +56,19 @@ def _begun_by(beginning: str, legal: Sequence[str]) -> str | None:
 
 
 def takes_arrows(legal: Sequence[str]) -> bool:
-    """Whether arrow keys can answer: all four directions are legal, and a person sits at a terminal."""
+    """Return True if arrow keys can answer: all four directions are legal, and input and output are a terminal."""
     at_terminal = sys.platform != "win32" and sys.stdin.isatty() and sys.stdout.isatty()
     return at_terminal and set(ARROWS.values()) <= set(legal)
 
 
 def ask(prompt: str, legal: Sequence[str]) -> TypedLine:
-    """A line of input, or an arrow key on an empty line. Raises EOFError at the end of the input."""
+    """Read a line of input, or an arrow key on an empty line. Raises EOFError at the end of the input."""
     if not takes_arrows(legal):
         return TypedLine(input(prompt))
     line = ""
     with _keys_one_by_one():
-        print(prompt, end="", flush=True)  # only now: what is typed from here on is read key by key
+        # The prompt comes after the change of mode, because from then on input is read key by key.
+        print(prompt, end="", flush=True)
         while True:
             key = _read_key()
             if key.startswith(ESCAPE):
@@ -87,9 +90,10 @@ def ask(prompt: str, legal: Sequence[str]) -> TypedLine:
 
 @contextmanager
 def _keys_one_by_one() -> Iterator[None]:
-    """The terminal gives each key at once and shows none; Ctrl-C still interrupts."""
+    """Make the terminal pass on each key at once without showing it. Ctrl-C still interrupts."""
     if sys.platform == "win32":
-        raise OSError("Keys are read one by one only on terminals of Unix.")
+        raise OSError("Reading single keys requires a Unix terminal.")
+    # Windows does not have these modules.
     import termios
     import tty
 
@@ -103,8 +107,9 @@ def _keys_one_by_one() -> Iterator[None]:
 
 
 def _read_key() -> str:
-    """One character, or the whole code of a key that sends several. Raises EOFError when the terminal is gone."""
+    """Read one character, or the whole code of a key that sends several. Raises EOFError if the terminal is gone."""
     code = _read_character()
+    # A key's code begins with Escape and arrives at once. Escape alone is the Escape key itself.
     if code != ESCAPE or not _is_waiting():
         return code
     code += _read_character()
@@ -118,12 +123,13 @@ def _read_character() -> str:
     if not character:
         raise EOFError
     first = character[0]
-    more = 0 if first < 0xC0 else 1 if first < 0xE0 else 2 if first < 0xF0 else 3
+    # In UTF-8, the first byte shows how many bytes follow.
+    more = sum(first >= start for start in (0xC0, 0xE0, 0xF0))
     return (character + b"".join(os.read(sys.stdin.fileno(), 1) for _ in range(more))).decode("utf-8", "replace")
 
 
 def _is_waiting() -> bool:
-    """Whether more of a key's code comes; a key's code comes at once, unlike the next key."""
+    """Return True if more input arrives within 50 ms: the rest of a key's code does, the next key does not."""
     import select
 
     return bool(select.select([sys.stdin], [], [], 0.05)[0])

@@ -1,4 +1,4 @@
-"""`mage-envs list`: the games, their ids and the opponents that fit; pools and memories."""
+"""`mage-envs list`: the games with their ids and opponents, the pools and the memories."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import mage_envs
 from mage_envs.terminal.keyboard import screen_width
 
 WIDE = 60
-"""Columns of a screen on which names stand beside their title."""
+"""Width in columns from which names are printed beside their title."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `mage-envs list`."""
-    parser.add_argument("game", nargs="?", metavar="GAME", help="as in KuhnPoker; all games by default")
+    """Add the options of `mage-envs list`."""
+    parser.add_argument("game", nargs="?", metavar="GAME", help="Name of a game, as in KuhnPoker (default: all games)")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints ids and opponents of one game, or of all."""
+    """Print the ids and opponents of one game or of all games."""
     for name in mage_envs.list_games() if arguments.game is None else (arguments.game,):
         players = mage_envs.load_game(name).facts.players
         print(name)
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _show_wrapped(title: str, names: Sequence[str]) -> None:
-    """The names two blanks apart, beside the title, or below it on a narrow screen."""
+    """Print the names with two blanks between them, beside the title, or below it on a narrow screen."""
     width = screen_width()
     indent = " " * (13 if width >= WIDE else 4)
     lines: list[str] = []

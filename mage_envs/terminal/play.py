@@ -1,4 +1,4 @@
-"""`mage-envs play`: a person in the learner's seat of a game, in a terminal."""
+"""`mage-envs play`: a user in the learner's seat of a game, in a terminal."""
 
 from __future__ import annotations
 
@@ -17,30 +17,38 @@ from mage_envs.terminal.keyboard import ask, screen_width, spelt_out, takes_arro
 
 QUIT = ("q", "quit", "exit")
 BACK = {"undo": -1, "restart": 0}
-"""Commands to how many of the answers so far stay, as the end of a slice."""
+"""Answers to keep after each command, as the end of a slice."""
 PATIENCE = 100_000
-"""Answers that a person has in a game without opponents: no limit."""
+"""Limit of answers in a game without opponents, so high that a user never reaches it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `mage-envs play`."""
-    parser.add_argument("env_id", metavar="ID", help="as in mage/KuhnPoker-v0, or my_games:mage/MyGame-v0")
-    parser.add_argument("--opponent", metavar="NAME", help="as in kuhn/aggressive, checkpoint:runs/demo, my_games:Mine")
-    parser.add_argument("--seat", choices=("first", "second", "alternate"), help="default: the game's, else alternate")
-    parser.add_argument("--options", metavar="JSON", help="""the game's own, as in '{"game": "hex(board_size=4)"}'""")
-    parser.add_argument("--seed", type=int, metavar="N", help="makes the hands come again")
-    parser.add_argument("--hands", type=int, metavar="N", help="stop after so many (default: go on until you quit)")
+    """Add the options of `mage-envs play`."""
+    parser.add_argument("env_id", metavar="ID", help="Environment id, as in mage/KuhnPoker-v0, my_games:mage/MyGame-v0")
     parser.add_argument(
-        "--max-turns", type=int, metavar="N", help="answers in a hand (default: the game's; alone: any)"
+        "--opponent",
+        metavar="NAME",
+        help="Opponent, as in kuhn/aggressive, checkpoint:runs/demo, my_games:Mine (default: the game's)",
+    )
+    parser.add_argument(
+        "--seat", choices=("first", "second", "alternate"), help="Your seat (default: the game's, else alternate)"
+    )
+    parser.add_argument(
+        "--options", metavar="JSON", help="""Options of the game, as in '{"game": "hex(board_size=4)"}'"""
+    )
+    parser.add_argument("--seed", type=int, metavar="N", help="Seed of the first hand, to repeat it (default: random)")
+    parser.add_argument("--hands", type=int, metavar="N", help="Number of hands to play (default: until you quit)")
+    parser.add_argument(
+        "--max-turns", type=int, metavar="N", help="Answers per hand (default: the game's limit; no limit alone)"
     )
 
 
 class _Leaves(Exception):
-    """The person quits."""
+    """Signal that the user quits."""
 
 
 class _Table:
-    """One person at a game: the hands played and their total. Each hand has a seed of its own, so it can come again."""
+    """One user at a game, with the hands played and their total. Each hand has its own seed, so it can be repeated."""
 
     def __init__(self, env: gym.Env[Any, Any], facts: GameFacts, seed: int, limited: bool) -> None:
         self.env = env
@@ -50,21 +58,22 @@ class _Table:
         self.seats: Sequence[int] = env.get_wrapper_attr("seats")
         self.noun = "hand" if facts.players > 1 else "episode"
         self.limited = limited
-        """Whether answers are few, so that an illegal one costs something."""
+        """True if answers are limited, so that an illegal answer has a cost."""
         self.hands = 0
         self.total = 0.0
         self.seed = seed
         self.options: dict[str, int] = {}
         self.given: list[str] = []
-        """The answers in the running hand."""
+        """Answers in the current hand."""
 
     def score(self) -> str:
-        """What was won so far: an amount is added up, a rate is averaged."""
+        """Return the result so far: the sum of amounts, or the mean of rates."""
         won = self.total / max(self.hands, 1) if " per " in self.unit else self.total
         return f"{won:+.4g} {self.unit} after {self.hands} {self.noun}{'s' * (self.hands != 1)}"
 
     def deal(self, again: Sequence[str] = ()) -> tuple[str, dict[str, Any]]:
-        """Starts the hand of the current seed and gives the answers `again`, none of which ended it."""
+        """Start the hand of the current seed and play the answers `again`, none of which ended it."""
+        # An environment cannot step backwards, so `undo` replays the hand from its seed.
         shown, info = self.env.reset(seed=self.seed, options=self.options)
         for answer in again:
             shown, _, _, _, info = self.env.step(answer)
@@ -73,7 +82,7 @@ class _Table:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Plays hands until the wished number, `quit`, or the end of the input."""
+    """Play hands until their number is reached, the user quits, or the input ends."""
     for option, value in (("--hands", arguments.hands), ("--max-turns", arguments.max_turns)):
         if value is not None and value < 1:
             raise ValueError(f"{option} must be at least 1, got {value}.")
@@ -82,7 +91,7 @@ def run(arguments: argparse.Namespace) -> None:
     how = f"{arguments.env_id}: answer with an action or its number; 'quit' leaves."
     print("\n" + textwrap.fill(how, screen_width(), break_long_words=False))
     if table.players == 1:
-        how = "'undo' takes the last answer back, 'restart' begins again, 'new' leaves this one for another."
+        how = "'undo' reverts the last answer, 'restart' starts again, 'new' leaves this one for another."
         print(textwrap.fill(how, screen_width()))
     try:
         while arguments.hands is None or table.hands < arguments.hands:
@@ -102,9 +111,9 @@ def _sit_down(arguments: argparse.Namespace) -> _Table:
     spec = gym.spec(arguments.env_id)
     if spec.entry_point == META_ENV:
         base = arguments.env_id.replace("-Meta-", "-")
-        raise ValueError(f"{arguments.env_id} is a meta-episode, made for models; play {base}.")
+        raise ValueError(f"{arguments.env_id} is a meta-episode for models. Play {base} instead.")
     if spec.entry_point != ENV:
-        raise ValueError(f"{arguments.env_id} is no text game of this package; mage-envs list names them all.")
+        raise ValueError(f"{arguments.env_id} is not a text game of this package. mage-envs list prints all of them.")
     options = read_object("--options", arguments.options, '{"boxes": 1}')
     facts = game_with(spec.kwargs["game_name"], options).facts
     max_turns = arguments.max_turns or (PATIENCE if facts.players == 1 else None)
@@ -144,7 +153,7 @@ def _play_hand(table: _Table) -> None:
 
 
 def _listen(observation: str, legal: tuple[str, ...], commands: Sequence[str]) -> str:
-    """The person's action or one of `commands`; raises _Leaves or EOFError when they leave."""
+    """Return the user's action or one of `commands`. Raises _Leaves or EOFError if the user leaves."""
     choices = "  ".join(f"{number}) {action}" for number, action in enumerate(legal, start=1))
     screen = "\n".join(("", observation, *([choices] if choices else ())))
     print(f"{screen}  (arrow keys, too)" if takes_arrows(legal) else screen)
@@ -152,11 +161,13 @@ def _listen(observation: str, legal: tuple[str, ...], commands: Sequence[str]) -
         answer = ask("> ", legal)
         text = answer.text.strip()
         if answer.by_key:
-            print(f"\x1b[{len(screen.splitlines()) + 1}A\x1b[J", end="")  # the next board takes this one's place
+            # Move up and clear, so that the next board replaces this one.
+            print(f"\x1b[{len(screen.splitlines()) + 1}A\x1b[J", end="")
         if text.lower() in commands:
             return text.lower()
         if text.lower() in QUIT and text not in legal:
             raise _Leaves
+        # `isdigit` accepts superscripts, which `int` rejects. `int` also rejects thousands of digits, hence the slice.
         if text.isascii() and text.isdigit() and text not in legal and 1 <= int(text[:9]) <= len(legal):
             return legal[int(text[:9]) - 1]
         if text:

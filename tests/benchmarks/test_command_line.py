@@ -137,7 +137,7 @@ def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
         (["eval", "policy:cfr", *KUHN, "--max-minutes", "nan"], "--max-minutes must be more than 0"),
         (["eval", "policy:cfr", *KUHN, "--seed", "-1"], "seed=-1 must not be negative"),
         (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"memory": "none", "memory": "both"}'], "names 'memory' twice"),
-        (["eval", "policy:cfr", "--env", "KuhnPoker"], "doesn't exist. mage-envs list names all ids."),
+        (["eval", "policy:cfr", "--env", "KuhnPoker"], "doesn't exist. mage-envs list prints all ids."),
         (["ceilings", "KuhnPoker", "--pool", "nosuch"], "Unknown pool 'nosuch'"),
         (["headroom", "KuhnPoker", "--limit", "0"], "--limit must be at least 1"),
         (["headroom", "KuhnPoker", "--samples", "-1"], "--samples at least 0"),
@@ -172,7 +172,7 @@ def test_errors_are_one_line_and_exit_2(arguments, message, capfd):
         (
             "benchmarks.__main__",
             ["eval", "x", "--control", "frozn"],
-            "none of none, frozen, shuffled, other. Did you mean f",
+            "must be one of: none, frozen, shuffled, other. Did you mean f",
         ),
         ("mage_envs.__main__", ["lst"], "Did you mean list? (options: mage-envs --help)"),
         (

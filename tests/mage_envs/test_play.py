@@ -69,9 +69,9 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("play", "mage/KuhnPoker-Meta-v0"), "is a meta-episode, made for models; play mage/KuhnPoker-v0."),
+        (("play", "mage/KuhnPoker-Meta-v0"), "is a meta-episode for models. Play mage/KuhnPoker-v0 instead."),
         (("play", "mage/Kuhn-v0"), "doesn't exist"),
-        (("play", "CartPole-v1"), "no text game of this package"),
+        (("play", "CartPole-v1"), "not a text game of this package"),
         (("play", "mage/KuhnPoker-v0", "--opponent", "kuhn/rok"), "Did you mean 'kuhn/rock'?"),
         (("play", "mage/KuhnPoker-v0", "--hands", "0"), "--hands must be at least 1"),
         (("play", "mage/KuhnPoker-v0", "--opponent", "checkpoint:nowhere"), "no such folder"),

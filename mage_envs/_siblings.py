@@ -1,7 +1,7 @@
-"""Loads from the packages that lie beside this one as top-level names, unless another module hides them.
+"""Imports from the other top-level packages of this distribution, unless another module hides them.
 
-A folder of the user's may well hold a `trainer.py`, a `wrappers/` or an `opponents.py`. Importing `mage_envs` there
-works; only what needs the hidden package refuses, in one line that names the file in its place.
+A user's folder may contain a `trainer.py`, a `wrappers/` or an `opponents.py`. Importing `mage_envs` works there. Only
+the functions that need the hidden package raise an error. It names the file that hides the package.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = ("opponents", "wrappers", "trainer", "benchmarks")
-"""Lowest layer first: each may import those before it."""
+"""Packages from the lowest layer up. Each may import those before it."""
 
 
 def load(module: str) -> ModuleType:
-    """Imports a module, perhaps one of the siblings'. Raises ImportError where another file hides one that it needs."""
+    """Import a module of any package. Raises ImportError if another file hides a sibling package that it needs."""
     package = module.partition(".")[0]
     if package in NAMES:
         check(package)
@@ -26,7 +26,8 @@ def load(module: str) -> ModuleType:
 
 
 def check(package: str, root: Path = ROOT) -> None:
-    """Raises ImportError naming the file that would be imported in place of `package`, or of one that it imports."""
+    """Raise ImportError if another file hides `package` or a package that it imports."""
+    # The packages below are checked too: one of them could be hidden while `package` itself is not.
     for name in NAMES[: NAMES.index(package) + 1]:
         expected = root / name / "__init__.py"
         loaded = sys.modules.get(name)

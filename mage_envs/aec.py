@@ -1,8 +1,8 @@
-"""The PettingZoo form of a game: every seat open, as an AEC environment.
+"""PettingZoo's form of a game: an AEC environment in which every seat is open.
 
     from mage_envs.aec import kuhn_poker_v0
 
-gives a game as PettingZoo's own modules are given, with `env` and `raw_env`; so for every registered game.
+Like PettingZoo's own modules, the imported object has `env` and `raw_env`. Every registered game has one.
 """
 
 from __future__ import annotations
@@ -30,19 +30,26 @@ ObservationDict = dict[str, Any]
 class TextGameAEC(AECEnv[str, ObservationDict, Any]):
     """One hand of a game between PettingZoo agents `player_0`, `player_1`, ...
 
-    Observation: `text` and, for games with a fixed action set, `action_mask` of shape (actions,). Action: an
-    index into `action_names`, or the action text in free-text games. An illegal action ends the hand: its player
-    gets the game's worst return, the others 0.
+    Observation: `text` and, if the game has a fixed action set, `action_mask` of shape (actions,). Action: an
+    index into `action_names`, or the action text in free-text games. An illegal action ends the hand. Its player
+    receives the game's worst return, the others 0.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "is_parallelizable": False, "render_fps": FPS}  # noqa: RUF012
-    """The class's; an instance has its game's modes."""
+    """Metadata of the class. An instance has the render modes of its game."""
 
     def __init__(self, game_name: str, render_mode: str | None = None, **game_options: Any) -> None:
+        """Create an environment.
+
+        Args:
+            game_name: Name of a registered game.
+            render_mode: None, `ansi`, or, if the game has pictures, `rgb_array` or `human`.
+            **game_options: Options of the game.
+        """
         super().__init__()
         self.game = make_game(game_name, **game_options)
         self.hand = Hand(self.game)
-        """The hand that is being played, all of its seats open."""
+        """The current hand, in which all seats are open."""
         self._screen = Screen(self.game.facts, render_mode)
         self.metadata = {**self.metadata, **self._screen.metadata, "name": f"{game_name}_v0"}
         self.render_mode = render_mode
@@ -108,6 +115,7 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
             self._was_dead_step(action)
             return
         agent = self.agent_selection
+        # PettingZoo's order: the rewards since the agent's last step are used up when it steps again.
         self._cumulative_rewards[agent] = 0.0
         self._clear_rewards()
         try:
@@ -124,11 +132,11 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
         self._screen.show(self._state, self._seat())
 
     def _seat(self) -> int:
-        """The mover's; after the end, that of the last agent to step."""
+        """Return the seat of the mover, or after the end that of the last agent."""
         return self.possible_agents.index(self.agent_selection)
 
     def render(self) -> Any:
-        """What the mover may see. Mode `ansi`: the text; `rgb_array`: an image; `human`: shows that in a window."""
+        """Return the mover's text (mode `ansi`) or image (`rgb_array`), or show the image in a window (`human`)."""
         if self.render_mode is None:
             gym.logger.warn("render() was called without a render mode; make the environment with render_mode='ansi'.")
             return None
@@ -140,17 +148,23 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
         return None
 
     def close(self) -> None:
-        """Closes the window, if one is open."""
+        """Close the window if one is open."""
         self._screen.close()
 
 
 def env(game_name: str, render_mode: str | None = None, **game_options: Any) -> AECEnv[Any, Any, Any]:
-    """The environment as PettingZoo's own are given: with its order-enforcing wrapper."""
+    """Return an environment in PettingZoo's order-enforcing wrapper, like PettingZoo's own.
+
+    Args:
+        game_name: Name of a registered game.
+        render_mode: As for `TextGameAEC`.
+        **game_options: Options of the game.
+    """
     return wrappers.OrderEnforcingWrapper(TextGameAEC(game_name, render_mode, **game_options))
 
 
 class GameModule:
-    """One game as PettingZoo's modules are: `env()` with its usual wrapper, `raw_env()` without."""
+    """One game in the form of PettingZoo's modules: `env()` with the usual wrapper, `raw_env()` without it."""
 
     def __init__(self, game_name: str) -> None:
         self.env = partial(env, game_name)
@@ -158,13 +172,13 @@ class GameModule:
 
 
 def __getattr__(name: str) -> GameModule:
-    """`kuhn_poker_v0` for the registered game `KuhnPoker`."""
+    """Return a registered game by its module name: `kuhn_poker_v0` is `KuhnPoker`."""
     found = {f"{_snake(game)}_v0": game for game in list_games()}
     if name not in found:
-        raise AttributeError(f"mage_envs.aec has no {name!r}; its games are {', '.join(found)}.")
+        raise AttributeError(f"mage_envs.aec has no {name!r}. Its games are {', '.join(found)}.")
     return GameModule(found[name])
 
 
 def _snake(name: str) -> str:
-    """`KuhnPoker` to `kuhn_poker`, `ALFWorld` to `alfworld`, `TicTacToe` to `tic_tac_toe`."""
+    """Return a name in snake case: `kuhn_poker`, `tic_tac_toe`, and `alfworld` for `ALFWorld`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()

@@ -1,4 +1,4 @@
-"""The arguments after the colon of a name: counted and converted by the builder's signature."""
+"""Arguments after the colon of a name, counted and converted by the builder's signature."""
 
 from __future__ import annotations
 
@@ -16,19 +16,29 @@ _CONVERTERS: dict[object, tuple[Callable[[str], object], str]] = {
     "float": (float, "a number"),
     "bool": (_truth, "true or false"),
 }
-"""Annotation to converter and its name in messages."""
+"""Converter of each annotation, with the expected value for error messages."""
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str:
-    """The hint that an error message goes on with: the nearest known name as a question, or nothing."""
+    """Return a hint for an error message, `Did you mean ...?`, or an empty string if no known name is near."""
     near = get_close_matches(name, list(known), n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def convert(spec: str, builder: Callable[..., object], texts: Sequence[str], skip: int) -> list[object]:
-    """Values of `texts` for the parameters of `builder` after the first `skip`; raises `ValueError`.
+    """Convert positional arguments.
 
-    Parameters annotated `int`, `float` or `bool` are converted, all others get the text.
+    Args:
+        spec: Name with its arguments, for error messages.
+        builder: Function that receives the arguments.
+        texts: Arguments as texts.
+        skip: Number of first parameters of `builder` that are not in `texts`.
+
+    Returns:
+        Values of the parameters. Those annotated `int`, `float` or `bool` are converted, the others stay texts.
+
+    Raises:
+        ValueError: If the number of arguments is wrong, or if one cannot be converted.
     """
     parameters = list(inspect.signature(builder).parameters.values())
     places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][skip:]
@@ -40,16 +50,25 @@ def convert(spec: str, builder: Callable[..., object], texts: Sequence[str], ski
     missing = [p.name for p in places[len(texts) :] if p.default is p.empty]
     if missing:
         raise ValueError(
-            f"Opponent {spec!r} lacks {', '.join(missing)}; arguments follow a colon, as in 'name:{names}'."
+            f"Opponent {spec!r} needs {', '.join(missing)}. Add arguments after a colon, as in 'name:{names}'."
         )
     places += rest * (len(texts) - len(places))
     return [_value(f"Opponent {spec!r}", text, parameter) for text, parameter in zip(texts, places)]
 
 
 def options(label: str, builder: Callable[..., object], texts: Sequence[str]) -> dict[str, object]:
-    """Keyword arguments of `builder` from texts such as `window=3`, converted likewise; raises `ValueError`.
+    """Convert keyword arguments such as `window=3`.
 
-    `label` begins the messages, as in `memory='amem:k_read=x'`.
+    Args:
+        label: First words of error messages, as in `memory='amem:k_read=x'`.
+        builder: Function that receives the arguments.
+        texts: Arguments as texts.
+
+    Returns:
+        Values by name, converted like those of `convert`.
+
+    Raises:
+        ValueError: If an option is unknown, missing or given twice, or if a value is missing or invalid.
     """
     known = {
         name: parameter
@@ -68,11 +87,14 @@ def options(label: str, builder: Callable[..., object], texts: Sequence[str]) ->
         found[name] = _value(label, value, known[name])
     missing = [name for name, parameter in known.items() if parameter.default is parameter.empty and name not in found]
     if missing:
-        raise ValueError(f"{label} lacks {', '.join(missing)}; options follow a colon, as in 'name:{missing[0]}=...'.")
+        raise ValueError(
+            f"{label} needs {', '.join(missing)}. Add options after a colon, as in 'name:{missing[0]}=...'."
+        )
     return found
 
 
 def _value(label: str, text: str, parameter: inspect.Parameter) -> object:
+    # Under `from __future__ import annotations`, annotations are texts. Otherwise they may be classes.
     annotation = parameter.annotation
     kind = annotation.__name__ if isinstance(annotation, type) else str(annotation).removesuffix(" | None")
     if kind not in _CONVERTERS:

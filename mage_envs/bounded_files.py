@@ -1,4 +1,4 @@
-"""Read files of a folder that may come from a stranger: regular files inside the folder, up to a size."""
+"""Readers for a folder of unknown origin: they read regular files inside the folder, up to a limit of size."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 MAX_FILE_BYTES = 64 * 2**20
-"""Of a JSON file, and of one line."""
+"""Limit in bytes of a JSON file, and of one line."""
 MAX_UNPACKED_BYTES = 512 * 2**20
-"""Of all lines of one compressed file. The writer closes a shard at a quarter of this."""
+"""Limit in bytes of all lines of one compressed file. The writer closes a shard at a quarter of this."""
 
 
 class UnsafeFile(ValueError):
-    """A file that is not read: a link out of its folder, not a regular file, or too large."""
+    """Error for a file that must not be read: a link out of its folder, not a regular file, or too large."""
 
 
 def open_inside(folder: Path, name: str) -> BinaryIO:
     """Open a regular file of a folder.
 
     Args:
-        folder: The folder that the file must lie in, after links are resolved.
+        folder: Folder that must contain the file, after links are resolved.
         name: Path relative to the folder.
 
     Raises:
@@ -45,7 +45,18 @@ def open_inside(folder: Path, name: str) -> BinaryIO:
 
 
 def read_inside(folder: Path, name: str, most: int = MAX_FILE_BYTES) -> bytes:
-    """Return the content of a regular file of a folder. Raises like `open_inside`, and UnsafeFile for a large one."""
+    """Return the content of a regular file of a folder.
+
+    Args:
+        folder: Folder that must contain the file, after links are resolved.
+        name: Path relative to the folder.
+        most: Limit of size in bytes.
+
+    Raises:
+        FileNotFoundError: If the file does not exist.
+        UnsafeFile: If `open_inside` refuses the file, or if it is larger than `most`.
+    """
+    # One byte more than allowed: the size that the file system reports could change while the file is read.
     with open_inside(folder, name) as file:
         content = file.read(most + 1)
     if len(content) > most:
@@ -54,7 +65,7 @@ def read_inside(folder: Path, name: str, most: int = MAX_FILE_BYTES) -> bytes:
 
 
 def read_json_inside(folder: Path, name: str) -> Any:
-    """Return the JSON value in a file of a folder; raises like `read_inside`, and ValueError that names the file."""
+    """Return the JSON value in a file of a folder. Raises like `read_inside`, or ValueError with the file's name."""
     content = read_inside(folder, name)
     try:
         return parse_json(content)
@@ -83,7 +94,7 @@ def lines_inside(folder: Path, name: str) -> Iterator[bytes]:
     try:
         packed = name.endswith(".gz")
         with open_inside(folder, name) as file, gzip.open(file, "rb") if packed else file as lines:
-            # readline needs the bound: iterating would first unpack a line of any length.
+            # readline with a bound, because iteration would first unpack a line of any length.
             while raw := lines.readline(MAX_FILE_BYTES + 1):
                 unpacked += len(raw)
                 if len(raw) > MAX_FILE_BYTES:

@@ -1,4 +1,4 @@
-"""The folder of everything that is built once and can be built again."""
+"""The folder for everything that is built once and can be built again."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ VARIABLE = "MAGE_ENVS_CACHE"
 
 
 def cache_root() -> Path:
-    """`$MAGE_ENVS_CACHE`, else `~/.cache/mage-envs`."""
+    """Return `$MAGE_ENVS_CACHE` if it is set, else `~/.cache/mage-envs`."""
     named = os.environ.get(VARIABLE)
     return Path(named).expanduser() if named else Path.home() / ".cache" / "mage-envs"

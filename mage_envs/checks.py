@@ -1,16 +1,29 @@
-"""Checks of options, each mistake told in one line."""
+"""Checks of options, with an error of one line for each mistake."""
 
 from __future__ import annotations
 
 
 def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
-    """Raises ValueError where an option has an unknown value."""
+    """Raise ValueError unless an option has a known value.
+
+    Args:
+        name: Name of the option, for the message.
+        value: Value of the option.
+        choices: Allowed values.
+    """
     if value not in choices:
         raise ValueError(f"{name}={value!r} is unknown; choose one of: {', '.join(map(repr, choices))}.")
 
 
 def check_positive(name: str, value: int, most: int | None = None) -> None:
-    """Raise ValueError unless `value` is a whole number of at least 1, and at most `most`."""
+    """Raise ValueError unless an option is a whole number of at least 1.
+
+    Args:
+        name: Name of the option, for the message.
+        value: Value of the option.
+        most: Largest allowed value (default: no limit).
+    """
+    # In Python, bool is a subclass of int.
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name}={value!r} must be a whole number of at least 1.")
     if most is not None and value > most:
@@ -18,6 +31,7 @@ def check_positive(name: str, value: int, most: int | None = None) -> None:
 
 
 def check_seconds(name: str, value: float) -> None:
-    """Raises ValueError unless `value` is a number of seconds, or 0 for no limit."""
+    """Raise ValueError unless `value` is a number of seconds, or 0 for no limit."""
+    # This form also refuses NaN, for which every comparison is False.
     if not 0 <= value < float("inf"):
         raise ValueError(f"{name}={value!r} must be a number of seconds, or 0 for no limit.")

@@ -13,29 +13,29 @@ if sys.platform != "win32":
     import fcntl
 
 LOCK = ".lock"
-"""The file in a folder that holds the process id of its writer."""
+"""Name of the file that holds the process id of a folder's writer."""
 
 
 class FolderInUse(OSError):
-    """Another process writes into the folder."""
+    """Error if another process writes into the folder."""
 
 
 class FolderLock:
-    """Holds a folder for this process until `release`, or until the process ends in any way.
+    """A lock on a folder, held by this process until `release` or until the process ends in any way.
 
     The system drops the lock of a killed process, so that a file that is left behind never blocks. The lock belongs to
     the process (POSIX record locks): child processes do not inherit it. On Windows nothing is locked.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Make the folder, and lock it. Raises FolderInUse, and OSError if the folder cannot be written."""
+        """Create the folder if needed, and lock it. Raises FolderInUse, or OSError if it cannot be written."""
         self._path = folder / LOCK
         folder.mkdir(parents=True, exist_ok=True)
         while True:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
             try:
                 self._lock(folder)
-                # The last holder removes the file before its lock ends: then this one is locked, but no longer there.
+                # The previous holder may have removed this file between `open` and `lock`. Then lock a new file.
                 if self._is_there():
                     break
             except BaseException:
@@ -48,7 +48,8 @@ class FolderLock:
     def release(self) -> None:
         """End the lock. A second call does nothing."""
         if self._file >= 0:
-            with suppress(OSError):  # a folder that was removed meanwhile
+            # Remove the file before the lock ends: afterwards it could be the next holder's. The folder may be gone.
+            with suppress(OSError):
                 self._path.unlink()
             os.close(self._file)
             self._file = -1
@@ -66,10 +67,11 @@ class FolderLock:
             return
         try:
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):  # EAGAIN or EACCES, by system
+        except (BlockingIOError, PermissionError):
+            # POSIX allows both EAGAIN and EACCES for a lock that another process holds.
             holder = os.read(self._file, 100).decode(errors="replace").strip() or "unknown"
             raise FolderInUse(
-                f"{folder} is in use by process {holder}, which writes there; wait until it ends, or stop it."
+                f"{folder} is in use by process {holder}, which writes there. Wait until it ends, or stop it."
             ) from None
 
     def _is_there(self) -> bool:

@@ -1,9 +1,9 @@
-"""What other installed packages announce by entry points: modules whose import registers opponents or memories.
+"""Plug-ins: modules of other packages, announced by entry points, whose import registers opponents or memories.
 
     [project.entry-points."mage_envs.opponents"]
     my-package = "my_package.opponents"
 
-Each is imported on the first lookup that misses or lists.
+A plug-in is imported when a name is not found, or when all names are listed.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ _begun: set[EntryPoint] = set()
 
 @cache
 def announced(group: str) -> tuple[EntryPoint, ...]:
-    """The entry points of a group, found when first asked."""
+    """Return the entry points of a group. The first call searches for them."""
     return tuple(entry_points(group=group))
 
 
 def load_announced(kind: str) -> None:
-    """Imports every module announced in the group `mage_envs.<kind>` once, `kind` being `opponents` or `memories`.
+    """Import every module of the group `mage_envs.<kind>` once; `kind` is `opponents` or `memories`.
 
-    One that fails is a warning that names its package.
+    If an import fails, a warning names its package.
     """
     for entry in announced(f"mage_envs.{kind}"):
         if entry in _begun:
             continue
-        _begun.add(entry)  # before the import: a plug-in may itself look up what there is
+        # Before the import, because a plug-in may look up names itself and must not be loaded twice.
+        _begun.add(entry)
         try:
             entry.load()
-        except Exception as error:  # somebody else's module may raise anything, and must not stop this one
+        except Exception as error:
+            # A module of another package may raise anything, and must not stop this process.
             package = entry.dist.name if entry.dist is not None else entry.module
             warnings.warn(
                 f"{kind.capitalize()} of package {package!r} ({entry.value}) could not be loaded: "

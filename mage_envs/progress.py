@@ -1,4 +1,4 @@
-"""How long work still takes: a line of the log now and then, which every command shows on stderr."""
+"""Progress of long work: occasional log lines with the remaining time, which every command shows on stderr."""
 
 from __future__ import annotations
 
@@ -12,19 +12,27 @@ from typing import TextIO
 from mage_envs.text.visible import one_line
 
 FIRST_TOLD, TOLD = 2.0, 10.0
-"""Seconds of work before the first line, and between further ones."""
+"""Seconds of work before the first line, and between later lines."""
 REDRAWN = 0.2
-"""Seconds between lines where a terminal redraws one."""
+"""Seconds between updates of a line that a terminal redraws."""
 _LOG = logging.getLogger(__name__)
 
 
 class Progress:
-    """Says at level INFO how far a piece of work is, `WHAT: 3 of 10 UNIT, 70 s left.`, and when it is done.
+    """A logger of progress at level INFO, `WHAT: 3 of 10 UNIT, 70 s left.`, and of the end of the work.
 
-    Of work that is short it says nothing, unless it is to do so `at_once`.
+    Short work logs nothing, unless `at_once` is set.
     """
 
     def __init__(self, what: str, total: int, unit: str, at_once: bool = False) -> None:
+        """Create a logger of progress.
+
+        Args:
+            what: Name of the work, the first words of each line.
+            total: Number of units.
+            unit: Name of a unit in the plural.
+            at_once: True if the first call logs a line, even if the work is short.
+        """
         self.done, self.total = 0, total
         self._what, self._unit = one_line(what), unit
         self._began = time.monotonic()
@@ -32,10 +40,17 @@ class Progress:
         self._tell = self._began + (0.0 if at_once else FIRST_TOLD)
 
     def __call__(self, done: int, total: int | None = None, kept: int = 0) -> None:
-        """`done` of the total (of a new one, if given) are done, `kept` of them by an earlier run."""
+        """Update the progress, and log a line if it is time for one.
+
+        Args:
+            done: Number of finished units.
+            total: New total, if it has changed.
+            kept: Number of finished units that an earlier run did.
+        """
         self.done, self.total = done, self.total if total is None else total
         now = time.monotonic()
         over = done == self.total
+        # The end is logged only after an earlier line. A first line needs a new unit, for its estimate.
         if not self._tells if over else now < self._tell or (done <= kept and not self._tells):
             return
         took = now - self._began
@@ -52,7 +67,7 @@ class Progress:
 
 
 class _Line(logging.StreamHandler[TextIO]):
-    """A line each; on a terminal one that is redrawn until the work is done."""
+    """A handler that writes one line per record, or, on a terminal, one line that is redrawn until the work is done."""
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)
@@ -66,7 +81,8 @@ class _Line(logging.StreamHandler[TextIO]):
 
 @contextmanager
 def shown() -> Iterator[None]:
-    """Meanwhile such lines go to stderr."""
+    """Show the lines of progress on stderr inside this context."""
+    # The level is set on this logger alone, so that other INFO lines stay hidden.
     handler, before = _Line(), _LOG.level
     _LOG.addHandler(handler)
     _LOG.setLevel(logging.INFO)

@@ -13,11 +13,14 @@ from typing import Any, NamedTuple, NoReturn, SupportsFloat
 import numpy as np
 
 MAX_CHARACTERS = 10_000_000
-"""Of a text, or of a list of texts together. Longer than any model's context; a tokenizer takes seconds for it."""
+"""Limit of characters of a text, or of a list of texts together.
+
+It is longer than any model's context. A tokenizer needs seconds for it.
+"""
 MAX_ENTRIES = 100_000
-"""Of a list in `info`."""
+"""Limit of entries of a list in `info`."""
 MAX_INTEGER = 2**53
-"""Every JSON reader keeps smaller ones."""
+"""Bound of whole numbers: every JSON reader keeps smaller ones."""
 StepResult = tuple[str, float, bool, bool, dict[str, Any]]
 
 
@@ -58,10 +61,12 @@ def _checked_info(info: Any) -> dict[str, Any]:
     for name, value in info.items():
         known = _FIELDS.get(name)
         if known is not None:
+            # This runs for every key of every step, so the usual types skip the full check.
             kind = type(value)
             if kind not in known.sound or (kind is str and not (value.isascii() and len(value) <= MAX_CHARACTERS)):
                 known.check(name, value)
-    if info.get("fresh_chat", True) and "messages" in info:  # else they are those that were sent already
+    # Without a fresh chat, these messages were checked in an earlier step.
+    if info.get("fresh_chat", True) and "messages" in info:
         _check_messages(info["messages"])
     return info
 
@@ -69,7 +74,7 @@ def _checked_info(info: Any) -> dict[str, Any]:
 # -- values --------------------------------------------------------------------------------------------------
 
 Check = Callable[[str, Any], None]
-"""Raises BadResult, naming the value, unless it is sound."""
+"""Function of (name, value) that raises BadResult with the name unless the value is valid."""
 _LISTS = (list, tuple)
 _INTEGERS = (int, np.integer)
 _FLOATS = (float, np.floating)
@@ -91,6 +96,7 @@ def _check_text(name: str, value: Any) -> None:
         _refuse(name, "a str", value)
     if len(value) > MAX_CHARACTERS:
         raise BadResult(f"{name} has {len(value):,} characters; at most {MAX_CHARACTERS:,} are possible.")
+    # `isascii` reads a flag of the string. Only other texts must be encoded to find half of a surrogate pair.
     if not value.isascii():
         try:
             value.encode()
@@ -110,6 +116,7 @@ def _check_list(name: str, value: Any) -> None:
 
 def _check_texts(name: str, value: Any) -> None:
     _check_list(name, value)
+    # One check of the joined text is much faster than one per entry.
     try:
         joined = "".join(value)
     except TypeError:
@@ -119,7 +126,7 @@ def _check_texts(name: str, value: Any) -> None:
 
 
 def _check_messages(value: Any) -> None:
-    """Check a chat. What the model itself wrote in it may be anything."""
+    """Check a chat. The model's own messages in it may be any text."""
     _check_list("messages", value)
     for message in value:
         if not isinstance(message, dict) or message.keys() != _MESSAGE:
@@ -171,7 +178,8 @@ def _checked_reward(value: Any) -> float:
     try:
         if isinstance(value, SupportsFloat):
             return float(value)
-    except (TypeError, ValueError, OverflowError):  # an array of several numbers; an int beyond any float
+    # An array of several numbers, or an int beyond any float.
+    except (TypeError, ValueError, OverflowError):
         pass
     _refuse("the reward", "a number", value)
 
@@ -180,15 +188,15 @@ _MESSAGE = {"role", "content"}
 
 
 class _Field(NamedTuple):
-    """How the value of a key is checked."""
+    """The check of one key's value."""
 
     sound: frozenset[type]
-    """Exact types that need no further look, for speed."""
+    """Exact types that need no further check, for speed."""
     check: Check
 
 
 def _fields(names: str, check: Check, *sound: type) -> dict[str, _Field]:
-    """Give each of these names the same check. A value that may be None says so by its sound types."""
+    """Return the same check for each of these names. If a value may be None, its sound types include that."""
     return dict.fromkeys(names.split(), _Field(frozenset(sound), check))
 
 

@@ -1,4 +1,4 @@
-"""`FreeText`: any string. Gymnasium's own `Text` rejects blanks and newlines by default, and is slow."""
+"""`FreeText`: a space of any string. Gymnasium's own `Text` rejects blanks and newlines by default, and is slow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz0123456789 ,.()<>/\n"))
 
 
 class FreeText(gym.Space[str]):
-    """The space of all strings; samples are short random texts."""
+    """The space of all strings. Samples are short random texts."""
 
     def __init__(self, seed: int | np.random.Generator | None = None) -> None:
         super().__init__(shape=None, dtype=None, seed=seed)
@@ -21,7 +21,7 @@ class FreeText(gym.Space[str]):
         return False
 
     def sample(self, mask: Any = None, probability: Any = None) -> str:
-        """A random text of 1 to 24 characters; masks have no meaning here and must be None."""
+        """Return a random text of 1 to 24 characters. Masks have no meaning here and must be None."""
         if mask is not None or probability is not None:
             raise ValueError("FreeText.sample takes no mask and no probability: the space has no finite set to mask.")
         size = int(self.np_random.integers(1, 25))

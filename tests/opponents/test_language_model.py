@@ -192,7 +192,7 @@ def test_errors_of_saved_models(saved: Path, tmp_path: Path) -> None:
         make_opponent(f"checkpoint:{tmp_path}", KUHN)
     with pytest.raises(ValueError, match="was trained on KuhnPoker and does not play TicTacToe"):
         make_opponent(f"checkpoint:{saved}", TicTacToe())
-    with pytest.raises(ValueError, match="lacks folder"):
+    with pytest.raises(ValueError, match="needs folder"):
         make_opponent("checkpoint", KUHN)
 
 

@@ -226,7 +226,7 @@ def test_the_wrong_game() -> None:
         ("cfr:", "Opponent 'cfr:': iterations must be a whole number, got ''."),
         ("cfr:1e3", "Opponent 'cfr:1e3': iterations must be a whole number, got '1e3'."),
         ("cfr:0", "Opponent 'cfr': iterations must be at least 1, got 0."),
-        ("needs", "Opponent 'needs' lacks depth; arguments follow a colon, as in 'name:depth'."),
+        ("needs", "Opponent 'needs' needs depth. Add arguments after a colon, as in 'name:depth'."),
         (
             "pool:kuhn/demo",
             "'pool:kuhn/demo' is a pool, not one opponent; as_pool('pool:kuhn/demo').draw(rng) draws one.",

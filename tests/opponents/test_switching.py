@@ -122,8 +122,8 @@ def test_it_is_listed_by_its_form_alone() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("switch", "lacks first, then, episode"),
-        ("switch:uniform,cfr", "lacks episode"),
+        ("switch", "needs first, then, episode"),
+        ("switch:uniform,cfr", "needs episode"),
         ("switch:uniform,cfr,x", "episode must be a whole number, got 'x'"),
         ("switch:uniform,cfr,-1", "episode counts from 0, got -1"),
         ("switch:unifrm,cfr,1", "Did you mean 'uniform'"),

@@ -189,7 +189,7 @@ URL = "http://127.0.0.1:9/v1"
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("llm", "lacks endpoint"),
+        ("llm", "needs endpoint"),
         ("llm:", "lacks a model or a server's url; write llm:model@url, as in llm:qwen3"),
         ("llm:qwen3", "'llm:qwen3' lacks a model or a server's url"),
         (f"llm:@{URL}", "lacks a model or a server's url"),

@@ -1,17 +1,4 @@
-"""Bargaining over a book, a hat and a ball by alternating offers, with private values.
-
-Rules: each player has a value for each item, 6, 3 and 1 in one of three orders, drawn alike and independently; nobody
-sees the other's. The first player offers a split, by what it takes for itself; the other accepts, or makes an offer in
-turn. After 4 offers the last one can only be accepted or refused. Without an agreement nobody gets anything. Time
-costs: each offer after the first takes a tenth of all values (`discount=0.9`); without that, there would be nothing to
-gain by knowing beforehand who sits opposite.
-Actions: `take book`, `take book and hat`, ... `take everything` (a split, the rest goes to the other), `accept`,
-and `refuse` of the last offer.
-Observation: one's own values and the offers so far.
-Returns: the value to oneself of what one gets, 0 to 10 points, less what time has cost.
-Success: at least 5 points, half of what everything is worth at first.
-Versions: v0.
-"""
+"""Bargaining over a book, a hat and a ball by alternating offers, with private values."""
 
 from __future__ import annotations
 
@@ -28,7 +15,7 @@ from mage_envs.text.spelling import said
 
 ITEMS = ("book", "hat", "ball")
 ORDERS = ((6, 3, 1), (1, 6, 3), (3, 1, 6))
-"""The values that a player may have for `ITEMS`."""
+"""Possible values of a player for `ITEMS`."""
 ACCEPT, REFUSE = "accept", "refuse"
 _SPLITS = tuple(items for count in (1, 2, 3) for items in combinations(ITEMS, count))
 
@@ -38,20 +25,23 @@ def _named(items: tuple[str, ...]) -> str:
 
 
 TAKEN = {f"take {_named(items)}": items for items in _SPLITS}
-"""Each offer to what its maker would get."""
+"""Offer to the items that its maker would get."""
 _LONGEST = 6
-"""Most offers: the tree has some 7 to that power positions a deal."""
+"""Maximum offers, because a deal has about 7 ** offers positions."""
 
 
 class Terms(NamedTuple):
-    """The options of a game of bargaining."""
+    """Options of a bargaining game."""
 
     offers: int
     discount: float
 
 
 class BargainState(GrownState):
-    """The offers so far. An information state is one's values and the moves, as in `6 3 1 take-book opp-take-hat`."""
+    """A point of a hand.
+
+    An information state is the player's values and the moves, such as `6 3 1 take-book opp-take-hat`.
+    """
 
     def __init__(
         self,
@@ -62,10 +52,12 @@ class BargainState(GrownState):
     ) -> None:
         self.terms, self.values, self.said = terms, values, said
         offers = terms.offers
+        # A refusal exists only for the last offer, so each of these answers ends the hand.
         over = bool(said) and said[-1] in (ACCEPT, REFUSE)
         made = len(said) - over
         legal: tuple[str, ...] = ()
         if not over:
+            # Before the last offer, a counter-offer is the refusal.
             answers = (ACCEPT, *((REFUSE,) if made == offers else ()))
             legal = ((*answers,) if said else ()) + (tuple(TAKEN) if made < offers else ())
         agreed = over and said[-1] == ACCEPT
@@ -85,9 +77,13 @@ class BargainState(GrownState):
         return self.returns[seat] >= 5
 
     def worth(self, seat: int, number: int) -> float:
-        """What that player would have of offer `number`, from 0: what is taken if it is its own, else the rest."""
+        """Return the points of a player if offer `number` (from 0) is accepted.
+
+        The maker of the offer gets the items it names, the other player gets the rest.
+        """
         taken, own = TAKEN[self.said[number]], number % 2 == seat
         points = sum(value for item, value in zip(ITEMS, self.values[seat], strict=True) if (item in taken) == own)
+        # Powers of the discount are not exact in binary. Rounding keeps returns such as 8.1 readable and equal.
         return round(points * self.terms.discount**number, 9)
 
     def _key(self, seat: int) -> str:
@@ -123,7 +119,13 @@ class BargainState(GrownState):
 
 @cache
 def first_state(terms: Terms, first: tuple[int, ...], second: tuple[int, ...]) -> BargainState:
-    """The shared first state of hands with these values."""
+    """Return the shared first state of hands with these values.
+
+    Args:
+        terms: Options of the game.
+        first: Values of the first player for `ITEMS`.
+        second: Values of the second player for `ITEMS`.
+    """
     return BargainState(terms, (first, second), (), Origin(first_state, (terms, first, second)))
 
 
@@ -141,6 +143,8 @@ def _facts(terms: Terms) -> GameFacts:
         unit="points",
         min_return=0.0,
         max_return=10.0,
+        # The players alternate, so a player acts at most (offers + 2) // 2 times. An illegal action also uses a turn,
+        # so the limit is higher.
         max_turns=terms.offers + 4,
         actions=(*TAKEN, ACCEPT, REFUSE),
     )
@@ -151,9 +155,27 @@ def _cost(discount: float) -> str:
 
 
 class Bargaining(TableGame):
-    """Bargaining by alternating offers; see the module's text for rules, actions, observation and returns.
+    """Bargaining over a book, a hat and a ball by alternating offers.
 
-    `offers`: at most so many; `discount`: what is left of each value after a further offer.
+    Rules: each player has a value for each item. The values are 6, 3 and 1 in one of three orders, drawn independently
+    with equal probability. A player does not see the values of the other. The first player offers a split by the items
+    that it keeps. The other player accepts, or makes an offer in turn. After 4 offers, the last one can only be
+    accepted or refused. Without an agreement both get nothing. Each offer after the first reduces all values by a tenth
+    (`discount=0.9`). Without a discount, early knowledge of the opponent would be worth nothing.
+
+    Actions: `take book`, `take book and hat`, ... `take everything` (the other player gets the rest), `accept`, and
+    `refuse` for the last offer.
+
+    Observation: the player's own values and the offers so far.
+
+    Returns: the player's value of its items after the discount, 0 to 10 points. The hand is a success if that is at
+    least 5, half of the undiscounted value of all items.
+
+    Versions: v0.
+
+    Args:
+        offers: Maximum offers in a hand (default: 4, at most 6).
+        discount: Factor on all values per further offer, above 0 and at most 1 (default: 0.9).
     """
 
     facts = _facts(Terms(offers=4, discount=0.9))
@@ -161,7 +183,7 @@ class Bargaining(TableGame):
     def __init__(self, offers: int = 4, discount: float = 0.9) -> None:
         check_positive("offers", offers)
         if offers > _LONGEST:
-            raise ValueError(f"offers={offers} are too many; at most {_LONGEST}.")
+            raise ValueError(f"offers={offers} must be at most {_LONGEST}.")
         if not 0 < discount <= 1:
             raise ValueError(f"discount={discount!r} must be above 0 and at most 1.")
         terms = Terms(offers, float(discount))

@@ -1,16 +1,4 @@
-"""The inspection game, repeated.
-
-Rules: in each of 3 rounds the defender (first seat) inspects one of five places, and the attacker (second seat) breaks
-into one, at the same time. If it is the same place, the attacker is caught; otherwise the attacker gains what the place
-is worth: vault 5, gallery 4, archive 3, garage 2, garden 1. Only an inspection reveals: the defender is told whether
-somebody was caught, and never where else a break-in was; the attacker learns what was inspected.
-Actions: the name of a place.
-Observation: the rounds so far as that player knows them. The learner defends (sits first) where nothing else is said.
-Returns: of the defender, the share of the rounds in which the attacker was caught; of the attacker, the mean gain, as a
-share of the vault's.
-Success: of the defender, at least half of the rounds with a catch; of the attacker, at least half of the vault a round.
-Versions: v0.
-"""
+"""The repeated inspection game."""
 
 from __future__ import annotations
 
@@ -23,21 +11,24 @@ from mage_envs.games.rounds import Round, RoundsGame, StageGame, together
 from mage_envs.settings import PAID_BY_RETURN, GameSettings
 
 WORTH: Mapping[str, int] = {"vault": 5, "gallery": 4, "archive": 3, "garage": 2, "garden": 1}
+"""Place to its value for an attacker."""
 PLACES = tuple(WORTH)
 MOST = max(WORTH.values())
 
 
 @dataclass(frozen=True)
 class InspectionRound(StageGame):
-    """One round: `first` is the place inspected, `second` the place broken into."""
+    """One round. `first` is the inspected place, `second` the place of the break-in."""
 
     rounds: int
     choices = (PLACES, PLACES)
 
     def payoffs(self, one: Round) -> tuple[float, float]:
+        # Both returns are in [0, 1], so that they compare between the seats.
         return (1.0, 0.0) if one.first == one.second else (0.0, WORTH[one.second] / MOST)
 
     def words(self, one: Round, seat: int) -> tuple[str, ...]:
+        # The defender learns the place of a break-in only from a catch, so its word has no place.
         caught = "caught" if one.first == one.second else "quiet"
         return (one.second, f"opp-{one.first}") if seat else (one.first, caught)
 
@@ -75,13 +66,32 @@ def _facts(rounds: int) -> GameFacts:
         ),
         unit="catches per round",
         min_return=0.0,
+        # A hand needs one action per round. An illegal action also uses a turn, so the limit is twice that.
         max_turns=2 * rounds,
         actions=PLACES,
     )
 
 
 class Inspection(RoundsGame):
-    """The repeated inspection game; see the module's text for rules, actions, observation and returns."""
+    """The repeated inspection game.
+
+    Rules: in each of 3 rounds the defender (first seat) inspects one of five places. At the same time, the attacker
+    (second seat) breaks into one. If both choose the same place, the attacker is caught. Otherwise the attacker gains
+    the value of the place: vault 5, gallery 4, archive 3, garage 2, garden 1. Only an inspection reveals something: the
+    defender sees if there was a catch, but never the place of another break-in. The attacker sees the inspected place.
+
+    Actions: the name of a place.
+
+    Observation: the finished rounds as the player knows them. The learner is the defender by default.
+
+    Returns: the defender's return is the share of rounds with a catch. The attacker's is the mean gain, divided by the
+    value of the vault. The hand is a success if the return is at least 0.5.
+
+    Versions: v0.
+
+    Args:
+        rounds: Rounds in a hand (default: 3).
+    """
 
     facts = _facts(rounds=3)
 

@@ -1,15 +1,4 @@
-"""Kuhn Poker.
-
-Rules: three cards J < Q < K, one dealt to each of two players, who both ante 1 chip. The first player checks or
-bets 1. After a check the second player checks (showdown) or bets; a bet is answered by call (showdown) or fold.
-The higher card wins the pot at a showdown.
-Actions: `check`, `bet`, `call`, `fold` as the situation has it; PASS and BET are accepted too (PASS is check or
-fold, BET is bet or call), in any case.
-Observation: one's card, one's seat, the betting; at the end the payoff and, at a showdown, the opponent's card.
-A fold reveals nothing, unless `reveal="always"`.
-Returns: chips, 1 or 2 either way.
-Versions: v0.
-"""
+"""Kuhn Poker."""
 
 from __future__ import annotations
 
@@ -27,9 +16,9 @@ from mage_envs.text.spelling import said
 
 CARDS = ("J", "Q", "K")
 DEALS = tuple(permutations(range(3), 2))
-"""The six deals: (first player's card, second player's)."""
+"""The six deals as (first player's card, second player's card), indices of `CARDS`."""
 TO_ACT: Mapping[str, int] = {"": 0, "p": 1, "b": 1, "pb": 0}
-"""Betting (p: check or fold, b: bet or call) to the player to act; other strings end the hand."""
+"""Betting (p: check or fold, b: bet or call) to the player to act. Any other string ends the hand."""
 MOVES: Mapping[str, tuple[str, str]] = {
     "": ("check", "bet"),
     "p": ("check", "bet"),
@@ -37,28 +26,28 @@ MOVES: Mapping[str, tuple[str, str]] = {
     "pb": ("fold", "call"),
 }
 POT: Mapping[str, int] = {"pp": 1, "bb": 2, "pbb": 2, "bp": 1, "pbp": 1}
-"""Chips that change hands at the end."""
+"""Final betting to the chips that the loser pays the winner."""
 FOLDED: Mapping[str, int] = {"bp": 1, "pbp": 0}
-"""Who folded."""
+"""Final betting to the player that folded."""
 _VERBS = {"check": "checks", "bet": "bets", "call": "calls", "fold": "folds"}
 _YOU = {0: "first", 1: "second"}
 
 
 def _moves(betting: str, player: int) -> Iterator[tuple[bool, str]]:
-    """Every move so far: whether it was `player`'s, and its word."""
+    """Yield (True if it was `player`'s move, action) for every move so far."""
     for index, letter in enumerate(betting):
         before = betting[:index]
         yield TO_ACT[before] == player, MOVES[before]["pb".index(letter)]
 
 
 def _words(information_state: str, seat: int) -> tuple[str, ...]:
-    """One's card, the betting, and the opponent's card where it is shown."""
+    """Return the own card, the betting, and the opponent's card if it is shown, as words."""
     hand, _, shown = information_state.partition("|")
     return (hand[0], *(said(move, mine) for mine, move in _moves(hand[1:], seat)), *([f"opp-{shown}"] if shown else []))
 
 
 def _is_shown(betting: str, reveal: bool) -> bool:
-    """Whether a hand that is over shows the opponent's card."""
+    """Return True if a finished hand shows the opponent's card."""
     return reveal or betting not in FOLDED
 
 
@@ -82,16 +71,16 @@ def _observation(deal: tuple[int, int], betting: str, player: int, returns: tupl
 
 
 class KuhnState(TableState):
-    """One of the 54 states of a kind of Kuhn Poker.
+    """One of the 54 states for one value of `reveal`.
 
-    An information state is one's card and the betting, as in `Kpb` (p: check or fold, b: bet or call), and at the end
-    `|` and the opponent's card where that is shown, as in `Kbb|Q`.
+    An information state is the own card and the betting, such as `Kpb` (p: check or fold, b: bet or call). If the
+    opponent's card is shown at the end, `|` and that card follow, as in `Kbb|Q`.
     """
 
     def __init__(self, deal: tuple[int, int], betting: str, reveal: bool) -> None:
         self.deal, self.betting = deal, betting
         self.shown = betting in POT and _is_shown(betting, reveal)
-        """Whether the hand is over and shows both cards."""
+        """True if the hand is over and shows both cards."""
         returns = (0.0, 0.0)
         if betting in POT:
             first_wins = FOLDED[betting] == 1 if betting in FOLDED else deal[0] > deal[1]
@@ -104,6 +93,7 @@ class KuhnState(TableState):
             keys=tuple(
                 f"{CARDS[deal[seat]]}{betting}{'|' + CARDS[deal[1 - seat]] if self.shown else ''}" for seat in (0, 1)
             ),
+            # Unpickling looks the state up in the shared table of its process, which finds deals by index.
             origin=(state_of, (DEALS.index(deal), betting, reveal)),
         )
         if betting in MOVES:
@@ -113,6 +103,8 @@ class KuhnState(TableState):
                     passive: KuhnState(deal, betting + "p", reveal),
                     active: KuhnState(deal, betting + "b", reveal),
                 },
+                # The spelling "PASS" or "BET" fits both situations, because each state has its own table. The upper
+                # case is listed too, because an exact match needs no normalization.
                 {passive: ("pass", "PASS"), active: ("bet", "BET")},
             )
 
@@ -130,12 +122,18 @@ class KuhnState(TableState):
 
 @cache
 def deals(reveal: bool) -> tuple[tuple[float, KuhnState], ...]:
-    """The first state of each of `DEALS` with its probability, shared by all games."""
+    """Return (probability, first state) of each of `DEALS`, shared by all games."""
     return tuple((1 / len(DEALS), KuhnState(deal, "", reveal)) for deal in DEALS)
 
 
 def state_of(deal: int, betting: str, reveal: bool) -> TableState:
-    """The shared state after `betting` in the deal of that index."""
+    """Return the shared state of a hand.
+
+    Args:
+        deal: Index of the deal in `DEALS`.
+        betting: Moves so far, such as `pb`.
+        reveal: True if every hand shows the opponent's card.
+    """
     state: TableState = deals(reveal)[deal][1]
     for index, letter in enumerate(betting):
         state = state.after(MOVES[betting[:index]]["pb".index(letter)])
@@ -143,9 +141,24 @@ def state_of(deal: int, betting: str, reveal: bool) -> TableState:
 
 
 class KuhnPoker(TableGame):
-    """Kuhn Poker; see the module's text for rules, actions, observation and returns.
+    """Kuhn Poker with two players.
 
-    `reveal`: `"showdown"` (default) or `"always"`, which shows the opponent's card after every hand.
+    Rules: there are three cards J < Q < K, and each player gets one. Both ante 1 chip. The first player checks or bets
+    1 chip. After a check, the second player checks (showdown) or bets. The answer to a bet is call (showdown) or fold.
+    The higher card wins the pot at a showdown.
+
+    Actions: `check` or `bet`, and after a bet `call` or `fold`. PASS and BET are accepted too, in any case: PASS is
+    check or fold, BET is bet or call.
+
+    Observation: the player's own card, its seat and the betting. At the end also the payoff and, at a showdown, the
+    opponent's card. A fold reveals nothing unless `reveal="always"`.
+
+    Returns: chips won, 1 or 2, negative for a loss.
+
+    Versions: v0.
+
+    Args:
+        reveal: `"showdown"` (default), or `"always"` to show the opponent's card after every hand.
     """
 
     facts = GameFacts(
@@ -159,6 +172,7 @@ class KuhnPoker(TableGame):
         unit="chips",
         min_return=-2.0,
         max_return=2.0,
+        # A player acts at most twice. An illegal action also uses a turn, so the limit is higher.
         max_turns=6,
         actions=("check", "bet", "call", "fold"),
         words=_words,

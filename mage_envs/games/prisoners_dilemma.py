@@ -1,16 +1,4 @@
-"""The repeated prisoner's dilemma.
-
-Rules: in each of 5 rounds both players choose at the same time to cooperate or to defect. Both cooperate: 3 points
-each; both defect: 1 each; one defects alone: 5 for that one, 0 for the other. After a round both see its choices. With
-`noise` the choice of the second seat comes out as the opposite with that probability, in each round anew, and both see
-what came out; only who chose knows what was meant.
-Actions: `cooperate`, `defect`; `c` and `d` are accepted too.
-Observation: the rounds so far with their points, and the number of the round. Seats differ by `noise` alone; the
-learner sits first where nothing else is said.
-Returns: the mean of the points per round.
-Success: at least as many points as mutual cooperation throughout would have brought.
-Versions: v0.
-"""
+"""The repeated prisoner's dilemma."""
 
 from __future__ import annotations
 
@@ -28,12 +16,16 @@ from mage_envs.settings import PAID_BY_RETURN, GameSettings
 COOPERATE, DEFECT = "cooperate", "defect"
 OPPOSITE: Mapping[str, str] = {COOPERATE: DEFECT, DEFECT: COOPERATE}
 _WITH_NOISE = 10
-"""Most rounds with noise: each doubles the number of deals."""
+"""Maximum rounds with noise, because each round doubles the number of deals."""
 
 
 @dataclass(frozen=True)
 class Dilemma(StageGame):
-    """One round; `payoffs_of` holds what a player gets by both choices, its own first."""
+    """One round of the prisoner's dilemma, with the four payoffs of a player by their usual names.
+
+    Mutual cooperation pays `reward` and mutual defection `punishment`. If only one player defects, it gets `temptation`
+    and the other one `sucker`.
+    """
 
     rounds: int
     reward: float
@@ -46,6 +38,8 @@ class Dilemma(StageGame):
 
     def result(self, number: int, choices: tuple[str, str], deal: object) -> Round:
         first, second = choices
+        # A deal fixes in advance which rounds slip. So all chance is in the first state, and exact solvers can use the
+        # game.
         slips = isinstance(deal, tuple) and deal[number]
         return Round(first, OPPOSITE[second] if slips else second, slips)
 
@@ -81,6 +75,7 @@ class Dilemma(StageGame):
 
     def picture(self, played: Sequence[Round], seat: int, over: bool) -> Picture:
         history = [one.of(seat) for one in played]
+        # Both axes of the table list the actions in the order of `OPPOSITE`.
         points = [[(self._points(own, other), self._points(other, own)) for other in OPPOSITE] for own in OPPOSITE]
         words = tuple(OPPOSITE)
         return drawing.table(
@@ -92,6 +87,7 @@ class Dilemma(StageGame):
         )
 
     def won(self, mean: float, seat: int) -> bool:
+        # The mean is a sum divided by the rounds, so it can be a rounding error below the reward.
         return mean >= self.reward - 1e-9
 
 
@@ -116,6 +112,7 @@ def _facts(stage: Dilemma, noise: float) -> GameFacts:
         unit="points per round",
         min_return=float(min(points)),
         max_return=float(max(points)),
+        # A hand needs one action per round. An illegal action also uses a turn, so the limit is twice that.
         max_turns=2 * stage.rounds,
         actions=(COOPERATE, DEFECT),
         has_pictures=True,
@@ -123,10 +120,31 @@ def _facts(stage: Dilemma, noise: float) -> GameFacts:
 
 
 class PrisonersDilemma(RoundsGame):
-    """The repeated prisoner's dilemma; see the module's text for rules, actions, observation and returns.
+    """The repeated prisoner's dilemma.
 
-    `payoffs`: points of a player where both cooperate, where it cooperates alone, where it defects alone, where both
-    defect. Raises ValueError for options that make no game.
+    Rules: in each of 5 rounds both players choose at the same time to cooperate or to defect. If both cooperate, each
+    gets 3 points. If both defect, each gets 1. If only one defects, it gets 5 and the other gets 0. After a round both
+    players see its choices. With `noise`, the choice of the second seat is replaced with its opposite with that
+    probability, independently in each round. Both players see the replaced choice. Only the second seat knows the
+    original one.
+
+    Actions: `cooperate`, `defect`. `c` and `d` are accepted too.
+
+    Observation: the finished rounds with their points, and the number of the round. The seats differ only with `noise`.
+    The learner plays the first seat by default.
+
+    Returns: the mean points per round. The hand is a success if that is at least the payoff of mutual cooperation.
+
+    Versions: v0.
+
+    Args:
+        rounds: Rounds in a hand (default: 5), at most 10 with noise.
+        noise: Probability of a replaced choice per round (default: 0).
+        payoffs: Points of a player for mutual cooperation, lone cooperation, lone defection and mutual defection
+            (default: 3, 0, 5, 1).
+
+    Raises:
+        ValueError: If an option is out of range.
     """
 
     facts = _facts(Dilemma(rounds=5, reward=3, sucker=0, temptation=5, punishment=1), noise=0.0)
@@ -134,9 +152,9 @@ class PrisonersDilemma(RoundsGame):
     def __init__(self, rounds: int = 5, noise: float = 0.0, payoffs: Sequence[float] = (3, 0, 5, 1)) -> None:
         check_positive("rounds", rounds)
         if not 0 <= noise < 1:
-            raise ValueError(f"noise={noise!r} must be a probability below 1.")
+            raise ValueError(f"noise={noise!r} must be a probability of at least 0 and below 1.")
         if noise and rounds > _WITH_NOISE:
-            raise ValueError(f"rounds={rounds} with noise are too many: at most {_WITH_NOISE}.")
+            raise ValueError(f"rounds={rounds} must be at most {_WITH_NOISE} if there is noise.")
         if len(payoffs) != 4:
             raise ValueError(f"payoffs={payoffs!r} must be four numbers, as in (3, 0, 5, 1).")
         reward, sucker, temptation, punishment = payoffs
@@ -148,6 +166,7 @@ class PrisonersDilemma(RoundsGame):
             punishment=punishment,
             noisy=noise > 0,
         )
+        # One deal per pattern of slips, with the probability of that pattern.
         slips = product((False, True), repeat=rounds) if noise else ()
         deals = [(noise ** sum(one) * (1 - noise) ** (rounds - sum(one)), one) for one in slips]
         super().__init__(_facts(stage, noise), stage, deals or ((1.0, None),))

@@ -1,14 +1,4 @@
-"""Repeated rock, paper, scissors.
-
-Rules: in each of 4 rounds both players choose at the same time. Rock beats scissors, scissors beats paper, paper beats
-rock; equal choices are a draw. After a round both see its choices.
-Actions: `rock`, `paper`, `scissors`; `r`, `p` and `s` are accepted too.
-Observation: the rounds so far with their results, and the number of the round. Both seats are alike; the learner sits
-first where nothing else is said.
-Returns: rounds won less rounds lost, the mean per round.
-Success: more rounds won than lost.
-Versions: v0.
-"""
+"""Repeated rock, paper, scissors."""
 
 from __future__ import annotations
 
@@ -22,12 +12,12 @@ from mage_envs.settings import PAID_BY_RETURN, GameSettings, outcome_reward
 
 CHOICES = ("rock", "paper", "scissors")
 BEATEN_BY: Mapping[str, str] = {"rock": "paper", "paper": "scissors", "scissors": "rock"}
-"""A choice to the one that beats it."""
+"""Choice to the choice that beats it."""
 
 
 @dataclass(frozen=True)
 class Throw(StageGame):
-    """One round."""
+    """One round of rock, paper, scissors."""
 
     rounds: int
     choices = (CHOICES, CHOICES)
@@ -65,13 +55,30 @@ def _facts(rounds: int) -> GameFacts:
             "and as many more as you can."
         ),
         unit="rounds won per round",
+        # A hand needs one action per round. An illegal action also uses a turn, so the limit is twice that.
         max_turns=2 * rounds,
         actions=CHOICES,
     )
 
 
 class RockPaperScissors(RoundsGame):
-    """Repeated rock, paper, scissors; see the module's text for rules, actions, observation and returns."""
+    """Repeated rock, paper, scissors.
+
+    Rules: in each of 4 rounds both players choose at the same time. Rock beats scissors, scissors beats paper, paper
+    beats rock. Equal choices are a draw. After a round both players see its choices.
+
+    Actions: `rock`, `paper`, `scissors`. `r`, `p` and `s` are accepted too.
+
+    Observation: the finished rounds with their results, and the number of the round. Both seats have the same view. The
+    learner plays the first seat by default.
+
+    Returns: (rounds won - rounds lost) / rounds. The hand is a success if it is positive.
+
+    Versions: v0.
+
+    Args:
+        rounds: Rounds in a hand (default: 4).
+    """
 
     facts = _facts(rounds=4)
 

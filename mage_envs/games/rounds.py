@@ -1,7 +1,7 @@
-"""Games of rounds in which both players choose at the same time: what such games have in common.
+"""Machinery of games in which both players choose at the same time, round after round.
 
-At the same time means here that the first seat answers first, and that nobody is told of it before both have chosen.
-A return is a mean per round, so that games of few and of many rounds compare.
+"At the same time" means that the first seat acts first, and that its choice is hidden until the second seat has acted.
+A return is a mean per round, so that games of few and of many rounds have the same scale.
 """
 
 from __future__ import annotations
@@ -17,68 +17,85 @@ from mage_envs.games.table import GrownState, Origin, TableGame
 
 
 class Round(NamedTuple):
-    """What came of the choices of a round."""
+    """The outcome of one round."""
 
     first: str
     second: str
     slipped: bool = False
-    """Whether the second seat meant the opposite."""
+    """True if noise replaced the choice of the second seat with its opposite."""
 
     def of(self, seat: int) -> tuple[str, str]:
-        """That player's choice, and the other's."""
+        """Return (own choice, the other player's choice) for a seat."""
         return (self.second, self.first) if seat else (self.first, self.second)
 
 
 class StageGame(ABC):
-    """The game of one round, and how it is told. A subclass is a frozen dataclass: equal stages share their states."""
+    """The game of one round, and its texts.
+
+    A subclass is a frozen dataclass, because equal stages share their states.
+    """
 
     rounds: int
     choices: tuple[tuple[str, ...], tuple[str, ...]]
-    """The actions of each seat."""
+    """Actions of each seat."""
     spellings: Mapping[str, Sequence[str]] = {}
 
     def result(self, number: int, choices: tuple[str, str], deal: Hashable) -> Round:
-        """What comes of the choices in round `number` (from 0) of a hand with that deal of chance."""
+        """Return the outcome of a round.
+
+        Args:
+            number: Index of the round, from 0.
+            choices: Choices of the first and of the second seat.
+            deal: Chance of the hand, as `RoundsGame` lists it.
+        """
         return Round(*choices)
 
     @abstractmethod
     def payoffs(self, one: Round) -> tuple[float, float]:
-        """What the round pays each seat."""
+        """Return what the round pays each seat."""
 
     @abstractmethod
     def words(self, one: Round, seat: int) -> tuple[str, ...]:
-        """What that player knows of a round that is over, in a few words of a fixed vocabulary."""
+        """Return what a player knows of a finished round, as a few words of a fixed vocabulary."""
 
     @abstractmethod
     def line(self, one: Round, seat: int) -> str:
-        """The same as prose, after `Round 1: `."""
+        """Return what a player knows of a finished round, as prose that follows `Round 1: `."""
 
     @abstractmethod
     def question(self, seat: int) -> str:
-        """What is asked in each round, after `Round 1 of 5: `."""
+        """Return the request for a choice, which follows `Round 1 of 5: `."""
 
     @abstractmethod
     def verdict(self, played: Sequence[Round], seat: int) -> str:
-        """What the hand brought that player, after `The 5 rounds are over: `."""
+        """Return the player's result of the hand, which follows `The 5 rounds are over: `."""
 
     def picture(self, played: Sequence[Round], seat: int, over: bool) -> Picture:
-        """What that player may see, in games that have pictures."""
+        """Return what a player may see, as a picture. Raise TypeError if the game has no pictures.
+
+        Args:
+            played: Finished rounds.
+            seat: Player that sees the picture.
+            over: True if the hand is over.
+        """
         raise TypeError(f"{type(self).__name__} has no picture; it is shown as text alone.")
 
     def won(self, mean: float, seat: int) -> bool:
-        """Whether that mean per round is a success."""
+        """Return True if that mean per round is a success."""
         return mean > 0
 
 
 class RoundsState(GrownState):
-    """One point of a hand: the rounds so far, and the first seat's choice where the second one's is awaited.
+    """A point of a hand: the finished rounds, and the first seat's choice if the second seat has not chosen yet.
 
-    An information state is the stage's words for each round and then, until the round is over, one's own choice in it.
+    An information state has the stage's words for each finished round. In an open round, it ends with the player's own
+    choice.
     """
 
     def __init__(
         self, stage: StageGame, deal: Hashable, played: tuple[Round, ...], chosen: str | None, origin: Origin
     ) -> None:
+        # `_key` reads these fields, so they must exist before the base class is initialized.
         self.stage, self.deal, self.played, self.chosen = stage, deal, played, chosen
         self.spellings = stage.spellings
         over = len(played) == stage.rounds
@@ -111,6 +128,7 @@ class RoundsState(GrownState):
         return self.stage.picture(self.played, seat, self.player is None)
 
     def _key(self, seat: int) -> str:
+        # Only the first seat's key has the open choice. The second seat must not know it.
         words = [word for one in self.played for word in self.stage.words(one, seat)]
         return " ".join(words if seat or self.chosen is None else [*words, self.chosen])
 
@@ -120,30 +138,39 @@ class RoundsState(GrownState):
         if self.player is None:
             count = f"The {stage.rounds} rounds are over" if stage.rounds > 1 else "The round is over"
             return "\n".join([*lines, f"{count}: {stage.verdict(self.played, seat)}"])
+        # A waiting player has an observation too: the PettingZoo environment may request it.
         waits = self.player != seat
         now = f"you chose {self.chosen}. " if waits and seat == 0 else ""
         now += "The other player is yet to choose." if waits else stage.question(seat)
         return "\n".join([*lines, f"Round {len(self.played) + 1} of {stage.rounds}: {now}"])
 
 
+# Cached by value, so that all environments with equal options share one tree of states.
 @cache
 def first_state(stage: StageGame, deal: Hashable) -> RoundsState:
-    """The shared first state of hands with that deal."""
+    """Return the shared first state of hands with that deal."""
     return RoundsState(stage=stage, deal=deal, played=(), chosen=None, origin=Origin(first_state, (stage, deal)))
 
 
 class RoundsGame(TableGame):
-    """A game of rounds, with the deals of chance that there are and their probabilities."""
+    """A game of rounds."""
 
     def __init__(
         self, facts: GameFacts, stage: StageGame, deals: Sequence[tuple[float, Hashable]] = ((1.0, None),)
     ) -> None:
+        """Build the game.
+
+        Args:
+            facts: Facts of the game.
+            stage: Game of one round.
+            deals: Probability and value of each deal of chance. `stage.result` receives the value.
+        """
         self.facts = facts
         self.stage = stage
         super().__init__([(chance, first_state(stage, deal)) for chance, deal in deals])
 
 
 def together(numbers: Sequence[float], name: str) -> str:
-    """A sum with its unit: `14 points`."""
+    """Return a sum with its unit, such as `14 points`."""
     total = sum(numbers)
     return f"{total:g} {name}{'s' * (total != 1)}"

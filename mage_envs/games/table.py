@@ -1,4 +1,4 @@
-"""Games small enough to be a table: every state is made once and shared, and a move is one dict lookup."""
+"""Games that are small enough for a table: each state is built once and shared, and a move is one dict lookup."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mage_envs.core import Game, HandResult, IllegalAction, State
 from mage_envs.randomness import Streams
 
 LONGEST = 100
-"""Characters of an action; over-long text is none."""
+"""Maximum characters of an action. A longer text is illegal."""
 
 
 class TableState(State):
-    """One shared state; `observations` and `keys` (information states) have one text per player.
+    """A shared state. `observations` and `keys` (information states) have one text per player.
 
-    `origin` is a module-level function with its arguments that gives this very state again: what a pickle holds.
+    `origin` is a module-level function with its arguments. It returns this same state, and a pickle stores only that.
     """
 
     def __init__(
@@ -41,10 +41,15 @@ class TableState(State):
         self._told_info: dict[int, dict[str, Any]] = {}
         self._results: dict[int, HandResult] = {}
         self._accepted: dict[str, tuple[str, TableState]] = {}
-        """Every accepted spelling to (canonical text, next state)."""
+        """Accepted spelling to (canonical text, next state)."""
 
     def connect(self, children: Mapping[str, TableState], spellings: Mapping[str, Sequence[str]] = {}) -> None:
-        """Sets the moves; `spellings` lists further accepted texts of a canonical one, in lower case."""
+        """Set the moves of this state.
+
+        Args:
+            children: Canonical action text to the next state.
+            spellings: Canonical action text to its other accepted texts, in lower case.
+        """
         self.legal_actions = tuple(children)
         for action, child in children.items():
             for text in (action, *spellings.get(action, ())):
@@ -60,7 +65,8 @@ class TableState(State):
         known = self._told_info.get(seat)
         if known is None:
             known = super().told(seat)
-            if "metrics" not in known:  # a dict, which each caller must have to itself
+            # A caller copies only the outer dict. Two callers would share a nested dict of metrics.
+            if "metrics" not in known:
                 self._told_info[seat] = known
         return known
 
@@ -83,24 +89,26 @@ class TableState(State):
         found = self._accepted.get(action) or self._accepted.get(_normal(action))
         return found[0] if found else action
 
+    # Copies are the state itself: no move changes it, and `is` comparisons and tables by identity keep working.
     def __copy__(self) -> Self:
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
+    # A pickle of the children would hold the whole tree below this state.
     def __reduce__(self) -> tuple[Any, ...]:
         return self._origin
 
 
 class GrownState(TableState):
-    """A shared state whose followers are made when somebody first moves from it, in games of many states.
+    """A shared state that builds its next states at the first move from it, for games of many states.
 
-    `first(*arguments)` gives the state that the moves so far began at: a pickle holds just that.
+    A pickle stores only `origin`: the function of the first state, its arguments and the moves so far.
     """
 
     spellings: Mapping[str, Sequence[str]] = {}
-    """Further accepted texts of an action, in lower case."""
+    """Action to its other accepted texts, in lower case."""
 
     def __init__(
         self,
@@ -112,18 +120,19 @@ class GrownState(TableState):
         origin: Origin,
     ) -> None:
         super().__init__(player, returns, observations=(), keys=keys, origin=(grown, tuple(origin)))
+        # `connect` would set the legal actions only at the first move, but players see them before.
         self.legal_actions = legal_actions
         self.origin = origin
         self._told: dict[int, str] = {}
-        """Observations by seat, made when they are asked for."""
+        """Seat to its observation, built at the first request."""
 
     @abstractmethod
     def follower(self, action: str) -> TableState:
-        """The state after a legal action, made anew."""
+        """Return a new state: the one after a legal action."""
 
     @abstractmethod
     def tell(self, seat: int) -> str:
-        """What that player sees."""
+        """Return the observation of that player. `observation` caches it."""
 
     def observation(self, seat: int) -> str:
         text = self._told.get(seat)
@@ -145,20 +154,26 @@ class GrownState(TableState):
 
 
 class Origin(NamedTuple):
-    """Where a state of a game comes from."""
+    """The first state of a hand and the moves since."""
 
     first: Callable[..., TableState]
-    """A module-level function that gives a first state, always the same one."""
+    """Module-level function that returns a first state. Equal arguments must return the same object."""
     arguments: tuple[Any, ...]
     moves: tuple[str, ...] = ()
 
     def then(self, action: str) -> Origin:
-        """One move later."""
+        """Return the origin of the state after one more move."""
         return self._replace(moves=(*self.moves, action))
 
 
 def grown(first: Callable[..., TableState], arguments: tuple[Any, ...], moves: tuple[str, ...]) -> TableState:
-    """The shared state after these moves."""
+    """Return the shared state after these moves.
+
+    Args:
+        first: Function that returns the first state.
+        arguments: Arguments of `first`.
+        moves: Actions since the first state, in order.
+    """
     state = first(*arguments)
     for action in moves:
         state = state.after(action)
@@ -166,28 +181,39 @@ def grown(first: Callable[..., TableState], arguments: tuple[Any, ...], moves: t
 
 
 def _normal(action: str) -> str:
-    """The spelling that tables know: stripped, lower case."""
+    """Return an action in the spelling of the tables: stripped and in lower case."""
+    # No table has the empty text, so an over-long action is illegal.
     return action.strip().lower() if len(action) <= LONGEST else ""
 
 
 class TableGame(Game):
-    """A game whose first states are `TableState`s; a subclass passes them, with their probabilities."""
+    """A game whose first states are `TableState`s. A subclass passes them with their probabilities."""
 
     def __init__(self, states: Sequence[tuple[float, TableState]]) -> None:
         self._states = tuple(states)
         self._firsts = tuple(state for _, state in states)
+        # The last bound is left out: rounding may make the sum less than 1, and no number may exceed all bounds.
         self._bounds = tuple(accumulate(chance for chance, _ in states[:-1]))
-        """Uniform numbers from bound i - 1 to bound i deal state i."""
+        """Upper bounds of uniform numbers: a number from bound i - 1 to bound i selects first state i."""
 
     def initial_states(self) -> tuple[tuple[float, TableState], ...]:
         return self._states
 
     def initial_state(self, rng: np.random.Generator) -> TableState:
-        """One uniform number: each first state has its probability's share, in order."""
+        """Return the first state that one uniform number selects, by the cumulative probabilities."""
         return self._firsts[bisect(self._bounds, rng.random())]
 
     def first_state(self, streams: Streams, role: int, episode: int, hand: int) -> TableState:
-        """The same by the first number of a stream, which is taken only where there is a choice."""
+        """Return the first state that a number of a keyed stream selects. It is faster than `initial_state`.
+
+        If there is only one first state, no number is drawn.
+
+        Args:
+            streams: All streams of a seed.
+            role: Role of the stream, such as `GAME`.
+            episode: Index of the episode.
+            hand: Index of the hand in the episode.
+        """
         if not self._bounds:
             return self._firsts[0]
         return self._firsts[bisect(self._bounds, streams.number(role, episode, hand))]

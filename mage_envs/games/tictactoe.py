@@ -1,12 +1,4 @@
-"""Tic-Tac-Toe.
-
-Rules: two players mark the cells of a 3x3 board in turn, X first; three of one's marks in a row, column or
-diagonal win; a full board without a line is a draw.
-Actions: `(row, column)`, 1-based, e.g. `(2, 2)`; the parentheses and the comma may be left out.
-Observation: the board, one row a line (`.` empty, `X`, `O`), one's mark, and at the end the result.
-Returns: 1 win, 0 draw, -1 loss.
-Versions: v0.
-"""
+"""Tic-Tac-Toe."""
 
 from __future__ import annotations
 
@@ -29,7 +21,7 @@ _MARKS = "XO"
 
 
 def winning_line(board: str) -> tuple[int, int, int] | None:
-    """The cells of a line of equal marks on a board of nine characters, None without one."""
+    """Return the three cells of a winning line on a board of nine characters, or None."""
     for line in LINES:
         a, b, c = line
         if board[a] != "." and board[a] == board[b] == board[c]:
@@ -38,35 +30,40 @@ def winning_line(board: str) -> tuple[int, int, int] | None:
 
 
 def winner(board: str) -> int | None:
-    """The player (0 for X, 1 for O) with a line on a board of nine characters, None without one."""
+    """Return the player (0 for X, 1 for O) that has a line on a board of nine characters, or None."""
     line = winning_line(board)
     return None if line is None else _MARKS.index(board[line[0]])
 
 
 def _words(cells: str, seat: int) -> tuple[str, ...]:
-    """The marks on the board by their cells, `2-2` or the opponent's `opp-2-2`."""
+    """Return the marks as words by cell: `2-2`, or `opp-2-2` for the opponent's."""
     return tuple(said(ACTIONS[cell], mark == _MARKS[seat]) for cell, mark in enumerate(cells) if mark != ".")
 
 
 class Board(TableState):
-    """One of the 5,478 boards, by its nine cells; an information state is the same nine characters."""
+    """One of the 5,478 boards. `cells` has nine characters and is the information state too."""
 
     def __init__(self, cells: str) -> None:
         self.cells = cells
         won = winner(cells)
         over = won is not None or "." not in cells
+        # X moves first, so X has one more mark exactly if O is to move.
         mover = cells.count("X") - cells.count("O")
         grid = f"{cells[:3]}\n{cells[3:6]}\n{cells[6:]}"
         observations = []
         for seat in (0, 1):
-            if not over:
-                last = "Your move." if mover == seat else "The opponent is to move."
+            if won is None:
+                verdict = "a draw."
             else:
-                last = "The game is over: " + ("a draw." if won is None else "you won." if won == seat else "you lost.")
+                verdict = "you won." if won == seat else "you lost."
+            if over:
+                last = "The game is over: " + verdict
+            else:
+                last = "Your move." if mover == seat else "The opponent is to move."
             observations.append(f"{grid}\nYou are {_MARKS[seat]}. {last}")
         super().__init__(
             None if over else mover,
-            (0.0, 0.0) if won is None else (1.0, -1.0) if won == 0 else (-1.0, 1.0),
+            {None: (0.0, 0.0), 0: (1.0, -1.0), 1: (-1.0, 1.0)}[won],
             observations=tuple(observations),
             keys=(cells, cells),
             origin=(board, (cells,)),
@@ -82,10 +79,11 @@ class Board(TableState):
 
 @cache
 def boards() -> dict[str, Board]:
-    """All boards by their cells, the empty one first; built once (about 0.1 s) and shared by all games."""
+    """Return all boards by their cells, the empty one first. Built once (about 0.1 s) and shared by all games."""
     found: dict[str, Board] = {}
 
     def build(cells: str) -> Board:
+        # Different orders of moves lead to the same board, which is built once.
         made = found.get(cells)
         if made is None:
             made = found[cells] = Board(cells)
@@ -101,12 +99,24 @@ def boards() -> dict[str, Board]:
 
 
 def board(cells: str) -> Board:
-    """The shared board with these nine cells."""
+    """Return the shared board with these nine cells."""
     return boards()[cells]
 
 
 class TicTacToe(TableGame):
-    """Tic-Tac-Toe; see the module's text for rules, actions, observation and returns."""
+    """Tic-Tac-Toe, with all 5,478 boards in one table.
+
+    Rules: two players mark the cells of a 3x3 board in turn, X first. Three marks of one player in a row, column or
+    diagonal win. A full board without a line is a draw.
+
+    Actions: `(row, column)`, 1-based, such as `(2, 2)`. The parentheses and the comma are optional.
+
+    Observation: the board, one row per line (`.` empty, `X`, `O`), the player's own mark, and at the end the result.
+
+    Returns: 1 for a win, 0 for a draw, -1 for a loss.
+
+    Versions: v0.
+    """
 
     facts = GameFacts(
         name="TicTacToe",
@@ -117,6 +127,7 @@ class TicTacToe(TableGame):
             "from 1 to 3, counted from the top left; (2, 2) is the centre."
         ),
         perfect_information=True,
+        # X needs at most five moves. An illegal action also uses a turn, so the limit is higher.
         max_turns=8,
         actions=ACTIONS,
         words=_words,

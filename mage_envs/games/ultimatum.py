@@ -1,15 +1,4 @@
-"""The ultimatum game, with a responder whose price is not known.
-
-Rules: a pie of 10 slices is to be shared. The first player offers the second one of them or more; the second accepts,
-and each gets its share, or refuses, and nobody gets anything. With `offers=2` a second pie follows in the same way;
-each offer stands for itself.
-Actions: `offer 1` to `offer 10` (a bare number is accepted too); `accept`, `refuse`.
-Observation: the offers so far and the answers to them. Nothing is hidden but what an opponent is content with. The
-learner offers (sits first) where nothing else is said.
-Returns: the share of the pie that one keeps, from 0 to 1; the mean over the offers.
-Success: at least half of the pie, in the mean over the offers.
-Versions: v0.
-"""
+"""The ultimatum game, with a responder whose price is unknown."""
 
 from __future__ import annotations
 
@@ -25,33 +14,35 @@ from mage_envs.settings import PAID_BY_RETURN, GameSettings
 
 ACCEPT, REFUSE = "accept", "refuse"
 _LARGEST = 100
-"""Most slices: an offer of each number is an action."""
+"""Maximum slices, because an offer of each number is an action."""
 
 
 def offer(slices: int) -> str:
-    """The action that offers so many."""
+    """Return the action that offers this number of slices."""
     return f"offer {slices}"
 
 
 def slices_of(action: str) -> int:
-    """How many an offer offers."""
+    """Return the number of slices in an offer."""
     return int(action.removeprefix("offer "))
 
 
 class UltimatumState(GrownState):
-    """The offers and answers so far; an information state is just these, as in `offer-3 accept offer-2`."""
+    """A point of a hand. An information state lists the offers and answers so far: `offer-3 accept offer-2`."""
 
     def __init__(self, pie: int, offers: int, said: tuple[str, ...], origin: Origin) -> None:
         self.pie, self.offers, self.said = pie, offers, said
         made = [slices_of(action) for action in said[::2]]
         answers = said[1::2]
+        # Not strict: an offer without an answer has no share yet.
         self.shares = tuple(slices if answer == ACCEPT else None for slices, answer in zip(made, answers, strict=False))
-        """Slices that the second player got of each pie that is settled, None where it refused."""
+        """Slices of the second player in each settled pie, None if it refused."""
         over = len(answers) == offers
         player = None if over else len(said) % 2
         given = [slices for slices in self.shares if slices is not None]
         self.got = (sum(pie - slices for slices in given), sum(given))
-        """Slices that each player has so far."""
+        """Slices of each player so far."""
+        # A word must not contain a blank, because readers split a key at blanks.
         key = " ".join(action.replace(" ", "-") for action in said)
         self.spellings: Mapping[str, Sequence[str]] = {}
         legal: tuple[str, ...] = ()
@@ -72,6 +63,7 @@ class UltimatumState(GrownState):
         return UltimatumState(self.pie, self.offers, (*self.said, action), self.origin.then(action))
 
     def won(self, seat: int) -> bool:
+        # The sign of a return does not decide here, because no return is negative.
         return self.returns[seat] >= 0.5
 
     def tell(self, seat: int) -> str:
@@ -85,6 +77,7 @@ class UltimatumState(GrownState):
     def picture(self, seat: int) -> Picture:
         rows = []
         for number in range(self.offers):
+            # Pie n has its offer at index 2n of the moves and its answer after that.
             offered = slices_of(self.said[2 * number]) if 2 * number < len(self.said) else 0
             settled = number < len(self.shares)
             shares = (
@@ -125,7 +118,7 @@ def _slices(count: int) -> str:
 
 @cache
 def first_state(pie: int, offers: int) -> UltimatumState:
-    """The shared first state of a kind of hand."""
+    """Return the shared first state of hands with these options."""
     return UltimatumState(pie, offers, (), Origin(first_state, (pie, offers)))
 
 
@@ -145,6 +138,7 @@ def _facts(offers: int, pie: int) -> GameFacts:
         min_return=0.0,
         max_return=1.0,
         perfect_information=True,
+        # A hand needs one action per pie. An illegal action also uses a turn, so the limit is higher.
         max_turns=2 * offers + 2,
         has_pictures=True,
         actions=(*(offer(slices) for slices in range(1, pie + 1)), ACCEPT, REFUSE),
@@ -152,9 +146,25 @@ def _facts(offers: int, pie: int) -> GameFacts:
 
 
 class Ultimatum(TableGame):
-    """The ultimatum game; see the module's text for rules, actions, observation and returns.
+    """The ultimatum game.
 
-    `offers`: how many pies are shared in a hand, one after another; `pie`: slices of each.
+    Rules: two players share a pie of 10 slices. The first player offers one or more of them to the second player. If
+    the second player accepts, each gets its share. If it refuses, both get nothing. With `offers=2` a second pie
+    follows in the same way. Each offer is independent of the others.
+
+    Actions: `offer 1` to `offer 10` (a bare number is accepted too), `accept`, `refuse`.
+
+    Observation: the offers and answers so far. Only the price that an opponent accepts is hidden. The learner makes the
+    offers (first seat) by default.
+
+    Returns: the player's share of the pie, from 0 to 1, as the mean over the offers. The hand is a success if it is at
+    least 0.5.
+
+    Versions: v0.
+
+    Args:
+        offers: Pies in a hand, shared one after another (default: 1).
+        pie: Slices of each pie (default: 10, maximum: 100).
     """
 
     facts = _facts(offers=1, pie=10)
@@ -163,7 +173,7 @@ class Ultimatum(TableGame):
         check_positive("offers", offers)
         check_positive("pie", pie)
         if pie > _LARGEST:
-            raise ValueError(f"pie={pie} has too many slices; at most {_LARGEST}.")
+            raise ValueError(f"pie={pie} must be at most {_LARGEST}.")
         self.facts = _facts(offers, pie)
         super().__init__([(1.0, first_state(pie, offers))])
 

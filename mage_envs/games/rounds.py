@@ -52,15 +52,15 @@ class StageGame(ABC):
 
     @abstractmethod
     def payoffs(self, one: Round) -> tuple[float, float]:
-        """Return what the round pays each seat."""
+        """Return the payoff of the round for each seat."""
 
     @abstractmethod
     def words(self, one: Round, seat: int) -> tuple[str, ...]:
-        """Return what a player knows of a finished round, as a few words of a fixed vocabulary."""
+        """Return a player's view of a finished round, as a few words of a fixed vocabulary."""
 
     @abstractmethod
     def line(self, one: Round, seat: int) -> str:
-        """Return what a player knows of a finished round, as prose that follows `Round 1: `."""
+        """Return a player's view of a finished round, as prose that follows `Round 1: `."""
 
     @abstractmethod
     def question(self, seat: int) -> str:
@@ -71,7 +71,7 @@ class StageGame(ABC):
         """Return the player's result of the hand, which follows `The 5 rounds are over: `."""
 
     def picture(self, played: Sequence[Round], seat: int, over: bool) -> Picture:
-        """Return what a player may see, as a picture. Raise TypeError if the game has no pictures.
+        """Return a player's view of the hand as a picture. Raise TypeError if the game has no pictures.
 
         Args:
             played: Finished rounds.

@@ -18,9 +18,14 @@ LONGEST = 100
 
 
 class TableState(State):
-    """A shared state. `observations` and `keys` (information states) have one text per player.
+    """A shared state of a small game.
 
-    `origin` is a module-level function with its arguments. It returns this same state, and a pickle stores only that.
+    Args:
+        player: Player to act, or None if the hand is over.
+        returns: Return of each player.
+        observations: Observation of each player.
+        keys: Information state of each player.
+        origin: Module-level function and its arguments. It returns this same state, and a pickle stores only that.
     """
 
     def __init__(
@@ -104,7 +109,12 @@ class TableState(State):
 class GrownState(TableState):
     """A shared state that builds its next states at the first move from it, for games of many states.
 
-    A pickle stores only `origin`: the function of the first state, its arguments and the moves so far.
+    Args:
+        player: Player to act, or None if the hand is over.
+        returns: Return of each player.
+        keys: Information state of each player.
+        legal_actions: Canonical texts of the legal actions.
+        origin: First state and the moves since. A pickle stores only that.
     """
 
     spellings: Mapping[str, Sequence[str]] = {}

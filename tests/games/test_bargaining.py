@@ -71,7 +71,8 @@ def test_concession() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [({"offers": 7}, "offers=7 are too many"), ({"discount": 0}, "discount=0 must be above 0")]
+    ("options", "message"),
+    [({"offers": 7}, "offers=7 must be at most 6"), ({"discount": 0}, "discount=0 must be above 0")],
 )
 def test_bad_options(options, message: str) -> None:
     with pytest.raises(ValueError, match=message):

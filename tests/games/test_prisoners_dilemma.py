@@ -124,8 +124,8 @@ def test_the_learner_sits_first_unless_it_is_told_otherwise() -> None:
     ("options", "message"),
     [
         ({"rounds": 0}, r"^rounds=0 must be a whole number of at least 1\.$"),
-        ({"noise": 1.5}, r"^noise=1\.5 must be a probability below 1\.$"),
-        ({"rounds": 11, "noise": 0.1}, r"^rounds=11 with noise are too many: at most 10\.$"),
+        ({"noise": 1.5}, r"^noise=1\.5 must be a probability of at least 0 and below 1\.$"),
+        ({"rounds": 11, "noise": 0.1}, r"^rounds=11 must be at most 10 if there is noise\.$"),
         ({"payoffs": (1, 2)}, r"^payoffs=\(1, 2\) must be four numbers, as in \(3, 0, 5, 1\)\.$"),
     ],
 )

@@ -1,4 +1,4 @@
-"""ALFWorld: rules and text (`game`), where games come from (`data`, `maker`, `plan`), and the engine (`engine`)."""
+"""ALFWorld: rules and text (`game`), sources of games (`data`, `maker`, `plan`) and the engine (`engine`)."""
 
 from mage_envs.games.alfworld.data import GameFiles, MadeGames, NoGames, write_dataset
 from mage_envs.games.alfworld.errors import GameFileError

@@ -1,4 +1,4 @@
-"""A game ready to be played: everything that needs no parser, shared by all engines that play it."""
+"""A game that is ready to play: everything that needs no parser, shared by all engines that play it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mage_envs.games.alfworld.grammar import Context, Entity, Grammar, GrammarEr
 from mage_envs.games.alfworld.library import Library
 
 _REMEMBERED = 512
-"""Sets of commands kept per game; a set of 30 commands is about 3 KB."""
+"""Maximum command sets cached per game. A set of 30 commands is about 3 KB."""
 _INTRO = read_symbols([["rule", "intro"]])
 
 
 class Effect(NamedTuple):
-    """What a move makes true, and its negation, which it makes false."""
+    """A fact that a move makes true, and its negation, which the move makes false."""
 
     added: str
     removed: str
@@ -32,27 +32,37 @@ class Operator:
         self.context = context
         self.effect_count = effect_count
         self.effects: tuple[Effect, ...] | None = None
-        """None until it is first applied."""
+        """None until the first application."""
 
 
 class Choices(NamedTuple):
-    """The commands of one state."""
+    """The admissible commands of one state."""
 
     commands: tuple[str, ...]
-    """Sorted, each once."""
+    """Sorted, without duplicates."""
     operators: Mapping[str, int]
-    """Command to the operator that it applies."""
+    """Command to the id of the operator that it applies."""
 
 
 class CompiledGame:
-    """A translated game. `content` is what `compiler.compile_game` writes, `sas` the compressed planning task."""
+    """A translated game."""
 
     def __init__(self, key: str, content: Mapping[str, Any], sas: bytes) -> None:
+        """Build the game from its translation.
+
+        Args:
+            key: Digest of the game's texts and of the engine's versions.
+            content: Facts, types, actions and grammar, as `compiler.compile_game` writes them.
+            sas: Compressed planning task.
+
+        Raises:
+            GrammarError: If the grammar cannot be used.
+        """
         self.key = key
         """Digest of the game's texts and of the engine's versions."""
         self.sas = sas
         self.starts_won: bool = content["starts_won"]
-        """Whether the goal holds before the first move."""
+        """True if the goal holds before the first move."""
         self._types: Mapping[str, str] = content["types"]
         self._parameters: Mapping[str, Sequence[Sequence[str]]] = content["parameters"]
         facts = {key: {tuple(row) for row in rows} for key, rows in content["facts"].items()}
@@ -68,30 +78,32 @@ class CompiledGame:
         self._changing = [key for key in facts if _predicate(key) in changing]
         self._check_texts(changing)
         self.intro = self.grammar.text(_INTRO, facts, Context({}, {}))
-        """The first text of every episode."""
+        """First text of every episode."""
         self._operators: dict[int, Operator] = {}
         self._choices: dict[tuple[int, ...], Choices] = {}
 
     def _check_texts(self, changing: Collection[str]) -> None:
-        """Raises GrammarError where a text is missing, or where a command's text depends on what moves change."""
+        """Raise GrammarError if a text is missing, or if a command's text depends on facts that change."""
         seen: set[str] = set()
         self.grammar.queries(_INTRO, seen)
         for name, (command, feedback) in self._actions.items():
             self.grammar.queries(feedback, seen)
+            # An operator's command is derived once, from the first facts. So it must not depend on facts that change.
             for query in self.grammar.queries(command, set()):
                 if any(_predicate(key) in changing for condition in query for key in condition.signatures):
-                    raise GrammarError(f"the command of {name!r} depends on facts that change; this is not run here")
+                    raise GrammarError(f"the command of {name!r} depends on facts that change, which is not supported")
 
     def first_facts(self) -> Facts:
-        """The facts of the first state; those that no move can change are shared."""
+        """Return the facts of the first state. Facts that no move can change are shared with other episodes."""
         facts = dict(self._facts)
         for key in self._changing:
             facts[key] = set(facts[key])
         return facts
 
     def choices(self, library: Library) -> Choices:
-        """The commands of the library's current state."""
+        """Return the commands of the library's current state."""
         applicable = library.applicable()
+        # The applicable operators determine the commands, because command texts do not depend on facts that change.
         known = self._choices.get(applicable)
         if known is not None:
             return known
@@ -100,15 +112,24 @@ class CompiledGame:
             operator = self._operators.get(number)
             if operator is None:
                 operator = self._operators[number] = self._operator(*library.operator(place))
+            # If two operators have the same command, the first one is applied, as in textworld.
             operators.setdefault(operator.command, number)
+        # A full cache is dropped: play soon refills it, and no order of use has to be stored.
         if len(self._choices) >= _REMEMBERED:
             self._choices.clear()
         choices = self._choices[applicable] = Choices(tuple(sorted(operators)), operators)
         return choices
 
     def apply(self, library: Library, facts: Facts, number: int) -> str:
-        """Plays an operator of the current state, and `facts` with it; returns the text of what happens."""
+        """Apply an operator of the current state and return the text of its effects.
+
+        Args:
+            library: Library that holds the state. The move changes it.
+            facts: Facts of the current state. The move changes them in the same way.
+            number: Id of the operator.
+        """
         operator = self._operators[number]
+        # The names of the effects are always the same, so they are parsed only once per operator.
         if operator.effects is None:
             operator.effects = tuple(map(self._effect, library.apply_named(number, operator.effect_count)))
         else:
@@ -120,12 +141,13 @@ class CompiledGame:
         return self.grammar.text(operator.feedback, facts, operator.context)
 
     def _operator(self, name: str, effect_count: int) -> Operator:
-        """The operator that the library calls `name`: the action and its arguments, separated by blanks."""
+        """Return the operator with that name: the action and its arguments, separated by blanks."""
         action, *arguments = name.split()
         command, feedback = self._actions[action]
         bound, scope = {}, {}
         for (parameter, kind), one in zip(self._parameters[action], arguments):
-            # An argument of a parameter's narrower type equals no object of a fact: textworld compares types, too.
+            # textworld compares types too. An argument whose own type differs from the parameter's type never matches
+            # the object of a fact, so it gets an id that no fact has.
             bound[f"{parameter}:{kind}"] = one if self._types[one] == kind else f"{one}:{kind}"
             scope[parameter] = self.grammar.entities[one]
         context = Context(bound, scope)
@@ -139,27 +161,27 @@ class CompiledGame:
 
 
 def atom(name: str) -> tuple[bool, str, Row]:
-    """(whether it is affirmed, predicate, arguments) of an atom as the planner names it.
+    """Return (True if it is affirmed, predicate, arguments) of an atom as the planner names it.
 
-    Raises ValueError for a name of another form.
+    Raises ValueError if the name has another form.
     """
     kind, _, rest = name.partition(" ")
     named, opened, arguments = rest.partition("(")
     if kind not in ("Atom", "NegatedAtom") or not opened or not arguments.endswith(")"):
-        raise ValueError(f"the planner's fact {name[:80]!r} cannot be read")
+        raise ValueError(f"cannot parse the planner's fact {name[:80]!r}")
     return kind == "Atom", named, tuple(one for one in arguments[:-1].split(", ") if one)
 
 
 def _predicate(key: str) -> str:
-    """The predicate of a signature, without its negation."""
+    """Return the predicate of a signature, without its negation."""
     return key.partition("(")[0].removeprefix("not_")
 
 
 def visible_names(ids: set[str]) -> dict[str, str]:
-    """Object id to the name that players see, as alfworld's Demangler numbers them.
+    """Return object id to the name that players see, numbered as by alfworld's Demangler.
 
-    `desk_bar_x` is `desk 1`; of several desks, the first in the order of the ids has the highest number. An id without
-    `_bar_` is shown as it is, with a blank behind it.
+    `desk_bar_x` becomes `desk 1`. If there are several desks, the first id in sorted order gets the highest number. An
+    id without `_bar_` keeps its text, followed by a blank.
     """
     shown = {}
     counts: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""From the texts of a game to a `CompiledGame`: one run of the real translator and of the real grammar parsers."""
+"""From the texts of a game to a `CompiledGame`, by one run of the real translator and of the real grammar parsers."""
 
 from __future__ import annotations
 
@@ -18,25 +18,38 @@ from mage_envs.games.alfworld.library import LONGEST_NAME, LibraryPool
 from mage_envs.games.alfworld.parsing import GrammarParser
 
 FORMAT = 1
-"""Of the content; part of every key, so that an older cache is not read."""
+"""Version of the content. It is part of every key, so that an older cache is not read."""
 
 
 def game_key(game: GameText) -> str:
-    """Digest of all that the compiled game depends on."""
+    """Return a digest of everything that the compiled game depends on."""
+    # The first three fields are the texts. The source is left out, so that equal files share one entry.
     return sha256(json.dumps([FORMAT, packages.versions(), *game[:3]]).encode()).hexdigest()
 
 
 def compile_game(key: str, game: GameText, pool: LibraryPool) -> tuple[CompiledGame, dict[str, Any]]:
-    """The game and its content as JSON. Raises GameFileError, whatever is wrong with the texts."""
+    """Return the compiled game and its content as JSON values.
+
+    Args:
+        key: Result of `game_key`.
+        game: Texts of the game.
+        pool: Pool of library copies. One is used for the first state and returned.
+
+    Raises:
+        GameFileError: If any of the texts is wrong.
+    """
     try:
         task, sas = packages.translate(game.domain, game.problem)
+    # The translator calls `sys.exit` for some mistakes.
     except (Exception, SystemExit) as error:
-        raise GameFileError(game.source, f"the planner cannot read its PDDL ({described(error)})") from error
+        raise GameFileError(game.source, f"the planner cannot parse its PDDL ({described(error)})") from error
+    # The library copies names into buffers of this size without a check, so a longer one would corrupt memory.
     if max(map(len, sas.split("\n"))) >= LONGEST_NAME:
         raise GameFileError(game.source, f"its PDDL makes names of {LONGEST_NAME} characters or more")
     types = {one.name: one.type_name for one in task.objects}
     compressed = zlib.compress(sas.encode())
     facts = _stated(game, task, types)
+    # The first state comes from the planner, because it may have facts that the problem does not list.
     library = pool.take(key)
     try:
         library.start(key, compressed)
@@ -63,7 +76,7 @@ def compile_game(key: str, game: GameText, pool: LibraryPool) -> tuple[CompiledG
 
 
 def _stated(game: GameText, task: Any, types: Mapping[str, str]) -> Facts:
-    """The facts that the problem lists."""
+    """Return the facts that the problem lists."""
     facts: Facts = {}
     atoms = packages.import_engine("fast_downward.translate.pddl.conditions").Atom
     for fact in task.init:
@@ -76,7 +89,7 @@ def _stated(game: GameText, task: Any, types: Mapping[str, str]) -> Facts:
 
 
 def _derived(game: GameText, atoms: Sequence[str], types: Mapping[str, str], facts: Facts) -> None:
-    """Adds what the planner finds true in the first state."""
+    """Add the facts that the planner derives in the first state."""
     for name in atoms:
         try:
             affirmed, named, row = atom(name)
@@ -94,8 +107,9 @@ def _grammar(game: GameText, task: Any) -> dict[str, Any]:
     kinds = [(kind.name, list(kind.supertype_names)) for kind in task.types]
     try:
         grammar = GrammarParser(kinds).parse(game.grammar)
+    # The parsers raise many types of errors, among them those of the JSON and of the type hierarchy.
     except Exception as error:
-        raise GameFileError(game.source, f"its grammar cannot be read ({described(error)})") from error
+        raise GameFileError(game.source, f"its grammar cannot be parsed ({described(error)})") from error
     for action in task.actions:
         if action.name not in grammar["actions"]:
             raise GameFileError(game.source, f"its grammar has no action {action.name!r}")

@@ -1,8 +1,8 @@
-"""Where games come from: made on the spot, or files in the official layout.
+"""Sources of games: generated games, or files in the official layout.
 
 A data set in the official layout is `<root>/json_2.1.1/<folder>/<task>-.../<trial>/` with `game.tw-pddl` and
-`traj_data.json`, `<folder>` being `train`, `valid_seen` or `valid_unseen`. Game files are code for the engine: load
-only those that you trust.
+`traj_data.json`. `<folder>` is `train`, `valid_seen` or `valid_unseen`. Game files may contain code, which
+the stock engine executes: load only files that you trust.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ VARIABLE = "ALFWORLD_DATA"
 
 
 class NoGames(FileNotFoundError):
-    """A data set without a game to play."""
+    """Error for a data set that has no playable game."""
 
 
 class GameSource(ABC):
@@ -47,34 +47,46 @@ class GameSource(ABC):
         return len(self._ids)
 
     def task_id(self, index: int) -> str:
-        """The id of one of the games, 0 to `len` - 1."""
+        """Return the id of one of the games, 0 to `len` - 1."""
         return self._ids[index]
 
     @abstractmethod
     def check(self, task_id: str) -> None:
-        """Raises ValueError, with the nearest id, where no game has that one."""
+        """Raise ValueError with the nearest id if no game has that id."""
 
     @abstractmethod
     def category(self, task_id: str) -> str:
-        """The game's task type."""
+        """Return the game's task type."""
 
     @abstractmethod
     def load(self, task_id: str) -> Mapping[str, object] | Path:
-        """The game, as what its file holds, or its file."""
+        """Return the game as the content of its file, or as the path of its file."""
 
     @abstractmethod
     def plan(self, task_id: str) -> tuple[str, ...] | None:
-        """The commands of a shortest plan, None where none is known."""
+        """Return the commands of a shortest plan, or None if no plan is known."""
 
     @abstractmethod
     def data_hash(self) -> str:
-        """Tells these games apart from all others, to write beside results."""
+        """Return a hash that identifies these games, for records."""
 
 
 class MadeGames(GameSource):
     """The generated games of a split."""
 
     def __init__(self, split: str, task_types: Sequence[str], size: str) -> None:
+        """List the games.
+
+        Args:
+            split: One of `maker.SPLITS`.
+            task_types: Task types to keep.
+            size: One of `maker.SIZES`.
+
+        Raises:
+            ValueError: If the size is unknown.
+            ImportError: If alfworld is not installed.
+        """
+        # Raises ImportError here, before the environment exists, if alfworld is not installed.
         package_folder()
         if size not in maker.SIZES:
             raise ValueError(f"size={size!r} is unknown; choose one of: {', '.join(maker.SIZES)}.")
@@ -83,7 +95,8 @@ class MadeGames(GameSource):
     def check(self, task_id: str) -> None:
         if task_id not in self._ids:
             raise ValueError(
-                f"ALFWorld has no task {task_id[:200]!r} here; ids run from {self._ids[0]!r} to {self._ids[-1]!r}."
+                f"ALFWorld has no task {task_id[:200]!r} in this split. "
+                f"Its ids run from {self._ids[0]!r} to {self._ids[-1]!r}."
             )
 
     def category(self, task_id: str) -> str:
@@ -96,7 +109,8 @@ class MadeGames(GameSource):
         return tuple(_made(task_id).walkthrough)
 
     def data_hash(self) -> str:
-        """Over the ids and the first games, one of each task type: what makes these makes the others."""
+        """Return a hash of the ids and of the first game of each task type."""
+        # Six games are enough, because the same code and package files make all the others.
         first = {self.category(one): one for one in reversed(self._ids)}
         return sha256(json.dumps([self._ids, [self.load(one) for one in first.values()]]).encode()).hexdigest()[:12]
 
@@ -108,16 +122,25 @@ def _made(task_id: str) -> maker.MadeGame:
 
 
 class GameFiles(GameSource):
-    """The playable games of one split of a data set, in the order of their paths."""
+    """The playable games of one split of a data set, sorted by path."""
 
     def __init__(self, split: str, task_types: Sequence[str], root: str | os.PathLike[str]) -> None:
-        """Raises NoGames saying what was found instead."""
+        """Read the index of the split.
+
+        Args:
+            split: Split of the data set, a key of `FOLDERS`.
+            task_types: Task types to keep.
+            root: Folder of the data set.
+
+        Raises:
+            NoGames: If the split has no playable game. The message counts the others.
+        """
         self.root = Path(root).expanduser().absolute()
         folder = split_folder(self.root, split)
         if folder is None:
             raise NoGames(
-                f"There is no folder {self.root / RELEASE / FOLDERS[split]}. Set {VARIABLE} to the folder that "
-                f'alfworld-download filled, give data="PATH", or play without it: data="generated".'
+                f"There is no folder {self.root / RELEASE / FOLDERS[split]}. Set {VARIABLE} to the folder of "
+                f'alfworld-download, pass data="PATH", or use data="generated".'
             )
         entries = read_index(folder)
         self._folder = folder
@@ -140,7 +163,7 @@ class GameFiles(GameSource):
         return self._folder / task_id / GAME_FILE
 
     def data_hash(self) -> str:
-        """Over the ids and the contents of all files."""
+        """Return a hash of the ids and the contents of all files."""
         told = [(one, sha256(self.load(one).read_bytes()).hexdigest()) for one in self._ids]
         return sha256(json.dumps(told).encode()).hexdigest()[:12]
 
@@ -151,7 +174,7 @@ class GameFiles(GameSource):
 
 @lru_cache(maxsize=64)
 def _playable(entries: tuple[Entry, ...], task_types: tuple[str, ...]) -> Mapping[str, str]:
-    """Id to task type of the games to play, in the order of the ids; shared by environments."""
+    """Return id to task type of the games to play, in the order of the ids. Environments share it."""
     return {entry.id: entry.task_type for entry in entries if entry.playable and entry.task_type in task_types}
 
 
@@ -160,9 +183,10 @@ def _ids(entries: tuple[Entry, ...], task_types: tuple[str, ...]) -> tuple[str, 
     return tuple(_playable(entries, task_types))
 
 
+# The time stamp is part of the key, so that a changed file is planned again.
 @lru_cache(maxsize=4096)
 def _plan(path: Path, saved_at: int) -> tuple[str, ...] | None:
-    """For the file as it was at the time stamp `saved_at`."""
+    """Return the plan of a file that was modified at `saved_at`."""
     game = read_game(path)
     try:
         return shortest_plan(game.problem, game.grammar)
@@ -171,16 +195,17 @@ def _plan(path: Path, saved_at: int) -> tuple[str, ...] | None:
 
 
 def data_root() -> Path | None:
-    """The official data's root that the environment names, None where it names none.
+    """Return the root of the official data from the variable `ALFWORLD_DATA`, or None if it is not set.
 
-    Read before anything imports alfworld, which sets the variable to a folder of its own.
+    Call this before any import of alfworld, which sets the variable to its own folder.
     """
     named = os.environ.get(VARIABLE)
     return Path(named).expanduser().absolute() if named else None
 
 
 def split_folder(root: Path, split: str) -> Path | None:
-    """Where a data set keeps a split; None where it has no such folder."""
+    """Return the folder of a split in a data set, or None if there is none."""
+    # Users name either the folder of the release or the one above it.
     for folder in (root / RELEASE / FOLDERS[split], root / FOLDERS[split]):
         if folder.is_dir():
             return folder
@@ -188,9 +213,9 @@ def split_folder(root: Path, split: str) -> Path | None:
 
 
 def tally(entries: Sequence[Entry]) -> str:
-    """How many games there are of which kind, in words."""
+    """Return the number of games of each kind, in words."""
     if not entries:
-        return "it holds no game.tw-pddl at all"
+        return "it contains no game.tw-pddl"
     counts = Counter(entry.problem or entry.task_type for entry in entries)
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
 
@@ -203,9 +228,17 @@ def write_dataset(
     splits: Sequence[str] = maker.SPLITS,
     task_types: Sequence[str] = TASK_TYPES,
 ) -> int:
-    """Writes generated games below `root` in the official layout, so that alfworld's own environment plays them too.
+    """Write generated games in the official layout, so that alfworld's own environment can play them too.
 
-    The first `games_per_task` games of each split and task type; returns how many were written.
+    Args:
+        root: Folder of the new data set.
+        size: Size of the games, one of `maker.SIZES`.
+        games_per_task: Games to write of each split and task type, from the first one on.
+        splits: Splits to write.
+        task_types: Task types to write.
+
+    Returns:
+        Number of written games.
     """
     count = 0
     for split in splits:
@@ -215,8 +248,10 @@ def write_dataset(
                 folder = Path(root) / RELEASE / FOLDERS[split] / game.folder
                 write_atomically(folder / "traj_data.json", json.dumps(game.trajectory(), indent=1))
                 write_atomically(folder / "initial_state.pddl", game.problem)
+                # The game file is written last, because readers find a trial by it.
                 write_atomically(folder / GAME_FILE, json.dumps(game.data()))
                 count += 1
+    # alfworld's configuration expects the domain and the grammar in the folder `logic` of the data.
     package = package_folder() / "data"
     for name in ("alfred.pddl", "alfred.twl2"):
         write_atomically(Path(root) / "logic" / name, (package / name).read_text("utf-8"))

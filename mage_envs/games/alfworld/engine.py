@@ -1,8 +1,8 @@
-"""ALFWorld's engine, fast: the real planner library keeps the state, and nothing is parsed while a game runs.
+"""ALFWorld's fast engine: the real planner library holds the state, and nothing is parsed during a game.
 
-Texts, admissible commands and the won flag are those of textworld's `PddlEnv` behind alfworld's names; see `stock` for
-that engine itself. A game costs one translation when it is first seen (0.1 to 1 s, then kept on disk), a start a few
-milliseconds, a move about a tenth of one. Game files are data here: a grammar that needs more Python than attributes
+Texts, admissible commands and the won flag equal those of textworld's `PddlEnv` with alfworld's names. `stock` is that
+engine itself. The first load of a game costs one translation (0.1 to 1 s), which is then cached on disk. A start takes
+a few milliseconds and a move about 0.1 ms. Game files are data here: a grammar that needs more Python than attributes
 of objects is refused.
 """
 
@@ -18,41 +18,41 @@ from mage_envs.games.alfworld.library import Library
 from mage_envs.games.alfworld.store import POOL, STORE
 
 NOTHING = "Nothing happens."
-"""Feedback to a command that is none of the admissible ones."""
+"""Feedback for a command that is not admissible."""
 
 
 class EngineState(NamedTuple):
-    """What the engine says after a start or a command."""
+    """Result of a start or a command."""
 
     feedback: str
     admissible_commands: tuple[str, ...]
     """Sorted."""
     won: bool
-    """Whether the goal holds now; the engine plays on."""
+    """True if the goal holds now. The engine accepts further commands."""
     accepted: bool
-    """Whether the command was admissible; if not, nothing has changed."""
+    """True if the command was admissible. Otherwise nothing has changed."""
 
 
 class Engine(Protocol):
     """One running game."""
 
     def load(self, game: GameLike) -> None:
-        """Takes a game, a mapping with the keys of a game file or a path. Raises GameFileError, ImportError."""
+        """Load a game: a mapping with the keys of a game file, or a path. Raise GameFileError, ImportError."""
 
     def reset(self) -> EngineState:
-        """Starts the loaded game."""
+        """Start the loaded game."""
         ...
 
     def step(self, command: str) -> EngineState:
-        """Carries out a command; blanks around it do not count. Raises TypeError for anything but text."""
+        """Execute a command. Blanks around it are ignored. Raise TypeError if it is not a string."""
         ...
 
     def close(self) -> None:
-        """Gives back what the engine holds; it can load again."""
+        """Release the resources of the engine. It can load a game again."""
 
 
 class FastEngine:
-    """The fast engine; many may run in one process, each used by one thread at a time."""
+    """The fast engine. A process may run many of them, each used by one thread at a time."""
 
     def __init__(self) -> None:
         self.game: CompiledGame | None = None
@@ -70,6 +70,7 @@ class FastEngine:
         if game is None:
             raise RuntimeError("No game is loaded; call load first.")
         library = self._library
+        # A library that has loaded the game already starts it without parsing the SAS text.
         if library is None or library.key != game.key:
             library = self._take(game.key)
         library.start(game.key, game.sas)
@@ -80,7 +81,7 @@ class FastEngine:
 
     def step(self, command: str) -> EngineState:
         if not isinstance(command, str):
-            raise TypeError(f"A command must be text, not {type(command).__name__}.")
+            raise TypeError(f"A command must be a string, got {type(command).__name__}.")
         game, library = self.game, self._library
         if game is None or library is None or library.key != game.key:
             raise RuntimeError("The game has not started; call reset first.")
@@ -98,9 +99,10 @@ class FastEngine:
         self._library = self._release = None
 
     def _take(self, key: str) -> Library:
-        """Another copy of the library; it goes back to the pool when the engine is closed or forgotten."""
+        """Exchange the copy of the library. The pool gets it back when the engine is closed or garbage-collected."""
         self.close()
         self._library = POOL.take(key)
         self._release = weakref.finalize(self, POOL.give_back, self._library)
+        # At the exit of the process, no other engine could use the copy.
         self._release.atexit = False
         return self._library

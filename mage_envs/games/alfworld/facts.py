@@ -1,4 +1,4 @@
-"""What is true in a state, and the conjunctive queries that a game's grammar asks about it."""
+"""The facts of a state, and the conjunctive queries of a game's grammar over them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 Row = tuple[str, ...]
-"""The arguments of a fact, as object ids."""
+"""Arguments of a fact, as object ids."""
 Facts = dict[str, set[Row]]
-"""Signature, as in `inreceptacle(object, receptacle)`, to the facts that hold."""
+"""Signature, such as `inreceptacle(object, receptacle)`, to the facts that hold."""
 Binding = Mapping[str, str]
-"""Placeholder, as in `r:receptacle`, to object id."""
+"""Placeholder, such as `r:receptacle`, to object id."""
 
 
 class Condition(NamedTuple):
     """One predicate of a query."""
 
     signatures: tuple[str, ...]
-    """Those that fit its parameter types, in the engine's order."""
+    """Signatures that fit the parameter types, in the engine's order."""
     placeholders: tuple[str, ...]
 
 
@@ -25,12 +25,20 @@ Query = Sequence[Condition]
 
 
 def signature(predicate: str, types: Sequence[str]) -> str:
-    """Key of the facts of one predicate with arguments of these types."""
+    """Return the key of the facts of one predicate with arguments of these types."""
     return f"{predicate}({', '.join(types)})"
 
 
 def matches(query: Query, facts: Facts, bound: Binding) -> Iterator[dict[str, str]]:
-    """Every way to bind the query's placeholders, in textworld's order; two placeholders never share an object."""
+    """Yield every way to bind the query's placeholders, in textworld's order.
+
+    Two placeholders never share an object.
+
+    Args:
+        query: Conditions that must hold together.
+        facts: Facts of the state.
+        bound: Placeholders that are bound already.
+    """
     return _extended(query, 0, facts, dict(bound), frozenset(bound.values()))
 
 
@@ -47,10 +55,12 @@ def _extended(
         if not rows:
             continue
         if len(known) == len(condition.placeholders):
+            # All placeholders are bound: one lookup replaces a scan of all rows.
             if tuple(value for _, value in known) in rows:
                 yield from _extended(query, depth + 1, facts, bound, used)
             continue
         fitting = [row for row in rows if all(row[index] == value for index, value in known)]
+        # Sorted, because texts list the matches in this order, and a set has none.
         for row in sorted(fitting):
             added = _added(condition.placeholders, row, bound, used)
             if added is not None:
@@ -60,7 +70,7 @@ def _extended(
 def _added(
     placeholders: Sequence[str], row: Row, bound: Mapping[str, str], used: frozenset[str]
 ) -> dict[str, str] | None:
-    """The new bindings that `row` makes, None where it would bind an object twice."""
+    """Return the new bindings of `row`, or None if it would bind an object twice."""
     added: dict[str, str] = {}
     for name, value in zip(placeholders, row):
         if name in bound:

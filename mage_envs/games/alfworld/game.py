@@ -1,15 +1,4 @@
-"""ALFWorld: household tasks in text, on the real TextWorld engine.
-
-Rules: one room with numbered receptacles and objects; the task (put an object somewhere, perhaps cleaned, heated or
-cooled first; put two; look at one under a lamp) is won as soon as its goal holds. Only what is where you stand, and
-not behind a closed door, can be seen and reached; you carry one object at a time.
-Actions: the commands that the engine admits now, as `go to fridge 1`; leading and trailing blanks and the case do
-not matter. Anything else is what the engine answers with "Nothing happens.": an illegal action. `help` is accepted
-where the game has it, and not listed.
-Observation: the engine's answer to the last command; at the start the room and the task.
-Returns: 1 for a task that is won, else 0.
-Versions: v0.
-"""
+"""ALFWorld: household tasks in text, on the real TextWorld engine."""
 
 from __future__ import annotations
 
@@ -39,23 +28,33 @@ ALIASES: Mapping[str, str] = {"valid_seen": "eval_in_distribution", "valid_unsee
 
 
 class ALFWorldState(State):
-    """A point of a game on an engine of its own; a move changes it, and `after` returns the state itself.
+    """A point of a game, on its own engine. A move changes it, and `after` returns the state itself.
 
-    What the engine holds goes back to the pool as soon as nobody holds the state. A copy starts the same game on an
-    engine of its own and repeats the commands.
+    When the state is garbage-collected, the resources of its engine return to the pool. A copy starts the same game on
+    another engine and repeats the commands.
     """
 
     task: str
 
     def __init__(self, game: ALFWorld, task: str, engine: Engine) -> None:
-        """The start of a game that `engine` has loaded. Raises GameFileError where it is won already."""
+        """Start the game that `engine` has loaded.
+
+        Args:
+            game: Game that the task belongs to.
+            task: Id of the task.
+            engine: Engine that has loaded the task. The state closes it.
+
+        Raises:
+            GameFileError: If the goal holds before the first command.
+        """
         self.task = task
         self.category = game.source.category(task)
         self._game = game
         self._engine = engine
+        # Not at the exit of the process, when no other engine needs the resources.
         weakref.finalize(self, engine.close).atexit = False
         self._commands: list[str] = []
-        """Carried out so far."""
+        """Commands executed so far."""
         started = engine.reset()
         if started.won:
             raise GameFileError(task, "its goal holds before the first command")
@@ -68,7 +67,7 @@ class ALFWorldState(State):
         self._admissible = said.admissible_commands
         self.player: int | None = None if said.won else 0
         self.legal_actions: tuple[str, ...] = ()
-        """The admissible commands but `help`, in alphabetical order."""
+        """The admissible commands except `help`, in alphabetical order."""
         if said.won:
             self._text += "\nThe task is done."
         else:
@@ -82,7 +81,7 @@ class ALFWorldState(State):
         return self._text
 
     def information_state(self, seat: int) -> str:
-        """How the game began, and every command since: what it answers follows from these."""
+        """Return the first text and every command since. They determine all texts of the engine."""
         return "\n> ".join((self._first, *self._commands))
 
     def after(self, action: str) -> ALFWorldState:
@@ -92,11 +91,13 @@ class ALFWorldState(State):
         command = self.canonical(action)
         if self.player is None or command not in self._admissible:
             raise IllegalAction(action, self.legal_actions)
+        # First the engine, then the list: a failed step must not be repeated by a copy.
         self._take_in(self._engine.step(command))
         self._commands.append(command)
         return command, self
 
     def canonical(self, action: str) -> str:
+        # The cut bounds the work on a long text. No command has 1,000 characters.
         plain = action[:1000].strip().lower()
         return plain if len(action) <= 1000 and plain in self._admissible else action
 
@@ -104,7 +105,7 @@ class ALFWorldState(State):
         return self.player is None
 
     def metrics(self) -> dict[str, float]:
-        """`commands`: carried out so far; `plan_length`: of a shortest plan, left out where none is known."""
+        """Return `commands` (executed so far) and, if a plan is known, `plan_length` (of a shortest plan)."""
         found = {"commands": float(len(self._commands))}
         return found if self._plan is None else {**found, "plan_length": float(len(self._plan))}
 
@@ -124,14 +125,39 @@ def _replayed(game: ALFWorld, task: str, commands: tuple[str, ...]) -> ALFWorldS
 
 
 class ALFWorld(Game):
-    """ALFWorld; see the module's text for rules, actions, observation and returns.
+    """ALFWorld: household tasks in text, on the real TextWorld engine.
 
-    `split`: `"train"`, `"eval_in_distribution"` (or `"valid_seen"`), `"eval_out_of_distribution"` (`"valid_unseen"`).
-    `data`: `"generated"` (no download), `"official"` ($ALFWORLD_DATA), or the path of a data set in the official
-    layout; game files are code, load only those that you trust. `size`, of generated games: `"official-like"`
-    (default), `"small"`, `"tiny"`. `task_types`: one of the six, or several (default: all). `engine`: `"fast"`, or
-    `"stock"` for TextWorld's own, some hundred times slower. `show_commands=False` keeps the admissible commands out
-    of the prompt; `info["legal_actions"]` holds them all the same. `banner=True` keeps the engine's greeting.
+    Rules: there is one room with numbered receptacles and objects. The task is to put an object somewhere, perhaps
+    after it was cleaned, heated or cooled, to put two, or to look at one under a lamp. It is won as soon as its goal
+    holds. The player can only see and reach things at its place that are not behind a closed door. It carries one
+    object at a time.
+
+    Actions: the commands that the engine admits now, such as `go to fridge 1`. Leading and trailing blanks and the case
+    are ignored. A text that the engine answers with "Nothing happens." is an illegal action. `help` is accepted if the
+    game has it, but not listed.
+
+    Observation: the engine's answer to the last command. At the start, it is the room and the task.
+
+    Returns: 1 if the task is won, otherwise 0.
+
+    Versions: v0.
+
+    Args:
+        split: `"train"` (default), `"eval_in_distribution"` (or `"valid_seen"`), or `"eval_out_of_distribution"` (or
+            `"valid_unseen"`).
+        data: `"generated"` (default, no download), `"official"` (from $ALFWORLD_DATA), or the path of a data set in the
+            official layout. Game files may contain code: load only files that you trust.
+        size: Size of generated games: `"official-like"` (default), `"small"` or `"tiny"`.
+        task_types: One of the six task types, or several (default: all).
+        engine: `"fast"` (default), or `"stock"` for TextWorld's own, which is about a hundred times slower.
+        show_commands: True (default) if prompts list the admissible commands. `info["legal_actions"]` has them in any
+            case.
+        banner: True to keep the engine's greeting in the first text (default: False).
+
+    Raises:
+        ValueError: If an option is unknown, or if `size` is used with game files.
+        NoGames: If the data set has no playable game of these types.
+        ImportError: If alfworld is not installed.
     """
 
     facts = GameFacts(
@@ -177,12 +203,12 @@ class ALFWorld(Game):
         self.facts = replace(type(self).facts, shows_legal_actions=show_commands)
         self.split = _split(split)
         self.source = _source(data, self.split, _task_types(task_types), size)
-        """The games to draw from."""
+        """Games to draw from."""
         self.new_engine = ENGINES[engine]
         self.banner = banner
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By the options: which games there are is found again."""
+        """Pickle the options. The copy lists the games again."""
         return partial(type(self), **self._options), ()
 
     def initial_state(self, rng: np.random.Generator) -> ALFWorldState:
@@ -193,16 +219,18 @@ class ALFWorld(Game):
         return self.started(task)
 
     def started(self, task: str) -> ALFWorldState:
-        """A task at its start. Raises GameFileError, ImportError."""
+        """Return the first state of a task. Raise GameFileError, ImportError."""
+        # Load before the state exists. An error of the parser keeps the surrounding frames alive, and a state in one of
+        # them would keep its engine.
         engine = self.new_engine()
-        engine.load(self.source.load(task))  # before the state is made: the parser's errors keep the frames around it
+        engine.load(self.source.load(task))
         return ALFWorldState(self, task, engine)
 
     def data_hash(self) -> str:
         return self.source.data_hash()
 
     def plan(self, task: str) -> tuple[str, ...] | None:
-        """The commands of a shortest plan for a game, None where none is known."""
+        """Return the commands of a shortest plan for a task, or None if no plan is known."""
         return self.source.plan(task)
 
 
@@ -220,6 +248,7 @@ def _task_types(given: str | Sequence[str] | None) -> tuple[str, ...]:
     unknown = [one for one in wanted if one not in TASK_TYPES]
     if unknown or not wanted:
         raise ValueError(f"task_types={given!r} is unknown; choose one or several of: {', '.join(TASK_TYPES)}.")
+    # In the package's order, so that equal sets of types give equal games for a seed.
     return tuple(one for one in TASK_TYPES if one in wanted)
 
 
@@ -227,14 +256,14 @@ def _source(data: str | os.PathLike[str], split: str, task_types: tuple[str, ...
     if data == "generated":
         return MadeGames(split, task_types, size or "official-like")
     if size is not None:
-        raise ValueError(f'size={size!r} is for data="generated"; leave it out with data={str(data)!r}.')
+        raise ValueError(f'size={size!r} is for data="generated". Remove it with data={str(data)!r}.')
     if data != "official":
         check_path(data, "data")
     root = data_root() if data == "official" else data
     if root is None:
         raise NoGames(
-            'data="official" needs the environment variable ALFWORLD_DATA to name the folder that alfworld-download '
-            'filled; or give data="PATH", or play without it: data="generated".'
+            'data="official" requires the environment variable ALFWORLD_DATA. Set it to the folder of '
+            'alfworld-download, pass data="PATH", or use data="generated".'
         )
     return GameFiles(split, task_types, root)
 

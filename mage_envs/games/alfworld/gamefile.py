@@ -11,21 +11,21 @@ from typing import NamedTuple
 from mage_envs.games.alfworld.errors import GameFileError, described
 
 GameLike = Mapping[str, object] | str | os.PathLike[str]
-"""What a game file holds, or its path."""
+"""Content of a game file, or its path."""
 
 
 class GameText(NamedTuple):
-    """The three texts that make a game."""
+    """The three texts of a game."""
 
     domain: str
     problem: str
     grammar: str
     source: str
-    """Where they come from, for error messages."""
+    """Origin of the texts, for error messages."""
 
 
 def read_game(game: GameLike) -> GameText:
-    """The texts of `game`. Raises GameFileError."""
+    """Return the texts of `game`. Raise GameFileError."""
     if isinstance(game, Mapping):
         return _texts(game, "The given mapping")
     path = Path(game)
@@ -34,9 +34,9 @@ def read_game(game: GameLike) -> GameText:
     except OSError as error:
         raise GameFileError(str(path), f"it cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
-        raise GameFileError(str(path), f"it holds no JSON ({described(error)})") from error
+        raise GameFileError(str(path), f"it is not valid JSON ({described(error)})") from error
     if not isinstance(content, Mapping):
-        raise GameFileError(str(path), f"it holds a JSON {type(content).__name__}, not an object")
+        raise GameFileError(str(path), f"it must contain a JSON object, got {type(content).__name__}")
     return _texts(content, str(path))
 
 
@@ -44,7 +44,7 @@ def _texts(content: Mapping[str, object], source: str) -> GameText:
     def text(key: str) -> str:
         found = content.get(key)
         if not isinstance(found, str) or not found.strip():
-            raise GameFileError(source, f"the key {key!r} is missing or holds no text")
+            raise GameFileError(source, f"the key {key!r} is missing, empty or not a string")
         return found
 
     return GameText(text("pddl_domain"), text("pddl_problem"), text("grammar"), source)

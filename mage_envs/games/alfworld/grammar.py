@@ -1,7 +1,7 @@
-"""The text grammar of a game, evaluated without parsing anything while the game runs.
+"""The text grammar of a game, evaluated without parsing anything during the game.
 
-textworld's grammar lets a game file name any Python expression; here the expressions are those of the official
-grammars: attributes of an object (`o.name`), texts, `+` and `or`. So a game file is not a program.
+In textworld's grammar, a game file may use any Python expression. Here only the expressions of the official grammars
+are supported: attributes of an object (`o.name`), texts, `+` and `or`. So a game file cannot execute code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ATTRIBUTES = ("id", "name", "type", "definite", "indefinite")
 
 
 class Entity(NamedTuple):
-    """An object of the game as expressions see it."""
+    """An object of the game, as expressions use it."""
 
     id: str
     name: str
@@ -29,7 +29,7 @@ class Entity(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What the names in a text stand for."""
+    """The objects that the names in a text refer to."""
 
     bound: Mapping[str, str]
     """Placeholder to object id."""
@@ -38,16 +38,18 @@ class Context(NamedTuple):
 
 
 class GrammarError(ValueError):
-    """A grammar with an expression that is not run here, or without a text where one is needed."""
+    """Error for a grammar that has an unsupported expression, or that does not have a required text."""
 
 
 class Symbol(Protocol):
     """A part of a text."""
 
-    def text(self, grammar: Grammar, facts: Facts, context: Context) -> str: ...
+    def text(self, grammar: Grammar, facts: Facts, context: Context) -> str:
+        """Return the text of this part in a state, as `Grammar.text` does."""
+        ...
 
     def queries(self, grammar: Grammar, seen: set[str]) -> list[Query]:
-        """The queries that the text depends on; `seen` names the rules that need no second visit."""
+        """Return the queries that the text depends on. `seen` has the names of the rules already visited."""
         ...
 
 
@@ -77,11 +79,13 @@ class Named(NamedTuple):
 
     def text(self, grammar: Grammar, facts: Facts, context: Context) -> str:
         for condition, symbols in grammar.rules.get(self.name, ()):
+            # Only the existence of a match counts. Its bindings are not visible in the rule.
             if not condition or any(True for _ in matches(condition, facts, context.bound)):
                 return grammar.text(symbols, facts, context)
         raise GrammarError(f"the grammar has no rule {self.name!r} that fits here")
 
     def queries(self, grammar: Grammar, seen: set[str]) -> list[Query]:
+        # Rules may refer to each other in a cycle, so each one is visited only once.
         if self.name in seen:
             return []
         seen.add(self.name)
@@ -95,7 +99,7 @@ class Named(NamedTuple):
 
 
 class Expression(NamedTuple):
-    """`o.indefinite + ' ' + o.name`."""
+    """An expression such as `o.indefinite + ' ' + o.name`."""
 
     source: str
     value: Callable[[Mapping[str, Entity]], object]
@@ -111,7 +115,7 @@ class Expression(NamedTuple):
 
 
 class Each(NamedTuple):
-    """`{body | query}`: the body once for each match of the query; in `[...]` separated as a list."""
+    """`{body | query}`: the body once per match of the query. In `[...]`, the matches are separated as a list."""
 
     body: Named | Expression
     query: Query | None
@@ -139,10 +143,10 @@ class Each(NamedTuple):
 
 
 class Grammar:
-    """The rules of one game's texts, and the objects that they speak of."""
+    """The rules of one game's texts, and the objects in them."""
 
     def __init__(self, rules: Mapping[str, Sequence[Any]], entities: Mapping[str, Entity]) -> None:
-        """`rules` as `parsing.parse_grammar` writes them."""
+        """Read the rules, in the form of `GrammarParser.parse`."""
         self.rules = {
             name: [Rule(_query(condition), read_symbols(symbols)) for condition, symbols in ways]
             for name, ways in rules.items()
@@ -150,21 +154,30 @@ class Grammar:
         self.entities = entities
 
     def text(self, symbols: Sequence[Symbol], facts: Facts, context: Context) -> str:
-        """The text that `symbols` make in a state. Raises GrammarError."""
+        """Return the text of `symbols` in a state.
+
+        Args:
+            symbols: Parts of the text.
+            facts: Facts of the state.
+            context: Objects that the names in the text refer to.
+
+        Raises:
+            GrammarError: If no rule fits, or if an expression has no value.
+        """
         return "".join([symbol.text(self, facts, context) for symbol in symbols])
 
     def queries(self, symbols: Sequence[Symbol], seen: set[str]) -> list[Query]:
-        """The queries that `symbols` may ask, those of the rules that they name included."""
+        """Return all queries of `symbols`, including those of the rules that they name."""
         return [query for symbol in symbols for query in symbol.queries(self, seen)]
 
     def extended(self, context: Context, bound: Mapping[str, str]) -> Context:
-        """`context` after a match of a query."""
+        """Return `context` after a match of a query."""
         new = {name.partition(":")[0]: self.entities[one] for name, one in bound.items() if name not in context.bound}
         return Context(bound, {**context.scope, **new})
 
 
 def read_symbols(symbols: Sequence[Sequence[Any]]) -> list[Symbol]:
-    """Symbols from their JSON form. Raises GrammarError for an expression that is not run here."""
+    """Return symbols from their JSON form. Raise GrammarError if an expression is not supported."""
     return [_KINDS[kind](*rest) for kind, *rest in symbols]
 
 
@@ -185,17 +198,18 @@ def _expression(source: str) -> Expression:
     try:
         tree = ast.parse(source.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise GrammarError(f"the expression {source[:80]!r} cannot be read") from error
+        raise GrammarError(f"cannot parse the expression {source[:80]!r}") from error
     return Expression(source, _value(tree, source))
 
 
 def _value(tree: ast.expr, source: str) -> Callable[[Mapping[str, Entity]], Any]:
-    """A function of the names in scope for one of the few kinds of expression that are run."""
+    """Return a function of the names in scope. Raise GrammarError if the kind of expression is not supported."""
     match tree:
         case ast.Name(id=name):
             return lambda scope: scope[name]
         case ast.Attribute(value=ast.Name(id=name), attr=attribute) if attribute in ATTRIBUTES:
             index = Entity._fields.index(attribute)
+            # Access by index reaches only the listed fields, never a method or a private attribute.
             return lambda scope: scope[name][index]
         case ast.Constant(value=str() as words):
             return lambda scope: words
@@ -205,7 +219,7 @@ def _value(tree: ast.expr, source: str) -> Callable[[Mapping[str, Entity]], Any]
         case ast.BoolOp(op=ast.Or(), values=values):
             return _first_true([_value(option, source) for option in values])
     raise GrammarError(
-        f"the expression {source[:80]!r} is not run here; expressions may use "
+        f"the expression {source[:80]!r} is not supported; expressions may use "
         f"{', '.join('x.' + attribute for attribute in ATTRIBUTES)}, texts, + and or"
     )
 
@@ -215,6 +229,7 @@ def _first_true(
 ) -> Callable[[Mapping[str, Entity]], Any]:
     def value(scope: Mapping[str, Entity]) -> Any:
         for option in options:
+            # As in Python, `or` returns the first true value, or else the last one.
             if found := option(scope):
                 break
         return found

@@ -1,7 +1,7 @@
-"""Which games a folder of game files holds, and which of them can be played; remembered between processes.
+"""Index of the games below a folder, with the playable ones marked. It is cached between processes.
 
-Reading every file of the official training split takes seconds, so what was found is kept in the cache folder and
-read again only for the trials whose folder or files have changed.
+Reading every file of the official training split takes seconds. So the index is stored in the cache folder, and only
+the trials whose folder or files have changed are read again.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from mage_envs.games.alfworld.scenes import TASK_TYPES
 
 GAME_FILE = "game.tw-pddl"
 TRAJECTORY_FILE = "traj_data.json"
+# Increase this if the lines or the rules of `_examined` change, so that older index files are ignored.
 _VERSION = 1
 
 
 class Entry(NamedTuple):
-    """One trial's folder."""
+    """The folder of one trial."""
 
     id: str
     """Path below the split's folder, with slashes."""
     task_type: str
     problem: str | None
-    """Why the game is not for playing; None where it is."""
+    """Reason why the game is not playable, or None."""
 
     @property
     def playable(self) -> bool:
@@ -39,19 +40,20 @@ class Entry(NamedTuple):
 
 
 def read_index(folder: Path) -> tuple[Entry, ...]:
-    """Every trial below `folder`, sorted by path.
+    """Return every trial below `folder`, sorted by path.
 
-    Environments of one process share it, so that a change below the folder is seen by the next process (one of the
-    folder itself at once).
+    The environments of one process share the index. A process sees a change of the folder itself at once, but changes
+    deeper below only if it starts after them.
     """
     return _entries(folder, folder.stat().st_mtime_ns)
 
 
 def _trials(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Trial to the time stamps and sizes of its folder and files."""
+    """Return trial to the time stamps and sizes of its folder and files."""
     found = {}
     for parent, _, files in os.walk(folder):
         if GAME_FILE in files:
+            # The folder is included, because a file that is added or removed changes only that time stamp.
             stats = [os.stat(parent), *(os.stat(os.path.join(parent, name)) for name in _files(files))]
             found[Path(parent).relative_to(folder).as_posix()] = tuple(
                 number for stat in stats for number in (stat.st_mtime_ns, stat.st_size)
@@ -65,24 +67,29 @@ def _files(names: list[str]) -> list[str]:
 
 @lru_cache(maxsize=32)
 def _entries(folder: Path, changed_at: int) -> tuple[Entry, ...]:
-    """The entries of the folder as it was at the time stamp `changed_at`."""
+    """Return the entries of a folder that was modified at `changed_at`."""
     kept = cache_root() / "alfworld" / f"index-{sha256(str(folder).encode()).hexdigest()[:16]}.json"
     before = _load(kept)
     trials = _trials(folder)
     lines: dict[str, Any] = {}
     for trial in sorted(trials):
         line = before.get(trial)
+        # A list, because JSON has no tuples.
         if line is None or line[0] != list(trials[trial]):
             task_type, problem = _examined(folder, trial)
             line = [list(trials[trial]), task_type, problem]
         lines[trial] = line
+    # Every process reads the index, but only the first one after a change has to write it.
     if lines != before:
         _save(kept, {"version": _VERSION, "folder": str(folder), "trials": lines})
     return tuple(Entry(trial, line[1], line[2]) for trial, line in lines.items())
 
 
 def _examined(folder: Path, trial: str) -> tuple[str, str | None]:
-    """(task type, why it is not for playing): the rules of alfworld's own environment, for the path below `folder`."""
+    """Return (task type, reason why the game is not playable, or None).
+
+    These are the rules of alfworld's own environment, applied to the path below `folder`.
+    """
     try:
         task_type = str(_mapping(folder / trial / TRAJECTORY_FILE).get("task_type", ""))
         game = _mapping(folder / trial / GAME_FILE)
@@ -102,12 +109,12 @@ def _examined(folder: Path, trial: str) -> tuple[str, str | None]:
 def _mapping(path: Path) -> Mapping[str, Any]:
     read = json.loads(path.read_text("utf-8"))
     if not isinstance(read, dict):
-        raise ValueError(f"{path} holds no JSON object")
+        raise ValueError(f"{path} must contain a JSON object, got {type(read).__name__}")
     return read
 
 
 def _load(path: Path) -> dict[str, Any]:
-    """The trials of an index file; none where it is missing, damaged or of another version."""
+    """Return the trials of an index file. Empty if the file is missing, damaged or of another version."""
     try:
         read = _mapping(path)
     except (OSError, ValueError):
@@ -123,6 +130,6 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _save(path: Path, content: Mapping[str, Any]) -> None:
-    """Keeps the index; a folder that cannot be written costs only the time of the next scan."""
+    """Store the index. If the folder cannot be written, only the next scan takes longer."""
     with suppress(OSError):
         write_atomically(path, json.dumps(content))

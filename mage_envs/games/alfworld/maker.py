@@ -1,8 +1,8 @@
 """Games without the official data: the package's own floor plans, with objects drawn at random and a known plan.
 
-A game is a function of its split, size, task type and number. The out-of-distribution games are set in the official
-split's four floor plans, all others elsewhere; which pairs of object and destination a floor plan gives to training
-and which to in-distribution evaluation is settled by a hash, so that no goal of one is a goal of the other.
+A game depends only on its split, size, task type and number. Out-of-distribution games use the official split's four
+floor plans, all others the remaining ones. In a floor plan, a hash assigns each pair of object and destination either
+to training or to in-distribution evaluation. So no goal of one is a goal of the other.
 """
 
 from __future__ import annotations
@@ -34,33 +34,34 @@ from mage_envs.games.alfworld.scenes import (
 T = TypeVar("T")
 SPLITS = ("train", "eval_in_distribution", "eval_out_of_distribution")
 GAMES_PER_TASK: Mapping[str, int] = {"train": 600, "eval_in_distribution": 24, "eval_out_of_distribution": 24}
-"""About as many as the official splits have: 3,553, 140 and 134 over all six task types."""
+"""Games per task type, similar to the official splits: 3,553, 140 and 134 over all six task types."""
+# Root seed of all generated games. Another value gives other games under the same ids.
 _ENTROPY = 20260
 _TRIES = 1000
 _EVALUATED = 32
-"""Of 256 values of the hash, those that belong to in-distribution evaluation."""
+"""Number of the 256 hash values that belong to in-distribution evaluation."""
 _APPLIANCES = {
     "pick_clean_then_place_in_recep": ("Cleanable", "SinkBasin"),
     "pick_heat_then_place_in_recep": ("Heatable", "Microwave"),
     "pick_cool_then_place_in_recep": ("Coolable", "Fridge"),
 }
 _LAMP = "DeskLamp"
-"""Floor lamps stand in no receptacle, and so cannot be used."""
+"""Floor lamps are in no receptacle, so they cannot be used."""
 _STANDS = ("CoffeeTable", "Desk", "DiningTable", "Dresser", "Shelf", "SideTable")
 _COPIES = 3
-"""Most objects of one type."""
+"""Maximum objects of one type."""
 _BURNERS = 4
 
 
 class Size(NamedTuple):
-    """How much there is in a room."""
+    """The amount of furniture and objects in a room."""
 
     receptacles: int
-    """At most."""
+    """Maximum number of receptacles."""
     objects: tuple[int, int]
-    """Movable ones, at least and at most (fewer where the room has not so many kinds)."""
+    """Minimum and maximum number of movable objects. There are fewer if the room does not have enough kinds."""
     spare_targets: int
-    """More objects of the wanted kind than needed, at most."""
+    """Maximum number of objects of the wanted kind beyond those needed."""
 
 
 SIZES: Mapping[str, Size] = {
@@ -81,15 +82,15 @@ class MadeGame:
     scene: int
     object_type: str
     parent_type: str
-    """Destination; empty where the object is looked at under a lamp."""
+    """Destination. Empty if the task is to look at the object under a lamp."""
     problem: str
-    """PDDL."""
+    """PDDL text of the problem."""
     grammar: str
     walkthrough: tuple[str, ...]
     """A shortest plan."""
 
     def data(self) -> dict[str, object]:
-        """What a `game.tw-pddl` file holds."""
+        """Return the content of a `game.tw-pddl` file."""
         return {
             "pddl_domain": domain_text(),
             "grammar": self.grammar,
@@ -100,12 +101,12 @@ class MadeGame:
 
     @property
     def folder(self) -> str:
-        """The two folders of the game's files below its split, named as the official ones."""
+        """Return the two folders of the game's files below its split, with names in the official form."""
         target = f"{self.object_type}-None-{self.parent_type or _LAMP}-{self.scene}"
         return f"{self.task_type}-{target}/trial_G{self.index:05d}"
 
     def trajectory(self) -> dict[str, object]:
-        """What a `traj_data.json` file holds, as far as games in text read it."""
+        """Return the content of a `traj_data.json` file, limited to the keys that text games read."""
         lamp = "" if self.parent_type else _LAMP
         return {
             "task_type": self.task_type,
@@ -123,18 +124,41 @@ class MadeGame:
 
 
 def task_id(split: str, size: str, task_type: str, index: int) -> str:
-    """The id of a generated game."""
+    """Return the id of a generated game.
+
+    Args:
+        split: One of `SPLITS`.
+        size: One of `SIZES`.
+        task_type: One of `TASK_TYPES`.
+        index: Number of the game in its split and task type, from 0.
+    """
     return f"{split}/{size}/{task_type}/{index}"
 
 
 @lru_cache(maxsize=64)
 def task_ids(split: str, size: str, task_types: tuple[str, ...] = TASK_TYPES) -> tuple[str, ...]:
-    """The ids of all generated games of a split, the task types by turns."""
+    """Return the ids of all generated games of a split. Consecutive ids cycle through the task types.
+
+    Args:
+        split: One of `SPLITS`.
+        size: One of `SIZES`.
+        task_types: Task types to include.
+    """
     return tuple(task_id(split, size, kind, index) for index in range(GAMES_PER_TASK[split]) for kind in task_types)
 
 
 def make_game(split: str, size: str, task_type: str, index: int) -> MadeGame:
-    """The game of that number. Raises ValueError for arguments that are none of the known."""
+    """Return a generated game.
+
+    Args:
+        split: One of `SPLITS`.
+        size: One of `SIZES`.
+        task_type: One of `TASK_TYPES`.
+        index: Number of the game in its split and task type, from 0.
+
+    Raises:
+        ValueError: If an argument is unknown or out of range.
+    """
     for name, value, known in (
         ("split", split, SPLITS),
         ("size", size, tuple(SIZES)),
@@ -143,11 +167,14 @@ def make_game(split: str, size: str, task_type: str, index: int) -> MadeGame:
         if value not in known:
             raise ValueError(f"{name}={value!r} is unknown; choose one of: {', '.join(known)}.")
     if index not in range(GAMES_PER_TASK[split]):
-        raise ValueError(f"{split} has the games 0 to {GAMES_PER_TASK[split] - 1} of each task type, not {index}.")
+        raise ValueError(f"{split} has the games 0 to {GAMES_PER_TASK[split] - 1} of each task type, got {index}.")
     key = (SPLITS.index(split), list(SIZES).index(size), TASK_TYPES.index(task_type), index)
+    # A stream of its own for each game, so that a game does not depend on the games made before it.
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(_ENTROPY, spawn_key=key)))
     numbers = scenes_for(task_type, unseen=split == "eval_out_of_distribution")
     for _ in range(_TRIES):
+        # Every draw below belongs to the definition of the games: another order of draws gives other games under the
+        # same ids.
         room = _furnished(scene(_one(rng, numbers)), rng)
         target = _target(room, split, task_type, rng)
         if target is not None:
@@ -161,13 +188,14 @@ def _one(rng: np.random.Generator, items: Sequence[T]) -> T:
 
 
 def _furnished(plain: Scene, rng: np.random.Generator) -> Scene:
-    """The scene with a receptacle of each type that it has, but whose position the package does not know."""
+    """Return the scene, extended by one receptacle of each type whose position the package does not know."""
     known = {place.type for place in plain.places}
     added = []
     for kind in plain.types:
         if kind in affordances().holds and kind not in known:
             for number in range(_BURNERS if kind == "StoveBurner" else 1):
-                if number % 2 == 0:  # burners share their standing points by twos
+                # Two burners share a standing point.
+                if number % 2 == 0:
                     x, z = _one(rng, plain.points)
                     stand = location(x * 0.25, z * 0.25, 90 * int(rng.integers(4)), 30)
                 prefix = "Sink_bar_" if kind == "SinkBasin" else ""
@@ -181,7 +209,7 @@ class _Target:
     object_type: str
     parent_type: str
     appliance: str
-    """Receptacle type that the task needs on the way; empty where none."""
+    """Receptacle type that the task needs before the destination. Empty if it needs none."""
 
     @property
     def needed(self) -> int:
@@ -189,7 +217,7 @@ class _Target:
 
 
 def _target(room: Scene, split: str, task_type: str, rng: np.random.Generator) -> _Target | None:
-    """A goal that the room can serve and that belongs to the split; None where it has none."""
+    """Return a goal that the room allows and that belongs to the split, or None."""
     tables = affordances()
     verb, appliance = _APPLIANCES.get(task_type, ("", ""))
     there = sorted({place.type for place in room.places})
@@ -204,6 +232,7 @@ def _target(room: Scene, split: str, task_type: str, rng: np.random.Generator) -
         if not verb or thing in tables.actions[verb]
         for parent in (("",) if lamp else there)
         if lamp or (parent != appliance and thing in tables.holds[parent])
+        # The object must start somewhere else than in its destination, or the game would be won at once.
         if any(kind != parent and thing in tables.holds[kind] for kind in there)
         if _belongs(split, f"{task_type}/{thing}/{parent}/{room.number}")
     ]
@@ -211,19 +240,21 @@ def _target(room: Scene, split: str, task_type: str, rng: np.random.Generator) -
 
 
 def _movable(room: Scene, tables: Affordances) -> list[str]:
-    """The types of objects in the room that some receptacle of it may hold, sorted."""
+    """Return the types of objects in the room that one of its receptacles may hold, sorted."""
     held = {thing for place in room.places for thing in tables.holds[place.type]}
     return sorted(held & set(room.types))
 
 
 def _belongs(split: str, goal: str) -> bool:
+    """Return True if the goal belongs to the split."""
     if split == "eval_out_of_distribution":
         return True
+    # A hash is the same in every process and release, unlike a draw or the built-in `hash`.
     return (sha256(goal.encode()).digest()[0] < _EVALUATED) == (split == "eval_in_distribution")
 
 
 class _Contents:
-    """The receptacles that a game has of its room, and what is in them."""
+    """The receptacles of a room that a game uses, and the objects in them."""
 
     def __init__(self, room: Scene, size: Size, target: _Target, rng: np.random.Generator) -> None:
         self.room = room
@@ -236,40 +267,42 @@ class _Contents:
         chosen |= {self._place(target.appliance)} if target.appliance else set()
         self.lamp_stand = self._stand(sorted(chosen)) if not target.parent_type else None
         chosen |= {self.lamp_stand} if self.lamp_stand else set()
+        # The receptacles of the plan are always part of the game. The rest of the budget is filled at random.
         others = [place for place in room.places if place not in chosen]
         more = rng.permutation(len(others))[: max(size.receptacles - len(chosen), 0)]
         self.places = sorted({*chosen, *(others[int(each)] for each in more)})
         self.things: list[tuple[str, Place]] = [(target.object_type, source) for source in sources]
-        """(type, where) of every movable object."""
+        """(type, receptacle) of every movable object."""
         self._fill(int(rng.integers(size.objects[0], size.objects[1] + 1)))
 
     def _place(self, kind: str) -> Place:
         return _one(self._rng, [place for place in self.room.places if place.type == kind])
 
     def _sources(self) -> list[Place]:
-        """Where the wanted object may be at the start: not where it has to go."""
+        """Return the receptacles that may hold the wanted object at the start, without the destinations."""
         thing, parent = self.target.object_type, self.target.parent_type
         return [place for place in self.room.places if place.type != parent and thing in self._holds[place.type]]
 
     def _stand(self, chosen: Sequence[Place]) -> Place:
-        """Where the lamp is; one of the chosen receptacles where one fits."""
+        """Return the receptacle of the lamp, one of the chosen receptacles if one is suitable."""
         here = [place for place in chosen if place.type in _STANDS]
         return _one(self._rng, here or [place for place in self.room.places if place.type in _STANDS])
 
     def _fill(self, wanted: int) -> None:
-        """Adds other objects until there are `wanted`, or no more kinds."""
+        """Add other objects until there are `wanted`, or until no kind is left."""
         wheres = {
             kind: [place for place in self.places if kind in self._holds[place.type]]
             for kind in _movable(self.room, affordances())
             if kind != self.target.object_type
         }
+        # Each kind is in the pool `_COPIES` times, so that a permutation respects the maximum of a type.
         pool = [kind for kind, places in wheres.items() if places for _ in range(_COPIES)]
         for each in self._rng.permutation(len(pool))[: max(wanted - len(self.things), 0)]:
             kind = pool[int(each)]
             self.things.append((kind, _one(self._rng, wheres[kind])))
 
     def start(self) -> str:
-        """Where the agent stands: before no receptacle."""
+        """Return the agent's first location, which is in front of no receptacle."""
         taken = {place.location for place in self.places}
         while True:
             x, z = _one(self._rng, self.room.points)

@@ -1,7 +1,7 @@
 """The installed engine, imported without its side effects on the process.
 
-`import alfworld` makes a folder and sets ALFWORLD_DATA, the planner's translator sets `sys.argv` and prints; neither
-is left behind here.
+`import alfworld` creates a folder and sets ALFWORLD_DATA. The planner's translator sets `sys.argv` and prints. This
+module undoes both.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import Any
 from mage_envs.games.alfworld.errors import engine_missing
 
 lock = threading.RLock()
-"""Held while anything that belongs to the whole process is changed; the translator keeps its options in one module.
+"""Lock for changes of process-wide state. The translator keeps its options in one module.
 
-A fork waits for it: a child made in the middle of an import or a translation could do neither again.
+A fork waits for the lock: a child that starts in the middle of an import or a translation could do neither again.
 """
 os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 _VARIABLE = "ALFWORLD_DATA"
@@ -35,7 +35,7 @@ _VARIABLE = "ALFWORLD_DATA"
 
 @cache
 def versions() -> tuple[str, ...]:
-    """The installed engine, as `name version`. Raises ImportError naming the extra."""
+    """Return `name version` of the installed engine. Raise ImportError that names the extra."""
     found = []
     for package in ("textworld", "fast-downward-textworld"):
         try:
@@ -47,7 +47,7 @@ def versions() -> tuple[str, ...]:
 
 @cache
 def library_path() -> Path:
-    """The planner's shared library. Raises ImportError naming the extra."""
+    """Return the path of the planner's shared library. Raise ImportError that names the extra."""
     spec = find_spec("fast_downward")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(folder) / "libdownward.so"
@@ -57,9 +57,10 @@ def library_path() -> Path:
 
 
 def import_engine(name: str) -> ModuleType:
-    """A module of textworld, fast_downward or alfworld. Raises ImportError naming the extra."""
+    """Return a module of textworld, fast_downward or alfworld. Raise ImportError that names the extra."""
     with lock:
         try:
+            # The fast path for later calls: the import has had its side effects already.
             if sys.modules.get(name) is not None:
                 return import_module(name)
             with _own_arguments(), _own_data_folder():
@@ -70,7 +71,7 @@ def import_engine(name: str) -> ModuleType:
 
 @contextmanager
 def _own_arguments() -> Iterator[None]:
-    """`sys.argv` as the translator wants it, the user's again afterwards."""
+    """Set `sys.argv` as the translator requires it, and restore it afterwards."""
     arguments = sys.argv
     sys.argv = ["translate.py", "domain", "task"]
     try:
@@ -81,7 +82,7 @@ def _own_arguments() -> Iterator[None]:
 
 @contextmanager
 def _own_data_folder() -> Iterator[None]:
-    """ALFWORLD_DATA as alfworld wants it (a folder that it may make), the user's value again afterwards."""
+    """Set ALFWORLD_DATA to an existing folder for the import of alfworld, and restore it afterwards."""
     named = os.environ.get(_VARIABLE)
     with tempfile.TemporaryDirectory() as folder:
         if not named or not os.path.isdir(named):
@@ -97,7 +98,7 @@ def _own_data_folder() -> Iterator[None]:
 
 @contextmanager
 def process_kept() -> Iterator[None]:
-    """Runs the stock engine's own calls of the translator: alone, and with `sys.argv` and `sys.stdout` restored."""
+    """Run the stock engine's calls of the translator alone, and restore `sys.argv` and `sys.stdout` afterwards."""
     with lock:
         output = sys.stdout
         try:
@@ -108,12 +109,13 @@ def process_kept() -> Iterator[None]:
 
 
 def translate(domain: str, problem: str) -> tuple[Any, str]:
-    """(the task, its SAS text), as `fast_downward.pddl2sas` makes them without `optimize`.
+    """Return (task, SAS text), as `fast_downward.pddl2sas` makes them without `optimize`.
 
-    Raises whatever the translator does: its own ParseError, KeyError, AssertionError, SystemExit and more.
+    Raises all errors of the translator: its own ParseError, KeyError, AssertionError, SystemExit and more.
     """
     with lock:
         modules = {name: import_engine(f"fast_downward.translate.{name}") for name in _MODULES}
+        # Set again for each call, because other code of the process may have changed the options.
         for option, value in _OPTIONS.items():
             setattr(modules["options"], option, value)
         with _silent():
@@ -136,12 +138,12 @@ _OPTIONS = {
     "add_implied_preconditions": False,
     "invariant_generation_max_candidates": 0,
 }
-"""What `pddl2sas` sets, so that no operator or fact is pruned."""
+"""Options of `pddl2sas`, which keep it from pruning operators and facts."""
 
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """The translator's modules do not print to the standard output; `sys.stdout` itself stays, other threads use it."""
+    """Silence the translator's modules. `sys.stdout` is unchanged, because other threads use it."""
 
     def quiet(*words: object, file: Any = None, **options: Any) -> None:
         if file is not None:
@@ -149,6 +151,7 @@ def _silent() -> Iterator[None]:
 
     found = [vars(module) for name, module in sys.modules.items() if name.startswith("fast_downward.translate")]
     for names in found:
+        # A module-level name shadows the built-in function in that module only.
         names["print"] = quiet
     try:
         yield

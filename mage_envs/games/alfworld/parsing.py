@@ -1,4 +1,4 @@
-"""A game's grammar, read once by textworld's own parsers into plain lists that can be kept as JSON."""
+"""A game's grammar, read once by textworld's own parsers into plain lists that JSON can store."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mage_envs.games.alfworld import packages
 from mage_envs.games.alfworld.facts import signature
 
 Json = Any
-"""Lists, mappings with text keys, texts, numbers, None."""
+"""Lists, mappings with string keys, strings, numbers, None."""
 
 
 class GrammarParser:
-    """Reads grammars for games of one hierarchy of types."""
+    """A parser of grammars for games of one type hierarchy."""
 
     def __init__(self, types: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """`types`: (name, names of its supertypes), as the task lists them."""
+        """Build the hierarchy. `types` has (name, names of its supertypes), as the task lists them."""
         logic = packages.import_engine("textworld.logic")
         self._hierarchy = logic.TypeHierarchy()
         known: set[str] = set()
@@ -29,10 +29,14 @@ class GrammarParser:
                 known.add(name)
 
     def parse(self, text: str) -> dict[str, Json]:
-        """`rules`: name to [[condition, symbols], ...]; `actions`: name to [command symbols, feedback symbols].
+        """Return the rules and actions of a grammar.
 
-        Raises the parsers' own errors, and KeyError for a type that the domain does not have.
+        `rules` maps a name to [[condition, symbols], ...]. `actions` maps a name to [command symbols, feedback
+        symbols].
+
+        Raises the parsers' own errors, and KeyError if the domain does not have a type.
         """
+        # All threads share the cached parsers, which keep their state in attributes.
         with packages.lock:
             written, actions = _document(text)
             return {
@@ -67,7 +71,7 @@ class GrammarParser:
 
 
 def _document(text: str) -> tuple[dict[str, Any], dict[str, tuple[str, str]]]:
-    """(rules as the file writes them, action to its (command template, feedback))."""
+    """Return (rules as in the file, action to its (command template, feedback))."""
     nodes = packages.import_engine("textworld.envs.pddl.logic.model")
     rules: dict[str, Any] = {}
     actions = {}
@@ -75,6 +79,7 @@ def _document(text: str) -> tuple[dict[str, Any], dict[str, tuple[str, str]]]:
         if isinstance(part, nodes.ActionTypeNode):
             actions[part.name.lower()] = (part.template.template[1:-1], part.feedback.name[1:-1])
             if part.grammar:
+                # The grammar of an action may have comment lines, which JSON does not allow.
                 lines = _block(part.grammar.code).split("\n")
                 rules.update(json.loads("\n".join(line for line in lines if not line.lstrip().startswith("#"))))
         else:
@@ -83,6 +88,7 @@ def _document(text: str) -> tuple[dict[str, Any], dict[str, tuple[str, str]]]:
 
 
 def _block(code: str) -> str:
+    # A block is enclosed in three quotation marks on each side.
     return textwrap.dedent(code[3:-3])
 
 
@@ -99,9 +105,10 @@ def _text_parser() -> Any:
     return packages.import_engine("textworld.envs.pddl.textgen.parser").CSGParser(semantics=semantics, parseinfo=True)
 
 
+# Games of one release differ in a single text, so nearly all texts are in the cache already.
 @lru_cache(maxsize=4096)
 def _symbols(text: str) -> tuple[tuple[Any, ...], ...]:
-    """The symbols of one text; games of one release differ in a single text, so nearly all are known already."""
+    """Return the symbols of one text."""
     return tuple(_symbol(node) for node in _text_parser().parse(text, rule_name="symbols"))
 
 
@@ -121,7 +128,7 @@ def _symbol(node: Any) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=1024)
 def _query(text: str) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
-    """(predicate, ((placeholder, type), ...)) for each condition of a query."""
+    """Return (predicate, ((placeholder, type), ...)) of each condition of a query."""
     rule = packages.import_engine("textworld.logic").Rule.parse_conjunctive_query(text)
     return tuple(
         (condition.name, tuple((one.name, one.type) for one in condition.parameters))

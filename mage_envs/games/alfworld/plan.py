@@ -1,6 +1,6 @@
-"""Plans by construction: reads a game's PDDL problem and says which commands win it, in the fewest steps of their kind.
+"""Plans by construction: the commands that win the game of a PDDL problem, in the fewest steps of their kind.
 
-It needs no planner, because every task has one shape: fetch an object, do something to it, put it down.
+No planner is needed, because every task has one shape: fetch an object, do something to it, put it down.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ _VERBS = {
     "ishot": ("HeatObject", "microwavetype"),
     "iscool": ("CoolObject", "fridgetype"),
 }
-"""What the goal asks of the object, to the action that brings it about and the kind of receptacle that it needs."""
+"""State of the object in the goal to (action that causes it, kind of receptacle that the action needs)."""
 
 
 class NoPlan(ValueError):
-    """A problem that cannot be read, or has no plan of the known shapes; the message says which part."""
+    """Error for a problem that cannot be read, or that has no plan of a known shape. The message names the part."""
 
 
 @dataclass(frozen=True)
 class PlanGoal:
-    """What a problem asks for; all names in lower case, as in `appletype`."""
+    """The goal of a problem. All names are in lower case, such as `appletype`."""
 
     object_type: str
     parent_type: str | None
-    """Kind of receptacle to put it in; None: hold it at a lamp that was used."""
+    """Kind of receptacle to put the object in. None: hold it at a lamp that was switched on."""
     state: str | None = None
     """`isclean`, `ishot` or `iscool`."""
     lamp_type: str | None = None
@@ -41,26 +41,26 @@ class PlanGoal:
 
 @dataclass
 class Problem:
-    """The facts of a problem's start, by id; all in lower case."""
+    """The facts of the first state by id, in lower case."""
 
     start: str = ""
     receptacle_type: dict[str, str] = field(default_factory=dict)
     location: dict[str, str] = field(default_factory=dict)
-    """Receptacle to where one stands before it."""
+    """Receptacle to the location in front of it."""
     object_type: dict[str, str] = field(default_factory=dict)
     inside: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Object to the receptacles that hold it."""
     fits: set[tuple[str, str]] = field(default_factory=set)
-    """(receptacle type, object type)."""
+    """Pairs (receptacle type, object type) of which the first can contain the second."""
     marks: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """One-place facts: `openable`, `pickupable`, `cleanable`, ..., to ids."""
+    """Unary facts (`openable`, `pickupable`, `cleanable`, ...) to ids."""
     goal: PlanGoal = field(default_factory=lambda: PlanGoal("", None))
     names: dict[str, str] = field(default_factory=dict)
     """Id to the name in the game's text."""
 
 
 def read_problem(text: str) -> Problem:
-    """Reads a PDDL problem. Raises NoPlan where it is none of ALFWorld's."""
+    """Return the problem of a PDDL text. Raise NoPlan if it is not an ALFWorld problem."""
     parts = {part[0]: part for part in _expression(text.lower()) if isinstance(part, list) and part}
     if ":init" not in parts or ":goal" not in parts:
         raise NoPlan("the problem has no (:init ...) or no (:goal ...)")
@@ -68,6 +68,7 @@ def read_problem(text: str) -> Problem:
     seen: set[str] = set()
     for fact in parts[":init"][1:]:
         words = [word for word in fact if isinstance(word, str)]
+        # The numbers in the names count all ids of the facts, also those that no plan uses.
         seen.update(words[1:])
         _note(problem, words)
     problem.goal = _goal(parts[":goal"])
@@ -94,14 +95,14 @@ def _note(problem: Problem, words: list[str]) -> None:
 
 
 def _expression(text: str) -> Expression:
-    """The outermost bracket of a text in brackets. Comments run from `;` to the line's end."""
+    """Return the outermost bracket of a text as nested lists. A comment starts at `;` and ends with the line."""
     stack: list[Expression] = [[]]
     for token in re.findall(r"[()]|[^\s()]+", re.sub(r";[^\n]*", "", text)):
         if token == "(":
             stack.append([])
         elif token == ")":
             if len(stack) == 1:
-                raise NoPlan("the problem has a bracket too many")
+                raise NoPlan("the problem has an extra closing bracket")
             closed = stack.pop()
             stack[-1].append(closed)
         else:
@@ -135,7 +136,10 @@ def _goal(expression: Expression) -> PlanGoal:
 
 
 class Dialect:
-    """How a game's grammar spells the commands: releases of the data say `put X in/on Y` or `move X to Y`."""
+    """The spelling of the commands in a game's grammar.
+
+    Releases of the data differ: `put X in/on Y` or `move X to Y`.
+    """
 
     def __init__(self, grammar: str) -> None:
         self._templates = {
@@ -144,6 +148,7 @@ class Dialect:
         }
 
     def command(self, action: str, receptacle: str = "", thing: str = "") -> str:
+        """Return the command of an action. Raise NoPlan if the grammar has no such action."""
         template = self._templates.get(action)
         if template is None:
             raise NoPlan(f"the grammar has no action {action}")
@@ -151,7 +156,7 @@ class Dialect:
 
 
 class _Walk:
-    """Commands from the start on, with what they change."""
+    """The commands of one candidate plan, with the state that they change."""
 
     def __init__(self, problem: Problem, dialect: Dialect) -> None:
         self._problem = problem
@@ -165,7 +170,7 @@ class _Walk:
         self.commands.append(self._dialect.command(action, names[receptacle], names.get(thing, "")))
 
     def reach(self, receptacle: str, inside: bool) -> None:
-        """Goes to the receptacle unless there; opens it where its inside is needed."""
+        """Go to the receptacle unless already there. If its inside is needed, open it."""
         place = self._problem.location[receptacle]
         if place != self._at:
             self._say("GotoLocation", receptacle)
@@ -183,25 +188,27 @@ class _Walk:
         self._say("PutObject", receptacle, thing)
 
     def treat(self, action: str, thing: str, receptacle: str) -> None:
+        # The domain requires the location of the appliance, not an open door.
         self.reach(receptacle, inside=False)
         self._say(action, receptacle, thing)
 
 
 def shortest_plan(problem_text: str, grammar: str) -> tuple[str, ...]:
-    """The commands that win the game of that PDDL problem and text grammar. Raises NoPlan saying what is missing.
+    """Return the commands that win the game of a PDDL problem and a text grammar. Raise NoPlan if there are none.
 
-    The shortest among all choices of objects, appliances and destinations, for one trip after the other.
+    The plan is the shortest among all choices of objects, appliances and destinations. Two objects are moved one after
+    the other.
     """
     problem, dialect = read_problem(problem_text), Dialect(grammar)
     walks = _lamp_walks(problem, dialect) if problem.goal.lamp_type else _placing_walks(problem, dialect)
     best = min(walks, key=len, default=None)
     if best is None:
-        raise NoPlan(f"nothing in the problem fits its goal {problem.goal}")
+        raise NoPlan(f"the problem has no objects for its goal {problem.goal}")
     return tuple(best)
 
 
 def _held(problem: Problem, wanted: str | None, mark: str) -> list[tuple[str, str]]:
-    """(object, receptacle that holds it) of all within reach of that kind and with that mark."""
+    """Return (object, receptacle that holds it) of all reachable objects of that kind with that mark."""
     return [
         (thing, receptacle)
         for thing, kind in problem.object_type.items()
@@ -232,9 +239,11 @@ def _placing_walks(problem: Problem, dialect: Dialect) -> Iterator[list[str]]:
     if (goal.parent_type, goal.object_type) not in problem.fits:
         return
     for parent in _receptacles(problem, goal.parent_type):
+        # An object that is in its destination already needs no trip, unless its state has to change first.
         there = {thing for thing, source in sources if source == parent} if not action else set()
         fetched = [(thing, source) for thing, source in sources if thing not in there]
         for trips in permutations(fetched, max(goal.count - len(there), 0)):
+            # An object that two receptacles hold is listed twice, but it can only be moved once.
             if len({thing for thing, _ in trips}) < len(trips):
                 continue
             for appliance in appliances:

@@ -1,6 +1,6 @@
-"""What the installed alfworld package knows of the 120 floor plans: rooms, receptacles, objects and what each affords.
+"""The alfworld package's data on the 120 floor plans: rooms, receptacles, objects and the actions that they allow.
 
-The package's files are read without importing it, because `import alfworld` makes folders and sets ALFWORLD_DATA.
+The package's files are read without importing it, because `import alfworld` creates folders and sets ALFWORLD_DATA.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ TASK_TYPES = (
     "pick_cool_then_place_in_recep",
     "pick_two_obj_and_place",
 )
-"""In the package's own order."""
+"""The task types in the package's order."""
 UNSEEN_SCENES = (10, 219, 308, 424)
-"""The floor plans of the official out-of-distribution split; no game of another split is in one of them."""
+"""Floor plans of the official out-of-distribution split. No game of another split uses them."""
 
 
 class Place(NamedTuple):
     """A receptacle of a scene."""
 
     id: str
-    """As problems spell it, `Cabinet_bar__plus_00_dot_65_...`."""
+    """Id in the spelling of problems, `Cabinet_bar__plus_00_dot_65_...`."""
     type: str
     location: str
 
 
 @dataclass(frozen=True)
 class Affordances:
-    """What can be done with what; all names are the package's type names (`Apple`, `CounterTop`)."""
+    """The actions that objects and receptacles allow. All names are the package's types (`Apple`, `CounterTop`)."""
 
     holds: Mapping[str, tuple[str, ...]]
     """Fixed receptacle to the objects that it may hold, sorted."""
@@ -51,7 +51,7 @@ class Affordances:
     containers: frozenset[str]
     """Objects that are receptacles themselves, such as bowls."""
     rooms: Mapping[str, frozenset[str]]
-    """Task type to the rooms that it may be set in."""
+    """Task type to its possible rooms."""
     room_numbers: Mapping[str, range]
 
 
@@ -65,17 +65,17 @@ class Scene:
     types: tuple[str, ...]
     """Types of everything in the scene, sorted."""
     points: tuple[tuple[int, int], ...]
-    """Where one can stand, in steps of 0.25 m."""
+    """Reachable points (x, z), in steps of 0.25 m."""
 
 
 def is_installed() -> bool:
-    """Whether the alfworld package is there."""
+    """Return True if the alfworld package is installed."""
     return find_spec("alfworld") is not None
 
 
 @cache
 def package_folder() -> Path:
-    """The folder of the alfworld package. Raises ImportError with the remedy."""
+    """Return the folder of the alfworld package. Raise ImportError with installation instructions if it is missing."""
     found = find_spec("alfworld")
     if found is None or not found.submodule_search_locations:
         raise engine_missing("alfworld")
@@ -83,21 +83,21 @@ def package_folder() -> Path:
 
 
 def domain_text() -> str:
-    """The PDDL domain that generated games carry."""
+    """Return the PDDL domain of generated games."""
     return (package_folder() / "data" / "alfred.pddl").read_text("utf-8")
 
 
 def grammar_text() -> str:
-    """The text grammar that generated games carry, with `UNKNOWN GOAL` in place of the task."""
+    """Return the text grammar of generated games, with `UNKNOWN GOAL` as a placeholder for the task."""
     return (package_folder() / "data" / "alfred.twl2").read_text("utf-8")
 
 
 def _names_of(file: str) -> dict[str, Any]:
-    """The names that one of the package's modules defines, run on its own."""
+    """Return the names that one of the package's modules defines. The module is executed on its own."""
     path = package_folder() / "gen" / file
     spec = spec_from_file_location(f"mage_envs_alfworld_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} cannot be loaded; install alfworld anew.")
+        raise ImportError(f"Cannot load {path}. Reinstall alfworld.")
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return vars(module)
@@ -105,13 +105,14 @@ def _names_of(file: str) -> dict[str, Any]:
 
 @cache
 def affordances() -> Affordances:
-    """The package's tables, without sliced objects, which no game has."""
+    """Return the package's tables without sliced objects, which no game has."""
     names = _names_of("constants.py")
     containers = frozenset(names["MOVABLE_RECEPTACLES_SET"])
     return Affordances(
         holds={
             receptacle: tuple(sorted(each for each in objects if not each.endswith("Sliced")))
             for receptacle, objects in sorted(names["VAL_RECEPTACLE_OBJECTS"].items())
+            # Movable receptacles are left out: generated games never put an object into one.
             if receptacle not in containers
         },
         actions={verb: frozenset(objects) for verb, objects in names["VAL_ACTION_OBJECTS"].items()},
@@ -123,22 +124,23 @@ def affordances() -> Affordances:
 
 
 class SceneWording(NamedTuple):
-    """How the package puts a task type."""
+    """The package's texts for a task type."""
 
     goal: str
-    """PDDL, with fields obj, recep, toggle, mrecep; it closes the problem's own bracket."""
+    """PDDL with the fields obj, recep, toggle, mrecep. It closes the problem's own bracket."""
     sentences: tuple[str, ...]
 
 
 @cache
 def wording(task_type: str) -> SceneWording:
+    """Return the package's texts for a task type."""
     entry = _names_of("goal_library.py")["gdict"][task_type]
     return SceneWording(entry["pddl"], tuple(entry["templates"]))
 
 
 @cache
 def scene(number: int) -> Scene:
-    """A floor plan, by its number."""
+    """Return the floor plan of that number."""
     folder = package_folder() / "gen" / "layouts"
     stands = json.loads((folder / f"FloorPlan{number}-openable.json").read_text("utf-8"))
     layout = np.load(folder / f"FloorPlan{number}-layout.npy")
@@ -154,7 +156,10 @@ def scene(number: int) -> Scene:
 
 
 def scenes_for(task_type: str, unseen: bool) -> tuple[int, ...]:
-    """The numbers of the scenes that a task type may be set in, of the unseen ones or of all others."""
+    """Return the numbers of the possible scenes of a task type.
+
+    `unseen=True` selects the scenes of the out-of-distribution split, `unseen=False` all others.
+    """
     tables = affordances()
     return tuple(
         number
@@ -165,18 +170,26 @@ def scenes_for(task_type: str, unseen: bool) -> tuple[int, ...]:
 
 
 def _type_of(name: str) -> str:
-    """`Cabinet|+00.65|...` is a Cabinet, `Sink|...|SinkBasin` a SinkBasin."""
+    """Return the type in an id: `Cabinet|+00.65|...` is a Cabinet, `Sink|...|SinkBasin` a SinkBasin."""
     parts = name.split("|")
     return parts[-1] if parts[-1].endswith("Basin") else parts[0]
 
 
 def mangled(name: str) -> str:
-    """An id as PDDL takes it."""
+    """Return an id in the spelling of PDDL."""
+    # These words are the spelling of alfworld's own games, which `visible_names` reverses.
     for character, word in (("-", "minus"), ("|", "bar"), ("+", "plus"), (".", "dot"), (",", "comma")):
         name = name.replace(character, f"_{word}_")
     return name
 
 
 def location(x: float, z: float, rotation: float, horizon: float) -> str:
-    """The name of a standing point: metres, degrees, degrees."""
+    """Return the name of a standing point.
+
+    Args:
+        x: Position in metres.
+        z: Position in metres.
+        rotation: Direction of view in degrees.
+        horizon: Angle of the view below the horizon in degrees.
+    """
     return mangled(f"loc|{round(x / 0.25)}|{round(z / 0.25)}|{round(rotation / 90)}|{round(horizon)}")

@@ -1,8 +1,8 @@
 """textworld's own `PddlEnv` behind alfworld's own wrapper, for comparison with the fast engine.
 
-About a hundred times slower. Each copy of the planner that it makes keeps 34 MB of the temporary folder until the
-process ends, so the environments are pooled; and its grammar runs any Python that a game file contains, so give it
-only game files that you trust.
+It is about a hundred times slower. Each of its copies of the planner keeps 34 MB of the temporary folder until the
+process ends, so the environments are pooled. Its grammar runs any Python in a game file, so load only files that you
+trust.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mage_envs.games.alfworld.errors import GameFileError, described
 from mage_envs.games.alfworld.gamefile import GameLike, read_game
 
 _free: list[Any] = []
-"""Stock environments that no engine uses now."""
+"""Stock environments that no engine uses."""
 
 
 class StockEngine:
@@ -48,10 +48,11 @@ class StockEngine:
 
     def step(self, command: str) -> EngineState:
         if not isinstance(command, str):
-            raise TypeError(f"A command must be text, not {type(command).__name__}.")
+            raise TypeError(f"A command must be a string, got {type(command).__name__}.")
         if self._state is None:
             raise RuntimeError("The game has not started; call reset first.")
         self._state, _, _ = self._env.step(command)
+        # textworld sets no action for a command that is not admissible.
         return self._said(self._state["_last_action"] is not None)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Compiled games, kept in memory and on disk, so that each is translated once."""
+"""Compiled games, cached in memory and on disk, so that each is translated only once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mage_envs.games.alfworld.library import LibraryPool
 
 _MAGIC = b"mage-envs alfworld game 1"
 _KEPT = 64
-"""Compiled games kept in memory beside those that engines hold."""
+"""Maximum compiled games in memory, in addition to those that engines hold."""
 
 
 class GameStore:
@@ -34,7 +34,8 @@ class GameStore:
         self._lock = threading.Lock()
 
     def compiled(self, game: GameLike) -> CompiledGame:
-        """The game, compiled unless memory or the cache folder has it. Raises GameFileError, ImportError."""
+        """Return the game. Compile it unless memory or the cache folder has it. Raise GameFileError, ImportError."""
+        # First of all: a missing engine is reported before any fault of the file.
         packages.library_path()
         text = read_game(game)
         key = game_key(text)
@@ -42,6 +43,7 @@ class GameStore:
             if key in self._games:
                 self._games.move_to_end(key)
                 return self._games[key]
+        # The translator runs in one thread at a time. Look again, because another thread may have compiled the game.
         with packages.lock:
             found = self._games.get(key)
             if found is None:
@@ -57,14 +59,14 @@ class GameStore:
         return found
 
     def forked(self) -> None:
-        """Makes the store usable in a child process, whatever another thread of the parent was doing."""
+        """Replace the lock in a child process: another thread of the parent may have held it during the fork."""
         self._lock = threading.Lock()
 
 
 def _read(path: Path, key: str) -> CompiledGame | None:
-    """The game of a cache file; None where there is none, or not a sound one of that key.
+    """Return the game of a cache file, or None if the file is missing, damaged or of another key.
 
-    A damaged planning task would end the process, so nothing is used that does not fit its checksum.
+    A damaged planning task would end the process, so a file is used only if its checksum fits.
     """
     try:
         stored = path.read_bytes()
@@ -79,7 +81,7 @@ def _read(path: Path, key: str) -> CompiledGame | None:
 
 
 def _write(path: Path, content: dict[str, Any], sas: bytes) -> None:
-    """Keeps a compiled game. Where this fails the game is translated again by the next process; a warning says so."""
+    """Store a compiled game. If this fails, log a warning: the next process has to translate the game again."""
     packed = zlib.compress(json.dumps(content).encode())
     size = str(len(packed)).encode()
     body = packed + sas
@@ -87,8 +89,8 @@ def _write(path: Path, content: dict[str, Any], sas: bytes) -> None:
         write_atomically(path, b" ".join((_MAGIC, _digest(str(path.stem), size, body), size)) + b"\n" + body)
     except OSError as error:
         warnings.warn(
-            f"Compiled games cannot be kept in {path.parent} ({error}); set MAGE_ENVS_CACHE to a folder that can be "
-            "written, or each process translates each game again.",
+            f"Compiled games cannot be stored in {path.parent} ({error}); set MAGE_ENVS_CACHE to a folder that can be "
+            "written. Otherwise, each process translates each game again.",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -100,5 +102,6 @@ def _digest(key: str, size: bytes, body: bytes) -> bytes:
 
 POOL = LibraryPool()
 STORE = GameStore(POOL)
+# A forked worker continues with the games and copies of its parent, but with new locks.
 os.register_at_fork(after_in_child=POOL.forked)
 os.register_at_fork(after_in_child=STORE.forked)

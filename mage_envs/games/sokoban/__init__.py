@@ -1,4 +1,4 @@
-"""Sokoban: rules and text (`game`), levels (`level`), exact search (`search`), and where rooms come from."""
+"""Sokoban: rules and text (`game`), levels (`level`), exact search (`search`) and sources of rooms."""
 
 from mage_envs.games.sokoban.boxoban import load_levels
 from mage_envs.games.sokoban.game import SETTINGS, Sokoban, SokobanState

@@ -1,5 +1,8 @@
-"""Level files in Boxoban's format: `; N`, then the rows of level N, in `#` wall, blank floor, `@` player, `$` box,
-`.` target, `*` box on a target, `+` player on a target. Boxoban's own levels have 10 rows of 10 (Apache-2.0)."""
+"""Level files in Boxoban's format: `; N`, then the rows of level N.
+
+The characters are `#` wall, blank floor, `@` player, `$` box, `.` target, `*` box on a target and `+` player on a
+target. Boxoban's own levels have 10 rows of 10 cells (Apache-2.0).
+"""
 
 from __future__ import annotations
 
@@ -19,39 +22,41 @@ SYMBOLS = {character: character for character in "# .*$@+"}
 
 
 class LevelFileError(ValueError):
-    """A level file that cannot be read; the message names the file and the line."""
+    """Error for a level file that cannot be read. The message names the file and the line."""
 
 
 def load_levels(path: str | os.PathLike[str]) -> tuple[Level, ...]:
-    """All levels of a file, or of all `.txt` files of a folder and its folders, in the order of their names.
+    """Return all levels of a file, or of all `.txt` files below a folder, sorted by path.
 
-    Raises FileNotFoundError, and LevelFileError for anything that is no level.
+    Raises FileNotFoundError if there is no file, and LevelFileError if a level is malformed.
     """
     check_path(path, "levels")
     path = Path(path)
     if path.is_dir():
+        # Sorted by the parts of the path, so that the order is the same on every system. Seeds draw a level by index.
         files = sorted(path.rglob("*.txt"), key=lambda file: file.relative_to(path).parts)
         if not files:
-            raise FileNotFoundError(f"The folder {path} holds no level files (*.txt).")
+            raise FileNotFoundError(f"The folder {path} has no level files (*.txt).")
         return tuple(chain.from_iterable(_levels_of(file, file.stat().st_mtime_ns) for file in files))
     if not path.is_file():
-        raise FileNotFoundError(f"There is no level file {path}; give a file or folder in Boxoban's format.")
+        raise FileNotFoundError(f"Level file {path} not found. Pass a file or folder in Boxoban's format.")
     return _levels_of(path, path.stat().st_mtime_ns)
 
 
+# The time stamp is part of the key, so that a changed file is read again.
 @lru_cache(maxsize=4096)
 def _levels_of(path: Path, saved_at: int) -> tuple[Level, ...]:
-    """The levels of the file as it was at the time stamp `saved_at`; environments share them."""
+    """Return the levels of a file that was modified at `saved_at`. All environments share them."""
     try:
         lines = path.read_text("utf-8").splitlines()
     except UnicodeDecodeError as error:
-        raise LevelFileError(f"{path}: this is no text file ({error.reason} at byte {error.start}).") from error
+        raise LevelFileError(f"{path}: not a text file ({error.reason} at byte {error.start}).") from error
     blocks: list[tuple[int, list[str]]] = []
     for number, line in enumerate(lines, start=1):
         if line.startswith(";") and line[1:].strip().isdigit():
             blocks.append((number, []))
         elif line.startswith(";") or (line.strip() and not blocks):
-            raise LevelFileError(f"{path}, line {number}: a level begins with a line '; N', not {line[:20]!r}.")
+            raise LevelFileError(f"{path}, line {number}: a level must begin with a line '; N', got {line[:20]!r}.")
         elif line.strip():
             blocks[-1][1].append(line)
     if not blocks:
@@ -61,7 +66,7 @@ def _levels_of(path: Path, saved_at: int) -> tuple[Level, ...]:
 
 def _level(path: Path, header: int, rows: list[str]) -> Level:
     if not rows:
-        raise LevelFileError(f"{path}, line {header}: no rows follow.")
+        raise LevelFileError(f"{path}, line {header}: the level has no rows.")
     try:
         return level_of(rows, SYMBOLS)
     except ValueError as error:
@@ -69,7 +74,7 @@ def _level(path: Path, header: int, rows: list[str]) -> Level:
 
 
 class FileRooms:
-    """The levels of a file or folder, each equally likely."""
+    """The levels of a file or folder, drawn with equal probability."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.levels = load_levels(path)
@@ -79,7 +84,8 @@ class FileRooms:
         return _room(level)
 
 
+# Later episodes play the same level again, and its search may take 0.2 s.
 @lru_cache(maxsize=256)
 def _room(level: Level) -> Room:
-    """The level with its oracle; kept, since later episodes play it again and its search may take 0.2 s."""
+    """Return the level with its oracle."""
     return Room(level, Retrograde(level.floor, level.targets, level.width))

@@ -1,16 +1,4 @@
-"""Sokoban.
-
-Rules: the player walks up, down, left and right on floor, and pushes a box by walking against it where the cell
-behind the box is free. The level is solved when every box is on a target. A move against a wall, or against a box
-that cannot give way, is legal and changes nothing.
-Actions: one to three of `up`, `down`, `left`, `right`, comma separated, in any case. What follows the move that
-solves the level is not executed.
-Observation: the board, a numbered row a line: `#` wall, `_` floor, `O` target, `√` box on a target, `X` box,
-`P` player, `S` player on a target; at the end a line that says so.
-Returns: gym-sokoban's rewards, summed over the executed moves: -0.1 a move, +1 for a box pushed onto a target, -1
-for one pushed off, +10 when solved. A level that starts with boxes on targets pays nothing for those.
-Versions: v0.
-"""
+"""Sokoban."""
 
 from __future__ import annotations
 
@@ -44,13 +32,13 @@ _TURNS = {
     for count in range(1, MOVES_PER_TURN + 1)
     for moves in product(range(4), repeat=count)
 }
-"""The 84 action texts, canonically spelt, with the moves' indices."""
+"""The 84 canonical action texts to the indices of their moves."""
 _COMPACT = {text.replace(" ", ""): text for text in _TURNS}
 _EXPECTED = (*MOVES, "or up to three of these, separated by commas")
 
 
 class _Position:
-    """One position of a room; made when first seen, then kept."""
+    """One position of a room, built at its first visit and cached."""
 
     def __init__(self, boxes: int, player: int, placed: int, text: str) -> None:
         self.boxes = boxes
@@ -59,17 +47,17 @@ class _Position:
         """Boxes on targets."""
         self.text = text
         self.after: list[_Position | None] = [None, None, None, None]
-        """Where each move leads, once it is known."""
+        """Next position of each move, or None if it is not known yet."""
 
 
 class _Positions:
-    """The positions of a room that were seen so far; all states of an episode share them."""
+    """The visited positions of a room. All states of an episode share them."""
 
     def __init__(self, room: Room) -> None:
         level = room.level
         self.room = room
         self.targets = level.targets.bit_count()
-        """How many."""
+        """Number of targets."""
         self.category = "1 box" if self.targets == 1 else f"{self.targets} boxes"
         self._offsets = offsets(level.width)
         self._drawing = Drawing(level)
@@ -87,14 +75,14 @@ class _Positions:
         return position
 
     def follow(self, position: _Position, move: int) -> _Position:
-        """Where a move leads; remembered in `position.after`."""
+        """Return the position after a move, and cache it in `position.after`."""
         after = self.at(*step(self.room.level.floor, position.boxes, position.player, self._offsets[move]))
         position.after[move] = after
         return after
 
 
 class SokobanState(State):
-    """Where boxes and player are in a room, and how many moves it took."""
+    """A point of an episode: a position in a room and the number of executed moves."""
 
     def __init__(self, positions: _Positions, position: _Position, executed: int) -> None:
         solved = position.placed == positions.targets
@@ -102,31 +90,34 @@ class SokobanState(State):
         """Moves executed in this hand."""
         self.player: int | None = None if solved else 0
         self.legal_actions: tuple[str, ...] = () if solved else MOVES
-        """The four single moves; up to three, comma separated, are legal too."""
+        """The four single moves. Two or three of them, separated by commas, are legal too."""
         self.category = positions.category
         self._positions = positions
         self._position = position
 
     @property
     def room(self) -> Room:
-        """The level as it began, with its oracle."""
+        """Return the initial level, with its oracle."""
         return self._positions.room
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """The rewards of the moves executed so far, summed."""
+        """Return the summed rewards of the moves executed so far."""
         pushed = self._position.placed - self._positions.start.placed
+        # In tenths: one division at the end rounds once, while a sum of 0.1 per move accumulates rounding errors.
         return ((10 * pushed + 100 * (self.player is None) - self.executed) / 10,)
 
     def observation(self, seat: int) -> str:
         return self._position.text
 
     def after(self, action: str) -> SokobanState:
+        # The canonical spelling comes first, because it needs no normalization.
         moves = _TURNS.get(action) or _TURNS.get(self.canonical(action))
         if moves is None or self.player is None:
             raise IllegalAction(action, _EXPECTED)
         positions, position, executed = self._positions, self._position, self.executed
         for move in moves:
+            # A board is drawn as text once per position, so a repeated move costs one lookup.
             position = position.after[move] or positions.follow(position, move)
             executed += 1
             if position.placed == positions.targets:
@@ -134,6 +125,7 @@ class SokobanState(State):
         return SokobanState(positions, position, executed)
 
     def canonical(self, action: str) -> str:
+        # The longest canonical action is much shorter than 100 characters. Longer texts are not worth normalizing.
         if action in _TURNS or len(action) > 100:
             return action
         return _COMPACT.get("".join(action.lower().split()) if _is_words(action) else "", action)
@@ -142,12 +134,15 @@ class SokobanState(State):
         return self.player is None
 
     def metrics(self) -> dict[str, float]:
-        """`distance_to_goal` in moves, `dead` (0 or 1) and `regret`: the moves that were wasted so far, executed ones
-        plus those still needed less a shortest solution. What a search of bounded size cannot tell is left out, as is
-        the regret of a dead position."""
+        """Return `distance_to_goal` (moves), `dead` (0 or 1) and `regret` (moves wasted so far).
+
+        `regret` is the executed moves plus those still needed, minus the length of a shortest solution. If the bounded
+        search does not know a metric, the metric is left out. A dead position has only `dead`.
+        """
         position, start, search = self._position, self._positions.start, self.room.search
         distance = search.distance(position.boxes, position.player)
         if distance is None:
+            # An unknown distance proves a dead position only if the table is complete.
             return {"dead": 1.0} if search.complete else {}
         told = {"distance_to_goal": float(distance), "dead": 0.0}
         shortest = search.distance(start.boxes, start.player)
@@ -162,7 +157,7 @@ class SokobanState(State):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Without the positions seen, which are made again."""
+        """Pickle the position without the cache of visited positions."""
         return _state_at, (self.room, self._position.boxes, self._position.player, self.executed)
 
 
@@ -172,11 +167,35 @@ def _state_at(room: Room, boxes: int, player: int, executed: int) -> SokobanStat
 
 
 class Sokoban(Game):
-    """Sokoban; see the module's text for rules, actions, observation and returns.
+    """Sokoban with one player.
 
-    `generator`: `"retrograde"` (default), `"gym-sokoban"`, or the path of a level file in Boxoban's format or of a
-    folder of them. The generators make square rooms of `size` cells a side, walls included (6), with `boxes` boxes
-    (2), whose shortest solution has `min_moves` (5) to `max_moves` (21) moves; level files take none of these.
+    Rules: the player moves up, down, left and right on floor. It pushes a box by a move against it if the cell behind
+    the box is free. The level is solved when every box is on a target. A move against a wall, or against a box that
+    cannot move, is legal and changes nothing.
+
+    Actions: one to three of `up`, `down`, `left`, `right`, separated by commas, in any case. Moves after the one that
+    solves the level are not executed.
+
+    Observation: the board, one numbered row per line. `#` is a wall, `_` floor, `O` a target, `√` a box on a target,
+    `X` a box, `P` the player and `S` the player on a target. If the level is solved, a last line says so.
+
+    Returns: gym-sokoban's rewards, summed over the executed moves. A move costs 0.1. A box pays +1 when it is pushed
+    onto a target and -1 when it is pushed off. The solution pays +10. Boxes that start on targets pay nothing.
+
+    Versions: v0.
+
+    Args:
+        generator: `"retrograde"` (default), `"gym-sokoban"`, or the path of a level file in Boxoban's format or of a
+            folder of such files. Level files allow none of the other options.
+        boxes: Number of boxes, 1 to 4 (default: 2).
+        size: Cells per side of the square room, walls included, 5 to 20 (default: 6).
+        min_moves: Minimum moves of the shortest solution (default: 5).
+        max_moves: Maximum moves of the shortest solution (default: 21).
+
+    Raises:
+        ValueError: If an option is out of range, or if a level file is used with one of the options.
+        FileNotFoundError: If the folder has no level file.
+        ImportError: If gym-sokoban is required and not installed.
     """
 
     facts = GameFacts(
@@ -190,8 +209,10 @@ class Sokoban(Game):
             "are carried out in order, and the episode ends as soon as every box is on a target."
         ),
         players=1,
+        # 21 moves at -0.1; at most four boxes at +1 and the solution at +10, if no box starts on a target.
         min_return=-2.1,
         max_return=14.0,
+        # 7 turns of 3 moves are 21 moves, the default `max_moves`.
         max_turns=7,
         pays_on_the_way=True,
         has_pictures=True,
@@ -216,26 +237,27 @@ class Sokoban(Game):
         return SokobanState(positions, positions.start, 0)
 
     def data_hash(self) -> str:
-        """Of the level files' content, or of what the generator makes."""
+        """Return a hash of the level files' content, or of the generator's options."""
         told = self._rooms.levels if isinstance(self._rooms, FileRooms) else self._resolved
         return sha256(repr(told).encode()).hexdigest()[:12]
 
 
 def _is_words(action: str) -> bool:
-    """Whether blanks stand only beside words, so that leaving them out joins no letters."""
+    """Return True if blanks are only next to commas or at the ends. Then their removal joins no letters."""
     return all(" " not in part.strip() and len(part.split()) == 1 for part in action.split(","))
 
 
 def _room_source(generator: str | os.PathLike[str], given: Mapping[str, int]) -> RoomSource:
     make = GENERATORS.get(generator) if isinstance(generator, str) else None
+    # A path is checked for existence first, so that a misspelt generator is not reported as a missing file.
     if make is None:
         if not os.path.exists(generator):
             raise ValueError(
                 f"generator={str(generator)!r} is unknown; choose one of: {', '.join(map(repr, GENERATORS))}, "
-                "or give the path of a level file."
+                "or pass the path of a level file."
             )
         if given:
-            raise ValueError(f"A level file fixes its levels: leave {', '.join(given)} out.")
+            raise ValueError(f"A level file fixes its levels. Remove the options {', '.join(given)}.")
         return FileRooms(generator)
     chosen = {**DEFAULTS, **given}
     for name, allowed in (("boxes", BOXES), ("size", SIZES)):

@@ -1,8 +1,8 @@
-"""Rooms by gym-sokoban's own generator (MIT), for parity of difficulty: its `room_utils`, without importing gym.
+"""Rooms by gym-sokoban's own generator (MIT), for equal difficulty: its `room_utils`, without importing gym.
 
-`import gym_sokoban` imports gym, which does not work with NumPy 2; so the one file is run on its own. It keeps its
-search in module globals and draws from global randomness: each source runs a copy of its own, with the names
-`random` and `np` replaced, so that a room is a function of the Generator alone.
+`import gym_sokoban` imports gym, which does not work with NumPy 2. So only that file is executed. It keeps its search
+in module globals and draws from global randomness. Each source therefore runs its own copy with the names `random` and
+`np` replaced, and a room depends only on the Generator.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from mage_envs.games.sokoban.rooms import TRIES, Room, within
 
 T = TypeVar("T")
 WALL, TARGET, BOX, PLAYER = 0, 2, 4, 5
-"""Its codes for cells."""
+"""gym-sokoban's codes for cells."""
 
 
 class _Draws:
-    """What `room_utils` uses of the module `random`."""
+    """The functions of the module `random` that `room_utils` uses."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -41,11 +41,11 @@ class _Draws:
 
 
 def load_room_utils() -> ModuleType:
-    """A fresh copy of gym-sokoban's `room_utils`. Raises ImportError with the remedy."""
+    """Return a new copy of `room_utils`. Raise ImportError if gym-sokoban is not installed."""
     package = find_spec("gym_sokoban")
     if package is None or not package.submodule_search_locations:
         raise ImportError(
-            'generator="gym-sokoban" needs gym-sokoban. Install it with: pip install "mage-envs[gym-sokoban]"'
+            'generator="gym-sokoban" requires gym-sokoban. Install it with: pip install "mage-envs[gym-sokoban]"'
         )
     path = Path(package.submodule_search_locations[0]) / "envs" / "room_utils.py"
     spec = spec_from_file_location("mage_envs_room_utils", path)
@@ -57,21 +57,30 @@ def load_room_utils() -> ModuleType:
 
 
 class GymSokobanRooms:
-    """Rooms of gym-sokoban, drawn until the shortest solution has one of `lengths`."""
+    """Rooms of gym-sokoban, drawn until the length of the shortest solution is in a range."""
 
     def __init__(self, size: int, boxes: int, lengths: tuple[int, int]) -> None:
+        """Load the generator.
+
+        Args:
+            size: Cells per side, walls included.
+            boxes: Number of boxes and targets.
+            lengths: Minimum and maximum moves of a shortest solution.
+        """
         self.size = size
         self.boxes = boxes
         self.lengths = lengths
         self._room_utils = load_room_utils()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A module does not pickle; a copy loads its own."""
+        """Pickle the options only. A module cannot be pickled, so the copy loads its own."""
         return GymSokobanRooms, (self.size, self.boxes, self.lengths)
 
     def draw(self, rng: np.random.Generator) -> Room:
         names = self._room_utils.__dict__
         names["random"] = _Draws(rng)
+        # Only these names: a function that draws from global randomness must fail instead of making rooms that no seed
+        # repeats.
         names["np"] = SimpleNamespace(
             zeros=np.zeros,
             copy=np.copy,
@@ -86,19 +95,20 @@ class GymSokobanRooms:
                 structure, state, _ = names["generate_room"](
                     dim=(self.size, self.size), num_steps=int(1.7 * 2 * self.size), num_boxes=self.boxes
                 )
-            except (RuntimeError, RuntimeWarning):  # its way to say: no room this time
+            # The generator raises these when an attempt has no playable room.
+            except (RuntimeError, RuntimeWarning):
                 continue
             room = within(_level(structure, state), self.lengths)
             if room is not None:
                 return room
         raise ValueError(
             f"gym-sokoban made no room of size {self.size} with {self.boxes} boxes and a shortest solution of "
-            f"{self.lengths[0]} to {self.lengths[1]} moves in {TRIES} tries; choose other bounds."
+            f"{self.lengths[0]} to {self.lengths[1]} moves in {TRIES} tries. Choose other bounds."
         )
 
 
 def _level(structure: np.ndarray, state: np.ndarray) -> Level:
-    """The level of its two arrays, shape (rows, columns) both: what never moves, and what is there now."""
+    """Return the level of its two arrays, shape (rows, columns) each: the fixed cells and the current cells."""
 
     def mask(chosen: np.ndarray) -> int:
         return sum(1 << int(index) for index in np.flatnonzero(chosen))

@@ -1,6 +1,6 @@
-"""A Sokoban level as bit masks, its rules, and its text.
+"""A Sokoban level as bit masks, its rules and its text.
 
-Cell (row, column) is bit `row * width + column`; a set of cells is one integer. Walls surround every level, so a
+Cell (row, column) is bit `row * width + column`, and a set of cells is one integer. Walls surround every level, so a
 move by 1 or by `width` never leaves the board and never wraps around.
 """
 
@@ -10,34 +10,43 @@ from typing import NamedTuple
 
 MOVES = ("up", "down", "left", "right")
 WALL, FLOOR, TARGET, PLACED, BOX, PLAYER, STANDING = "#_O√XPS"
-"""Wall, floor, target, box on a target, box, player, player on a target."""
+"""Symbols of wall, floor, target, box on a target, box, player, player on a target."""
 
 
 class Level(NamedTuple):
-    """A board: what never moves, then where boxes and player are."""
+    """A board: the fixed cells, then the positions of the boxes and the player."""
 
     width: int
     height: int
     floor: int
-    """All cells that are no wall."""
+    """Mask of the cells that are not walls."""
     targets: int
     boxes: int
     player: int
-    """The one cell of the player, as a mask."""
+    """Mask of the player's cell."""
 
 
 def offsets(width: int) -> tuple[int, int, int, int]:
-    """By how many bits each of `MOVES` shifts a cell."""
+    """Return the shift in bits of each of `MOVES`."""
     return (-width, width, -1, 1)
 
 
 def shifted(cells: int, offset: int) -> int:
-    """The cells, each moved by `offset`."""
+    """Return the cells, each moved by `offset`."""
     return cells << offset if offset > 0 else cells >> -offset
 
 
 def step(floor: int, boxes: int, player: int, offset: int) -> tuple[int, int]:
-    """Boxes and player after a move; a move against a wall or a box that cannot give way changes nothing."""
+    """Return (boxes, player) after a move.
+
+    A move against a wall, or against a box that cannot move, changes nothing.
+
+    Args:
+        floor: Mask of the cells that are not walls.
+        boxes: Mask of the boxes.
+        player: Mask of the player's cell.
+        offset: Shift in bits, from `offsets`.
+    """
     ahead = shifted(player, offset)
     if not ahead & floor:
         return boxes, player
@@ -50,13 +59,14 @@ def step(floor: int, boxes: int, player: int, offset: int) -> tuple[int, int]:
 
 
 class Drawing:
-    """Draws boards of one level quickly: only boxes, targets and the player differ from the bare walls and floor."""
+    """The text of one level for any position. Walls, floor and targets are prepared once."""
 
     def __init__(self, level: Level) -> None:
         self._targets = level.targets
         self._symbols: list[str] = []
         self._place: dict[int, int] = {}
-        """Cell to its place in the text."""
+        """Cell to the index of its symbol."""
+        # Row numbers have equal widths, so that the columns are aligned.
         digits = len(str(level.height))
         for row in range(level.height):
             self._symbols += ["\n"] * (row > 0) + [f"Row {row + 1:>{digits}}:"]
@@ -68,9 +78,10 @@ class Drawing:
             self._symbols[self._place[cell]] = f" {TARGET}"
 
     def text(self, boxes: int, player: int) -> str:
-        """The board, one row a line, each after its number."""
+        """Return the board as text. Each line has the number of its row and the cells."""
         symbols, place, targets = self._symbols.copy(), self._place, self._targets
         while boxes:
+            # The lowest set bit: `x & -x` isolates it.
             cell = boxes & -boxes
             boxes ^= cell
             symbols[place[cell]] = " √" if cell & targets else " X"
@@ -79,7 +90,7 @@ class Drawing:
 
 
 def cells(mask: int) -> list[int]:
-    """The single cells of a set, as masks, in reading order."""
+    """Return the single cells of a set as masks, in reading order."""
     found = []
     while mask:
         cell = mask & -mask
@@ -89,43 +100,44 @@ def cells(mask: int) -> list[int]:
 
 
 def board_text(level: Level) -> str:
-    """The level as the learner sees it."""
+    """Return the level as text, as the learner receives it."""
     return Drawing(level).text(level.boxes, level.player)
 
 
 def parse_board(text: str) -> Level:
-    """The level that `board_text` shows; lines that do not start with `Row` are skipped. Raises ValueError."""
+    """Return the level of a `board_text`, from the lines that start with `Row`. Raise ValueError if it is malformed."""
     rows = [line.partition(":")[2].replace(" ", "") for line in text.splitlines() if line.startswith("Row ")]
     if not rows:
-        raise ValueError("There is no board in this text: no line starts with 'Row '.")
+        raise ValueError("The text has no board: no line starts with 'Row '.")
     return level_of(rows, {WALL: "#", FLOOR: " ", TARGET: ".", PLACED: "*", BOX: "$", PLAYER: "@", STANDING: "+"})
 
 
 def level_of(rows: list[str], symbols: dict[str, str]) -> Level:
-    """A level from its rows, of equal length; `symbols` translates each character into one of `# .*$@+` and blank.
+    """Return a level from its rows. `symbols` translates each character into one of `# .*$@+` or a blank.
 
-    Raises ValueError saying what is wrong: a character, the border, or the number of players, boxes and targets.
+    Raises ValueError if a character, the border, or the number of players, boxes or targets is wrong.
     """
     width = len(rows[0])
     if any(len(row) != width for row in rows):
-        raise ValueError(f"the rows are not equally long: {', '.join(str(len(row)) for row in rows)}")
+        raise ValueError(f"the rows must be equally long, got {', '.join(str(len(row)) for row in rows)}")
     sets = dict.fromkeys("# .*$@+", 0)
     for number, row in enumerate(rows):
         for column, character in enumerate(row):
             if character not in symbols:
                 raise ValueError(f"row {number + 1} has the unknown character {character!r} in column {column + 1}")
             sets[symbols[character]] |= 1 << number * width + column
+    # The bit arithmetic has no bounds checks, so an open border would let a move wrap around.
     border = {*range(width), *range((len(rows) - 1) * width, len(rows) * width)}
     border |= {row * width + edge for row in range(len(rows)) for edge in (0, width - 1)}
     if any(not sets["#"] >> cell & 1 for cell in border):
         raise ValueError("the border is open; surround the level with '#'")
     targets, boxes, player = sets["."] | sets["*"] | sets["+"], sets["$"] | sets["*"], sets["@"] | sets["+"]
     if player.bit_count() != 1:
-        raise ValueError(f"there are {player.bit_count()} players; there must be one")
+        raise ValueError(f"expected 1 player, got {player.bit_count()}")
     if boxes.bit_count() != targets.bit_count() or not boxes:
         raise ValueError(
-            f"there are {boxes.bit_count()} boxes and {targets.bit_count()} targets; "
-            "there must be at least one box and as many targets"
+            "expected at least one box and as many targets, "
+            f"got {boxes.bit_count()} boxes and {targets.bit_count()} targets"
         )
     floor = (1 << width * len(rows)) - 1 & ~sets["#"]
     return Level(width=width, height=len(rows), floor=floor, targets=targets, boxes=boxes, player=player)

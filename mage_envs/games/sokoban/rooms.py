@@ -1,8 +1,8 @@
-"""Rooms at random, with exactly the wanted length of their shortest solution.
+"""Random rooms whose shortest solution has exactly a drawn length.
 
-A topology is a random walk that carves small shapes (as gym-sokoban's: 1.7 steps per row and column, a turn with
-probability 0.35). Targets are drawn among its cells, a length among the allowed ones, and the start uniformly among
-the positions that need exactly so many moves and have no box on a target.
+A topology is a random walk that carves small shapes. As in gym-sokoban, it has 1.7 steps per row and column, and turns
+with probability 0.35. The targets are drawn among its cells and the length among the allowed ones. The start is uniform
+among the positions that need exactly that many moves and have no box on a target.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ SHAPES = (
     ((1, 0), (1, 1), (2, 0), (2, 1)),
     ((1, 1), (1, 2), (2, 1)),
 )
-"""What one step of the walk carves: cells of the 3x3 square around it, (row, column)."""
+"""Cells that one step of the walk carves: (row, column) in the 3x3 square around it."""
 TRIES = 2000
-"""Rooms that are tried before a request counts as impossible."""
+"""Maximum rooms per request before it fails as impossible."""
 
 
 class Room(NamedTuple):
@@ -35,17 +35,24 @@ class Room(NamedTuple):
 
 
 class RoomSource(Protocol):
-    """Where rooms come from."""
+    """A source of rooms."""
 
     def draw(self, rng: np.random.Generator) -> Room:
-        """A room, a function of `rng` alone."""
+        """Return a room. It depends only on `rng`."""
         ...
 
 
 class RetrogradeRooms:
-    """Square rooms of `size` cells a side, walls included, whose shortest solution has `lengths` moves."""
+    """Square rooms whose shortest solution has a length from a range."""
 
     def __init__(self, size: int, boxes: int, lengths: tuple[int, int]) -> None:
+        """Prepare the generator.
+
+        Args:
+            size: Cells per side, walls included.
+            boxes: Number of boxes and targets.
+            lengths: Minimum and maximum moves of a shortest solution.
+        """
         self.size = size
         self.boxes = boxes
         self.lengths = lengths
@@ -54,6 +61,7 @@ class RetrogradeRooms:
 
     def draw(self, rng: np.random.Generator) -> Room:
         low, high = self.lengths
+        # The length is drawn before the room. Otherwise short solutions would be more frequent than long ones.
         length = int(rng.integers(low, high + 1))
         for _ in range(TRIES):
             room = self._attempt(rng, length)
@@ -61,13 +69,16 @@ class RetrogradeRooms:
                 return room
         raise ValueError(
             f"No room of size {self.size} with {self.boxes} boxes and a shortest solution of {length} moves was found "
-            f"in {TRIES} tries; choose other bounds."
+            f"in {TRIES} tries. Choose other bounds."
         )
 
     def _attempt(self, rng: np.random.Generator, length: int) -> Room | None:
+        # One vectorized draw per attempt: one number per step, one per target, two for the start of the walk, and one
+        # for the start position.
         draws = rng.random(self._steps + self.boxes + 3).tolist()
         floor = self._carve(draws)
         free = cells(floor)
+        # A push needs the boxes, the player and one more free cell.
         if len(free) < self.boxes + 2:
             return None
         targets = 0
@@ -75,6 +86,7 @@ class RetrogradeRooms:
             targets |= free.pop(int(draws.pop() * len(free)))
         search = Retrograde(floor, targets, self.size)
         starts = [(boxes, players) for boxes, players in search.at(length).items() if not boxes & targets]
+        # Uniform over positions, not over placements of the boxes.
         chosen = int(draws.pop() * sum([players.bit_count() for _, players in starts]))
         for boxes, players in starts:
             if chosen < players.bit_count():
@@ -93,7 +105,7 @@ class RetrogradeRooms:
         return None
 
     def _carve(self, draws: list[float]) -> int:
-        """The floor; takes a uniform draw per step and two more off the end of the list."""
+        """Return the floor. Use up one uniform draw per step and two for the start, from the end of the list."""
         ahead, carved = self._tables
         walk = ahead[int(draws.pop() * 4)]
         at = int(draws.pop() * len(carved[0]))
@@ -108,16 +120,21 @@ class RetrogradeRooms:
         return floor
 
 
+# 4 * 35 of 400 outcomes are turns, which is the probability 0.35. Both 35 and 400 are multiples of 5, so the shape is
+# independent of the turn, and one draw decides both.
 _CHOICES = 400
 _TURNS = 35
 _WAY_OF: tuple[int | None, ...] = (*(way for way in range(4) for _ in range(_TURNS)), *[None] * (_CHOICES - 4 * _TURNS))
-"""The equally likely things that a step can do: the way it turns to, None for straight on. Modulo 5: its shape."""
+"""Equally likely outcomes of a step: the new direction, or None for straight on. The index modulo 5 is the shape."""
 
 
 @cache
 def _walk_tables(size: int) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
-    """For the inner cells in reading order: the cell that a step in each way leads to (itself, at the border), and
-    the mask that each shape carves around it."""
+    """Return the tables (ahead, carved) of the inner cells, in reading order.
+
+    `ahead[direction][cell]` is the next cell of a step, or the cell itself at the border. `carved[shape][cell]` is the
+    mask that a shape carves around the cell.
+    """
     inner = [(row, column) for row in range(1, size - 1) for column in range(1, size - 1)]
     place = {cell: index for index, cell in enumerate(inner)}
     inside = sum(1 << row * size + column for row, column in inner)
@@ -136,7 +153,7 @@ def _walk_tables(size: int) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[in
 
 
 def within(level: Level, lengths: tuple[int, int]) -> Room | None:
-    """The level with its oracle, None where its shortest solution is shorter or longer than allowed."""
+    """Return the level with its oracle, or None if its shortest solution is outside of the allowed lengths."""
     search = Retrograde(level.floor, level.targets, level.width)
     for length in range(lengths[1] + 1):
         if search.at(length).get(level.boxes, 0) & level.player:

@@ -1,8 +1,8 @@
-"""Exact search, backwards from the solved board: the number of moves that every position still needs.
+"""Exact search backwards from the solved board: the number of moves that every position still needs.
 
-One breadth-first search by reversed moves (walks and pulls), from all positions with every box on a target. A
-set of positions is a table from boxes to the player's cells, both bit masks, so that a level of the search treats
-all player cells of one placement of boxes at once. The search goes only as deep as was asked for so far.
+This is one breadth-first search by reversed moves (walks and pulls). It starts from all positions with every box on a
+target. A set of positions maps the boxes to the player's cells, both as bit masks. So one step treats all player cells
+of a placement of boxes at once. The search goes only as deep as its callers require.
 """
 
 from __future__ import annotations
@@ -12,53 +12,63 @@ from typing import Any
 from mage_envs.games.sokoban.level import offsets, step
 
 LIMIT = 50_000
-"""Entries of the table after which questions about farther positions stay unanswered (about 0.2 s)."""
+"""Maximum entries of the table (about 0.2 s). Beyond it, the distances of farther positions stay unknown."""
 
 
 class _Placement:
-    """What the search knows of one placement of the boxes."""
+    """The state of the search for one placement of the boxes."""
 
     def __init__(self, boxes: int, floor: int, width: int) -> None:
         free = floor ^ boxes
         self.unseen = free
-        """Player cells not yet reached."""
+        """Player cells that the search has not reached."""
+        # A step up from a cell pulls the box below it, if the cell above is free. Shifts bind more tightly than `&`.
         up = boxes >> width & free << width & free
         down = boxes << width & free >> width & free
         left = boxes >> 1 & free << 1 & free
         right = boxes << 1 & free >> 1 & free
         self.up_down_left_right = (up, down, left, right)
-        """Player cells from which a step that way pulls a box along."""
+        """Per direction, the player cells from which a step pulls a box along."""
         self.pulls = up | down | left | right
 
 
 class Retrograde:
-    """The table of one board: distances in moves, to be read as an oracle."""
+    """The table of distances in moves for one board. It is the oracle of its rooms."""
 
     def __init__(self, floor: int, targets: int, width: int) -> None:
+        """Start the table with the solved positions.
+
+        Args:
+            floor: Mask of the cells that are not walls.
+            targets: Mask of the targets.
+            width: Cells per row.
+        """
         self.floor = floor
         self.targets = targets
         self.width = width
         solved = _Placement(targets, floor, width)
         self.levels: list[dict[int, int]] = [{targets: solved.unseen}]
-        """Index: moves needed. Boxes to the player cells from which exactly so many are."""
+        """Index: moves needed. Value: boxes to the player cells of all positions that need exactly that many moves."""
         self.complete = False
-        """Whether every solvable position is in the table."""
+        """True if every solvable position is in the table."""
         self._entries = 0
         self._placements = {targets: solved}
         self._known: dict[tuple[int, int], int] = {}
+        # All player cells of the solved board are level 0, so none of them may be found again.
         solved.unseen = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """How far the search went, not the table: a copy searches as far again."""
+        """Pickle the depth of the search, not the table. The copy searches again to the same depth."""
         return _searched, (self.floor, self.targets, self.width, len(self.levels) - 1, self.complete)
 
     def deepen(self) -> bool:
-        """Adds one level; False when there is none."""
+        """Add one level. Return False if no further position exists."""
         width, floor, placements = self.width, self.floor, self._placements
         level: dict[int, int] = {}
         for boxes, found in self.levels[-1].items():
             placement = placements[boxes]
             if placement.unseen:
+                # All walks at once: the neighbours of the found cells, without walls and boxes.
                 new = (found << 1 | found >> 1 | found << width | found >> width) & placement.unseen
                 if new:
                     placement.unseen ^= new
@@ -70,6 +80,7 @@ class Retrograde:
                 while pulling:
                     cell = pulling & -pulling
                     pulling ^= cell
+                    # Reversed push: the player steps by `offset`, and the box behind it follows to the old cell.
                     if offset > 0:
                         before, player = boxes ^ cell ^ (cell >> offset), cell << offset
                     else:
@@ -88,18 +99,27 @@ class Retrograde:
         return True
 
     def at(self, moves: int) -> dict[int, int]:
-        """Boxes to player cells of all positions that need exactly `moves`; empty where there is none."""
+        """Return boxes to player cells of all positions that need exactly `moves`. Empty if there are none."""
         while len(self.levels) <= moves:
             if self.complete or not self.deepen():
                 return {}
         return self.levels[moves]
 
     def distance(self, boxes: int, player: int, limit: int = LIMIT) -> int | None:
-        """Moves to the solved board. None: it is out of reach, or, unless `complete`, farther than `limit` shows."""
+        """Return the moves to the solved board, or None.
+
+        None means that the board cannot be solved if `complete` is True. Otherwise the search stopped at its limit.
+
+        Args:
+            boxes: Mask of the boxes.
+            player: Mask of the player's cell.
+            limit: Maximum entries of the table before the search stops.
+        """
         known = self._known.get((boxes, player))
         if known is not None:
             return known
         placements = self._placements
+        # A position is in the table once its placement is known and its player cell is no longer unseen.
         while (placement := placements.get(boxes)) is None or placement.unseen & player:
             if self.complete or self._entries >= limit or not self.deepen():
                 return None
@@ -110,11 +130,18 @@ class Retrograde:
         return None
 
     def path(self, boxes: int, player: int, limit: int = LIMIT) -> list[int] | None:
-        """A shortest solution as indices into `MOVES`, by descent, None where `distance` is None."""
+        """Return a shortest solution as indices into `MOVES`, or None if `distance` is None.
+
+        Args:
+            boxes: Mask of the boxes.
+            player: Mask of the player's cell.
+            limit: Maximum entries of the table before the search stops.
+        """
         left = self.distance(boxes, player, limit)
         if left is None:
             return None
         moves = []
+        # On a shortest path, each move reduces the distance by exactly 1.
         for distance in range(left - 1, -1, -1):
             for move, offset in enumerate(offsets(self.width)):
                 after = step(self.floor, boxes, player, offset)

@@ -148,7 +148,7 @@ def test_nothing_to_play_is_an_error_that_says_what_there_is(root):
     with pytest.raises(NoGames, match=r"There is no folder .*json_2\.1\.1.train\. Set ALFWORLD_DATA"):
         files(root)
     (root / "json_2.1.1" / "train").mkdir()
-    with pytest.raises(NoGames, match=r"has no game of .*: it holds no game\.tw-pddl at all"):
+    with pytest.raises(NoGames, match=r"has no game of .*: it contains no game\.tw-pddl"):
         files(root)
 
 
@@ -194,7 +194,7 @@ def test_the_variable_names_the_data(root, monkeypatch):
     for value in (None, ""):
         monkeypatch.setenv("ALFWORLD_DATA", value) if value is not None else monkeypatch.delenv("ALFWORLD_DATA")
         assert data_root() is None
-        with pytest.raises(NoGames, match='data="official" needs the environment variable ALFWORLD_DATA'):
+        with pytest.raises(NoGames, match='data="official" requires the environment variable ALFWORLD_DATA'):
             ALFWorld(data="official")
 
 
@@ -210,7 +210,7 @@ def test_a_bad_game_file_says_so_and_the_next_one_plays(root):
     bad = spoil(root, 2, rewrite("game.tw-pddl", pddl_problem="(define (problem"))
     good = files(root).task_id(0)
     env = gym.make("mage/ALFWorld-v0", data=str(root))
-    with pytest.raises(GameFileError, match="game.tw-pddl is no playable ALFWorld game"):
+    with pytest.raises(GameFileError, match="game.tw-pddl is not a playable ALFWorld game"):
         env.reset(seed=0, options={"task": bad})
     text, info = env.reset(seed=0, options={"task": good})
     assert "Your task is to" in text

@@ -143,7 +143,7 @@ def test_a_task_of_another_type_is_unknown():
         ({"task_types": "pick"}, "task_types='pick' is unknown; choose one or several of: pick_and_place_simple"),
         ({"task_types": ()}, "choose one or several of"),
         ({"engine": "slow"}, "engine='slow' is unknown; choose one of: fast, stock"),
-        ({"data": "official", "size": "tiny"}, 'is for data="generated"; leave it out'),
+        ({"data": "official", "size": "tiny"}, 'is for data="generated". Remove it'),
         ({"data": "/nowhere"}, r"There is no folder /nowhere.json_2\.1\.1.train"),
     ],
 )

@@ -167,8 +167,8 @@ def test_scenes():
         (("test", "tiny", TASK_TYPES[0], 0), "split='test' is unknown; choose one of: train, eval_in_distribution"),
         (("train", "huge", TASK_TYPES[0], 0), "size='huge' is unknown; choose one of: official-like, small, tiny"),
         (("train", "tiny", "pick", 0), "task_type='pick' is unknown; choose one of: pick_and_place_simple"),
-        (("train", "tiny", TASK_TYPES[0], 600), "train has the games 0 to 599 of each task type, not 600"),
-        ((IN, "tiny", TASK_TYPES[0], -1), "eval_in_distribution has the games 0 to 23 of each task type, not -1"),
+        (("train", "tiny", TASK_TYPES[0], 600), "train has the games 0 to 599 of each task type, got 600"),
+        ((IN, "tiny", TASK_TYPES[0], -1), "eval_in_distribution has the games 0 to 23 of each task type, got -1"),
     ],
 )
 def test_bad_arguments(arguments, message):

@@ -39,20 +39,20 @@ def test_a_changed_file_is_read_again(tmp_path):
     ("text", "message"),
     [
         ("", "line 1: the file has no level."),
-        ("#####\n#@$.#\n#####\n", "line 1: a level begins with a line '; N', not '#####'."),
-        ("; one\n#####\n#@$.#\n#####\n", "line 1: a level begins with a line '; N', not '; one'."),
-        ("; 0\n; 1\n#####\n", "line 1: no rows follow."),
-        ("; 0\n#####\n#@$.#\n####\n", "line 1: in the level below, the rows are not equally long: 5, 5, 4."),
+        ("#####\n#@$.#\n#####\n", "line 1: a level must begin with a line '; N', got '#####'."),
+        ("; one\n#####\n#@$.#\n#####\n", "line 1: a level must begin with a line '; N', got '; one'."),
+        ("; 0\n; 1\n#####\n", "line 1: the level has no rows."),
+        ("; 0\n#####\n#@$.#\n####\n", "line 1: in the level below, the rows must be equally long, got 5, 5, 4."),
         (
             GOOD + "\n; 2\n#####\n#@x.#\n#####\n",
             "line 12: in the level below, row 2 has the unknown character 'x' in column 3.",
         ),
         ("; 0\n#####\n#@$. \n#####\n", "line 1: in the level below, the border is open; surround the level with '#'."),
-        ("; 0\n#####\n# $.#\n#####\n", "line 1: in the level below, there are 0 players; there must be one."),
-        ("; 0\n######\n#@$.@#\n######\n", "line 1: in the level below, there are 2 players; there must be one."),
+        ("; 0\n#####\n# $.#\n#####\n", "line 1: in the level below, expected 1 player, got 0."),
+        ("; 0\n######\n#@$.@#\n######\n", "line 1: in the level below, expected 1 player, got 2."),
         (
             "; 0\n######\n#@$..#\n######\n",
-            "line 1: in the level below, there are 1 boxes and 2 targets; there must be at least one box and as many",
+            "line 1: in the level below, expected at least one box and as many targets, got 1 boxes and 2 targets.",
         ),
     ],
 )
@@ -65,12 +65,12 @@ def test_malformed_files(tmp_path, text, message):
 
 
 def test_what_is_no_level_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match="There is no level file"):
+    with pytest.raises(FileNotFoundError, match="Level file .* not found"):
         load_levels(tmp_path / "none.txt")
-    with pytest.raises(FileNotFoundError, match="holds no level files"):
+    with pytest.raises(FileNotFoundError, match="has no level files"):
         load_levels(tmp_path)
     (tmp_path / "picture.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(LevelFileError, match="this is no text file"):
+    with pytest.raises(LevelFileError, match="not a text file"):
         load_levels(tmp_path)
 
 

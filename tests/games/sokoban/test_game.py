@@ -137,7 +137,7 @@ def test_bad_options(options, message):
 
 
 def test_level_files_take_no_sizes(level_file):
-    with pytest.raises(ValueError, match="A level file fixes its levels: leave boxes, size out"):
+    with pytest.raises(ValueError, match="A level file fixes its levels. Remove the options boxes, size"):
         Sokoban(level_file(TWO), boxes=2, size=6)
 
 

@@ -116,7 +116,7 @@ def test_boards_read_back():
             boxes, player = step(level.floor, boxes, player, offsets(level.width)[move])
             now = level._replace(boxes=boxes, player=player)
             assert parse_board(board_text(now)) == now
-    with pytest.raises(ValueError, match="There is no board in this text"):
+    with pytest.raises(ValueError, match="The text has no board"):
         parse_board("up, down")
 
 

@@ -58,7 +58,7 @@ def test_blanks_around_a_command_do_not_count(engine):
 def test_only_text_is_a_command(engine, command):
     engine.load(tiny())
     engine.reset()
-    with pytest.raises(TypeError, match=f"A command must be text, not {type(command).__name__}."):
+    with pytest.raises(TypeError, match=f"A command must be a string, got {type(command).__name__}."):
         engine.step(command)
     assert engine.step("look").accepted
 

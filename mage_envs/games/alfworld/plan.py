@@ -203,7 +203,7 @@ def shortest_plan(problem_text: str, grammar: str) -> tuple[str, ...]:
     walks = _lamp_walks(problem, dialect) if problem.goal.lamp_type else _placing_walks(problem, dialect)
     best = min(walks, key=len, default=None)
     if best is None:
-        raise NoPlan(f"the problem has no objects for its goal {problem.goal}")
+        raise NoPlan(f"nothing in the problem fits its goal {problem.goal}")
     return tuple(best)
 
 

@@ -83,7 +83,7 @@ def test_looking_needs_the_lamp_and_no_second_walk():
     ("text", "message"),
     [
         ("(define (problem x)", "brackets do not match"),
-        ("(define))", "a bracket too many"),
+        ("(define))", "an extra closing bracket"),
         ("", "brackets do not match"),
         ("(define (:init))", "no (:init ...) or no (:goal ...)"),
         (problem("(isSliced ?o)"), "none of the six kinds"),

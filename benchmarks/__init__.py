@@ -1,13 +1,13 @@
-"""Benchmarks: panels as data, agents, evaluation through the one rollout loop, scores with intervals, reports.
+"""Benchmarks: panels as data, agents, evaluation through the shared rollout loop, scores with intervals, reports.
 
     tasks = panel("mage/KuhnPoker-Meta-v0", ["kuhn/conservative", "kuhn/aggressive"], rows_per_cell=64, seed=0)
     trajectories = evaluate(make_agent("policy:kuhn/nash"), tasks)
     print(table(summarise(trajectories, game_of(tasks[0].env_id))))
 
-Each name is loaded when it is asked for. Nothing here loads torch or matplotlib before it is needed.
+Each name is imported on first access, so that importing this package loads neither torch nor matplotlib.
 """
 
-# ruff: noqa: E402  (Ctrl-C is caught before the imports that take time)
+# ruff: noqa: E402  (the handler for Ctrl-C must be installed before the slow imports)
 import mage_commands
 
 mage_commands.starts(__name__)
@@ -32,7 +32,7 @@ _MODULES = {
     "benchmarks.evaluation.scores": ("EpisodeScore", "ScoreRow", "Summary", "summarise"),
     "benchmarks.evaluation.suites": ("SUITES", "Panel", "Setting", "Suite", "named_panel", "panel"),
 }
-"""Module to what it offers here."""
+"""Module to the names that this package exports from it."""
 
 __all__ = [
     "SUITES",
@@ -62,7 +62,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    from mage_envs import _siblings  # loads the suite, which `mage-bench --help` does not need
+    # This import loads mage_envs, which `mage-bench --help` does not need.
+    from mage_envs import _siblings
 
     for module, names in _MODULES.items():
         if name in names:

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 
 from mage_commands import OneLineParser
 
-ABOUT = "Evaluates agents, and keeps the numbers honest."
+ABOUT = "Evaluate agents, score them against exact references, and store reproducible records."
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "eval": (
         "benchmarks.evaluation.command",
-        "evaluate a saved model, a policy or a scripted agent on a panel, and keep what was played",
+        "evaluate a saved model, a policy or a scripted agent on a panel, and store its records",
     ),
     "suite": (
         "benchmarks.evaluation.suite_command",
-        "evaluate several agents and memories at all settings of a suite, beside what the paper reported",
+        "evaluate several agents and memories at all settings of a suite, next to the paper's reported scores",
     ),
     "replay": (
         "benchmarks.records.replay",
@@ -24,19 +24,19 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "validate": ("benchmarks.records.validate", "check the files of runs: schema, digests, root, fingerprint, scores"),
     "ablate": (
         "benchmarks.sweeps.ablation",
-        "train and evaluate what the paper's section 4.4 takes away from MAGE, over seeds, in one table",
+        "train and evaluate the ablations of the paper's section 4.4 over seeds, in one table",
     ),
     "compare": (
         "benchmarks.evaluation.comparison",
-        "compare runs of the same tasks: paired differences, intervals, p-values, what the panel could show",
+        "compare runs of the same tasks: paired differences, intervals, p-values, detectable differences",
     ),
     "export": ("benchmarks.records.export", "write the calls of a run as CSV or Parquet, or its transcripts as ATIF"),
-    "report": ("benchmarks.report.command", "make one HTML file of runs: scores, adaptation curves, every transcript"),
+    "report": ("benchmarks.report.command", "write one HTML file of runs: scores, adaptation curves, every transcript"),
     "quote": ("benchmarks.report.quote", "print a transcript of a run as Markdown"),
     "leaderboard": ("benchmarks.records.leaderboard", "compare validated runs of one setting in a table"),
     "fill": (
         "benchmarks.evaluation.fill",
-        "play a panel to fill a memory's bank, which scope=run reads",
+        "play a panel to fill the bank of a memory with scope=run",
     ),
     "ceilings": (
         "benchmarks.exact.ceilings",
@@ -44,11 +44,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "headroom": (
         "benchmarks.exact.headroom",
-        "print what memory of earlier episodes, and exploration across them, is worth in a game, exactly",
+        "print the exact value of memory of earlier episodes, and of exploration across them, in a game",
     ),
     "regret": (
         "benchmarks.exact.regret_command",
-        "play an agent and print what its decisions cost, exactly, and its score without the luck of the cards",
+        "play an agent and print the exact cost of its decisions, and its score without the luck of the cards",
     ),
     "exploit": (
         "benchmarks.exact.exploit",
@@ -60,16 +60,18 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "chaos": (
         "benchmarks.chaos.command",
-        "try to break an environment, a game, an opponent of yours: garbage, copies, processes, hangs, NaN, memory",
+        "stress-test your environment, game or opponent: garbage, copies, processes, hangs, NaN, memory",
     ),
-    "list": ("benchmarks.evaluation.suites.listing", "name the panels, the suites and the kinds of agents"),
+    "list": ("benchmarks.evaluation.suites.listing", "list the panels, the suites and the kinds of agents"),
 }
-"""Name to module and description. Nothing of the suite is loaded before one is chosen."""
+"""Subcommand to its module and description. The module is imported only if its subcommand is chosen."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a subcommand; returns 0, 2 after an error (one line on stderr), 130 after Ctrl-C."""
+    """Run a subcommand. Return 0, 2 after an error (one line on stderr), or 130 after Ctrl-C."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    # Without a subcommand there is only help to print or a usage error to report. Neither needs the slow import of
+    # mage_envs below.
     if not COMMANDS.keys() & set(words):
         _tell(words)
     from mage_envs.terminal.commands import Command, run_command
@@ -79,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tell(words: Sequence[str]) -> None:
-    """Ends with the help or with what is wrong, where no subcommand is named."""
+    """Exit with the help or a usage error, because no subcommand is named."""
     parser = OneLineParser(prog="mage-bench", description=ABOUT)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (_, about) in COMMANDS.items():

@@ -1,4 +1,4 @@
-"""Figures of matplotlib, which is loaded when one is drawn, as PNG files."""
+"""Creation and saving of matplotlib figures. Matplotlib is imported only if a figure is drawn."""
 
 from __future__ import annotations
 
@@ -10,18 +10,30 @@ if TYPE_CHECKING:
 
 
 def blank(width: float, height: float, dpi: int = 150, *, what: str = "The figure", constrained: bool = True) -> Figure:
-    """A figure of so many inches. Raises ImportError, with the remedy, without matplotlib, which `what` needs."""
+    """Return an empty figure that renders without a display.
+
+    Args:
+        width: Width in inches.
+        height: Height in inches.
+        dpi: Resolution of the PNG in dots per inch.
+        what: Subject of the error message if matplotlib is missing.
+        constrained: True to use matplotlib's constrained layout.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
+    """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise ImportError(f'{what} needs matplotlib. Install it with: pip install "mage-envs[cli]"') from error
+        raise ImportError(f'{what} requires matplotlib. Install it with: pip install "mage-envs[cli]"') from error
     figure = Figure(figsize=(width, height), layout="constrained" if constrained else None, dpi=dpi)
+    # Attach the canvas directly: pyplot would keep every figure in global state and may require a display.
     FigureCanvasAgg(figure)
     return figure
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes it, with the folders above it."""
+    """Write the figure, and create the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)

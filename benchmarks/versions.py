@@ -1,4 +1,4 @@
-"""Which packages a result comes from, and whether a worker has the same."""
+"""Package versions behind a result, and the check that a worker has the same ones."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from importlib.metadata import PackageNotFoundError, version
 from mage_envs import __version__
 
 _PACKAGES = ("gymnasium", "numpy", "open_spiel", "textworld", "alfworld", "torch", "transformers", "trl")
+"""Packages that results depend on."""
 
 
 @cache
 def package_versions() -> Mapping[str, str]:
-    """Of this project and of what results depend on, as far as it is installed."""
+    """Return the versions of this project and of the packages in `_PACKAGES`, if they are installed."""
     found = {"mage-envs": __version__}
     for name in _PACKAGES:
         try:
@@ -25,12 +26,13 @@ def package_versions() -> Mapping[str, str]:
 
 
 def refuse_other_versions(there: Mapping[str, str]) -> None:
-    """Raises RuntimeError where whoever sent the work has another version of a package that is here too."""
+    """Raise RuntimeError if the sender of the work has another version of a package that is installed here, too."""
     here = package_versions()
+    # Optional packages may be missing on either side, so only packages that both sides have are compared.
     shared = sorted(there.keys() & here.keys())
     differing = [f"{name} {there[name]} there, {here[name]} here" for name in shared if there[name] != here[name]]
     if differing:
         raise RuntimeError(
-            f"A worker on {platform.node()} has other versions than the command that sent it work "
-            f"({'; '.join(differing)}); install the same ones on both."
+            f"A worker on {platform.node()} has other package versions than the command that sent it work "
+            f"({'; '.join(differing)}). Install the same versions on both."
         )

@@ -1,4 +1,4 @@
-"""Agents under evaluation: what answers the prompts. All go through the same text pipe as a trained model."""
+"""Agents under evaluation: generators of replies. All of them use the same text interface as a trained model."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from trainer.quiet import quieten
 from trainer.saved import PlaySettings, load_generator
 
 REPLY_DEADLINE_S = 600
-"""Seconds for one reply of a model behind an endpoint, unless its name gives a deadline."""
+"""Timeout in seconds for one reply of a model behind an endpoint, unless its name sets a deadline."""
 REMARK = "No remark."
-"""What a policy answers to a request for a reflection."""
+"""Reply of a policy to a request for a reflection."""
 AGENT = 2
-"""Role of an agent's own random streams, beside the environment's `GAME`, `POOL` and `SEATS`."""
+"""Role of an agent's own random streams, next to the environment's `GAME`, `POOL` and `SEATS`."""
 FORMS: Mapping[str, str] = {
     "policy:NAME": "a registered opponent in the learner's seat, as in policy:kuhn/nash or policy:mcts:1000",
     "scripted:first": "always the first legal action",
@@ -38,24 +38,30 @@ FORMS: Mapping[str, str] = {
     "llm:MODEL@URL": "a model behind an OpenAI-compatible endpoint, as in llm:qwen3:4b@http://localhost:11434/v1; "
     "a second @URL names another server of it",
 }
-"""Forms that `make_agent` reads."""
+"""Forms of agent names that `make_agent` accepts, with their descriptions."""
 
 
 class Agent(Protocol):
-    """Something to evaluate."""
+    """An agent that can be evaluated."""
 
     name: str
 
     def generator(self, game: Game) -> Generator:
-        """What answers the prompts; `game` is one of the kind that is played, and is not played itself."""
+        """Return a generator of replies. `game` shows the game's facts and options; it is not played itself."""
         ...
 
 
 class GeneratorAgent:
-    """A generator as it is: a model in memory, a backend of the user's own."""
+    """An existing generator, such as a model in memory or a user's own backend."""
 
     def __init__(self, generator: Generator, name: str, sampling: Mapping[str, float] | None = None) -> None:
-        """`sampling`: how its replies are sampled, as the records are to tell it."""
+        """Wrap a generator.
+
+        Args:
+            generator: Generator to evaluate.
+            name: Name of the agent in records and tables.
+            sampling: Sampling settings of its replies, which are only recorded.
+        """
         self.name = name
         self.sampling = sampling
         self._generator = generator
@@ -65,15 +71,29 @@ class GeneratorAgent:
 
 
 class EndpointAgent:
-    """A model behind an endpoint. Its replies may be as long as the game's presets allow, unless its name says less."""
+    """A model behind an endpoint.
+
+    The game's presets limit the length of its replies, unless its name sets a limit.
+    """
 
     def __init__(self, name: str, endpoint: str, options: Sequence[str], sampling: Mapping[str, float] | None) -> None:
-        """Raises ValueError for a bad name."""
+        """Check the name of the endpoint, and prepare its options.
+
+        Args:
+            name: Name of the agent in records and tables.
+            endpoint: `MODEL@URL`, or `MODEL@URL@URL` for several servers of the model.
+            options: Options of the name as `KEY=VALUE`.
+            sampling: Sampling settings, which are added to the options.
+
+        Raises:
+            ValueError: If the name is malformed or an option is unknown.
+        """
         self.name = name
         self.sampling = sampling
         self._endpoint = endpoint
         self._options = (*options, *(f"{key}={value:g}" for key, value in (sampling or {}).items()))
-        _endpoints(endpoint, *self._options)  # a bad name ends the command before anything is played
+        # Fail on a bad name before anything is played. The endpoint itself is created per game.
+        _endpoints(endpoint, *self._options)
 
     def generator(self, game: Game) -> Generator:
         return _endpoints(self._endpoint, *self._options_for(game.facts.name))
@@ -93,40 +113,50 @@ class EndpointAgent:
 
 
 class SavedModelAgent:
-    """A model in a folder, asked as it was trained. Its `settings` name the environment it was trained in."""
+    """A model in a folder, queried with its training settings. `settings` names the environment of its training."""
 
     def __init__(self, folder: str | Path, sampling: Mapping[str, float] | None = None) -> None:
-        """Reads the settings; the model is loaded when it is seated. `sampling` replaces fields of the trainer's
-        `Sampling`. Raises FileNotFoundError or ValueError."""
+        """Read the settings. The model itself is loaded by `generator`.
+
+        Args:
+            folder: Folder of a saved model or a training checkpoint.
+            sampling: Fields of the trainer's `Sampling` to replace.
+
+        Raises:
+            FileNotFoundError: If the folder does not exist.
+            ValueError: If the folder holds no readable settings.
+        """
         self.sampling = sampling
         self.name = f"model:{folder}"
-        self.folder = Path(folder).absolute()  # it is loaded later, when other code may have changed the folder
+        # The model is loaded later, when other code may have changed the current directory.
+        self.folder = Path(folder).absolute()
         if not self.folder.is_dir():
-            raise FileNotFoundError(f"Agent {self.name!r}: there is no such folder; give a saved model's.")
+            raise FileNotFoundError(f"Agent {self.name!r}: the folder does not exist. Use the folder of a saved model.")
         self.settings = PlaySettings.load(folder)
 
     def request(self, game_name: str) -> dict[str, Any]:
-        """Return how its replies are sampled, for the records; it is the same in every game."""
+        """Return its sampling settings for the records. They are the same in every game."""
         own = {"max_tokens": self.settings.max_new_tokens, "temperature": self.settings.temperature}
         return own | dict(self.sampling or {})
 
     def generator(self, game: Game) -> Generator:
+        # In a conversation each prompt extends the last one, so its key-value cache can be reused.
         converses = self.settings.env_kwargs.get("context") == "conversation"
         try:
             quieten()
             generator, _ = load_generator(self.folder, cached=converses, **(self.sampling or {}))
         except ModuleNotFoundError as error:
             raise ImportError(
-                f'Agent {self.name!r} needs {error.name}. Install it with: pip install "mage-envs[train]"'
+                f'Agent {self.name!r} requires {error.name}. Install it with: pip install "mage-envs[train]"'
             ) from error
         return generator
 
 
 class PolicyAgent:
-    """A policy in the learner's seat; it plays by the `info` that came with the prompt."""
+    """A policy in the learner's seat. It reads the `info` of the prompts instead of their text."""
 
     def __init__(self, make_policy: Callable[[Game], Policy], name: str) -> None:
-        """`make_policy` is called for each meta-episode that is played at the same time as others."""
+        """Wrap a policy. `make_policy` is called once for each meta-episode that is played concurrently."""
         self.name = name
         self._make_policy = make_policy
 
@@ -134,27 +164,27 @@ class PolicyAgent:
         return _PolicyGenerator(partial(self._make_policy, game))
 
     def policy(self, game: Game) -> Policy:
-        """A new one of what plays."""
+        """Return a new policy for the game."""
         return self._make_policy(game)
 
 
 @dataclass
 class _SeatedPolicy:
-    """The policy of a slot, and where its meta-episode is."""
+    """The policy of a slot, and its position in the meta-episode."""
 
     policy: Policy
     hand: tuple[int, ...] = ()
-    """Key of the hand that it plays; empty before the first."""
+    """Key of the current hand; empty before the first hand."""
     episode: int = 0
 
     def begin(self) -> None:
-        """Starts a meta-episode."""
+        """Start a meta-episode."""
         self.hand = ()
         if isinstance(self.policy, RemembersMetaEpisode):
             self.policy.begin_meta_episode()
 
     def hear(self, results: Sequence[Mapping[str, Any]]) -> None:
-        """Tells the policy of the hands that ended by the rules since its last answer."""
+        """Pass the policy the results of the hands that ended by the rules since its last answer."""
         if not isinstance(self.policy, SeesResults):
             return
         for result in (HandResult(**told) for told in results):
@@ -171,7 +201,7 @@ class _SeatedPolicy:
                 )
 
     def act(self, prompt: Prompt) -> str:
-        """The action; a new hand starts the policy anew, with a stream keyed by task, member, retry and hand."""
+        """Return the policy's action, and reset the policy if a new hand has begun."""
         info, (seed, member, _, retry) = prompt.info, prompt.seed
         observation = info.get("anchor", prompt.messages[-1].content)
         turn = Turn(
@@ -187,15 +217,17 @@ class _SeatedPolicy:
         key = (seed, member, retry, turn.episode, number)
         if key != self.hand:
             self.hand, self.episode = key, turn.episode
+            # The stream depends only on task, member, retry, episode and hand, so actions do not depend on the batch or
+            # the order of play.
             self.policy.reset(Streams(seed, member, retry).at(AGENT, turn.episode, number).generator())
         return self.policy.act(turn)
 
 
 class _PolicyGenerator:
-    """One policy per slot."""
+    """A generator with one policy per slot."""
 
     def __init__(self, make_policy: Callable[[], Policy]) -> None:
-        """Makes the first policy, so that what makes that impossible is told before anything is played."""
+        """Make the first policy, so that an error in its construction is raised before anything is played."""
         self._make_policy = make_policy
         self._spare = [make_policy()]
         self._policies: dict[int, _SeatedPolicy] = {}
@@ -204,16 +236,19 @@ class _PolicyGenerator:
         return [self._answer(prompt) for prompt in prompts]
 
     def _answer(self, prompt: Prompt) -> Completion:
+        """Return the policy's answer to a prompt, in the answer tag if the prompt style has one."""
         seated = self._policies.get(prompt.slot)
         if seated is None:
             policy = self._spare.pop() if self._spare else self._make_policy()
             seated = self._policies[prompt.slot] = _SeatedPolicy(policy)
         try:
+            # The third part of the seed numbers the calls of a meta-episode.
             if prompt.seed[2] == 0:
                 seated.begin()
             seated.hear(prompt.info.get("hand_results", ()))
             text = REMARK if prompt.phase == "reflect" else seated.act(prompt)
-        except BaseException as error:  # a policy is anybody's code: its failure is data, counted and masked
+        # A policy may be a user's code. Its failure is counted and masked, and must not end the evaluation.
+        except BaseException as error:
             if stops(error):
                 raise
             return Completion("", error=reason_of(error))
@@ -222,7 +257,7 @@ class _PolicyGenerator:
 
 
 class _Placed:
-    """Plays the legal action at a fixed place; an empty answer where the game lists none."""
+    """A policy that plays the legal action at a fixed index, or answers nothing if the game lists no actions."""
 
     def __init__(self, place: int) -> None:
         self._place = place
@@ -241,7 +276,7 @@ _SCRIPTS: Mapping[str, Callable[[Game], Policy]] = {
 
 
 def _endpoints(endpoint: str, *options: str) -> EndpointGenerator | AnswerStream:
-    """The endpoint of `MODEL@URL`, or what asks the least busy of those of `MODEL@URL@URL`."""
+    """Return the endpoint of `MODEL@URL`, or for `MODEL@URL@URL` a stream that queries the least busy one."""
     model, *urls = _servers(endpoint)
     if len(urls) < 2:
         return shared_endpoint(endpoint, *options)
@@ -250,13 +285,16 @@ def _endpoints(endpoint: str, *options: str) -> EndpointGenerator | AnswerStream
 
 def _servers(endpoint: str) -> list[str]:
     """Return the model and the addresses of `MODEL@URL@URL`."""
+    # Names of models may contain an @ themselves, so only one in front of an address separates.
     return re.split(r"@(?=https?://)", endpoint)
 
 
 def make_agent(spec: str, sampling: Mapping[str, float] | None = None) -> Agent:
-    """The agent that `spec` names, in one of `FORMS`; `sampling` (`benchmarks.evaluation.sampling`) is for models.
+    """Return the agent that `spec` names in one of `FORMS`. `sampling` applies to models only.
 
-    Raises ValueError or FileNotFoundError with the remedy.
+    Raises:
+        FileNotFoundError: If the folder of a model does not exist.
+        ValueError: If the name is unknown, or if `sampling` is set for an agent without sampling.
     """
     kind, _, rest = spec.partition(":")
     saved = kind in ("model", "checkpoint")
@@ -267,7 +305,7 @@ def make_agent(spec: str, sampling: Mapping[str, float] | None = None) -> Agent:
         endpoint, *options = rest.split(",")
         return EndpointAgent(spec, endpoint, options, sampling)
     if sampling:
-        raise ValueError(f"Agent {spec!r} is no model, so that nothing is sampled; leave the sampling out.")
+        raise ValueError(f"Agent {spec!r} is not a model, so sampling has no effect. Remove the sampling settings.")
     if kind == "policy" and rest:
         return PolicyAgent(lambda game: make_opponent(rest, game), spec)
     if kind == "scripted" and rest in _SCRIPTS:
@@ -275,11 +313,14 @@ def make_agent(spec: str, sampling: Mapping[str, float] | None = None) -> Agent:
     policies = [f"policy:{name}" for name in list_opponents()]
     known = policies + [f"scripted:{name}" for name in _SCRIPTS]
     hint = f" Did you mean 'policy:{spec}'?" if f"policy:{spec}" in policies else nearest_name(spec, known)
-    raise ValueError(f"Unknown agent {spec!r}: no folder, and none of the forms {', '.join(FORMS)}.{hint}")
+    raise ValueError(f"Unknown agent {spec!r}: expected a folder or one of the forms {', '.join(FORMS)}.{hint}")
 
 
 def split_memory(spec: str) -> tuple[str, str | None]:
-    """`AGENT+MEMORY` apart; None where no memory is named. A `+` in a path or a model's name stands."""
+    """Return the two parts of `AGENT+MEMORY`; the memory is None if the name has none.
+
+    A `+` in a path or in the name of a model does not separate.
+    """
     agent, plus, memory = spec.rpartition("+")
     named = memory.partition(":")[0]
     if not plus or not agent or not named or "@" in named or Path(spec).exists():

@@ -1,4 +1,4 @@
-"""What stands between the rollout loop and an agent's generator: spending has an end, and nobody is asked in vain."""
+"""Limits on model calls, tokens and time, enforced between the rollout loop and an agent's generator."""
 
 from __future__ import annotations
 
@@ -11,20 +11,24 @@ from mage_envs.text.generation import Completion, Generator, Prompt
 from trainer.generation import StreamingGenerator
 
 SPENT = "budget"
-"""Kind of the failures of meta-episodes for which nothing was left to spend; they count as not played."""
+"""Kind of the failure of meta-episodes that exceeded the budget. They count as not played."""
 
 
 FEW = 16
-"""Meta-episodes at a time where tokens are limited, of which nobody knows how many a call takes."""
+"""Maximum number of concurrent meta-episodes if tokens are limited, because the tokens of a call are unknown
+beforehand."""
 
 
 @dataclass
 class Limits:
-    """What an evaluation may spend; None: no limit. Calls under way when it is spent still end."""
+    """Budget of an evaluation and its use so far. None means no limit.
+
+    Calls that are running when the budget is exhausted still finish.
+    """
 
     max_calls: int | None = None
     max_tokens: int | None = None
-    """Of prompts and replies together, as the backend counts them."""
+    """Tokens of prompts and replies together, as the backend counts them."""
     max_minutes: float | None = None
     calls: int = 0
     tokens: int = 0
@@ -37,7 +41,7 @@ class Limits:
         self._started = time.monotonic()
 
     def spent(self) -> str | None:
-        """What there is no more of; None while there is."""
+        """Return a description of the exhausted limit, or None if the budget is not exhausted."""
         if self.max_calls is not None and self.calls >= self.max_calls:
             return f"all {self.max_calls} calls are spent"
         if self.max_tokens is not None and self.tokens >= self.max_tokens:
@@ -48,14 +52,21 @@ class Limits:
         return None
 
     def slots(self, batch: int, most_calls: int) -> int:
-        """How many of `batch` meta-episodes to play at a time, each of at most `most_calls`: few enough that what may
-        be spent brings some to their end, in place of beginning all."""
+        """Return the number of meta-episodes to play concurrently.
+
+        It is reduced under a limit so that the budget finishes some meta-episodes instead of only starting all of them.
+
+        Args:
+            batch: Requested number of concurrent meta-episodes.
+            most_calls: Maximum number of calls of one meta-episode.
+        """
         if self.max_calls is not None:
+            # The factor 2 limits the first batch to half of the calls, so that it can finish.
             batch = min(batch, max(self.max_calls // (2 * most_calls), 1))
         return batch if self.max_tokens is None else min(batch, FEW)
 
     def refuse(self) -> Completion | None:
-        """Counts one call; the failure in its place where nothing is left."""
+        """Count one call and return None, or return a failure if the budget is exhausted."""
         reason = self.spent()
         if reason is not None:
             return Completion("", error=f"{SPENT}: {reason}")
@@ -63,14 +74,15 @@ class Limits:
         return None
 
     def count(self, completion: Completion) -> Completion:
-        """Counts the tokens of an answer."""
+        """Count the tokens of a completion and return it."""
+        # Endpoints report their own counts; local models return the token ids.
         used = completion.tokens or (len(completion.prompt_ids), len(completion.ids))
         self.tokens += sum(used)
         return completion
 
 
 class _Batches:
-    """A generator that answers a batch at once."""
+    """A generator within limits that answers a whole batch at once."""
 
     def __init__(self, generator: Generator, limits: Limits) -> None:
         self._generator, self._limits = generator, limits
@@ -83,10 +95,10 @@ class _Batches:
 
 
 class _Stream:
-    """A generator that answers each prompt by itself.
+    """A generator within limits that answers each prompt by itself.
 
-    The first prompt goes alone, and RuntimeError is raised where it fails: nothing more is spent on an endpoint that is
-    down, or that refuses the key.
+    The first prompt is sent alone. If it fails, `poll` raises RuntimeError. This avoids the cost of further calls if
+    the endpoint is down or rejects the key.
     """
 
     def __init__(self, generator: StreamingGenerator, limits: Limits) -> None:
@@ -95,7 +107,7 @@ class _Stream:
         self._ready: list[tuple[int, Completion]] = []
         self._held: list[Prompt] = []
         self._first: int | None = None
-        """Slot of the first prompt until its answer is there."""
+        """Slot of the first prompt, once it was submitted."""
         self._answers = False
 
     def submit(self, prompt: Prompt) -> None:
@@ -113,7 +125,8 @@ class _Stream:
                 self._generator.submit(prompt)
                 self._running.add(prompt.slot)
                 return
-            except Exception as error:  # as `collect` has it, which does not see the prompts that were held back
+            # `collect` turns errors of `submit` into failures, but it does not see those of prompts held here.
+            except Exception as error:
                 refused = Completion("", error=reason_of(error))
         self._ready.append((prompt.slot, refused))
 
@@ -123,8 +136,9 @@ class _Stream:
             ready = self._waited(timeout)
         if ready and not self._answers:
             [(_, completion)] = ready
+            # An exhausted budget says nothing about the endpoint, so it is not an error of the first call.
             if completion.error is not None and not completion.error.startswith(SPENT):
-                raise RuntimeError(f"The first call failed, and nothing more was asked: {completion.error}")
+                raise RuntimeError(f"The first call failed, so no further calls were made: {completion.error}")
             self._answers = True
             for prompt in self._held:
                 self._send(prompt)
@@ -136,12 +150,13 @@ class _Stream:
         self._generator.cancel()
 
     def _waited(self, timeout: float | None) -> list[tuple[int, Completion]]:
+        """Return the answers that are ready within `timeout` seconds, with their tokens counted."""
         answers = self._generator.poll(timeout)
         self._running -= {slot for slot, _ in answers}
         return [(slot, self._limits.count(completion)) for slot, completion in answers]
 
 
 def guarded(generator: Generator | StreamingGenerator, limits: Limits | None = None) -> Generator | StreamingGenerator:
-    """The generator within `limits`; one that streams is asked for everything only once it has answered."""
+    """Return the generator within `limits`. One that streams receives a single prompt until its first answer."""
     given = limits or Limits()
     return _Stream(generator, given) if isinstance(generator, StreamingGenerator) else _Batches(generator, given)

@@ -1,4 +1,4 @@
-"""What the model calls of an evaluation came to, by their kind, and what they cost."""
+"""Statistics of an evaluation's model calls by kind, and their costs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from trainer.trajectory import Step, Trajectory
 
 @dataclass(frozen=True)
 class CallShares:
-    """The calls of one kind (`play`, or a memory's request) in meta-episodes that did not fail."""
+    """Calls of one kind (`play`, or a memory's request) in meta-episodes that did not fail."""
 
     calls: int
     invalid: float
-    """Share of them without a usable answer: no action or an illegal one, no text where one was asked for."""
+    """Share without a usable answer: no action or an illegal one, or no text if the request needs one."""
     cut: float
     """Share cut at the token limit."""
     overflow: float
-    """Share whose prompt was too long, and could not be made shorter."""
+    """Share with a prompt that was too long and could not be shortened."""
     no_text: float = 0.0
-    """Share to which a server sent no text: a refusal, calls of tools, or nothing."""
+    """Share for which a server returned no text: a refusal, tool calls, or nothing."""
 
 
 REPLY_PROBLEMS: Mapping[str, str] = {
@@ -41,32 +41,35 @@ MAX_UNUSABLE = 0.05
 
 @dataclass(frozen=True)
 class Costs:
-    """Means per meta-episode."""
+    """Mean costs per meta-episode."""
 
     calls: float
     tokens_in: float | None
-    """Of prompts; None where nobody counted them."""
+    """Prompt tokens, or None if the backend does not count them."""
     tokens_out: float | None
+    """Reply tokens, or None if the backend does not count them."""
     seconds: float
-    """From asking to the replies, one after another."""
+    """Time from each prompt to its reply, summed over the calls."""
 
 
 def without_texts(trajectory: Trajectory) -> Trajectory:
-    """Return the meta-episode with all that scores and tables read, in a hundredth of the memory.
+    """Return the meta-episode with the fields that scores and tables read, in about 1% of the memory.
 
-    Steps that count alike are one object. The seconds are their sum.
+    Steps with equal fields share one object. The seconds are summed.
     """
+    # The many steps of a panel have few distinct combinations of these fields. The cache returns one object for each.
     steps = tuple(_counted_step(step.phase, step.kind, step.invalid_reason, step.tokens) for step in trajectory.steps)
     return replace(trajectory, steps=steps, seconds=(sum(trajectory.seconds),), opponent_calls=(), failed_reply=None)
 
 
 @lru_cache(maxsize=10_000)
 def _counted_step(phase: str, kind: str, reason: str | None, tokens: tuple[int, int] | None) -> Step:
+    """Return the shared step with these fields."""
     return Step(episode=0, phase=phase, turn=0, hand=0, anchor="", kind=kind, invalid_reason=reason, tokens=tokens)
 
 
 def shares_by_kind(trajectories: Sequence[Trajectory]) -> dict[str, CallShares]:
-    """Kind to its calls, `play` first, then in the order of their names."""
+    """Return the shares of each kind of call: `play` first, then the other kinds in alphabetical order."""
     steps: dict[str, list[Step]] = {}
     for step in (step for t in trajectories for step in t.steps):
         steps.setdefault(step.kind or step.phase, []).append(step)
@@ -74,6 +77,7 @@ def shares_by_kind(trajectories: Sequence[Trajectory]) -> dict[str, CallShares]:
 
 
 def _shares(steps: Sequence[Step]) -> CallShares:
+    """Return the shares of calls of one kind."""
     reasons = Counter(step.invalid_reason for step in steps)
     invalid, cut, overflow = (reasons[reason] / len(steps) for reason in (INVALID, LENGTH, OVERFLOW))
     return CallShares(
@@ -86,21 +90,22 @@ def _shares(steps: Sequence[Step]) -> CallShares:
 
 
 def share_without_text(steps: Sequence[Step]) -> float:
-    """Return the share of these calls to which a server sent no text."""
+    """Return the share of these calls for which a server returned no text."""
     return sum(step.invalid_reason in NO_TEXT for step in steps) / max(len(steps), 1)
 
 
 def share_invalid(steps: Sequence[Step]) -> float:
-    """Return the share of these calls whose answer had a text, or no prompt that fits, and no usable action."""
+    """Return the share of these calls whose answer had text, or whose prompt did not fit, but no usable action."""
     return sum(step.invalid_reason not in (None, *NO_TEXT) for step in steps) / max(len(steps), 1)
 
 
 def costs_of(trajectories: Sequence[Trajectory]) -> Costs | None:
-    """The means; None of nothing."""
+    """Return the mean costs, or None if `trajectories` is empty."""
     if not trajectories:
         return None
     counted = [step.tokens for t in trajectories for step in t.steps]
     known = [one for one in counted if one is not None]
+    # A mean over the counted calls alone would be too low, so the tokens are unknown if any call was not counted.
     told = len(known) == len(counted) > 0
     count = len(trajectories)
     return Costs(
@@ -112,13 +117,13 @@ def costs_of(trajectories: Sequence[Trajectory]) -> Costs | None:
 
 
 def first_success(trajectories: Sequence[Trajectory]) -> float | None:
-    """The mean number of the first episode with a success, from 1, among those that had one."""
+    """Return the mean number of the first successful episode, from 1, among the meta-episodes that had one."""
     firsts = [next((k for k, e in enumerate(t.episodes, start=1) if e.success), None) for t in trajectories]
     found = [k for k in firsts if k is not None]
     return float(np.mean(found)) if found else None
 
 
 def failure_kinds(trajectories: Sequence[Trajectory]) -> dict[str, int]:
-    """How many meta-episodes broke, by what broke them: generator, opponent, environment, hang, crash, and so on."""
+    """Return the number of failed meta-episodes by cause: generator, opponent, environment, hang, crash, and so on."""
     kinds = Counter(t.failure.partition(":")[0] for t in trajectories if t.failure is not None)
     return dict(sorted(kinds.items()))

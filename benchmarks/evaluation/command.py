@@ -1,4 +1,4 @@
-"""`mage-bench eval`: an agent at a setting, its records kept so that they can be executed again."""
+"""`mage-bench eval`: evaluation of agents at a setting, with records that can be executed again."""
 
 from __future__ import annotations
 
@@ -47,80 +47,108 @@ _OPTIONS = {"protocol": str, "num_episodes": int, "memory": str, "context": str,
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `mage-bench eval`."""
+    """Add the options of `mage-bench eval`."""
     parser.epilog = "Example: mage-bench eval scripted:random+reflexion --panel kuhn-paper-16 --out runs/a"
     parser.add_argument(
         "agents",
         metavar="AGENT",
         nargs="+",
-        help="policy:NAME, scripted:first, model:FOLDER or a folder, llm:…; AGENT+MEMORY has a memory of its own",
+        help="policy:NAME, scripted:first, model:FOLDER or a folder, llm:…; AGENT+MEMORY sets the memory of one agent",
     )
-    parser.add_argument("--env", metavar="ID", help="a -Meta-v0 id; a saved model's own by default")
-    parser.add_argument("--env-kwargs", metavar="JSON", help="options of the id; they change a saved model's own")
+    parser.add_argument("--env", metavar="ID", help="Id that ends with -Meta-v0 (default: a saved model's own)")
+    parser.add_argument(
+        "--env-kwargs", metavar="JSON", help="Options of the environment as JSON; they override a saved model's own"
+    )
     for name, kind in _OPTIONS.items():
         flag = f"--{name.replace('_', '-')}"
-        parser.add_argument(flag, type=kind, metavar=kind.__name__.upper(), help=f"the same as {name} in --env-kwargs")
+        parser.add_argument(flag, type=kind, metavar=kind.__name__.upper(), help=f"Same as {name} in --env-kwargs")
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--opponents",
         metavar="NAMES",
-        help="names, or pool:NAME, separated by commas, as in ultimatum/soft-reserve:3,.2,uniform",
+        help="Names with commas between them, such as ultimatum/soft-reserve:3,.2,uniform, or pool:NAME",
     )
-    which.add_argument("--panel", metavar="NAME", help="a named panel; mage-bench list shows them")
-    parser.add_argument("--rows", type=int, metavar="N", help="meta-episodes per opponent and first seat (default 64)")
-    parser.add_argument("--seed", type=int, metavar="S", help="seed of the panel (default 0)")
-    parser.add_argument("--control", choices=NAMES, help="what to do to the memory; docs/benchmarks.md has each")
-    parser.add_argument("--from", dest="source", metavar="RUN", help="whose memories --control other takes")
-    parser.add_argument("--sampling", metavar="S", help=f"of a model's replies: {FORM}")
-    parser.add_argument("--wide", action="store_true", help="one wide table with whole intervals and every episode")
-    parser.add_argument("--tsv", action="store_true", help="all scores unaligned, with tabs between the fields")
+    which.add_argument("--panel", metavar="NAME", help="Named panel; mage-bench list shows all of them")
+    parser.add_argument("--rows", type=int, metavar="N", help="Meta-episodes per opponent and first seat (default: 64)")
+    parser.add_argument("--seed", type=int, metavar="S", help="Seed of the panel (default: 0)")
+    parser.add_argument(
+        "--control",
+        choices=NAMES,
+        help="Control that removes, freezes, shuffles or exchanges the memory; see docs/benchmarks.md",
+    )
+    parser.add_argument(
+        "--from", dest="source", metavar="RUN", help="Run to copy memories from (required by --control other)"
+    )
+    parser.add_argument("--sampling", metavar="S", help=f"Sampling of a model's replies: {FORM}")
+    parser.add_argument(
+        "--wide", action="store_true", help="Print one wide table with whole intervals and every episode"
+    )
+    parser.add_argument("--tsv", action="store_true", help="Print all scores with tabs between the fields, not aligned")
     parser.add_argument(
         "--out",
         type=output_path,
         metavar="RUN",
-        help="keep records, scores and figure here; of several agents below it",
+        help="Folder for records, scores and figure; several agents get one subfolder each",
     )
-    parser.add_argument("--resume", action="store_true", help="play what is missing or failed in --out")
+    parser.add_argument(
+        "--resume", action="store_true", help="Play the meta-episodes that are missing or failed in --out"
+    )
     add_play_arguments(parser)
 
 
 def add_play_arguments(parser: argparse.ArgumentParser) -> None:
-    """How meta-episodes are played, whatever they are."""
-    parser.add_argument("--batch", type=int, default=256, metavar="N", help="meta-episodes played together (256)")
+    """Add the options that control how meta-episodes are played."""
     parser.add_argument(
-        "--env-workers", type=int, default=0, metavar="N", help="processes for environments and opponents (0: none)"
+        "--batch", type=int, default=256, metavar="N", help="Meta-episodes played concurrently (default: 256)"
     )
     parser.add_argument(
-        "--env-memory-gb", type=float, default=0.0, metavar="G", help="address space of each of these in GiB (no limit)"
+        "--env-workers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="Worker processes for environments and opponents (default: 0, this process)",
+    )
+    parser.add_argument(
+        "--env-memory-gb",
+        type=float,
+        default=0.0,
+        metavar="G",
+        help="Maximum address space of each worker process in GiB (default: no limit)",
     )
     parser.add_argument(
         "--env-timeout",
         type=float,
         default=DEADLINE,
         metavar="S",
-        help="seconds for a move of theirs (600; 0: for ever)",
+        help="Timeout in seconds per environment step, opponents included (default: 600, 0 disables it)",
     )
     add_option(parser)
-    parser.add_argument("--max-calls", type=int, metavar="N", help="stop after so many model calls, all being kept")
-    parser.add_argument("--max-tokens", type=int, metavar="N", help="stop after so many tokens of prompts and replies")
-    parser.add_argument("--max-minutes", type=float, metavar="M", help="stop after so many minutes")
+    parser.add_argument(
+        "--max-calls", type=int, metavar="N", help="Maximum number of model calls; finished meta-episodes are stored"
+    )
+    parser.add_argument(
+        "--max-tokens", type=int, metavar="N", help="Maximum number of tokens of prompts and replies together"
+    )
+    parser.add_argument("--max-minutes", type=float, metavar="M", help="Maximum duration in minutes")
     parser.add_argument(
         "--no-floors",
         action="store_true",
-        help="leave out the floors of tasks that repeat (Sokoban, ALFWorld, WebShop)",
+        help="Omit the baselines of tasks that repeat (Sokoban, ALFWorld, WebShop)",
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Evaluates each agent, and writes its table to stdout.
+    """Evaluate each agent, and write its table to stdout.
 
-    Ends with status 1 where no meta-episode of an opponent was scored, 3 where some failed or were not played.
+    Raises:
+        SystemExit: With status 1 if an opponent has no scored meta-episode, or 3 if some failed or were not played.
     """
     if arguments.resume and arguments.out is None:
-        raise ValueError("--resume goes on with the run in a folder: name it by --out.")
+        raise ValueError("--resume continues the run of a folder. Name the folder with --out.")
     if len(set(arguments.agents)) < len(arguments.agents):
-        raise ValueError(f"An agent is named twice: {' '.join(arguments.agents)}; give different ones.")
-    cells = [_cell(arguments, spec) for spec in arguments.agents]  # all are made before any plays
+        raise ValueError(f"Agents must differ, got {' '.join(arguments.agents)}.")
+    # Make every agent before the first one plays, so that a bad name fails early.
+    cells = [_cell(arguments, spec) for spec in arguments.agents]
     statuses = []
     for number, (agent, setting, own) in enumerate(cells):
         measured = measure(own, agent, setting)
@@ -128,7 +156,7 @@ def run(arguments: argparse.Namespace) -> None:
         if own.out is not None:
             written = [*report.save(own.out, measured.summary), own.out / REPORT]
             write_report(written[-1], read_runs([own.out], known={own.out: measured.summary}))
-        # The files come first: the reader of stdout may be gone.
+        # Write the files first: if the reader of stdout is gone, the next line raises.
         sys.stdout.write(("\n" if number else "") + shown(arguments, measured.summary))
         sys.stderr.write("".join(f"wrote {path}\n" for path in written))
         statuses.append(ending(setting, measured))
@@ -137,11 +165,11 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _cell(arguments: argparse.Namespace, spec: str) -> tuple[Agent, Setting, argparse.Namespace]:
-    """An agent, what it is measured at, and the arguments as they are for it alone."""
+    """Return an agent, its setting, and a copy of the arguments for this agent alone."""
     own = argparse.Namespace(**vars(arguments))
     name, memory = split_memory(spec)
     if memory is not None and arguments.memory is not None:
-        raise ValueError(f"{spec} has a memory of its own; leave --memory out, or the part after the plus sign.")
+        raise ValueError(f"{spec} already names a memory. Remove --memory, or the part after the plus sign.")
     own.memory = memory or arguments.memory
     if arguments.out is not None and len(arguments.agents) > 1:
         own.out = arguments.out / re.sub(r"[^\w.+-]+", "-", spec).strip("-")
@@ -149,13 +177,13 @@ def _cell(arguments: argparse.Namespace, spec: str) -> tuple[Agent, Setting, arg
     setting = setting_from(own, agent)
     if arguments.control is None:
         if arguments.source is not None:
-            raise ValueError("--from belongs to --control other; add that, or leave it out.")
+            raise ValueError("--from requires --control other. Add --control other, or remove --from.")
         return agent, setting, own
     return agent, controlled(setting, arguments.control, arguments.source), own
 
 
 class Measured(NamedTuple):
-    """What came of an agent at a setting."""
+    """The result of an agent at a setting."""
 
     summary: Summary
     trajectories: Sequence[Trajectory]
@@ -163,7 +191,17 @@ class Measured(NamedTuple):
 
 
 def measure(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> Measured:
-    """Plays the setting, or what of it is not in `arguments.out` yet, and scores it."""
+    """Play the meta-episodes of the setting that are not in `arguments.out` yet, and score all of them.
+
+    Args:
+        arguments: Parsed options, at least those of `add_play_arguments` with `out` and `resume`.
+        agent: Agent to evaluate.
+        setting: Panel and options.
+
+    Raises:
+        RuntimeError: If no meta-episode was played.
+        ValueError: If an option is out of range.
+    """
     least = arguments.env_workers, arguments.env_memory_gb, arguments.env_timeout
     if arguments.batch < 1 or not all(number >= 0 for number in least):
         raise ValueError("--batch must be at least 1; --env-workers, --env-memory-gb and --env-timeout at least 0.")
@@ -179,48 +217,54 @@ def measure(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> Me
         trajectories = play(range(len(setting.tasks)), None)
     else:
         for problem in writer.problems:
-            sys.stderr.write(f"{arguments.out}: {problem}; it is played again\n")
+            sys.stderr.write(f"{arguments.out}: {problem}; playing it again\n")
         _keep(writer, play)
+        # Scores are always computed from the stored records, so a resumed run and an uninterrupted one give the same
+        # tables.
         trajectories = _played_in(writer.folder) if writer.kept else []
     if not trajectories:
-        raise RuntimeError(f"Nothing was played: {limits.spent() or 'no worker came back with a single meta-episode'}.")
+        raise RuntimeError(f"Nothing was played: {limits.spent() or 'no worker returned a meta-episode'}.")
     floors = () if arguments.no_floors else floor_rows(setting, partial(_play_floor, arguments))
     return Measured(replace(summary_of(agent.name, setting, trajectories), floors=floors), trajectories, limits)
 
 
 def _played_in(folder: Path) -> list[Trajectory]:
-    """Return what the tables need of all meta-episodes of a run, in the panel's order."""
+    """Return all meta-episodes of a run in the panel's order, with the fields that tables read."""
     found: dict[int, Trajectory] = {}
     Shards(folder, lambda line: found.update({line["index"]: without_texts(trajectory_of(line))}))
     return [trajectory for _, trajectory in sorted(found.items())]
 
 
 def _keep(writer: Writer, play: Callable[..., list[Trajectory]]) -> None:
-    """Plays what the run has not; what was written before it broke off stays, and the last line says how much."""
+    """Play the missing meta-episodes of a run.
+
+    If this is interrupted or fails, the records written before are kept, and the last line on stderr says how many.
+    """
     try:
         play(writer.todo, writer.add)
         writer.close()
     except BaseException as error:
-        with suppress(OSError):  # of a full disk, which the error itself tells of
+        # If the disk is full, this fails, too. The error that is raised below already reports it.
+        with suppress(OSError):
             writer.give_up()
         kept = f"{writer.safe} of {writer.planned} meta-episodes are kept"
         if isinstance(error, KeyboardInterrupt):
-            sys.stderr.write(f"\nInterrupted: {kept}; the same command with --resume goes on from there.\n")
+            sys.stderr.write(f"\nInterrupted: {kept}; the same command with --resume continues the run.\n")
             raise SystemExit(130) from None
         if isinstance(error, OSError) and writer.kept:
-            raise RuntimeError(f"{told(error)} {kept}; the same command with --resume goes on from there.") from error
+            raise RuntimeError(f"{told(error)} {kept}; the same command with --resume continues the run.") from error
         raise
 
 
 def shown(arguments: argparse.Namespace, summary: Summary) -> str:
-    """The table in the form that was asked for."""
+    """Return the table in the form that the arguments select."""
     if arguments.tsv:
         return report.csv_text(summary, "\t")
     return report.table(summary) if arguments.wide else tables.narrow(summary, tables.stdout_width())
 
 
 def _play_floor(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> list[Trajectory]:
-    """Plays a floor's policy as the agent is played, but for the limits, which are a model's."""
+    """Play the policy of a baseline with the options of the agent, but without the limits, which are for models."""
     return evaluate(
         agent,
         setting.tasks,
@@ -242,7 +286,10 @@ def _play(
     todo: Sequence[int],
     add: Callable[[int, Trajectory], None] | None,
 ) -> list[Trajectory]:
-    """Plays the tasks at these places of the panel; `add` is told of each that was played to its end."""
+    """Play the tasks at the indices `todo` of the panel.
+
+    `add` receives each meta-episode that finished within the budget.
+    """
     if not todo:
         return []
     progress = progress_of(agent.name)
@@ -257,6 +304,7 @@ def _play(
             agent,
             [setting.tasks[index] for index in todo],
             setting.options,
+            # `collect` starts every slot at once, so the number of slots must respect the budget before the first call.
             batch=limits.slots(arguments.batch, setting.most_calls // len(setting.tasks)),
             workers=arguments.env_workers,
             env_timeout=arguments.env_timeout,
@@ -271,13 +319,13 @@ def _play(
 
 
 def _executor(arguments: argparse.Namespace) -> Executor:
-    """Who plays; ValueError for options that belong to a single process."""
+    """Return the executor. Raise ValueError if an option requires a single process."""
     executor = make_executor(arguments.executor)
     for name in ("max_calls", "max_tokens", "max_minutes", "env_workers", "env_memory_gb"):
         if vars(arguments)[name] and not isinstance(executor, Local):
             raise ValueError(
-                f"--{name.replace('_', '-')} belongs to a single process, and --executor {arguments.executor} plays in "
-                "several; leave one of them out."
+                f"--{name.replace('_', '-')} requires a single process, but --executor {arguments.executor} uses "
+                "several. Remove one of them."
             )
     return executor
 
@@ -289,7 +337,7 @@ def _play_spread(
     todo: Sequence[int],
     add: Callable[[int, Trajectory], None] | None,
 ) -> list[Trajectory]:
-    """`_play` with an executor of several processes; what a lost worker had counts as not played."""
+    """Play like `_play`, but with an executor of several processes. The pieces of lost workers count as not played."""
     if not todo:
         return []
     progress = progress_of(about["agent"]["name"])
@@ -312,7 +360,11 @@ def _play_spread(
 
 
 def ending(setting: Setting, measured: Measured) -> int:
-    """Tells of what was not played or failed; the status: 1 where an opponent has no scores, 3 after any failure."""
+    """Report missing and failed meta-episodes on stderr.
+
+    Returns:
+        1 if an opponent has no scores, 3 if any meta-episode failed or was not played, else 0.
+    """
     summary, trajectories, limits = measured
     if unscored := [row.opponent or "all" for row in summary.rows if not row.meta_episodes]:
         first = next(t.failure for t in trajectories if (label(t) or "all") == unscored[0])
@@ -331,32 +383,33 @@ def ending(setting: Setting, measured: Measured) -> int:
 
 
 def setting_from(arguments: argparse.Namespace, agent: Agent) -> Setting:
-    """What the arguments say to play, the options of a saved model being its own."""
+    """Return the setting that the arguments select. The options of a saved model are the defaults."""
     own = dict(agent.settings.env_kwargs) if isinstance(agent, SavedModelAgent) else {}
     given = read_object("--env-kwargs", arguments.env_kwargs, '{"num_episodes": 5}')
     flags = {name: vars(arguments)[name] for name in _OPTIONS if vars(arguments)[name] is not None}
     if doubled := sorted(set(given) & set(flags)):
-        raise ValueError(f"{doubled[0]} is given in --env-kwargs and by its flag; leave one of them out.")
+        raise ValueError(f"{doubled[0]} is set in --env-kwargs and by its flag. Remove one of them.")
     chosen = {**given, **flags}
     if arguments.panel is not None:
         named = named_panel(arguments.panel)
         if arguments.rows is not None or arguments.seed is not None:
-            raise ValueError("--panel fixes its rows and its seed; leave --rows and --seed out, or use --opponents.")
+            raise ValueError("--panel fixes its rows and its seed. Remove --rows and --seed, or use --opponents.")
         env_id = arguments.env or (agent.settings.env_id if isinstance(agent, SavedModelAgent) else named.env_id)
         if env_id != named.env_id:
             raise ValueError(f"Panel {arguments.panel!r} is played in {named.env_id}, not in {env_id}.")
+        # The panel's options win over those of the model's training. The user's own ones are checked by `Setting`.
         kept = {key: value for key, value in own.items() if key not in named.env_kwargs}
         return Setting(named, full_name(arguments.panel), {**kept, **chosen})
     return _own_setting(arguments, agent, {**own, **chosen})
 
 
 def _own_setting(arguments: argparse.Namespace, agent: Agent, options: Mapping[str, Any]) -> Setting:
-    """Opponents, rows and seed instead of a named panel."""
+    """Return a setting with the given opponents, rows and seed instead of a named panel."""
     env_id = arguments.env
     if env_id is None and isinstance(agent, SavedModelAgent):
         env_id = agent.settings.env_id
     if env_id is None:
-        raise ValueError("Say what to play: --env mage/KuhnPoker-Meta-v0 (or another -Meta-v0 id), or --panel NAME.")
+        raise ValueError("Nothing to play. Use --env mage/KuhnPoker-Meta-v0 (or another -Meta-v0 id), or --panel NAME.")
     rows = 64 if arguments.rows is None else arguments.rows
     seed = arguments.seed or 0
     seats = tuple(seat for seat in seats_of(env_id, options) if seat is not None)
@@ -368,12 +421,12 @@ def _own_setting(arguments: argparse.Namespace, agent: Agent, options: Mapping[s
 
 
 def _opponents(text: str | None, game: Game) -> dict[str, float]:
-    """Names and weights; the game's default opponents where none are named."""
+    """Return the opponents and their weights; the game's default opponents if `text` is None."""
     if text is None:
         return weights_of(settings_of(game.facts.name).opponent)
     names = split_names(text)
     if len(names) == 1 and names[0].startswith("pool:"):
         return weights_of(names[0])
     if len(set(names)) < len(names):
-        raise ValueError(f"--opponents names one twice: {text}; a panel needs different opponents.")
+        raise ValueError(f"The opponents of a panel must differ, got --opponents {text}.")
     return dict.fromkeys(names, 1.0)

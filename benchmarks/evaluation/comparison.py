@@ -1,4 +1,4 @@
-"""`mage-bench compare`: runs of the same tasks, paired by task. Agents and memories are what may differ."""
+"""`mage-bench compare`: comparison of runs paired by task. Only agents and memories may differ."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from mage_envs.text.visible import one_line
 from trainer.trajectory import EpisodeResult, Trajectory
 
 SIGNIFICANT = 0.05
-"""Level of the adjusted p-values at which one run ranks above another."""
+"""Level of the adjusted p-values below which one run ranks above another."""
 
 
 @dataclass(frozen=True)
 class RunComparison:
-    """The first run less another one."""
+    """Differences between the first run and another one."""
 
     first: str
     """Agent and memory."""
     second: str
     panel: str
     unit: str
-    """Of what `rows` compare in episodes: the game's per hand, or `success rate`."""
+    """Unit of the episode rows: the game's unit per hand, or `success rate`."""
     pairs: int
-    """Tasks that both played to their end."""
+    """Number of tasks that both runs played to the end."""
     clusters: int
     failed: int
-    """Tasks that are left out, as one of the two failed there."""
+    """Number of tasks that are left out because one of the two runs failed."""
     rows: tuple[PairedDifference, ...]
-    """Episodes, gain and Pass@k; after early stop Pass@k alone."""
+    """Episodes, gain and Pass@k; only Pass@k if meta-episodes stop at their first success."""
     with_losses: tuple[PairedDifference, ...]
-    """The same with failures counted as losses; empty unless they exceed 1%."""
+    """Same rows with failures counted as losses; empty unless failures exceed 1%."""
 
 
 @dataclass(frozen=True)
 class _Played:
-    """A run, its meta-episodes by the task's place in the panel."""
+    """A run with its meta-episodes by the index of their task in the panel."""
 
     folder: Path
     about: dict[str, Any]
@@ -60,14 +60,20 @@ class _Played:
 
     @property
     def title(self) -> str:
+        """Return agent and memory."""
         return one_line(f"{self.about['agent']['name']}+{self.about['setting']['options']['memory']}")
 
 
 def compare(folders: Sequence[Path], wide: bool = False) -> list[RunComparison]:
-    """The first run less each other one; `wide`: all episodes, where there are more than five.
+    """Return the differences between the first run and each other one.
 
-    Holm's correction covers every test of all the comparisons. Raises NoRun, or ValueError for runs of other tasks, of
-    no common task, or that are damaged.
+    At most five episodes are compared, unless `wide` selects all of them.
+
+    Holm's correction covers all tests of all comparisons.
+
+    Raises:
+        NoRun: If a folder holds no run.
+        ValueError: If the runs have different tasks or no common one, or if a run is damaged.
     """
     with reading(folders[0]):
         first, *others = [_read(folder) for folder in folders]
@@ -79,10 +85,10 @@ def compare(folders: Sequence[Path], wide: bool = False) -> list[RunComparison]:
 
 
 def rank_intervals(folders: Sequence[Path]) -> list[tuple[int, int]]:
-    """Return the best and the worst rank of each run among runs of one setting that the paired tests leave open.
+    """Return the best and the worst rank of each run that the paired tests cannot rule out, for runs of one setting.
 
-    The measure is the last episode, or the last Pass@k after early stop. A run ranks above another one if the paired
-    test of their common tasks says so at the 5% level, after Holm over all pairs.
+    The measure is the last episode, or the last Pass@k if meta-episodes stop early. A run ranks above another one if
+    the paired test of their common tasks is significant at the 5% level. Holm's correction covers all pairs.
     """
     runs = [_read(folder) for folder in folders]
     pairs = [(one, other) for one, other in combinations(range(len(runs)), 2) if _whole(runs[one], runs[other])]
@@ -97,24 +103,26 @@ def rank_intervals(folders: Sequence[Path]) -> list[tuple[int, int]]:
 
 
 def _last(comparison: RunComparison) -> PairedDifference:
-    """The row of the last episode; of the last Pass@k if episodes are not compared."""
+    """Return the row of the last episode, or of the last Pass@k if episodes are not compared."""
     episodes = [row for row in comparison.rows if row.measure.startswith("episode ")]
     return (episodes or comparison.rows)[-1]
 
 
 def _read(folder: Path) -> _Played:
+    """Return the run of a folder. Raise ValueError if it is damaged or has no finished meta-episode."""
     with reading(folder):
         return _played(Records(folder))
 
 
 def _played(records: Records) -> _Played:
+    """Return a run from its records. Raise ValueError if it is damaged or has no finished meta-episode."""
     folder = records.folder
     if records.problems:
-        raise ValueError(f"{folder} is damaged: {records.problems[0]}; mage-bench eval … --resume mends it.")
+        raise ValueError(f"{folder} is damaged: {records.problems[0]}. mage-bench eval … --resume repairs it.")
     setting = setting_of(records.about)
     played = dict(zip(sorted(records.lines), records.trajectories(), strict=True))
     if not any(t.failure is None for t in played.values()):
-        raise ValueError(f"{folder} holds no meta-episode that was played to its end; go on with it (--resume).")
+        raise ValueError(f"{folder} holds no finished meta-episode. Continue the run with --resume.")
     return _Played(
         folder=folder,
         about=records.about,
@@ -125,7 +133,7 @@ def _played(records: Records) -> _Played:
 
 
 def _check(first: _Played, other: _Played) -> None:
-    """Raises ValueError unless both played the same tasks under the same options."""
+    """Raise ValueError unless both runs played the same tasks under the same options."""
     one, two = told_apart(first.about), told_apart(other.about)
     if one != two:
         place, there, here = next(differences(one, two))
@@ -136,17 +144,18 @@ def _check(first: _Played, other: _Played) -> None:
 
 
 def _whole(first: _Played, second: _Played) -> list[int]:
-    """The common tasks that both played to their end."""
+    """Return the indices of the common tasks that both runs played to the end."""
     common = sorted(first.trajectories.keys() & second.trajectories.keys())
     return [i for i in common if first.trajectories[i].failure is None and second.trajectories[i].failure is None]
 
 
 def _compare(first: _Played, second: _Played, wide: bool) -> RunComparison:
+    """Return the differences of two runs, before Holm's correction over several comparisons."""
     common = sorted(first.trajectories.keys() & second.trajectories.keys())
     both = [[run.trajectories[index] for index in common] for run in (first, second)]
     whole = [common.index(task) for task in _whole(first, second)]
     if not whole:
-        raise ValueError(f"{first.folder} and {second.folder} have no task in common that both played to its end.")
+        raise ValueError(f"{first.folder} and {second.folder} have no common task that both played to the end.")
     failed = len(common) - len(whole)
     rows, clusters = _rows(first, [[run[place] for place in whole] for run in both], wide)
     losses: Sequence[PairedDifference] = ()
@@ -166,8 +175,9 @@ def _compare(first: _Played, second: _Played, wide: bool) -> RunComparison:
 
 
 def _rows(played: _Played, both: Sequence[Sequence[Trajectory]], wide: bool) -> tuple[list[PairedDifference], int]:
-    """The differences and the number of clusters; `both` runs have the same tasks in the same order."""
+    """Return the differences and the number of clusters of two runs with the same tasks in the same order."""
     strata = [label(t) for t in both[0]]
+    # Games of one player have no opponents: each category of task counts by its number of tasks.
     weights = played.setting.panel.weights() or {name: float(strata.count(name)) for name in set(strata)}
     pairs = Pairs([cluster_of(t, played.game) for t in both[0]], strata, weights)
     wins = headline(played.game) == "success"
@@ -180,8 +190,10 @@ def _rows(played: _Played, both: Sequence[Sequence[Trajectory]], wide: bool) -> 
     def score(episode: EpisodeResult) -> float:
         return float(episode.success) if wins else per_hand(episode)
 
+    # After early stop, only meta-episodes without a success have later episodes. Their means are not comparable.
     if all(len(t.episodes) == planned for run in both for t in run):
         for k in shown:
+            # `k=k` binds the current value; the lambda would otherwise see the last one.
             add(f"episode {k + 1}", lambda t, k=k: score(t.episodes[k]))  # type: ignore[misc]
         if planned > 1:
             add("gain", lambda t: score(t.episodes[-1]) - score(t.episodes[0]))
@@ -199,7 +211,7 @@ COLUMNS = (
 
 
 def tables(comparisons: Sequence[RunComparison]) -> str:
-    """Text of at most 80 columns, unless the names of agents are longer."""
+    """Return the tables as text of at most 80 columns, unless the names of agents are longer."""
     rows = [row for one in comparisons for row in (*one.rows, *one.with_losses)]
     tests = len(rows) + sum(row.mcnemar is not None for row in rows)
     return "\n".join(_table(one, tests) for one in comparisons)
@@ -240,11 +252,14 @@ def _block(rows: Sequence[PairedDifference], head: str) -> list[str]:
 
 
 def _chance(p: float | None) -> str:
-    return NOT_KNOWN if p is None else "< .0002" if p < 0.0002 else f"{p:.4f}"
+    """Return a p-value as text."""
+    if p is None:
+        return NOT_KNOWN
+    return "< .0002" if p < 0.0002 else f"{p:.4f}"
 
 
 def tsv(comparisons: Sequence[RunComparison]) -> str:
-    """One line per row, fields apart by tabs, numbers in full."""
+    """Return one line per row with tabs between the fields and unrounded numbers."""
     lines: list[Sequence[object]] = [COLUMNS]
     for one in comparisons:
         for failures, rows in (("left out", one.rows), ("losses", one.with_losses)):
@@ -259,16 +274,22 @@ def tsv(comparisons: Sequence[RunComparison]) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `mage-bench compare`."""
+    """Add the options of `mage-bench compare`."""
     parser.epilog = "Example: mage-bench compare runs/t1/kuhn/reflexion runs/t1/kuhn/react"
-    parser.add_argument("runs", metavar="RUN", nargs="+", help="folders of runs; the first less each of the others")
-    parser.add_argument("--wide", action="store_true", help="every episode (of more than 5: 1, 2, 3, 5 and the last)")
-    parser.add_argument("--tsv", action="store_true", help="unaligned, with tabs between the fields")
+    parser.add_argument(
+        "runs", metavar="RUN", nargs="+", help="Folders of runs; the first is compared with each other one"
+    )
+    parser.add_argument(
+        "--wide",
+        action="store_true",
+        help="Show every episode (default: 1, 2, 3, 5 and the last if there are more than 5)",
+    )
+    parser.add_argument("--tsv", action="store_true", help="Print tabs between the fields instead of aligned columns")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes a table per pair of runs to stdout."""
+    """Write a table per pair of runs to stdout."""
     if len(arguments.runs) < 2:
-        raise ValueError("mage-bench compare takes two runs or more: mage-bench compare runs/a runs/b.")
+        raise ValueError("mage-bench compare requires two runs or more: mage-bench compare runs/a runs/b.")
     found = compare([Path(name) for name in arguments.runs], arguments.wide)
     sys.stdout.write(tsv(found) if arguments.tsv else tables(found))

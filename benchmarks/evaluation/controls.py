@@ -1,4 +1,4 @@
-"""`--control` of `mage-bench eval`: the same agent, its memory taken away or exchanged (`wrappers.controls`)."""
+"""`--control` of `mage-bench eval`: the same agent with its memory removed or exchanged (see `wrappers.controls`)."""
 
 from __future__ import annotations
 
@@ -18,59 +18,70 @@ from mage_envs.text.generation import Completion, Generator, Prompt
 from wrappers.controls import CONTROLS, Control, keep_source, record_json, split_control
 
 BATCH = 256
+"""Maximum number of meta-episodes of the source run that are executed concurrently."""
 NAMES = ("none", *CONTROLS)
 _SHARED = ("memory", "context", "style", "env_id")
-"""Options in which a source must agree."""
+"""Options in which the source run must agree."""
 
 
 def controlled(setting: Setting, control: str, source: str | None) -> Setting:
-    """The setting under a control; `source`: folder of the run that `other` takes its memories from.
+    """Return the setting under a control.
 
-    Raises ValueError with the remedy, and NoRun.
+    Args:
+        setting: Setting without a control.
+        control: One of `NAMES`.
+        source: Folder of the run from which the control `other` copies memories; None for other controls.
+
+    Raises:
+        NoRun: If `source` holds no run.
+        ValueError: If the setting has a single episode or a control already, or if `source` is missing or does not
+            match.
     """
     if control != "other" and source is not None:
-        raise ValueError("--from belongs to --control other; leave it out.")
+        raise ValueError("--from requires --control other. Remove --from.")
     if (episodes := setting.resolved["num_episodes"]) < 2:
-        raise ValueError(f"--control {control} with num_episodes={episodes}: there is no earlier episode to remember.")
+        raise ValueError(f"--control {control} requires num_episodes of at least 2, got {episodes}.")
     if control == "none":
         return setting.changed(memory="none")
     memory = setting.resolved["memory"]
     if type(split_control(memory)[0]) is not Control:
-        raise ValueError(f"memory={memory!r} is under a control already; leave --control out.")
+        raise ValueError(f"memory={memory!r} already has a control. Remove --control.")
     if control == "other":
         if source is None:
-            raise ValueError("--control other needs --from RUN: a run of the same memory, to take memories from.")
+            raise ValueError("--control other requires --from RUN: a run with the same memory to copy memories from.")
         control = f"other@{keep_source(memories_of(Path(source), setting))}"
     return setting.changed(memory=f"{control}/{memory}")
 
 
 def memories_of(folder: Path, setting: Setting) -> list[dict[str, Any]]:
-    """What the meta-episodes of a run had in memory before each episode, executed again from their records."""
+    """Return the memory before each episode of a run's meta-episodes, by executing its records again."""
     with reading(folder):
         return _memories(Records(folder), setting)
 
 
 def _memories(records: Records, setting: Setting) -> list[dict[str, Any]]:
+    """Return the memories of a run. Raise ValueError if it does not match the setting or has another outcome now."""
     folder, there = records.folder, setting_of(records.about)
     for name in _SHARED:
         if there.resolved[name] != setting.resolved[name]:
             raise ValueError(
                 f"--from {folder} was played with {name}={there.resolved[name]!r}, and this run has "
-                f"{setting.resolved[name]!r}; take a run of the same."
+                f"{setting.resolved[name]!r}. Use a run with the same {name}."
             )
     if there.resolved["num_episodes"] < setting.resolved["num_episodes"]:
         raise ValueError(
             f"--from {folder} has meta-episodes of {there.resolved['num_episodes']}, and this run of "
-            f"{setting.resolved['num_episodes']} episodes; take a run that is as long."
+            f"{setting.resolved['num_episodes']} episodes. Use a run that is at least as long."
         )
     lines = [line for _, line in sorted(records.lines.items()) if line["failure"] is None]
     if not lines:
-        raise ValueError(f"--from {folder} holds no meta-episode that was played to its end.")
+        raise ValueError(f"--from {folder} holds no finished meta-episode.")
+    # The listener reads the memory out of these environments, so they are made here and not by `executed`.
     envs = make_envs(there.panel.env_id, there.options, min(len(lines), BATCH))
     taken: list[list[dict[str, Any]]] = [[] for _ in lines]
     _, found = executed(lines, there, watch=lambda generator: _Listener(generator, envs, taken), envs=envs)
     if found:
-        raise ValueError(f"--from {folder} comes out otherwise when it is executed again: {found[0].lines()[0]}")
+        raise ValueError(f"--from {folder} has another outcome when it is executed again: {found[0].lines()[0]}")
     return [
         {"task": str(line["task"]["opponent"] or line["task"]["task_id"] or line["task"]["seed"]), "episodes": episodes}
         for line, episodes in zip(lines, taken, strict=True)
@@ -78,7 +89,7 @@ def _memories(records: Records, setting: Setting) -> list[dict[str, Any]]:
 
 
 class _Listener:
-    """The recorded replies; beside, what is in memory at the first play prompt of each episode."""
+    """A generator of the recorded replies that stores the memory at the first play prompt of each episode."""
 
     def __init__(
         self, generator: Generator, envs: Sequence[gym.Env[Any, Any]], taken: Sequence[list[dict[str, Any]]]
@@ -91,6 +102,8 @@ class _Listener:
         return self._generator.generate(prompts)
 
     def _listen(self, prompt: Prompt) -> None:
+        # `executed` numbers the lines by `member`, the second part of the seed.
+        """Store the memory if the prompt is the first play prompt of an episode."""
         found = self._taken[prompt.seed[1]]
         if prompt.phase != "play" or prompt.info["episode_index"] < len(found):
             return
@@ -98,7 +111,8 @@ class _Listener:
         view = env.get_wrapper_attr("memory_view")()
         found.append(
             {
-                "text": deepcopy(env.get_wrapper_attr("memory")).render(view),  # which tells events, once more
+                # `render` may log events. A copy renders, so that the memory itself logs them only once.
+                "text": deepcopy(env.get_wrapper_attr("memory")).render(view),
                 "chat": [message._asdict() for message in prompt.messages[:-1]],
                 "previous": record_json(view.records[-1]) if view.records else None,
             }

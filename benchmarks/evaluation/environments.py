@@ -1,4 +1,4 @@
-"""The environments of an evaluation: meta-episodes of any registered id, with whatever wrappers the id brings."""
+"""Environments of an evaluation: meta-episodes of any registered id, with all wrappers of the id."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from wrappers.memories import refuse_instance
 
 
 class _TextAlone(Game):
-    """What stands for the game of an environment that is not of this suite: its facts, and no states."""
+    """Substitute for the game of a foreign environment: it has facts, but no states."""
 
     def __init__(self, facts: GameFacts) -> None:
         self.facts = facts
 
     def initial_state(self, rng: np.random.Generator) -> State:
-        raise TypeError(f"{self.facts.name} is known by its text alone: it has no states.")
+        raise TypeError(f"{self.facts.name} is a foreign environment, so its game has no states.")
 
 
 def _nearest_option(env_id: str, options: Mapping[str, Any]) -> str:
-    """What an option may have meant that one of our ids does not take; empty where all are known."""
+    """Return a hint for the first option that is unknown to one of our ids; empty if all options are known."""
     game = gym.spec(env_id).kwargs.get("game_name")
     if game not in list_games():
         return ""
@@ -46,9 +46,15 @@ def _nearest_option(env_id: str, options: Mapping[str, Any]) -> str:
 
 
 def make_envs(env_id: str, env_kwargs: Mapping[str, Any] | None = None, count: int = 1) -> list[gym.Env[Any, Any]]:
-    """`count` environments of an id that is a `MetaEpisode`, wrapped or not.
+    """Return environments of an id that is a `MetaEpisode`, wrapped or not.
 
-    Raises ValueError for any other id, and for options that it does not take.
+    Args:
+        env_id: Registered id.
+        env_kwargs: Options of the environment.
+        count: Number of environments.
+
+    Raises:
+        ValueError: If the id is unknown or is not a meta-episode, or if it does not accept an option.
     """
     options = dict(env_kwargs or {})
     make = env_maker(env_id, env_kwargs)
@@ -61,19 +67,26 @@ def make_envs(env_id: str, env_kwargs: Mapping[str, Any] | None = None, count: i
             f"{env_id} could not be made with {options}:{_nearest_option(env_id, options)} {error}"
         ) from error
     if not envs[0].has_wrapper_attr("described"):
-        raise ValueError(f"Environment {env_id!r} is no meta-episode; choose an id that ends with -Meta-v0.")
+        raise ValueError(f"Environment {env_id!r} is not a meta-episode. Use an id that ends with -Meta-v0.")
     return envs
 
 
 def env_maker(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> Callable[[], gym.Env[Any, Any]]:
-    """What makes one environment, in any process. Raises ValueError for a memory that they would share."""
+    """Return a function that makes one environment in any process.
+
+    Raises:
+        ValueError: If the memory is an instance, which the environments would share.
+    """
     if env_kwargs and "memory" in env_kwargs:
         refuse_instance(env_kwargs["memory"])
+    # A partial can be sent to worker processes. Gymnasium's checker would run in each environment, although
+    # `mage_envs.testing.check_id` already checks more, and only once.
     return partial(gym.make, env_id, disable_env_checker=True, **(env_kwargs or {}))
 
 
 def check_opponents(tasks: Sequence[Task], game: Game) -> None:
-    """Makes each opponent of the tasks once, where they are of this suite; raises what makes one impossible."""
+    """Construct each opponent of the tasks once, so that an error is raised before play."""
+    # The opponents of a foreign environment are unknown here.
     if isinstance(game, _TextAlone):
         return
     for name in dict.fromkeys(task.opponent for task in tasks):
@@ -82,7 +95,10 @@ def check_opponents(tasks: Sequence[Task], game: Game) -> None:
 
 
 def game_of(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> Game:
-    """A game of that id and options that nobody plays; without states where the environment is not of this suite."""
+    """Return a new game of this id and its options, which no environment plays.
+
+    The game has no states if the environment is foreign.
+    """
     env = make_envs(env_id, env_kwargs)[0]
     described: Described = env.get_wrapper_attr("described")
     game = env.get_wrapper_attr("game") if described.ends_by_itself else None
@@ -90,7 +106,7 @@ def game_of(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> Game:
 
 
 def seats_of(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> Sequence[int | None]:
-    """The seats that tasks choose among for the learner's first hand; None alone where no opponent can be named."""
+    """Return the learner's possible seats in the first hand, or (None,) if the environment accepts no opponent."""
     env = make_envs(env_id, env_kwargs)[0]
     described: Described = env.get_wrapper_attr("described")
     if described.facts.players == 1 or "opponent" not in described.reset_options:

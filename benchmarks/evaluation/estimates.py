@@ -1,4 +1,4 @@
-"""Means with 95% intervals, by Student's t, and clustered. NumPy alone."""
+"""Means with clustered 95% intervals by Student's t. Requires only NumPy."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from functools import cache
 import numpy as np
 
 Z = 1.959963984540054
-"""The normal quantile of a two-sided 95% interval."""
+"""Quantile of the normal distribution for a two-sided 95% interval."""
 _FEW = (12.706205, 4.302653, 3.182446, 2.776445, 2.570582)
-"""Student's for 1 to 5 degrees of freedom."""
+"""Student's quantiles for 1 to 5 degrees of freedom."""
 
 
 @cache
 def quantile(freedom: int) -> float:
-    """Student's t, two-sided 95%, to .0001: from the tables up to 5 degrees of freedom, else by the Cornish-Fisher
-    expansion (Abramowitz and Stegun, 26.7.5)."""
+    """Return Student's two-sided 95% quantile with an error of at most 0.0001.
+
+    Up to 5 degrees of freedom it is read from a table. Above, it is the Cornish-Fisher expansion (Abramowitz and
+    Stegun, 26.7.5).
+    """
     if freedom <= len(_FEW):
         return _FEW[freedom - 1]
     z = Z
@@ -33,17 +36,24 @@ def quantile(freedom: int) -> float:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean and its 95% interval; no interval from fewer than two clusters."""
+    """A mean and its 95% interval; no interval if there are fewer than two clusters."""
 
     mean: float
     low: float | None
     high: float | None
     n: int
-    """Meta-episodes that went in."""
+    """Number of meta-episodes in the mean."""
 
 
 def way(value: Estimate, start: float | None, end: float | None) -> Estimate | None:
-    """Return how far a value has come on the way from `start` (0) to `end` (1), both exact; None if there is no way."""
+    """Return the position of a value between two exact values, or None if these are equal.
+
+    Args:
+        value: Estimate to convert.
+        start: Exact value that maps to 0, or None if unknown.
+        end: Exact value that maps to 1, or None if unknown.
+    """
+    # Below 1e-9 the difference is rounding, and the division would return noise.
     if start is None or end is None or end - start < 1e-9:
         return None
     low, high = (None if one is None else (one - start) / (end - start) for one in (value.low, value.high))
@@ -57,15 +67,24 @@ def estimate(
     weights: Mapping[str, float] | None = None,
     proportion: bool = False,
 ) -> Estimate:
-    """The mean of `values` over strata weighed by `weights` (default: equally), one value per meta-episode.
+    """Return the mean over strata and its clustered interval.
 
-    The interval is the linearised one: value i adds w_s (x_i - mean_s) / n_s to its cluster's sum, and the variance is
-    G / (G - 1) times the sum of squares of the G sums, with G - 1 degrees of freedom. Strata without values drop out.
-    `proportion`: Wilson's interval with the sample size that the clustered variance amounts to, so that it stays inside
-    [0, 1] and open at its ends.
+    The interval is linearised: value i adds w_s (x_i - mean_s) / n_s to its cluster's sum. The variance is G / (G - 1)
+    times the sum of squares of the G sums, with G - 1 degrees of freedom. Strata without values are left out.
+
+    Args:
+        values: One value per meta-episode.
+        clusters: Cluster of each value.
+        strata: Stratum of each value (default: a single one).
+        weights: Weight of each stratum (default: equal weights).
+        proportion: True for Wilson's interval, which stays inside [0, 1] and has a positive width at both ends. Its
+            sample size is the effective one of the clustered variance.
+
+    Raises:
+        ValueError: If `values` is empty, or if the lengths differ.
     """
     if not len(values) == len(clusters) == len(strata or values) or not len(values):
-        raise ValueError(f"estimate() needs values with a cluster each, got {len(values)} and {len(clusters)}.")
+        raise ValueError(f"estimate() requires values with a cluster each, got {len(values)} and {len(clusters)}.")
     x = np.asarray(values, float)
     names, stratum = np.unique(np.array(list(strata) if strata else [""] * len(x)), return_inverse=True)
     counts = np.bincount(stratum)
@@ -88,7 +107,10 @@ def estimate(
 
 
 def _wilson(p: float, variance: float, groups: int, t: float) -> tuple[float, float]:
-    """E. B. Wilson, 1927, with the effective sample size p (1 - p) / variance (the clusters where that is 0 / 0)."""
+    """Return Wilson's interval (E. B. Wilson, 1927) for the effective sample size p (1 - p) / variance.
+
+    The number of clusters replaces the sample size if the variance is 0.
+    """
     n = p * (1 - p) / variance if variance > 1e-15 else float(groups)
     centre = (p + t**2 / (2 * n)) / (1 + t**2 / n)
     half = t / (1 + t**2 / n) * (p * (1 - p) / n + t**2 / (4 * n**2)) ** 0.5

@@ -1,4 +1,4 @@
-"""`evaluate`: an agent on a panel, through the one rollout loop."""
+"""`evaluate`: evaluation of an agent on a panel through the shared rollout loop."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from trainer.trajectory import Trajectory
 
 
 class PanelPlayer:
-    """Plays tasks of one environment by one agent. Environments are made as they are needed, and serve all that is
-    asked until `close`."""
+    """Plays tasks of one environment with one agent.
+
+    The environments are created on demand and reused until `close`.
+    """
 
     def __init__(
         self,
@@ -36,7 +38,16 @@ class PanelPlayer:
         memory_gb: float = 0.0,
         limits: Limits | None = None,
     ) -> None:
-        """`tasks`: those that may be asked for; the rest as in `evaluate`."""
+        """Create the generator and check the opponents.
+
+        Args:
+            agent: Agent to evaluate.
+            tasks: All tasks that may be played.
+            env_kwargs: Options of the environment.
+            workers: Number of worker processes (0: this process).
+            memory_gb: Maximum address space of each worker in GiB (0: no limit).
+            limits: Budget of the model calls.
+        """
         env_id = tasks[0].env_id
         game = game_of(env_id, env_kwargs)
         self._generator = guarded(agent.generator(game), limits)
@@ -53,7 +64,16 @@ class PanelPlayer:
         on_finished: Callable[[int, Trajectory], None] | None = None,
         reduce: Callable[[Trajectory], Trajectory] | None = None,
     ) -> list[Trajectory]:
-        """The meta-episodes of these tasks, in their order; what breaks is played once more."""
+        """Return the meta-episodes of the tasks in their order. A failed one is retried once.
+
+        Args:
+            tasks: Tasks to play.
+            batch: Number of meta-episodes played concurrently.
+            env_timeout: Timeout per environment step in seconds (0: none).
+            on_step: Callback with the numbers of finished and of all meta-episodes.
+            on_finished: Callback with the index and the trajectory of each final meta-episode.
+            reduce: Function that returns a smaller trajectory to keep.
+        """
         played = collect(
             self._envs.stage(min(batch, len(tasks))),
             self._generator,
@@ -65,11 +85,12 @@ class PanelPlayer:
             reduce=reduce,
         )
         if any(trajectory.failures for trajectory in played):
+            # After a failure the state of an environment is unknown, so the next call must not reuse it.
             self._envs.renew()
         return played
 
     def close(self) -> None:
-        """Ends the worker processes."""
+        """Stop the worker processes."""
         self._envs.close()
 
 
@@ -88,27 +109,38 @@ def evaluate(
     limits: Limits | None = None,
     ledger: Ledger | None = None,
 ) -> list[Trajectory]:
-    """Plays every task of `panel` once, through all wrappers that its id brings; the trajectories come in its order.
+    """Play every task of `panel` once, with all wrappers of its id, and return the trajectories in the panel's order.
 
-    `batch` meta-episodes advance together. `workers`: processes in which environments and opponents play (0: this one),
-    each with `memory_gb` GiB of address space (0: no limit). `env_timeout`: seconds that an environment with its
-    opponents has for a move (0: for ever).
-    A generator that streams (`submit` and `poll`) is asked so: no meta-episode waits for another's reply. `limits`:
-    what may be spent; what is not played for want of it has a `failure` of the kind `generator: budget`.
+    A generator with `submit` and `poll` streams: no meta-episode waits for the reply to another one. A failed
+    meta-episode is retried once and then returned with its `failure`. Replies do not depend on `batch` or `workers`.
 
-    `on_step(done, all)` is called after each round, `on_finished(place in the panel, trajectory)` for each meta-episode
-    that is final; `reduce(trajectory)` makes of each what is returned, if it is to take less memory. What breaks is
-    played once more and then filed with its `failure`; if everything broke, RuntimeError tells the first reason.
-    `ledger` keeps tracebacks, also that of an error that ends it. Replies do not depend on `batch` or `workers`.
+    Args:
+        agent: Agent to evaluate.
+        panel: Tasks, which must share one environment id.
+        env_kwargs: Options of the environment.
+        batch: Number of meta-episodes played concurrently.
+        workers: Number of worker processes for environments and opponents (0: this process).
+        env_timeout: Timeout in seconds per environment step, opponents included (0: none).
+        memory_gb: Maximum address space of each worker in GiB (0: no limit).
+        on_step: Callback with the numbers of finished and of all meta-episodes, called after each round.
+        on_finished: Callback with the index in the panel and the trajectory of each final meta-episode.
+        reduce: Function that returns a smaller trajectory to keep, which saves memory.
+        limits: Budget of the model calls. A meta-episode beyond it has a `failure` of the kind `generator: budget`.
+        ledger: Ledger for tracebacks, including that of an error that ends the evaluation.
+
+    Raises:
+        RuntimeError: If every meta-episode failed. The message contains the first reason.
+        ValueError: If the panel is empty or mixes ids, or if an argument is out of range.
     """
     if not panel:
         raise ValueError("The panel holds no task.")
     if len({task.env_id for task in panel}) > 1:
-        raise ValueError("The tasks of a panel must share one environment id; evaluate each id by itself.")
+        raise ValueError("The tasks of a panel must share one environment id. Evaluate each id separately.")
     if batch < 1 or workers < 0:
-        raise ValueError(f"evaluate() needs batch >= 1 and workers >= 0, got {batch} and {workers}.")
+        raise ValueError(f"evaluate() requires batch >= 1 and workers >= 0, got {batch} and {workers}.")
     if memory_gb and not workers:
-        raise ValueError(f"memory_gb={memory_gb:g} limits worker processes; ask for at least one worker.")
+        raise ValueError(f"memory_gb={memory_gb:g} limits worker processes. Use at least one worker.")
+    # Further workers would have no environment to play.
     workers = min(workers, batch, len(panel))
     player = PanelPlayer(agent, panel, env_kwargs, workers=workers, memory_gb=memory_gb, limits=limits)
     kept = nullcontext() if ledger is None else ledger.kept("eval", 0)
@@ -119,29 +151,39 @@ def evaluate(
 
 
 def account(trajectories: Sequence[Trajectory], agent: str, ledger: Ledger | None) -> None:
-    """Writes down what broke; raises RuntimeError with the first reason where everything did."""
+    """Record failures in the ledger.
+
+    Args:
+        trajectories: Meta-episodes that were played.
+        agent: Name of the agent, for the message.
+        ledger: Ledger of the run, if there is one.
+
+    Raises:
+        RuntimeError: If every meta-episode failed, and none of them because of the budget.
+    """
     if ledger is not None:
         ledger.record([t for t in trajectories if not lacked_budget(t)], "eval", 0)
     failures = [t.failure for t in trajectories if t.failure is not None]
     if len(failures) == len(trajectories) and not any(lacked_budget(t) for t in trajectories):
-        error = RuntimeError(f"All {len(failures)} meta-episodes of {agent} broke; the first: {failures[0]}")
+        error = RuntimeError(f"All {len(failures)} meta-episodes of {agent} failed; the first: {failures[0]}")
         if ledger is not None:
             error.add_note(f"{TRACEBACK} {ledger.path}")
         raise error
 
 
 def lacked_budget(trajectory: Trajectory) -> bool:
-    """Whether a meta-episode was not played to its end for want of a budget."""
+    """Return True if a meta-episode was not finished because the budget was exhausted."""
     return (trajectory.failure or "").startswith(f"generator: {SPENT}: ")
 
 
 @contextmanager
 def ledger_in(folder: Path | None) -> Iterator[Ledger]:
-    """A ledger in that folder; without one, in a temporary folder, which stays if something failed.
+    """Yield a ledger in the folder, or in a temporary folder that is removed unless something failed.
 
-    At the end, the totals of what failed meanwhile go to stderr, with the file's name.
+    At the end, the totals of new failures are written to stderr with the name of the file.
     """
     ledger = Ledger(folder or mkdtemp(prefix="mage-eval-"))
+    # An evaluation has no optimiser steps: 0 keeps its lines and drops only an incomplete last one.
     ledger.resume(0)
     before = ledger.count
     try:
@@ -154,5 +196,5 @@ def ledger_in(folder: Path | None) -> Iterator[Ledger]:
 
 
 def progress_of(what: str, unit: str = "meta-episodes") -> Progress:
-    """Tells of work that is known to take long, from its beginning on."""
+    """Return a progress display for slow work, which is shown from the beginning."""
     return Progress(what, 0, unit, at_once=True)

@@ -1,7 +1,7 @@
-"""Floors of tasks that repeat: what policies score there that read no page, learn nothing, or remember nothing.
+"""Baselines of tasks that repeat: scores of policies that ignore the text, learn nothing or remember nothing.
 
-A meta-episode over one and the same task rewards remembering what was tried. What that is worth without understanding
-is told by policies that play the same panel, through the same `evaluate`; their rows are kept in the cache.
+A meta-episode that repeats one task rewards a memory of earlier attempts. These policies play the same panel through
+the same `evaluate`, which shows the value of such a memory without understanding. Their rows are cached.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mage_envs.durable import files_below, write_atomically
 from trainer.trajectory import Trajectory
 
 Play = Callable[[Agent, Setting], Sequence[Trajectory]]
-"""Plays all tasks of a setting once, as `evaluate` does."""
+"""Function that plays all tasks of a setting once, as `evaluate` does."""
 
 FLOORS: Mapping[str, Mapping[str, str]] = {
     "Sokoban": {
@@ -46,16 +46,17 @@ FLOORS: Mapping[str, Mapping[str, str]] = {
         "floor: webshop/next": "policy:webshop/next",
     },
 }
-"""Game to what its rows are called and the agents that they are of."""
+"""Game to its baselines: the label of the row, and the agent that plays it."""
 _SHOWN = ("memory", "context", "style", "max_calls", "mode", "option_state", "num_prev_obs", "num_prev_actions")
-"""Options that change what a learner is shown, and not what is played: the policies play without them."""
+"""Options that change the prompts, but not the task. The baselines play without them, so that settings which differ
+only in these options share the cached rows."""
 
 
 def floor_rows(setting: Setting, play: Play) -> tuple[ScoreRow, ...]:
-    """The rows of the floors over all tasks of a setting; none in games that have no floors.
+    """Return the rows of the baselines over all tasks of a setting; empty if the game has none.
 
-    Rows are kept by the setting's fingerprint, which tells tasks, options and data, and by this version's code. A floor
-    that cannot be played under these options is left out, with a warning.
+    The key of the cache is the setting's fingerprint (tasks, options, data) and the hash of this version's code. If a
+    baseline cannot be played under these options, it is left out with a warning.
     """
     game = game_of(setting.panel.env_id, setting.options)
     specs = FLOORS.get(game.facts.name, {})
@@ -73,27 +74,31 @@ def floor_rows(setting: Setting, play: Play) -> tuple[ScoreRow, ...]:
         row = _kept(path)
         if row is None:
             try:
-                row = replace(summarise(play(make_agent(spec), plain), game).overall, costs=None)  # of another day
+                # A cached row would show the duration of an earlier run, so costs are not stored.
+                row = replace(summarise(play(make_agent(spec), plain), game).overall, costs=None)
             except RuntimeError as error:
                 warnings.warn(f"The row {label!r} is left out: {error}", RuntimeWarning, stacklevel=2)
                 continue
+            # Failures may not occur again, so such a row is not cached.
             if not row.failures:
-                with suppress(OSError):  # a cache that cannot be written to is no reason to lose the scores
+                # A cache that is not writable must not cost the scores.
+                with suppress(OSError):
                     write_atomically(path, json.dumps(asdict(row)))
         rows.append(replace(row, opponent=label))
     return tuple(rows)
 
 
 def _kept(path: Path) -> ScoreRow | None:
+    """Return the cached row, or None if it is missing or damaged."""
     try:
         return read_scores(ScoreRow, path.read_bytes())
     except (OSError, ValueError, LookupError, TypeError):
-        return None  # not there, or not whole: it is played again
+        return None
 
 
 @cache
 def _code() -> str:
-    """Tells this version's code and word tables apart from all others."""
+    """Return a hash of this version's code and word tables."""
     told = sha256()
     for package in (mage_envs, opponents, wrappers, trainer):
         root = Path(package.__path__[0])

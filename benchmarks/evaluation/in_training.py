@@ -1,4 +1,4 @@
-"""A panel that is played in training: the same tasks, scores and exact references as `mage-bench eval`'s."""
+"""A panel for evaluation during training, with the same tasks, scores and exact references as `mage-bench eval`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ from trainer.trajectory import Trajectory
 
 
 class PanelEvaluation:
-    """A named panel at the options with which a run trains."""
+    """A named panel with the options of a training run."""
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
-        """Options that the panel fixes (a split, a number of boxes) are the panel's. Raises ValueError."""
+        """Create the setting. Options that the panel fixes (a split, a number of boxes) override those of the run.
+
+        Raises:
+            ValueError: If the panel is unknown.
+        """
         panel = named_panel(name)
         kept = {key: value for key, value in options.items() if key not in panel.env_kwargs}
         self.name = full_name(name)
@@ -29,12 +33,15 @@ class PanelEvaluation:
 
     @property
     def tasks(self) -> Sequence[Task]:
-        """What is played."""
+        """Return the tasks of the panel."""
         return self._setting.tasks
 
     def scored(self, trajectories: Sequence[Trajectory], step: int) -> Scored:
-        """The scores after that optimiser step. Metrics: `score`; and for all and for each opponent (behind a slash)
-        `success/episode_k`, `value/episode_k`, `ceiling/episode_k` and `pass_at_k`, k from 1."""
+        """Return the scores after that optimiser step.
+
+        The metrics are `score`, and `success/episode_k`, `value/episode_k`, `ceiling/episode_k` and `pass_at_k`, with k
+        from 1. Those of a single opponent have its name behind a further slash.
+        """
         summary = summary_of(f"after update {step}", self._setting, trajectories)
         metrics = {SCORE: score_of(summary)}
         for row, name in [(summary.overall, ""), *((row, f"/{row.opponent}") for row in summary.rows)]:
@@ -43,7 +50,7 @@ class PanelEvaluation:
 
 
 def score_of(summary: Summary) -> float:
-    """The headline measure of the last episode over all opponents; Pass@k where a success ends a meta-episode."""
+    """Return the headline measure of the last episode, or Pass@k if meta-episodes stop at a success."""
     overall = summary.overall
     if summary.early_stop:
         return overall.pass_at[-1].mean
@@ -51,6 +58,7 @@ def score_of(summary: Summary) -> float:
 
 
 def _row(row: ScoreRow, summary: Summary) -> dict[str, float]:
+    """Return the metrics of one row."""
     found: dict[str, float] = {}
     for number, episode in enumerate(row.episodes, start=1):
         found[f"success/episode_{number}"] = episode.success.estimate.mean

@@ -1,4 +1,4 @@
-"""Meta-episodes that failed, told as if each had been lost: the other end of what they could have scored."""
+"""Failed meta-episodes counted as losses, which bounds their effect on the scores from below."""
 
 from __future__ import annotations
 
@@ -9,21 +9,25 @@ from mage_envs.core import Game
 from trainer.trajectory import EpisodeResult, Trajectory
 
 FEW = 0.01
-"""Share of failures up to which leaving them out is enough."""
+"""Share of failures up to which they are only left out."""
 
 
 def as_losses(trajectories: Sequence[Trajectory], game: Game) -> list[Trajectory]:
-    """The same meta-episodes, those that failed with every episode lost by the game's worst return, as timeouts.
+    """Return the meta-episodes with each failed one replaced by losses at the game's worst return, as timeouts.
 
-    Hands and seats are those of another meta-episode that began in the same seat. Raises ValueError where all failed.
+    Hands and seats are copied from a finished meta-episode that began in the same seat.
+
+    Raises:
+        ValueError: If every meta-episode failed.
     """
     whole = [t for t in trajectories if t.failure is None]
     if not whole:
-        raise ValueError("Every meta-episode failed; there is nothing to count them beside.")
+        raise ValueError("Every meta-episode failed, so none shows how many hands a loss has.")
     return [t if t.failure is None else _lost(t, whole, game) for t in trajectories]
 
 
 def _lost(failed: Trajectory, whole: Sequence[Trajectory], game: Game) -> Trajectory:
+    # If no finished one began in this seat, any other still has the right number of hands.
     like = next((t for t in whole if t.task.seat == failed.task.seat), whole[0])
 
     def lost(k: int) -> EpisodeResult:

@@ -1,6 +1,7 @@
-"""Two runs of the same tasks compared: differences with intervals, p-values, what the panel could show. NumPy alone.
+"""Paired comparison of two runs of the same tasks: differences, intervals, p-values, power. Requires only NumPy.
 
-Everything is paired by task and clustered as in `scores`: what shares one seed is drawn, or changes its sign, together.
+Everything is paired by task and clustered as in `scores`: meta-episodes that share a seed are drawn, or change their
+sign, together.
 """
 
 from __future__ import annotations
@@ -16,46 +17,48 @@ from numpy.typing import NDArray
 from benchmarks.evaluation.estimates import quantile
 
 DRAWS = 10_000
-"""Of the bootstrap and of the permutation test."""
+"""Number of draws of the bootstrap and of the permutation test."""
 SEED = 20_260_303
-"""Of both, so that a comparison comes out the same each time."""
+"""Seed of both, so that a repeated comparison returns the same numbers."""
 POWER = 0.8
+"""Probability with which a detectable difference is significant."""
 _CHUNK = 500
-"""Draws at once, which bounds the memory: clusters x `_CHUNK` numbers."""
+"""Draws per block. It limits the memory to clusters x `_CHUNK` numbers."""
 _TIE = 1e-12
-"""Sums that differ by less are equal: they are the same numbers added in another order."""
+"""Tolerance for equal sums, because the same numbers may be added in another order."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """One run's mean less another's."""
+    """Difference between the means of two runs."""
 
     measure: str
     mean: float
     low: float | None
-    """Of the 95% interval; None from fewer than two clusters."""
+    """Lower end of the 95% interval; None if there are fewer than two clusters."""
     high: float | None
     p: float
-    """Two-sided, of the permutation test."""
+    """Two-sided p-value of the permutation test."""
     adjusted: float
-    """The same after Holm, over all tests that were made together."""
+    """`p` after Holm's correction over all tests that were made together."""
     detectable: float | None
-    """The smallest true difference that a panel with this spread shows at the 5% level in 80% of all cases; None where
-    nothing differs."""
+    """Smallest true difference that a panel with this spread detects at the 5% level with 80% power. None if the spread
+    is 0."""
     n: int
-    """Pairs."""
+    """Number of pairs."""
     only: tuple[int, int] | None = None
-    """Where the values are 0 and 1: pairs in which only the first, and only the second, has a 1."""
+    """For values of 0 and 1: the number of pairs in which only the first run has a 1, and in which only the second has
+    one."""
     mcnemar: float | None = None
-    """Exact, from `only`; it takes the pairs for independent."""
+    """p-value of McNemar's exact test on `only`, which treats the pairs as independent."""
     mcnemar_adjusted: float | None = None
-    """The same after Holm, over all tests that were made together."""
+    """`mcnemar` after Holm's correction over all tests that were made together."""
 
 
 class Pairs:
-    """Values of two runs, a row per measure and a column per task."""
+    """Values of two runs, with a row per measure and a column per task."""
 
     def __init__(
         self,
@@ -63,9 +66,18 @@ class Pairs:
         strata: Sequence[str],
         weights: Mapping[str, float] | None = None,
     ) -> None:
-        """`clusters`, `strata`: of each task; the mean is over strata weighed by `weights` (default: equally)."""
+        """Prepare the clusters and the weight of each task.
+
+        Args:
+            clusters: Cluster of each task.
+            strata: Stratum of each task.
+            weights: Weight of each stratum in the mean (default: equal weights).
+
+        Raises:
+            ValueError: If the tasks are empty, or if the lengths differ.
+        """
         if not len(clusters) == len(strata) or not len(clusters):
-            raise ValueError(f"Pairs need tasks with a cluster each, got {len(strata)} and {len(clusters)}.")
+            raise ValueError(f"Pairs requires tasks with a cluster each, got {len(strata)} and {len(clusters)}.")
         names, stratum = np.unique(np.array(list(strata)), return_inverse=True)
         share = np.array([1.0 if weights is None else weights[str(name)] for name in names])
         self._weights: Floats = (share / share.sum() / np.bincount(stratum))[stratum]
@@ -75,17 +87,24 @@ class Pairs:
         self._rows: list[tuple[str, Floats, tuple[int, int] | None]] = []
 
     def add(self, measure: str, first: Sequence[float], second: Sequence[float], proportion: bool = False) -> None:
-        """A measure, by task. `proportion`: all values are 0 or 1, and McNemar's test is asked for."""
+        """Add a measure.
+
+        Args:
+            measure: Name of the measure.
+            first: Value of the first run for each task.
+            second: Value of the second run for each task.
+            proportion: True if all values are 0 or 1, which adds McNemar's test.
+        """
         a, b = np.asarray(first, float), np.asarray(second, float)
         only = (int(((a == 1) & (b == 0)).sum()), int(((a == 0) & (b == 1)).sum())) if proportion else None
         self._rows.append((measure, a - b, only))
 
     def _summed(self, row: Floats) -> Floats:
-        """The weighted sum in each cluster."""
+        """Return the weighted sum of each cluster."""
         return np.bincount(self._cluster, self._weights * row).astype(np.float64)
 
     def differences(self, seed: int = SEED) -> list[PairedDifference]:
-        """A row per measure, in their order."""
+        """Return one row per measure, in the order of `add`."""
         sums = np.stack([self._summed(row) for _, row, _ in self._rows], axis=1)
         sizes = self._summed(np.ones(len(self._cluster)))
         means = sums.sum(axis=0)
@@ -95,6 +114,8 @@ class Pairs:
         for number, (measure, row, only) in enumerate(self._rows):
             error = _error(sums[:, number] - means[number] * sizes)
             low, high = (None, None) if bounds is None else (float(bounds[0][number]), float(bounds[1][number]))
+            # Difference detected with power 1 - b at level a: the standard error times the sum of the quantiles of a /
+            # 2 and b.
             t = quantile(self.clusters - 1) + NormalDist().inv_cdf(POWER) if self.clusters > 1 else 0.0
             found.append(
                 PairedDifference(
@@ -114,9 +135,12 @@ class Pairs:
 
 
 def adjusted_together(tables: Sequence[Sequence[PairedDifference]]) -> list[list[PairedDifference]]:
-    """Return the tables with Holm's correction over every test in all of them, so that one family of findings has one
-    chance of a false one."""
+    """Return the tables with Holm's correction over every test in all of them.
+
+    A reader who looks for any significant row runs all tests at once, so all tables form one family.
+    """
     chances = [p for rows in tables for row in rows for p in (row.p, row.mcnemar) if p is not None]
+    # The nested loops below must consume the values in the order of `chances`.
     adjusted = iter(holm(chances))
     return [
         [
@@ -128,21 +152,24 @@ def adjusted_together(tables: Sequence[Sequence[PairedDifference]]) -> list[list
 
 
 def _error(residuals: Floats) -> float:
-    """The clustered standard error."""
+    """Return the clustered standard error."""
     groups = len(residuals)
     return float((groups / (groups - 1) * (residuals**2).sum()) ** 0.5) if groups > 1 else 0.0
 
 
 def _intervals(sums: Floats, sizes: Floats, seed: int) -> tuple[Floats, Floats] | None:
-    """Ends of the 95% intervals, one per column of `sums` (clusters, measures); None from fewer than two clusters.
+    """Return the ends of the 95% intervals, one per column of `sums` (clusters, measures).
 
-    The percentile interval of the cluster bootstrap, at the levels that make it as wide as Student's where the mean is
-    normal (T. Hesterberg, What Teachers Should Know About the Bootstrap, 2015, section 4): with few clusters the plain
-    one is too short.
+    The result is None if there are fewer than two clusters.
+
+    This is the percentile interval of the cluster bootstrap. Its levels are widened so that it is as wide as Student's
+    interval for a normal mean (T. Hesterberg, What Teachers Should Know About the Bootstrap, 2015, section 4). The
+    plain one is too short if there are few clusters.
     """
     groups = len(sums)
     if groups < 2:
         return None
+    # The second number keeps this stream apart from that of `sign_test`.
     rng = np.random.default_rng([seed, 0])
     means = np.empty((DRAWS, sums.shape[1]))
     for start in range(0, DRAWS, _CHUNK):
@@ -154,16 +181,17 @@ def _intervals(sums: Floats, sizes: Floats, seed: int) -> tuple[Floats, Floats] 
 
 
 def sign_test(sums: Floats, seed: int = SEED) -> list[float]:
-    """Two-sided p-values of the columns of `sums` (clusters, measures) being symmetric about 0.
+    """Return two-sided p-values for the symmetry about 0 of the columns of `sums` (clusters, measures).
 
-    Under the null the runs could be exchanged in each cluster: all signs, where they are at most `DRAWS`, else as many
-    drawn ones and the observed one.
+    Under this hypothesis the runs are exchangeable in each cluster. All sign patterns are used if there are at most
+    `DRAWS`. Otherwise `DRAWS` patterns are drawn, and the observed one is added.
     """
     groups, observed = len(sums), np.abs(sums.sum(axis=0)) - _TIE
     if 2**groups <= DRAWS:
         signs = 1.0 - 2.0 * ((np.arange(2**groups)[:, None] >> np.arange(groups)) & 1)
         return [float(share) for share in (np.abs(signs @ sums) >= observed).mean(axis=0)]
     rng = np.random.default_rng([seed, 1])
+    # The ones count the observed pattern, so that a p-value is never 0.
     reached = np.ones(sums.shape[1])
     for start in range(0, DRAWS, _CHUNK):
         signs = 1.0 - 2.0 * rng.integers(2, size=(min(_CHUNK, DRAWS - start), groups))
@@ -172,7 +200,7 @@ def sign_test(sums: Floats, seed: int = SEED) -> list[float]:
 
 
 def holm(chances: Sequence[float]) -> list[float]:
-    """The p-values adjusted as S. Holm has it (1979), so that the chance of any false finding among them is bounded."""
+    """Return the p-values after Holm's correction (1979), which bounds the probability of any false finding."""
     adjusted, least = [0.0] * len(chances), 0.0
     for rank, place in enumerate(sorted(range(len(chances)), key=lambda place: chances[place])):
         least = max(least, min((len(chances) - rank) * chances[place], 1.0))
@@ -181,7 +209,10 @@ def holm(chances: Sequence[float]) -> list[float]:
 
 
 def mcnemar(first: int, second: int) -> float:
-    """Exact two-sided p-value: of the pairs that differ, each is as likely to favour the one as the other."""
+    """Return the exact two-sided p-value of McNemar's test.
+
+    Under the null hypothesis, each pair that differs favours either run with probability 1/2.
+    """
     differing, fewer = first + second, min(first, second)
     tail: int = sum(comb(differing, k) for k in range(fewer + 1))
     return min(float(2 * tail / (1 << differing)), 1.0)

@@ -1,4 +1,4 @@
-"""The exact values that scores stand beside: what a best response earns, and the best policy without information."""
+"""Exact values next to the scores: ceilings, and the best policies without information about the opponent."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from opponents.exact.tree import in_episode, is_enumerable, is_exact
 from trainer.trajectory import Trajectory
 
 STATES = 100_000
-"""Of belief; where there are more, no optimal learner is told of (`mage-bench headroom` goes further)."""
+"""Maximum number of belief states for the optimal learner. It is omitted above; `mage-bench headroom` allows more."""
 
 
 class ExactValues:
-    """Exact values of one game, each computed once; None where the game or an opponent has none."""
+    """Exact values of one game, each computed once. A value is None if the game or an opponent has no exact value."""
 
     def __init__(self, game: Game, pool: Mapping[str, float]) -> None:
         self._game = game
@@ -26,14 +26,19 @@ class ExactValues:
         self._responses: dict[tuple[int, int, Objective], TabularPolicy | float | None] = {}
 
     def _policy(self, name: str, episode: int) -> ExactPolicy | None:
-        """The opponent in that episode. One that reads nothing but the information state is the same in all."""
+        """Return the opponent's policy in that episode, or None if it has no exact probabilities.
+
+        If the policy reads only the information state, all episodes share one object, which is the key of the caches
+        below.
+        """
         if (name, episode) not in self._policies:
             made: object = None
             if self._game.facts.players == 2 and is_enumerable(self._game):
                 try:
                     made = make_opponent(name, self._game)
                 except UnknownOpponent:
-                    made = None  # an instance without a name
+                    # The name belongs to an instance that is not registered.
+                    made = None
             found = made if is_exact(made) else None
             if found is not None:
                 first = self._policy(name, 0) if episode > 0 else None
@@ -42,7 +47,14 @@ class ExactValues:
         return self._policies[name, episode]
 
     def ceiling(self, name: str, episode: int, seat: int, objective: Objective) -> float | None:
-        """The best response value against the opponent as it plays in that episode."""
+        """Return the best response value against the opponent.
+
+        Args:
+            name: Name of the opponent.
+            episode: Episode, from 0, because the opponent may change between episodes.
+            seat: Seat of the learner.
+            objective: Measure to maximise.
+        """
         policy = self._policy(name, episode)
         key = ("ceiling", policy, seat, objective)
         if key not in self._known:
@@ -50,10 +62,17 @@ class ExactValues:
         return self._known[key]
 
     def uninformed(self, name: str, episode: int, seat: int, objective: Objective, met: Sequence[str]) -> float | None:
-        """What the best single policy against the pool earns from this opponent.
+        """Return the return against this opponent of the best single policy against the pool, or None if unknown.
 
-        In games of perfect information that policy reads the order of moves, and only its mean over the pool is known;
-        it stands for each opponent where all of the pool are `met`.
+        In games of perfect information that policy depends on the order of moves, and only its mean over the pool is
+        known. This mean is returned for each opponent if all opponents of the pool are in `met`.
+
+        Args:
+            name: Name of the opponent.
+            episode: Episode, from 0.
+            seat: Seat of the learner.
+            objective: Measure to maximise.
+            met: Names of the opponents in the row.
         """
         policy, response = self._policy(name, episode), self._response(seat, episode, objective)
         if policy is None or response is None:
@@ -67,9 +86,10 @@ class ExactValues:
         return self._known[key]
 
     def _response(self, seat: int, episode: int, objective: Objective) -> TabularPolicy | float | None:
-        """The best single policy in that episode, or its value where it is no table."""
+        """Return the best single policy in that episode, or its value if it cannot be tabulated, or None."""
         if all(self._policy(name, episode) is self._policy(name, 0) for name in self._pool):
-            episode = 0  # one policy for all episodes
+            # No opponent changes between episodes, so one response serves all of them.
+            episode = 0
         key = (seat, episode, objective)
         if key not in self._responses:
             try:
@@ -82,10 +102,21 @@ class ExactValues:
 
 
 def optimal_learner(game: Game, pool: Mapping[str, float], played: Sequence[Trajectory]) -> tuple[float, ...]:
-    """What the learner earns per hand in each episode that knows the pool and maximises their sum, seated as in what
-    was `played`, which is whole and of fresh deals; empty where that is not known exactly."""
+    """Return the exact return per hand in each episode of the optimal learner.
+
+    This learner knows the pool and maximises the sum of the episodes.
+
+    Args:
+        game: Game of the meta-episodes.
+        pool: Weight of each opponent.
+        played: Finished meta-episodes with fresh deals. They determine the seats.
+
+    Returns:
+        One value per episode; empty if the exact values are unknown.
+    """
     seats = [[seat for episode in t.episodes for seat in episode.seats] for t in played]
     firsts = {one[0] for one in seats}
+    # `bayes_value` needs a seating rule by name, and the trajectories contain only the seats themselves.
     rule = "alternate" if any(len(set(one)) > 1 for one in seats) else "fixed"
     if len(firsts) < game.facts.players:
         rule = {0: "first", 1: "second"}.get(min(firsts), "") if rule == "fixed" and len(firsts) == 1 else ""

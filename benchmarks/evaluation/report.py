@@ -1,4 +1,4 @@
-"""Reports of a summary: a plain-text table, JSON, CSV, and a figure (matplotlib, loaded when it is drawn)."""
+"""Reports of a summary: a plain-text table, JSON, CSV, and a figure."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ SUMMARY = "summary.json"
 NOT_KNOWN = "n/a"
 PROBLEM_COLUMNS = tuple(name.replace("_", " ") for name in REPLY_PROBLEMS)
 _NUMBERS = re.compile(r"[-+0-9.,eE\[\]±% ]*")
-"""A number with its interval, which may begin with a sign."""
+"""Pattern of a number with its interval, which may begin with a sign."""
 FORMULA_SIGNS = ("=", "+", "-", "@")
-"""First characters of a cell that a spreadsheet executes."""
+"""First characters of a cell that make a spreadsheet execute it."""
 _AGENT, _CEILING, _UNINFORMED = "#1f5fa8", "#b3472c", "#6b6b6b"
 _CONTROLS = ("#8a5fb0", "#3f8f5f", "#c08a1e")
 
 
 def shown_episodes(count: int) -> tuple[int, ...]:
-    """The episodes, from 1, that a table of 80 columns has room for: of more than five 1, 2, 3, 5 and the last."""
+    """Return the episodes, from 1, that fit a table of 80 columns: at most 1, 2, 3, 5 and the last."""
     return tuple(range(1, count + 1)) if count <= 5 else (1, 2, 3, 5, count)
 
 
 def table(summary: Summary, controls: Sequence[ScoreRow] = ()) -> str:
-    """The headline measure per opponent and episode, its interval and exact values, then the other rates.
+    """Return the headline measure per opponent and episode with its interval and exact values, then the other rates.
 
-    `controls` are further rows, as the overall row of another evaluation under another name. The summary's floors
-    come last.
+    `controls` are further rows, such as the overall row of another evaluation under another name. The baselines of the
+    summary are the last rows.
     """
     rows = [*summary.rows, *([summary.overall] if len(summary.rows) > 1 else []), *controls, *summary.floors]
     rows += [] if summary.with_losses is None else [summary.with_losses]
@@ -66,7 +66,10 @@ def table(summary: Summary, controls: Sequence[ScoreRow] = ()) -> str:
 
 
 def _stopped(rows: Sequence[ScoreRow], summary: Summary, measure: str) -> list[str]:
-    """The lines where meta-episodes end with their first success: Pass@k of all, then who played on and how."""
+    """Return the lines for meta-episodes that end with their first success.
+
+    Pass@k of all meta-episodes is first. The scores of those that continued follow.
+    """
     planned = max(len(row.pass_at) for row in rows)
     solved = [
         [
@@ -127,7 +130,7 @@ def problem_cells(row: ScoreRow) -> list[str]:
 
 
 def _metrics(rows: Sequence[ScoreRow], summary: Summary, episodes: int) -> list[str]:
-    """The lines of the game's own metrics; none where it has none."""
+    """Return the lines of the game's own metrics; empty if the game has none."""
     names = sorted({name for row in rows for episode in row.episodes for name in episode.metrics})
     if not names:
         return []
@@ -149,11 +152,12 @@ def _interval(estimate: Estimate | None, signed: bool = False) -> str:
 
 
 def number(value: float | None) -> str:
+    """Return a number with three decimals. Adding 0.0 turns a negative zero into zero."""
     return NOT_KNOWN if value is None else f"{round(value, 3) + 0.0:.3f}"
 
 
 def way_text(come: Estimate | None) -> str:
-    """`83% [79%, 87%]`: how far a value has come on the way between two exact ones."""
+    """Return `83% [79%, 87%]`, the position of a value between two exact ones with its interval."""
     if come is None:
         return NOT_KNOWN
     ends = "" if come.low is None or come.high is None else f" [{come.low:.0%}, {come.high:.0%}]"
@@ -165,7 +169,7 @@ def _percent(estimate: Estimate) -> str:
 
 
 def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines with the first column to the left and all others to the right."""
+    """Return the lines of a table. The first column is left-aligned, and all others are right-aligned."""
     lines = [[visible(cell).replace("\n", " ") for cell in line] for line in (columns, *rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
     text = [
@@ -181,9 +185,13 @@ def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def save(folder: Path, summary: Summary, figure: bool = True) -> list[Path]:
-    """Writes summary.json, scores.csv and, where matplotlib is installed and a `figure` wanted, adaptation.png.
+    """Write summary.json, scores.csv and adaptation.png, and return their paths.
 
-    Returns their paths."""
+    Args:
+        folder: Folder to write to.
+        summary: Scores to write.
+        figure: False to omit the figure. It is also omitted if matplotlib is not installed.
+    """
     written = [folder / SUMMARY, folder / "scores.csv"]
     write_atomically(written[0], json.dumps(summary.to_json(), indent=2) + "\n")
     write_atomically(written[1], csv_text(summary))
@@ -194,14 +202,19 @@ def save(folder: Path, summary: Summary, figure: bool = True) -> list[Path]:
 
 
 def load(folder: Path) -> Summary:
-    """Return the summary that `save` wrote into a folder. Raises FileNotFoundError, or ValueError for another file."""
+    """Return the summary that `save` wrote to a folder.
+
+    Raises:
+        FileNotFoundError: If the folder has no summary.
+        ValueError: If the file holds something else.
+    """
     return read_scores(Summary, read_inside(folder, SUMMARY))
 
 
 def delimited(rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
-    """Return the rows as CSV, or with another delimiter between the fields; None is an empty field.
+    """Return the rows as CSV, or with another delimiter between the fields. None becomes an empty field.
 
-    A text that begins with `=`, `+`, `-` or `@` gets a leading apostrophe, because spreadsheets execute it otherwise.
+    Text that begins with `=`, `+`, `-` or `@` gets a leading apostrophe, because spreadsheets would execute it.
     """
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
@@ -218,7 +231,7 @@ def _cell(value: object) -> object:
 
 
 def csv_text(summary: Summary, delimiter: str = ",") -> str:
-    """One line per opponent, episode and measure; of each opponent one for each problem of replies."""
+    """Return one line per opponent, episode and measure, and one per opponent and problem of replies."""
     head = ("opponent", "episode", "measure", "mean", "low", "high", "n", "uninformed", "ceiling")
     lines: list[Sequence[object]] = [(*head, "share", "share_low", "share_high")]
     lost = () if summary.with_losses is None else (summary.with_losses,)
@@ -248,13 +261,20 @@ def adaptation_figure(
     learning_curve: Sequence[tuple[float, float]] | None = None,
     controls: Sequence[ScoreRow] = (),
 ) -> None:
-    """A PNG with one panel per opponent: the measure by episode with its interval, and the exact values.
+    """Write a PNG with one panel per opponent: the measure by episode with its interval, and the exact values.
 
-    `learning_curve`: (training step, score) pairs for a panel of their own. `controls`: rows drawn beside the overall
-    one. Raises ImportError with the remedy where matplotlib is missing.
+    Args:
+        path: File to write.
+        summary: Scores to draw.
+        learning_curve: (training step, score) pairs, which are drawn in an additional panel.
+        controls: Rows drawn next to the overall one.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
     """
     rows = [*summary.rows, *([summary.overall] if len(summary.rows) > 1 else [])]
     curves = len(rows) + bool(learning_curve)
+    # A line has at most four panels, or three if that leaves fewer gaps in the last line.
     columns = min(curves, 3 if curves in (3, 5, 6) else 4)
     lines = -(-curves // columns)
     figure = figures.blank(3.3 * columns, 2.7 * lines + 0.9)
@@ -280,7 +300,7 @@ def _measures(row: ScoreRow, summary: Summary) -> list[Measure]:
 
 
 def _limits(rows: Sequence[ScoreRow], controls: Sequence[ScoreRow], summary: Summary) -> tuple[float, float]:
-    """A common scale for all opponents."""
+    """Return a common scale for all opponents."""
     if summary.objective == "success":
         return -0.04, 1.04
     seen: list[float] = [0.0]
@@ -288,6 +308,7 @@ def _limits(rows: Sequence[ScoreRow], controls: Sequence[ScoreRow], summary: Sum
         for m in _measures(row, summary):
             e = m.estimate
             seen += [v for v in (e.mean, e.low, e.high, m.ceiling, m.uninformed) if v is not None]
+    # If all values are equal, the axis would have no height.
     margin = 0.06 * (max(seen) - min(seen) or 1.0)
     return min(seen) - margin, max(seen) + margin
 

@@ -1,9 +1,9 @@
-"""Scores of an evaluation: means with intervals, gains, Pass@k, and the exact values beside them. NumPy alone.
+"""Scores of an evaluation: means with intervals, gains, Pass@k, and exact values. Requires only NumPy.
 
-Intervals are 95%, by Student's t, and clustered. A cluster is all that depends on one seed: the episodes of a
-meta-episode and, in a panel, the meta-episodes that replay its deals from the other seat and against other opponents.
-Where every meta-episode has a seed of its own, this is clustering by meta-episode. Tasks of one family (`Game.family`;
-WebShop's near duplicates) are one cluster.
+Intervals are 95%, clustered, and use Student's t. A cluster holds everything that depends on one seed: the episodes of
+a meta-episode and, in a panel, the meta-episodes that replay its deals from the other seat and against other opponents.
+If every meta-episode has its own seed, each is a cluster. Tasks of one family (`Game.family`; WebShop's near
+duplicates) are one cluster.
 """
 
 from __future__ import annotations
@@ -45,77 +45,80 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Measure:
-    """One measure of one episode beside its exact references, over the seats really played; None: not available."""
+    """One measure of one episode and its exact references over the seats that were played. None means not available."""
 
     estimate: Estimate
     ceiling: float | None
-    """Value of the best response."""
+    """Best response value."""
     uninformed: float | None
-    """Value of the best policy that does not know which opponent of the pool it faces, and learns nothing."""
+    """Value of the best policy that knows the pool but not the current opponent, and learns nothing."""
 
     @property
     def regret(self) -> float | None:
-        """What the mean falls short of the best response by."""
+        """Return the difference between the ceiling and the mean."""
         return None if self.ceiling is None else self.ceiling - self.estimate.mean
 
     @property
     def share(self) -> float | None:
-        """The way from `uninformed` (0) to `ceiling` (1) that the mean has come; None where they are equal."""
+        """Return the position of the mean between `uninformed` (0) and `ceiling` (1), or None if these are equal."""
         found = self.share_estimate
         return None if found is None else found.mean
 
     @property
     def share_estimate(self) -> Estimate | None:
-        """`share` with its interval."""
+        """Return `share` with its interval."""
         return way(self.estimate, self.uninformed, self.ceiling)
 
 
 @dataclass(frozen=True)
 class EpisodeScore:
-    """How one episode of the meta-episode went, over those that played it."""
+    """Scores of one episode of the meta-episode, over the meta-episodes that played it."""
 
     returns: Measure
-    """In the game's unit per hand."""
+    """Return in the game's unit per hand."""
     success: Measure
     draws: float
     """Share of episodes that are neither a success nor a failure."""
     timeouts: float
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """The game's own metrics at the episode's end, each the mean over the meta-episodes that have it."""
+    """The game's own metrics at the end of the episode, as means over the meta-episodes that have them."""
 
     def measure(self, objective: Objective) -> Measure:
+        """Return the measure of an objective."""
         return self.returns if objective == "returns" else self.success
 
 
 @dataclass(frozen=True)
 class ScoreRow:
-    """One opponent, or category of task where nobody else plays, or the weighted mean over all of them."""
+    """Scores against one opponent, on one category of tasks, or as the weighted mean over all."""
 
     opponent: str
     weight: float
     meta_episodes: int
-    """Scored; broken ones are left out."""
+    """Number of scored meta-episodes, without failed ones."""
     failures: int
     invalid: float
-    """Share of the answers without a usable action or remark, those without text apart."""
+    """Share of the answers without a usable action or remark, except those without text."""
     episodes: tuple[EpisodeScore, ...]
     gain: Estimate | None
-    """Last episode minus first, in the game's unit per hand, paired within the meta-episode; None where one of them
-    stopped before its last episode."""
+    """Last episode minus first, in the game's unit per hand, paired within the meta-episode. None if a meta-episode
+    stopped early."""
     success_gain: Estimate | None
+    """`gain` of the success rate."""
     pass_at: tuple[Estimate, ...]
     """Share of meta-episodes with a success within the first k episodes, k from 1."""
     first_success: float | None = None
-    """Mean number of the first episode with a success, from 1, among the meta-episodes that had one."""
+    """Mean number of the first successful episode, from 1, among the meta-episodes that had one."""
     calls: Mapping[str, CallShares] = field(default_factory=dict)
-    """By kind of call."""
+    """Kind of call to its shares."""
     costs: Costs | None = None
     failed_by: Mapping[str, int] = field(default_factory=dict)
-    """Failures by what broke."""
+    """Cause of failure to the number of meta-episodes."""
     optimal: tuple[float, ...] = ()
-    """What the learner earns in each episode that knows the pool and is optimal for their sum; empty where unknown."""
+    """Return in each episode of the learner that knows the pool and maximises the sum of the episodes; empty if
+    unknown."""
     no_text: float = 0.0
-    """Share of the calls to which a server sent no text: a refusal, calls of tools, or nothing."""
+    """Share of the calls for which a server returned no text: a refusal, tool calls, or nothing."""
 
     def reply_problems(self) -> dict[str, float]:
         """Return the share of replies with each of `REPLY_PROBLEMS`, over all kinds of call."""
@@ -126,7 +129,7 @@ class ScoreRow:
         }
 
     def warnings(self) -> list[str]:
-        """Return a line for each problem that makes the scores doubtful: many unusable replies, or many failures."""
+        """Return one line for each problem that makes the scores doubtful: many unusable replies, or many failures."""
         found = [
             f"Warning: {share:.0%} of the replies {REPLY_PROBLEMS[name]}."
             for name, share in self.reply_problems().items()
@@ -138,12 +141,12 @@ class ScoreRow:
         return found
 
     def efficiency(self, k: int, objective: Objective) -> float | None:
-        """The way in episode k (from 0) from the best policy without information (0) to `optimal` (1)."""
+        """Return the position in episode k (from 0) of the mean between `uninformed` (0) and `optimal` (1)."""
         found = self.efficiency_estimate(k, objective)
         return None if found is None else found.mean
 
     def efficiency_estimate(self, k: int, objective: Objective) -> Estimate | None:
-        """`efficiency` with its interval."""
+        """Return `efficiency` with its interval."""
         if not 0 <= k < min(len(self.episodes), len(self.optimal)):
             return None
         measure = self.episodes[k].measure(objective)
@@ -157,43 +160,52 @@ class Summary:
     agent: str
     env_id: str
     panel: str
-    """Name and SHA-256 of the panel."""
+    """Name, size and fingerprint of the panel."""
     unit: str
     objective: Objective
-    """The headline measure."""
+    """Headline measure."""
     rows: tuple[ScoreRow, ...]
     overall: ScoreRow
     rows_are: str = "opponent"
-    """What a row stands for: an `opponent`, or `tasks` of one category."""
+    """Subject of a row: an `opponent`, or `tasks` of one category."""
     early_stop: bool = False
-    """Whether meta-episodes ended with their first success: later episodes were played by those without one alone, so
-    that Pass@k is the headline, episodes are compared with nothing, and there is no gain."""
+    """True if meta-episodes ended with their first success. Later episodes then contain only meta-episodes without one,
+    so Pass@k is the headline, exact values are omitted, and there is no gain."""
     floors: tuple[ScoreRow, ...] = ()
-    """In tasks that repeat: what policies that learn nothing, or read nothing, score on the same panel."""
+    """Baselines of tasks that repeat: scores on the same panel of policies that learn nothing or read nothing."""
     with_losses: ScoreRow | None = None
-    """`overall` with failures counted as losses, where they exceed 1%."""
+    """`overall` with failures counted as losses, if they exceed 1%."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return the summary as plain JSON values."""
         return asdict(self)
 
 
 def read_scores(kind: type[S], data: bytes) -> S:
-    """Return the `Summary` or `ScoreRow` in JSON that was made from `dataclasses.asdict`. Raises ValueError."""
+    """Return the `Summary` or `ScoreRow` from JSON that `dataclasses.asdict` produced.
+
+    Raises:
+        ValueError: If the JSON does not fit the class.
+    """
     read: S = _reader(kind).validate_json(data)  # type: ignore[arg-type]  # a class is hashable
     return read
 
 
 @cache
 def _reader(kind: type[Any]) -> TypeAdapter[Any]:
-    # pydantic takes a tenth of a second to load, and most commands read no scores.
+    """Return the validator of a class."""
+    # pydantic takes 0.1 s to import, and most commands read no scores.
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
 
 
 def headline(game: Game) -> Objective:
-    """Success where the task is to win or to solve, the game's own unit where it is to win much, or nothing is told."""
+    """Return the headline measure of a game.
+
+    It is success if the task is to win or to solve something. It is the game's own unit if the size of the return
+    counts, or if the game is not registered.
+    """
     name = game.facts.name
     if name not in list_games():
         return "returns"
@@ -211,20 +223,30 @@ def summarise(
     agent: str = "",
     panel: str = "",
 ) -> Summary:
-    """Scores per opponent and over all of them by `weights` (default: equally), in games of one player per category
-    of task and over all tasks.
+    """Return the scores per opponent and over all of them.
 
-    `pool`: the opponents among which the policy without information expects to be (default: those met, by weight).
-    `optimal`: what the learner that is optimal against them all earns in each episode.
-    `game` must not be one that is played. Raises ValueError without trajectories or with a weight missing.
+    In games of one player, categories of tasks replace the opponents.
+
+    Args:
+        trajectories: Meta-episodes to score.
+        game: Game for facts and exact values, which no environment plays.
+        weights: Weight of each opponent in the overall row (default: equal weights).
+        pool: Opponents that the policy without information expects, by weight (default: those that were met).
+        optimal: Return in each episode of the learner that is optimal against the pool.
+        agent: Name of the agent.
+        panel: Description of the panel.
+
+    Raises:
+        ValueError: If `trajectories` is empty, or if `weights` does not name exactly the opponents that were met.
     """
     names = list(dict.fromkeys(label(t) for t in trajectories))
     if not names:
-        raise ValueError("There is nothing to score: no meta-episode was played.")
+        raise ValueError("No meta-episode was played, so there are no scores.")
     if weights is not None and set(weights) != set(names):
         raise ValueError(f"weights must name the opponents met, {', '.join(names)}; got {', '.join(weights)}.")
     alone = not any(t.opponent for t in trajectories)
     counts = Counter(label(t) for t in trajectories)
+    # Opponents count equally, but categories of tasks count by their number of tasks: they are not met equally often.
     given = weights or {name: float(counts[name]) if alone else 1.0 for name in names}
     shares = {name: given[name] / sum(given.values()) for name in names}
     objective = headline(game)
@@ -254,21 +276,22 @@ def summarise(
 
 
 class _Scoring(NamedTuple):
-    """What all scores of a row are made with."""
+    """Data shared by all scores of a row."""
 
     weights: Mapping[str, float]
-    """Of the opponents in the row."""
+    """Weight of each opponent in the row."""
     objective: Objective
     exact: ExactValues
     game: Game
 
     def mean(self, trajectories: Sequence[Trajectory], values: Sequence[float], proportion: bool = False) -> Estimate:
-        """The estimate from one value a meta-episode."""
+        """Return the estimate from one value per meta-episode."""
         clusters = [cluster_of(t, self.game) for t in trajectories]
         return estimate(values, clusters, [label(t) for t in trajectories], self.weights, proportion)
 
 
 def _row(name: str, weight: float, trajectories: Sequence[Trajectory], scoring: _Scoring) -> ScoreRow:
+    """Return the scores of these meta-episodes as one row."""
     kept = [t for t in trajectories if t.failure is None]
     steps = [step for t in kept for step in t.steps]
     planned = max(t.num_episodes for t in trajectories)
@@ -301,31 +324,34 @@ def _row(name: str, weight: float, trajectories: Sequence[Trajectory], scoring: 
 
 
 def label(trajectory: Trajectory) -> str:
-    """What a trajectory is counted under: its opponent, or the category of its task."""
+    """Return the row of a trajectory: its opponent, or the category of its task."""
     return trajectory.opponent or trajectory.category or ""
 
 
 def per_hand(episode: EpisodeResult) -> float:
-    """The learner's mean return per hand, in the game's unit."""
+    """Return the learner's mean return per hand, in the game's unit."""
     return episode.value / max(episode.hands, 1)
 
 
 def cluster_of(trajectory: Trajectory, game: Game) -> Hashable:
-    """What a meta-episode shares its luck with: the family of its task, else its seed."""
+    """Return the cluster of a meta-episode: the family of its task if it has one, else its seed."""
     task = trajectory.played or trajectory.task.task_id
     family = None if task is None else game.family(task)
     return trajectory.task.seed if family is None else family
 
 
 def _episode_score(kept: Sequence[Trajectory], k: int, scoring: _Scoring) -> EpisodeScore:
+    """Return the scores of episode `k` over the meta-episodes that played it."""
     weights, objective, exact, _ = scoring
     played = [t for t in kept if len(t.episodes) > k]
     results = [t.episodes[k] for t in played]
 
     def measure(estimate: Estimate, kind: Objective) -> Measure:
-        """With exact values where the measure has any: success if a hand is the episode, returns if the headline."""
+        """Return the measure, with exact values if it has any."""
         if len(played) < len(kept):
-            return Measure(estimate, None, None)  # of the seats of those left, which nobody chose
+            # Early stop selects by success, so the remaining seats and opponents are not those of the panel.
+            return Measure(estimate, None, None)
+        # Exact success rates are per hand, and exact returns are computed only if they are the headline.
         if (kind == "returns" and objective == "success") or (kind == "success" and any(e.hands > 1 for e in results)):
             return Measure(estimate, None, None)
         ceilings = [[exact.ceiling(t.opponent, k, seat, kind) for seat in t.episodes[k].seats] for t in played]
@@ -334,7 +360,7 @@ def _episode_score(kept: Sequence[Trajectory], k: int, scoring: _Scoring) -> Epi
         return Measure(estimate, average(ceilings), average(blind))
 
     def average(values: list[list[float | None]]) -> float | None:
-        """The mean over the seats of each meta-episode, then over the meta-episodes."""
+        """Return the mean over seats, then over meta-episodes; None if any value is unknown."""
         known = [[value for value in seats if value is not None] for seats in values]
         if any(len(some) < len(seats) or not some for some, seats in zip(known, values, strict=True)):
             return None

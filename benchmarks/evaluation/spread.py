@@ -1,4 +1,4 @@
-"""An evaluation in pieces, wherever an executor plays them."""
+"""Distribution of an evaluation over the workers of an executor, in pieces."""
 
 from __future__ import annotations
 
@@ -18,38 +18,44 @@ from trainer.trajectory import Trajectory
 
 LOGGER = logging.getLogger(__name__)
 _SENT = ("agent", "panel", "env_kwargs", "imports", "fingerprint")
-"""Parts of run.json from which a worker makes the setting."""
+"""Parts of run.json from which a worker creates the setting."""
 
 
 @dataclass(frozen=True)
 class Playing:
-    """What a worker makes its player from: names and settings."""
+    """Names and settings from which a worker creates its player."""
 
     about: Mapping[str, Any]
     batch: int
     env_timeout: float
 
     def __call__(self) -> PiecePlayer:
-        """The player, once per process. RuntimeError where the panel is another one there."""
+        """Return the player, created once per process.
+
+        Raises:
+            RuntimeError: If the worker finds another panel or agent.
+        """
         return PiecePlayer(self)
 
 
 class PiecePlayer:
-    """Plays pieces of a panel; the agent and the environments are made once and serve all of them."""
+    """Plays pieces of a panel with one agent and one set of environments."""
 
     def __init__(self, playing: Playing) -> None:
         self._playing = playing
         setting = setting_of(playing.about)
+        # A worker may have other data under the same path. Its meta-episodes would be scored as if they belonged to
+        # this panel.
         if setting.fingerprint != playing.about["fingerprint"]:
             raise RuntimeError(
-                f"Where a worker plays, {setting.name} is another setting (fingerprint "
-                f"{setting.fingerprint[:12]}, not {playing.about['fingerprint'][:12]}): its data differ."
+                f"{setting.name} is another setting on a worker (fingerprint {setting.fingerprint[:12]}, "
+                f"expected {playing.about['fingerprint'][:12]}): its data differ."
             )
         self._tasks = setting.tasks
         self._play = PanelPlayer(agent_of(playing.about["agent"], setting.game_name), self._tasks, setting.options)
 
     def __call__(self, places: Sequence[int]) -> list[Trajectory]:
-        """The meta-episodes at these places of the panel."""
+        """Return the meta-episodes at these indices of the panel."""
         return self._play([self._tasks[place] for place in places], self._playing.batch, self._playing.env_timeout)
 
 
@@ -62,10 +68,22 @@ def play_spread(
     batch: int,
     env_timeout: float,
 ) -> list[str]:
-    """Plays these places of the panel of the run that `about` tells of; says what workers took with them, in words.
+    """Play a part of a panel with an executor.
 
-    `on_finished(place in the panel, trajectory)` is called here, in any order. What a lost worker had is not played.
+    Args:
+        executor: Executor of several processes.
+        about: Contents of the run's run.json.
+        todo: Indices of the tasks to play.
+        on_finished: Callback with the index and the trajectory of each meta-episode. It is called in this process in
+            any order.
+        batch: Number of meta-episodes played concurrently by a worker.
+        env_timeout: Timeout per environment step in seconds (0: none).
+
+    Returns:
+        One line per lost worker. Its meta-episodes were not played.
     """
+    # A piece fills at most one shard, so a lost worker costs little. Smaller pieces occupy all workers if few tasks are
+    # left.
     size = min(SHARD, -(-len(todo) // executor.pieces))
     jobs = [tuple(todo[start : start + size]) for start in range(0, len(todo), size)]
     playing = Playing(
@@ -87,8 +105,10 @@ def play_spread(
 
 
 def _named(places: Sequence[int]) -> str:
+    """Return a description of a piece."""
     return f"meta-episodes {places[0]} to {places[-1]}"
 
 
 def _tell_slow(jobs: Sequence[Sequence[int]], number: int, seconds: float) -> None:
-    LOGGER.warning("Waiting for %.0f s already for %s.", seconds, _named(jobs[number]))
+    """Log that a piece is slow."""
+    LOGGER.warning("Waited %.0f s for %s so far.", seconds, _named(jobs[number]))

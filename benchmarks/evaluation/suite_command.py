@@ -1,9 +1,9 @@
-"""`mage-bench suite`: every column at every setting of a suite, each a run of its own below one folder.
+"""`mage-bench suite`: runs of every column at every setting of a suite, in one folder.
 
-F/suite.json                 suite, size, columns, and the roots of all runs once they were played
-F/PANEL/COLUMN/              a run, as `mage-bench eval --out` keeps it, at K = 3 and protocol adaptive
+F/suite.json                 suite, size, columns, and the roots of all runs after they were played
+F/PANEL/COLUMN/              a run, as `mage-bench eval --out` stores it, at K = 3 and protocol adaptive
 F/PANEL-k10-paper/COLUMN/    the same at other settings
-F/table.txt, F/table.tsv     made from the runs, as F/report.html is
+F/table.txt, F/table.tsv     tables computed from the runs, as is F/report.html
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from mage_envs.locking import LOCK, FolderLock
 
 @dataclass(frozen=True)
 class _Planned:
-    """A run that is to be played."""
+    """A run to be played."""
 
     panel: str
     """Short name."""
@@ -46,11 +46,11 @@ class _Planned:
     column: Column
     agent: Agent
     setting: Setting
-    """Before the control `other`, which its source's run has to be played for."""
+    """Setting before the control `other`, which requires that its source run was played."""
 
     @property
     def block(self) -> str:
-        """The folder above it, without what is as by default."""
+        """Return the name of the parent folder, which omits default settings."""
         more = "" if self.episodes == EPISODES[0] else f"-k{self.episodes}"
         return f"{self.panel}{more}" + ("" if self.protocol == PROTOCOLS[0] else f"-{self.protocol}")
 
@@ -59,18 +59,18 @@ class _Planned:
         return f"{self.block}/{self.column.name}"
 
     def to_json(self) -> dict[str, Any]:
-        """As suite.json plans it; no fingerprint where that depends on another run."""
+        """Return the entry of suite.json. The fingerprint is None if it depends on another run."""
         return {"folder": self.folder, "fingerprint": None if self.column.source else self.setting.fingerprint}
 
     def played_in(self, out: Path) -> Setting:
-        """The setting, its source having been played below `out`."""
+        """Return the setting to play. A run that it copies memories from must already be below `out`."""
         if self.column.source is None:
             return self.setting
         return controlled(self.setting, "other", str(out / self.block / self.column.source))
 
 
 def short_names(suite: Suite) -> dict[str, str]:
-    """Panel to the shortest beginning of its name, by whole words, that no other panel of the suite has."""
+    """Return for each panel the shortest prefix of its name, in whole words, that is unique in the suite."""
     found = {}
     for panel in suite.panels:
         words = panel.split("-")
@@ -87,7 +87,18 @@ def planned(
     protocols: Sequence[str] = PROTOCOLS,
     lengths: Sequence[int] = EPISODES,
 ) -> list[_Planned]:
-    """All runs of a suite, setting by setting. Raises what makes one of them impossible."""
+    """Return all runs of a suite, setting by setting.
+
+    Args:
+        suite: Suite to play.
+        columns: Columns to measure.
+        size: Meta-episodes per panel.
+        protocols: Protocols to play.
+        lengths: Numbers of episodes to play.
+
+    Raises:
+        ValueError: If a run cannot be played with its options, or if the source of a column does not play a panel.
+    """
     found: list[_Planned] = []
     for protocol in protocols:
         for episodes in lengths:
@@ -95,13 +106,15 @@ def planned(
                 for column in columns:
                     for cell in _planned(f"{panel}-{size}", short, column, protocol, episodes):
                         if column.source and f"{cell.block}/{column.source}" not in {one.folder for one in found}:
-                            raise ValueError(f"{column.name} is from {column.source}, which does not play {short}.")
+                            raise ValueError(
+                                f"Column {column.name} copies from {column.source}, which does not play {short}."
+                            )
                         found.append(cell)
     return found
 
 
 def _planned(panel: str, short: str, column: Column, protocol: str, episodes: int) -> Iterator[_Planned]:
-    """The run, or nothing where the column is not measured."""
+    """Yield the run, or nothing if the column is not measured at this panel."""
     spec = column.agent_at(short)
     if spec is None:
         return
@@ -117,7 +130,8 @@ def _planned(panel: str, short: str, column: Column, protocol: str, episodes: in
     setting = Setting(named, panel, options)
     if column.control not in (None, "other"):
         setting = controlled(setting, column.control, None)
-    _ = setting.fingerprint  # raises for options that do not go together, before anything is played
+    # Resolving the options raises if they are incompatible, before anything is played.
+    _ = setting.fingerprint
     yield _Planned(panel=short, protocol=protocol, episodes=episodes, column=column, agent=agent, setting=setting)
 
 
@@ -125,32 +139,39 @@ def _planned(panel: str, short: str, column: Column, protocol: str, episodes: in
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `mage-bench suite`."""
+    """Add the options of `mage-bench suite`."""
     parser.epilog = "Example: mage-bench suite paper-table1 --columns columns.yaml --quick --out runs/t1"
     parser.add_argument("suite", metavar="NAME", help=", ".join(SUITES))
-    parser.add_argument("--columns", metavar="FILE", required=True, help="YAML: name, agent, memory, and so on")
-    parser.add_argument("--out", type=output_path, metavar="FOLDER", required=True, help="where the runs are kept")
+    parser.add_argument(
+        "--columns", metavar="FILE", required=True, help="YAML file of the columns: name, agent, memory, and so on"
+    )
+    parser.add_argument("--out", type=output_path, metavar="FOLDER", required=True, help="Folder for the runs")
     parser.add_argument(
         "--quick",
         action="store_true",
-        help=f"a trial: {QUICK} tasks a panel, K = 3, adaptive; no results",
+        help=f"Play a trial: {QUICK} tasks per panel, K = 3, adaptive; its scores are not results",
     )
-    parser.add_argument("--protocol", choices=PROTOCOLS, help="one of the two alone")
-    parser.add_argument("--num-episodes", type=int, choices=EPISODES, help="one of the two lengths alone")
-    parser.add_argument("--size", type=int, choices=SIZES, default=SIZES[0], help="meta-episodes a panel (512)")
-    parser.add_argument("--resume", action="store_true", help="play what is missing or failed in --out")
-    parser.add_argument("--tsv", action="store_true", help="unaligned, with tabs between the fields")
+    parser.add_argument("--protocol", choices=PROTOCOLS, help="Play one protocol (default: both)")
+    parser.add_argument("--num-episodes", type=int, choices=EPISODES, help="Play one length (default: both)")
+    parser.add_argument(
+        "--size", type=int, choices=SIZES, default=SIZES[0], help="Meta-episodes per panel (default: 512)"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="Play the meta-episodes that are missing or failed in --out"
+    )
+    parser.add_argument("--tsv", action="store_true", help="Print tabs between the fields instead of aligned columns")
     add_play_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Plays the suite, and writes its table to stdout; ends as `mage-bench eval` does, with its gravest status."""
-    # A suite file may come from a stranger: it may name files, but no module that the user did not import.
+    """Play the suite, and write its table to stdout. The exit status is the most severe one of `mage-bench eval`."""
+    # The author of a suite file may not be the user. It may name files, but no module that the user did not import.
     with names_from(arguments.columns, paths=True):
         _run_suite(arguments)
 
 
 def _run_suite(arguments: argparse.Namespace) -> None:
+    """Plan the suite, and play it under the lock of its folder."""
     suite = named_suite(arguments.suite)
     columns = read_columns(Path(arguments.columns), tuple(short_names(suite).values()))
     cells = planned(
@@ -167,7 +188,7 @@ def _run_suite(arguments: argparse.Namespace) -> None:
 
 
 def _play(arguments: argparse.Namespace, columns: Sequence[Column], cells: Sequence[_Planned]) -> None:
-    """Play all cells, and write their table."""
+    """Play all runs, and write their table."""
     suite = named_suite(arguments.suite)
     out: Path = arguments.out
     plan = _plan(arguments, columns, cells)
@@ -206,7 +227,7 @@ def _play(arguments: argparse.Namespace, columns: Sequence[Column], cells: Seque
 
 
 def _plan(arguments: argparse.Namespace, columns: Sequence[Column], cells: Sequence[_Planned]) -> dict[str, Any]:
-    """What suite.json tells before anything was played."""
+    """Return the contents of suite.json before anything is played."""
     return {
         "schema": 1,
         "suite": arguments.suite,
@@ -217,31 +238,33 @@ def _plan(arguments: argparse.Namespace, columns: Sequence[Column], cells: Seque
 
 
 def _begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
-    """Writes the plan, or compares it with the one that is there. Raises OtherRun."""
+    """Write the plan, or compare it with an existing one. Raise OtherRun if the folder holds anything else."""
     path = out / SUITE
     if path.exists() and next(out.rglob(RUN), None) is None:
-        path.unlink()  # nothing was played
+        # A plan without any run can be replaced.
+        path.unlink()
     if path.exists():
         if not resume:
-            raise OtherRun(f"{out} holds a suite; go on with it (--resume), or take another folder.")
+            raise OtherRun(f"{out} already holds a suite. Continue it with --resume, or use another folder.")
         there = read_suite(out) or {}
+        # The round trip through JSON turns tuples into lists, as they are in the stored plan.
         told = [key for key, value in json.loads(json.dumps(plan)).items() if _unplayed(there).get(key) != value]
         if told:
-            raise OtherRun(f"{out} holds another suite: {', '.join(told)} differ; take another folder.")
+            raise OtherRun(f"{out} holds another suite: {', '.join(told)} differ. Use another folder.")
     elif {*out.iterdir()} - {out / LOCK}:
-        raise OtherRun(f"{out} is not empty, and holds no suite; take another folder.")
+        raise OtherRun(f"{out} is not empty and holds no suite. Use another folder.")
     else:
         write_atomically(path, json.dumps(plan, indent=2) + "\n")
 
 
 def _unplayed(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """The plan as it was before its runs had roots."""
+    """Return the plan without the roots of its runs."""
     runs = [{key: one[key] for key in ("folder", "fingerprint")} for one in plan["runs"]]
     return {key: value for key, value in plan.items() if key != "root"} | {"runs": runs}
 
 
 def _finish(out: Path, plan: Mapping[str, Any], cells: Sequence[_Planned]) -> None:
-    """Adds the roots of the runs to the plan, and the digest of all of them."""
+    """Add the roots of the runs, and the digest of all roots, to the plan."""
     roots = [json.loads((out / cell.folder / ROOT).read_text("utf-8"))["root"] for cell in cells]
     runs = [{**one, "root": root} for one, root in zip(plan["runs"], roots, strict=True)]
     write_atomically(out / SUITE, json.dumps({**plan, "runs": runs, "root": digest_of(roots)}, indent=2) + "\n")

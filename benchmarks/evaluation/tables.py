@@ -1,4 +1,4 @@
-"""A summary as text: tables of at most 80 columns."""
+"""A summary as text in tables of at most 80 columns."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from mage_envs.text.visible import one_line
 
 WIDTH = 80
 _LEAST = 8
-"""Characters of a row's name at least."""
+"""Minimum number of characters of a row's name."""
 
 
 def stdout_width() -> int | None:
-    """Return the columns that a table for stdout may have; None for a pipe or a file, which get whole names."""
+    """Return the maximum number of columns of a table on stdout, or None if stdout is a pipe or a file."""
     return WIDTH if sys.stdout.isatty() else None
 
 
 def narrow(summary: Summary, width: int | None = WIDTH) -> str:
-    """Return the scores in blocks; of more than five episodes 1, 2, 3, 5 and the last.
+    """Return the scores in blocks. If there are more than five episodes, 1, 2, 3, 5 and the last are shown.
 
     Args:
-        summary: The scores.
-        width: Columns of a block, for which long names lose their middle; None keeps whole names.
+        summary: Scores to show.
+        width: Maximum number of columns of a block, or None for no limit. Long names are shortened in the middle.
     """
     rows = [*summary.rows, *([summary.overall] if len(summary.rows) > 1 else []), *summary.floors]
     rows += [] if summary.with_losses is None else [summary.with_losses]
@@ -101,7 +101,7 @@ def _exact(row: ScoreRow, summary: Summary, planned: int) -> list[str]:
 
 
 def _ways(row: ScoreRow, summary: Summary, planned: int) -> list[str]:
-    """Share and efficiency in the last episode."""
+    """Return share and efficiency in the last episode."""
     last = row.episodes[-1].measure(summary.objective) if 0 < len(row.episodes) == planned else None
     share = None if last is None else last.share_estimate
     return [spread(one, True) for one in (share, row.efficiency_estimate(planned - 1, summary.objective))]
@@ -123,7 +123,7 @@ def _rates(row: ScoreRow) -> list[str]:
 
 
 def _kinds(summary: Summary) -> list[str]:
-    """The calls by their kind, and what broke."""
+    """Return the lines of the calls by kind and of the failures by cause."""
     row = summary.overall
     cells = [
         [kind, str(one.calls), *(f"{share:.1%}" for share in (one.invalid, one.cut, one.overflow, one.no_text))]
@@ -137,7 +137,13 @@ def _kinds(summary: Summary) -> list[str]:
 
 
 def fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = WIDTH) -> list[str]:
-    """Return `aligned` rows of at most `width` columns: names that are too long lose their middle (None: they stay)."""
+    """Return the lines of `aligned` rows within a width.
+
+    Args:
+        columns: Titles of the columns.
+        rows: Cells of each row; the first one is the name.
+        width: Maximum number of columns, or None for no limit. Long names are shortened in the middle.
+    """
     if width is None:
         return aligned(columns, rows)
     others = [max(map(len, column)) for column in zip(columns[1:], *(row[1:] for row in rows), strict=True)]
@@ -146,7 +152,7 @@ def fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | 
 
 
 def fitted(name: str, room: int) -> str:
-    """A name in so many characters; one that is longer loses its middle."""
+    """Return a name in at most `room` characters. A longer one is shortened in the middle."""
     if len(name) <= room:
         return name
     head = (room - 1) // 2
@@ -158,7 +164,7 @@ def _capital(text: str) -> str:
 
 
 def spread(estimate: Estimate | None, proportion: bool) -> str:
-    """`48 [43,54]` in percent, as such intervals are not symmetric; else `0.123±.05`."""
+    """Return `48 [43,54]` in percent for a proportion, whose interval is not symmetric; else `0.123±.05`."""
     if estimate is None:
         return NOT_KNOWN
     if estimate.low is None or estimate.high is None:

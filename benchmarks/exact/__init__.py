@@ -1,1 +1,1 @@
-"""Commands on exact values: ceilings of a game, exploitability of a model."""
+"""Commands on exact values: ceilings and headroom of a game, regret of an agent, exploitability of a model."""

@@ -1,4 +1,4 @@
-"""`mage-bench ceilings`: what anybody could earn in a game, exactly: per opponent, and per pool of unknown ones."""
+"""`mage-bench ceilings`: exact best response values in a game, per opponent and per pool of unknown opponents."""
 
 from __future__ import annotations
 
@@ -24,31 +24,42 @@ from opponents.exact.single_hands import SingleHands
 from opponents.exact.tree import exact_policy, is_enumerable
 
 Named = tuple[str, Mapping[str, Any]]
-"""A game as it travels: its name and options."""
+"""Name and options of a game, the form in which it is sent to a worker."""
 _SEATS = ("first", "second")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `mage-bench ceilings`."""
+    """Add the options of `mage-bench ceilings`."""
     parser.epilog = "Example: mage-bench ceilings KuhnPoker --no-bayes"
-    parser.add_argument("game", metavar="GAME", help="a game whose tree is at hand, as in KuhnPoker")
-    parser.add_argument("--game-kwargs", metavar="JSON", help="""options of the game, as in '{"reveal": "always"}'""")
-    parser.add_argument("--pool", metavar="NAME", action="append", help="a pool by name (default: all that fit)")
-    parser.add_argument("--episodes", type=int, default=3, metavar="K", help="episodes of the Bayes columns (3)")
-    parser.add_argument("--hands", type=int, default=1, metavar="H", help="hands per episode of the Bayes columns (1)")
+    parser.add_argument("game", metavar="GAME", help="Game with an enumerable tree, such as KuhnPoker")
+    parser.add_argument(
+        "--game-kwargs", metavar="JSON", help="""Options of the game as JSON, such as '{"reveal": "always"}'"""
+    )
+    parser.add_argument(
+        "--pool",
+        metavar="NAME",
+        action="append",
+        help="Name of a pool; may be repeated (default: every pool that fits)",
+    )
+    parser.add_argument(
+        "--episodes", type=int, default=3, metavar="K", help="Number of episodes in the Bayes columns (default: 3)"
+    )
+    parser.add_argument(
+        "--hands", type=int, default=1, metavar="H", help="Hands per episode in the Bayes columns (default: 1)"
+    )
     add_option(parser)
-    parser.add_argument("--no-bayes", action="store_true", help="leave the Bayes columns out")
+    parser.add_argument("--no-bayes", action="store_true", help="Omit the Bayes columns")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes the tables to stdout."""
+    """Write the tables to stdout."""
     if arguments.episodes < 1 or arguments.hands < 1:
         raise ValueError("--episodes and --hands must be at least 1.")
     executor = make_executor(arguments.executor)
     options = read_object("--game-kwargs", arguments.game_kwargs)
     game = game_with(arguments.game, options)
     if not is_enumerable(game):
-        raise ValueError(f"{game.facts.name} has no tree at hand, so that it has no exact ceilings: they are n/a.")
+        raise ValueError(f"{game.facts.name} has no enumerable tree, so its exact ceilings are n/a.")
     sent = arguments.game, options
     pools = [f"pool:{name.removeprefix('pool:')}" for name in arguments.pool or list_pools()]
     fitting = [name for name in pools if _fitting(name, game, arguments.pool is not None)]
@@ -60,11 +71,15 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _fitting(name: str, game: Game, asked: bool) -> bool:
-    """Whether the pool is for this game; raises what says that it is not where somebody asked for it."""
+    """Return True if the pool's opponents play this game.
+
+    If they do not, the error is raised if the user `asked` for the pool.
+    """
     try:
         for entry in as_pool(name).entries:
             make_opponent(entry, game)
     except (ValueError, UnknownOpponent):
+        # The default is every registered pool, and most of them belong to other games.
         if asked:
             raise
         return False
@@ -72,7 +87,10 @@ def _fitting(name: str, game: Game, asked: bool) -> bool:
 
 
 def opponent_table(game: Game, sent: Named, executor: Executor) -> list[str]:
-    """Per opponent with exact probabilities: best response value and best winning chance by seat, own NashConv."""
+    """Return a table of the opponents with exact probabilities.
+
+    The columns are the best response value and the best win probability by the learner's seat, and the NashConv.
+    """
     started = time.perf_counter()
     seats = range(game.facts.players)
     titles = _SEATS if game.facts.players == 2 else tuple(f"seat {seat}" for seat in seats)
@@ -87,7 +105,7 @@ def opponent_table(game: Game, sent: Named, executor: Executor) -> list[str]:
 
 
 def opponent_row(name: str, options: Mapping[str, Any], opponent: str) -> tuple[list[str], str]:
-    """Its row in the game of that name, or the reason why exact values do not exist."""
+    """Return the row of one opponent, or the reason why it has no exact values."""
     game = game_with(name, options)
     seats = range(game.facts.players)
     try:
@@ -97,6 +115,7 @@ def opponent_row(name: str, options: Mapping[str, Any], opponent: str) -> tuple[
     alias = opponent_info(opponent).alias_of
     values = [best_response_value(game, policy, seat) for seat in seats]
     wins = [best_response_value(game, policy, seat, "success") for seat in seats]
+    # The opponent plays every seat: the value measures its loss to a best response in each of them.
     conv = nash_conv(game, [policy] * game.facts.players)
     label = f"{opponent} (= {alias})" if alias else opponent
     return [label, *(number(v) for v in (*values, sum(values) / len(values), *wins, conv))], ""
@@ -105,7 +124,7 @@ def opponent_row(name: str, options: Mapping[str, Any], opponent: str) -> tuple[
 def pool_table(
     game: Game, sent: Named, pools: Sequence[str], lengths: tuple[int, int], bayes: bool, executor: Executor
 ) -> list[str]:
-    """Per pool: the best that is blind, Bayes-optimal over some episodes, and that knows the opponent."""
+    """Return a table of the pools: the blind, Bayes-optimal and best response values."""
     episodes, hands = lengths
     columns = ["pool", "blind", *(f"Bayes {k}" for k in range(1, episodes + 1) if bayes)]
     columns += [f"best {episodes}", "states", "seconds"] if bayes else []
@@ -122,28 +141,33 @@ def pool_table(
 def pool_row(
     name: str, options: Mapping[str, Any], lengths: tuple[int, int], bayes: bool, pool_name: str
 ) -> tuple[list[str], list[str]]:
-    """Its row in the game of that name, and the notes below the table."""
+    """Return the row of one pool, and the notes below the table."""
     game, pool = game_with(name, options), as_pool(pool_name)
     notes: list[str] = []
     seats = range(game.facts.players)
     blind = known = NOT_KNOWN
     try:
         single = SingleHands(game=game, pool=pool, seats=seats, objective="returns", samples=0, seed=0)
+        # Opponents may change between episodes. The head of the table promises the values of the last one.
         found = single.values(lengths[0] - 1)
         blind, known = number(found.blind), number(found.known)
     except NotExact as error:
         notes.append(f"n/a: {error}")
     cells = _bayes_cells(game, pool, *lengths, notes) if bayes else []
+    # The two computations may fail for the same reason. The dict drops the repetition and keeps the order.
     return [pool_name, blind, *cells, known], list(dict.fromkeys(notes))
 
 
 def _bayes_cells(game: Game, pool: OpponentPool, episodes: int, hands: int, notes: list[str]) -> list[str]:
+    """Return the Bayes cells of a pool. If a value cannot be computed, append a note and return n/a cells."""
     options: dict[str, Any] = {"episodes": episodes, "hands": hands}
     try:
         all_of_it, last = bayes_value(game, pool, **options), bayes_value(game, pool, **options, credit="last")
     except (NotExact, TooManyStates) as error:
         notes.append(f"n/a: {error}")
+        # One cell per episode, then those of best, states and seconds.
         return [NOT_KNOWN] * (episodes + 3)
+    # `bayes_value` sums over the hands of an episode, but the table is per hand.
     cells = [number(value / hands) for value in all_of_it.per_episode]
     seconds = f"{all_of_it.seconds + last.seconds:.1f}"
     return [*cells, number(last.per_episode[-1] / hands), f"{all_of_it.states:,}", seconds]

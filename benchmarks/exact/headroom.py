@@ -1,4 +1,4 @@
-"""`mage-bench headroom`: what memory of earlier episodes, and exploration across them, is worth in a game, exactly."""
+"""`mage-bench headroom`: exact value of memory of earlier episodes, and of exploration across them, in a game."""
 
 from __future__ import annotations
 
@@ -35,42 +35,53 @@ LEARNERS: Mapping[str, str] = {
     "last": "best for the last episode",
     "own": "best for the weights given",
 }
-"""Who earns each row."""
+"""Name of a row to the description of its learner."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `mage-bench headroom`."""
+    """Add the options of `mage-bench headroom`."""
     parser.epilog = "Example: mage-bench headroom KuhnPoker --pool kuhn/paper"
-    parser.add_argument("game", metavar="GAME", nargs="?", help="a game whose tree is at hand, as in KuhnPoker")
-    parser.add_argument("--pool", metavar="NAME", help="a registered pool (default: the game's own opponents)")
-    parser.add_argument("--episodes", type=int, default=3, metavar="K", help="episodes against one opponent (3)")
-    parser.add_argument("--hands", type=int, default=1, metavar="H", help="hands per episode (1)")
-    parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="an option of the game")
-    parser.add_argument("--seat", choices=SEATINGS, help="the learner's seats (the game's own, else alternate)")
-    parser.add_argument("--gt", type=float, default=GT, metavar="G", help=f"discount of the row mage ({GT})")
-    parser.add_argument("--weights", metavar="W,W,...", help="a row for these weights of the episodes; they sum to 1")
-    parser.add_argument("--objective", choices=tuple(PAYOFFS), help="what is earned (default: the game's headline)")
+    parser.add_argument("game", metavar="GAME", nargs="?", help="Game with an enumerable tree, such as KuhnPoker")
+    parser.add_argument("--pool", metavar="NAME", help="Registered pool (default: the game's own opponents)")
+    parser.add_argument(
+        "--episodes", type=int, default=3, metavar="K", help="Number of episodes against one opponent (default: 3)"
+    )
+    parser.add_argument("--hands", type=int, default=1, metavar="H", help="Hands per episode (default: 1)")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="KEY=VALUE", help="Option of the game; may be repeated"
+    )
+    parser.add_argument("--seat", choices=SEATINGS, help="Learner's seats (default: the game's own, else alternate)")
+    parser.add_argument("--gt", type=float, default=GT, metavar="G", help=f"Discount of the row mage (default: {GT})")
+    parser.add_argument(
+        "--weights", metavar="W,W,...", help="Add a row for these weights of the episodes, which must sum to 1"
+    )
+    parser.add_argument("--objective", choices=tuple(PAYOFFS), help="Objective (default: the game's headline measure)")
     parser.add_argument(
         "--samples",
         type=int,
         default=0,
         metavar="N",
-        help=f"sampled moves in each state, as in {SAMPLES}: for bounds",
+        help=f"Sampled moves per state of opponents without exact probabilities, such as {SAMPLES}; "
+        "the values become bounds (default: 0, exact values only)",
     )
-    parser.add_argument("--limit", type=int, default=STATES, metavar="N", help=f"most states ({STATES:,})")
-    parser.add_argument("--json", type=output_path, metavar="FILE", help="write the values there")
-    parser.add_argument("--figure", type=output_path, metavar="FILE", help="draw the values there, as a PNG")
-    parser.add_argument("--all", action="store_true", help="the table of every shipped game and pool")
-    parser.add_argument("--wide", action="store_true", help="with --all: one wide table with units and every episode")
+    parser.add_argument(
+        "--limit", type=int, default=STATES, metavar="N", help=f"Maximum number of belief states (default: {STATES:,})"
+    )
+    parser.add_argument("--json", type=output_path, metavar="FILE", help="Write the values to this file as JSON")
+    parser.add_argument("--figure", type=output_path, metavar="FILE", help="Draw the values to this file as PNG")
+    parser.add_argument("--all", action="store_true", help="Print the table of every shipped game and pool")
+    parser.add_argument(
+        "--wide", action="store_true", help="With --all: print one wide table with units and every episode"
+    )
     add_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes the values to stdout, the progress to stderr."""
+    """Write the values to stdout and the progress to stderr."""
     executor = make_executor(arguments.executor)
     if arguments.all:
         if arguments.game is not None:
-            raise ValueError("--all has games of its own: give it without a GAME.")
+            raise ValueError("--all already includes every game. Remove GAME.")
         rows = solved_rows(_tell, executor=executor)
         _write_json(arguments.json, [row.to_json() for row in rows])
         if arguments.figure is not None:
@@ -79,19 +90,20 @@ def run(arguments: argparse.Namespace) -> None:
         sys.stdout.write("\n".join(table_lines(rows, arguments.wide, stdout_width())) + "\n")
         return
     if arguments.wide:
-        raise ValueError("--wide is a form of the table of --all; one game's values fit 80 columns.")
+        raise ValueError("--wide applies only to the table of --all; one game's values fit 80 columns.")
     if arguments.game is None:
-        raise ValueError("Name a game, as in mage-bench headroom KuhnPoker, or give --all.")
+        raise ValueError("GAME is missing. Name one, as in mage-bench headroom KuhnPoker, or use --all.")
     if not isinstance(executor, Local):
         raise ValueError(
-            f"--executor {arguments.executor} spreads the rows of --all; one game is solved in one process."
+            f"--executor {arguments.executor} distributes the rows of --all; one game is solved in one process."
         )
     if arguments.episodes < 1 or arguments.hands < 1:
         raise ValueError("--episodes and --hands must be at least 1.")
     if arguments.limit < 1 or arguments.samples < 0:
         raise ValueError("--limit must be at least 1, and --samples at least 0.")
     for path in filter(None, (arguments.json, arguments.figure)):
-        path.parent.mkdir(parents=True, exist_ok=True)  # what is wrong with it is told before anything is solved
+        # Fail before the slow solution if the folder cannot be created.
+        path.parent.mkdir(parents=True, exist_ok=True)
     game = game_with(arguments.game, dict(_option(text) for text in arguments.option))
     name, pool = _pool(arguments, game)
     seat = arguments.seat or settings_of(arguments.game).seat or "alternate"
@@ -120,8 +132,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def lines(found: Headroom, title: str) -> list[str]:
-    """The values as text."""
+    """Return the values as text."""
     cells = row_cells(found)
+    # The descriptions are appended after the alignment, so that the columns of numbers stay narrow.
     head, rule, *body = aligned(
         ["", *(f"episode {k}" for k in range(1, len(cells["blind"]) + 1))],
         [[name, *values] for name, values in cells.items()],
@@ -153,23 +166,28 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _pool(arguments: argparse.Namespace, game: Game) -> tuple[str, PoolSpec]:
-    """The pool that was named, or the game's own, with its name; raises where an opponent does not play the game."""
+    """Return the name and the specification of the pool that the user named, else of the game's own opponents.
+
+    Raises:
+        ValueError: If the game has no enumerable tree with opponents, or if an opponent does not play the game.
+    """
     if not is_enumerable(game) or game.facts.players == 1:
-        raise ValueError(f"{game.facts.name} has no tree with opponents at hand, so that it has no exact headroom.")
+        raise ValueError(f"{game.facts.name} has no enumerable tree with opponents, so it has no exact headroom.")
     spec: PoolSpec = settings_of(arguments.game).opponent
     if arguments.pool is not None:
         spec = f"pool:{arguments.pool.removeprefix('pool:')}"
     pool = as_pool(spec)
+    # Constructing an opponent raises if it does not play this game. The opponents themselves are not used here.
     for entry in pool.entries:
         make_opponent(entry, game)
     return spec if isinstance(spec, str) else "its own opponents", spec
 
 
 def _option(text: str) -> tuple[str, Any]:
-    """`rounds=3`, `reveal=always`: the value as JSON has it, else as text."""
+    """Return the key and the value of `rounds=3` or `reveal=always`: the value is JSON if it parses, else text."""
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise ValueError(f"--option {text!r} is no KEY=VALUE; write it as in --option reveal=always.")
+        raise ValueError(f"--option {text!r} must have the form KEY=VALUE, such as --option reveal=always.")
     try:
         return key, json.loads(value)
     except json.JSONDecodeError:
@@ -182,18 +200,21 @@ def _weights(text: str | None) -> Sequence[float] | None:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise ValueError(f"--weights {text!r} are no numbers; write them as in --weights 0.2,0.3,0.5.") from None
+        raise ValueError(
+            f"--weights {text!r} must be numbers with commas between them, such as --weights 0.2,0.3,0.5."
+        ) from None
 
 
 def _tell(hands: int, states: int, most: int) -> None:
-    """Show the progress on a line of the terminal, which the next one replaces."""
+    """Show the progress on one line of the terminal, which the next call overwrites."""
     if sys.stderr.isatty():
+        # \r returns to the start of the line and \x1b[K erases it, because the next line may be shorter.
         sys.stderr.write(f"\r\x1b[K{states:,} states before {hands} hands, at most {most:,} in all ")
         sys.stderr.flush()
 
 
 def _end_progress() -> None:
-    """Remove the progress line, or the first line of the table would follow on the same line."""
+    """Erase the progress line. Otherwise the first line of the table would be appended to it."""
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""A picture of a game's headroom: what each learner earns by episode."""
+"""Figures of a game's headroom: the value of each learner by episode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opponents.exact import Headroom
 from opponents.exact.headroom import CREDITS
 
 LEAST = 1e-3
-"""Adaptation headroom below which a share of it says nothing."""
+"""Adaptation headroom below which a game is not drawn, because shares of it are not meaningful."""
 
 _STYLES = {
     "myopic": ("#3b6ea8", "o"),
@@ -19,16 +19,25 @@ _STYLES = {
     "last": ("#3f8f5f", "D"),
     "own": ("#777777", "x"),
 }
+"""Colour and marker of each learner's curve."""
 
 
 def draw(path: Path, found: Headroom, title: str, unit: str) -> None:
-    """Writes a PNG: the curves of the learners between the lines of the blind and of the informed.
+    """Write a PNG with the curves of the learners between the lines of the blind and of the known learner.
 
-    Raises ImportError with the remedy where matplotlib is missing.
+    Args:
+        path: File to write.
+        found: Values to draw.
+        title: Title of the figure.
+        unit: Unit of the values, per hand.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
     """
     figure = figures.blank(6.4, 4.0)
     axis = figure.subplots()
     for name, values, line in (("known", found.known_per_episode, "--"), ("blind", found.blind_per_episode, ":")):
+        # The value is the same in every episode unless an opponent changes between episodes.
         if len(set(values)) == 1:
             axis.axhline(values[-1], color="#222222", linestyle=line, linewidth=1.3, label=name)
         else:
@@ -48,10 +57,13 @@ def draw(path: Path, found: Headroom, title: str, unit: str) -> None:
 
 
 def draw_table(path: Path, rows: Sequence[tuple[str, Headroom]]) -> None:
-    """Writes a PNG of many games, by their names: of the way from the blind to the informed, in units of each game, how
-    much each learner has gone in the last episode. Games without adaptation headroom or without learners are left out.
+    """Write a PNG of many games: the share of the adaptation headroom that each learner reaches in the last episode.
 
-    Raises ImportError with the remedy where matplotlib is missing.
+    The share is 0 for the blind and 1 for the known learner. Games without adaptation headroom, or whose learners were
+    not solved exactly, are left out.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
     """
     shown = [(name, found) for name, found in rows if found.exact and found.adaptation > LEAST]
     figure = figures.blank(7.6, 1.2 + 0.27 * len(shown))

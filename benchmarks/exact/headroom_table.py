@@ -1,4 +1,4 @@
-"""The headroom of every shipped game and pool, as one table; the floors of those whose tasks repeat."""
+"""The headroom of every shipped game and pool as one table, with the baselines of games whose tasks repeat."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from trainer.trajectory import Trajectory
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What a row is about; what is left out is the default of `mage-bench headroom`."""
+    """Subject of one row. Defaults are those of `mage-bench headroom`."""
 
     game: str
     pool: str
@@ -36,29 +36,29 @@ class Setup:
     hands: int = 1
     objective: Objective | None = None
     panel: str = ""
-    """Whose floors stand for the values, where a game repeats its tasks."""
+    """Panel whose baselines replace the values, for a game that repeats its tasks."""
 
     @property
     def spec(self) -> str:
-        """The pool as it is named everywhere."""
+        """Return the specification of the pool."""
         return f"pool:{self.pool}"
 
     @property
     def title(self) -> str:
-        """The game with all that is not the default."""
+        """Return the game's name with every setting that is not the default."""
         said = [f"{key} {value}" for key, value in self.options.items()]
         said += [f"{self.hands} hands"] * (self.hands > 1) + [self.objective or ""]
         return ", ".join([self.game, *filter(None, said)])
 
     @property
     def name(self) -> str:
-        """The game with all that is not the default, and against whom, or on what."""
+        """Return `title` with the pool, or with the panel if the game has no pool."""
         return ": ".join(filter(None, [self.title, self.pool or self.panel]))
 
 
 @dataclass(frozen=True)
 class SolvedRow:
-    """A row with its values, or with the reason why there are none."""
+    """A row with its values, or with the reason why it has none."""
 
     setup: Setup
     unit: str = ""
@@ -67,7 +67,7 @@ class SolvedRow:
     floors: tuple[ScoreRow, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return the row as plain JSON values."""
         found = None if self.found is None else self.found.to_json()
         floors = [
             {
@@ -95,22 +95,23 @@ VARIANTS = (
     Setup(game="LiarsDice", pool="liars/four", options={"sides": 5}),
     Setup(game="LiarsDice", pool="liars/soft", options={"sides": 4}),
 )
-"""Rows of games of which more than one kind is of interest, or whose own kind takes more than 20 CPU seconds."""
+"""Rows of games that are shown in more than one variant, or whose default variant requires more than 20 CPU seconds."""
 
 PANELS: Mapping[str, str] = {
     "Sokoban": "sokoban-eval-2box-128",
     "WebShop": "webshop-val-128",
     "ALFWorld": "alfworld-eval-in-16",
 }
-"""Games whose tasks repeat, with a panel of which the floors are played in under 20 CPU seconds."""
+"""Game whose tasks repeat, to a panel whose baselines are played in under 20 CPU seconds."""
 NOT_ENUMERABLE = "not enumerable"
 HEADROOMS = ("adaptation", "reachable", "exploration")
 
 
 def setups() -> Iterator[Setup]:
-    """`VARIANTS`, every other registered pool with each game that it plays, and games without such a pool.
+    """Yield `VARIANTS`, then every other registered pool with each game it plays, and games without a pool.
 
-    OpenSpiel's adapter stands for many games; those that are shipped have names of their own."""
+    OpenSpiel's adapter is skipped because it covers many games; the shipped ones have names of their own.
+    """
     yield from VARIANTS
     for name in sorted(set(list_games()) - {"OpenSpiel"}):
         pools = [pool for pool in list_pools() if _plays(pool, name)]
@@ -120,7 +121,10 @@ def setups() -> Iterator[Setup]:
 
 
 def _plays(pool: str, name: str) -> bool:
-    """Whether all opponents of the pool play the game by their names alone: nothing is made."""
+    """Return True if every opponent of the pool plays the game and at least one is specific to some game.
+
+    The registered metadata decides; no opponent is constructed.
+    """
     infos = [opponent_info(str(entry).partition(":")[0]) for entry in as_pool(f"pool:{pool}").entries]
     return all(info.plays(name) for info in infos) and any(info.games is not None for info in infos)
 
@@ -128,14 +132,22 @@ def _plays(pool: str, name: str) -> bool:
 def solved_rows(
     progress: TellsStates, rows: Iterable[Setup] | None = None, executor: Executor | None = None
 ) -> list[SolvedRow]:
-    """These rows (default: all), solved one after another, or where an executor solves them (without progress)."""
+    """Return the solved rows in their order.
+
+    Args:
+        progress: Callback for the progress of each game. It is not called if an executor other than `Local` is used.
+        rows: Rows to solve (default: all of `setups()`).
+        executor: Executor that solves the rows (default: one after another in this process).
+    """
     asked = list(setups() if rows is None else rows)
     if executor is None or isinstance(executor, Local):
         return [_solved(progress, setup) for setup in asked]
+    # The progress callback writes to this process's terminal and cannot be sent to a worker.
     return list(in_order(executor, _solved, (None,), asked))
 
 
 def _solved(progress: TellsStates | None, setup: Setup) -> SolvedRow:
+    """Return the row with its values, with its baselines, or with the reason why it has neither."""
     if setup.panel:
         return _played(progress, setup)
     if load_game(setup.game).facts.players == 1:
@@ -157,13 +169,14 @@ def _solved(progress: TellsStates | None, setup: Setup) -> SolvedRow:
             samples=SAMPLES if sampled else 0,
             progress=progress,
         )
-    except NotExact as error:  # an opponent of a user's pool may remember
+    except NotExact as error:
+        # An opponent in a user's pool may remember earlier hands.
         return SolvedRow(setup, reason=str(error))
     return SolvedRow(setup, "success" if objective == "success" else game.facts.unit, found)
 
 
 def _played(progress: TellsStates | None, setup: Setup) -> SolvedRow:
-    """The floors of the panel, or what they lack, as packages or data."""
+    """Return the row with the baselines of its panel, or with the reason if packages or data are missing."""
 
     def play(agent: Agent, setting: Setting) -> list[Trajectory]:
         on_step = None if progress is None else progress_of(agent.name)
@@ -171,6 +184,7 @@ def _played(progress: TellsStates | None, setup: Setup) -> SolvedRow:
 
     try:
         with warnings.catch_warnings():
+            # `floor_rows` only warns if a baseline cannot be played. Here a partial set of baselines counts as missing.
             warnings.filterwarnings("error", "The row .* is left out", RuntimeWarning)
             floors = floor_rows(Setting(named_panel(setup.panel), setup.panel), play)
     except (ImportError, RuntimeWarning) as error:
@@ -179,7 +193,13 @@ def _played(progress: TellsStates | None, setup: Setup) -> SolvedRow:
 
 
 def table_lines(rows: Sequence[SolvedRow], wide: bool = False, width: int | None = WIDTH) -> list[str]:
-    """The table as text, of 80 columns, or `wide` with units, errors, every episode and the time in one row each."""
+    """Return the table as lines of text.
+
+    Args:
+        rows: Rows to show.
+        wide: True for one wide table with units, errors, every episode and the CPU time.
+        width: Maximum number of columns of the narrow tables, or None for no limit.
+    """
     return [*(_wide(rows) if wide else _narrow(rows, width)), "", *_floors(rows, width), "", *_NOTES]
 
 
@@ -221,7 +241,7 @@ def _wide(rows: Sequence[SolvedRow]) -> list[str]:
 
 
 def _floors(rows: Sequence[SolvedRow], width: int | None) -> list[str]:
-    """The games without values; below those whose tasks repeat, what scores there without reading or remembering."""
+    """Return the lines of the games without values. The baselines of a game follow its line."""
     unsolved = [row for row in rows if row.found is None]
     cells = []
     for row in unsolved:
@@ -237,6 +257,7 @@ def _floors(rows: Sequence[SolvedRow], width: int | None) -> list[str]:
 
 
 def _values(found: Headroom) -> list[str]:
+    # The credit `last` optimises the last episode alone, so its earlier values are not shown.
     credits = [" ".join(map(number, found.per_episode[name])) for name in CREDITS[:-1]] if found.per_episode else []
     last = number(found.per_episode["last"][-1]) if found.per_episode else NOT_KNOWN
     cells = row_cells(found)
@@ -245,8 +266,9 @@ def _values(found: Headroom) -> list[str]:
 
 
 def _headrooms(found: Headroom) -> list[str]:
-    """The cells of `HEADROOMS`."""
+    """Return the cells of `HEADROOMS`."""
     bounds = found.bounds.get("adaptation")
+    # The adaptation headroom is an upper bound of the other two, so it replaces them if they were not solved.
     most = number(bounds[-1][1] if bounds else found.adaptation)
     rest = (found.reachable, found.exploration)
     adaptation = interval_text(bounds[-1]) if bounds else number(found.adaptation)
@@ -254,13 +276,13 @@ def _headrooms(found: Headroom) -> list[str]:
 
 
 def interval_text(bounds: Bounds) -> str:
-    """A lower and an upper value."""
+    """Return `low..high`."""
     low, high = bounds
     return f"{number(low)}..{number(high)}"
 
 
 def row_cells(found: Headroom) -> dict[str, list[str]]:
-    """Each learner's value in each episode."""
+    """Return the values of each learner by episode, with intervals if moves were sampled."""
     single = {"blind": found.blind_per_episode, "known": found.known_per_episode}
     cells = {name: [number(value) for value in values] for name, values in (single | dict(found.per_episode)).items()}
     return cells | {name: [interval_text(one) for one in found.bounds[name]] for name in single if found.bounds}

@@ -1,4 +1,4 @@
-"""Exact decision regret of an agent on a panel, from fresh play, and its score without the luck of the cards."""
+"""Exact decision regret of an agent on a panel, and its score without the luck of the cards."""
 
 from __future__ import annotations
 
@@ -30,18 +30,20 @@ class EpisodeRegret:
     """One episode over all meta-episodes, in the game's unit per hand."""
 
     value: Estimate
-    """What was earned."""
+    """Mean return of the agent."""
     regret: Estimate
     available: float | None
-    """What the best play of each hand would have been worth under the beliefs that the agent had come to; None where
-    decisions are judged by the rest of the meta-episode, which has such a value as a whole alone."""
+    """Value of the best play of each hand under the beliefs that the agent had reached. None if the rest of the
+    meta-episode is the horizon, because this value then exists only for the whole meta-episode."""
     adjusted: Estimate | None
-    """`available` - regret, per meta-episode: as unbiased as `value`, without the luck of cards and replies."""
+    """`available` minus `regret` per meta-episode: as unbiased as `value`, but without the luck of cards and
+    replies."""
 
     @property
     def narrower(self) -> float | None:
-        """By what factor the interval of `adjusted` is shorter than that of `value`; None where it is a point."""
+        """Return the ratio of the interval widths of `value` and `adjusted`, or None if one of them has no width."""
         wide, narrow = (None if one is None else _width(one) for one in (self.value, self.adjusted))
+        # An interval that is narrower than rounding errors is a point, and the ratio would be arbitrary.
         return wide / narrow if wide and narrow and narrow > 1e-9 * wide else None
 
 
@@ -53,9 +55,10 @@ class StateRegret:
     information_state: str
     visits: int
     regret: Estimate
-    """Per hand of the episode, met or not: these add up to the episode's."""
+    """Per hand of the episode, including hands that never met the state, so that the states add up to the episode's
+    regret."""
     actions: Mapping[str, float]
-    """How often each action was chosen."""
+    """Action to its share of the visits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,20 +69,22 @@ class RegretReport:
     unit: str
     meta_episodes: int
     left_out: int
-    """Meta-episodes that broke, or were played again."""
+    """Number of meta-episodes that failed or were retried."""
     probabilities: bool
-    """Whether the agent told its probabilities; else what it played stands for them."""
+    """True if the agent's own action probabilities were used; False if its played actions replace them."""
     episodes: tuple[EpisodeRegret, ...]
     states: tuple[StateRegret, ...]
-    """The costliest first."""
+    """Information states in order of decreasing regret."""
     credit: str = ""
-    """By what decisions were judged: empty for the rest of their own hand, else what the rest of the meta-episode earns
-    as this credit counts it."""
+    """Label of the credit by which the rest of the meta-episode counts; empty if decisions are judged by their hand
+    alone."""
     whole: EpisodeRegret | None = None
-    """All episodes together, each weighed as the credit weighs it."""
+    """All episodes together, weighted as the credit weights them; None if decisions are judged by their hand alone."""
 
 
 class _Judged(NamedTuple):
+    """A meta-episode with the regret of its hands."""
+
     trajectory: Trajectory
     choices: list[list[OwnChoice]]
     hands: list[HandRegret]
@@ -88,13 +93,13 @@ class _Judged(NamedTuple):
 
 @dataclass(frozen=True)
 class Horizon:
-    """The rest of the meta-episode, by which decisions are judged."""
+    """The rest of the meta-episode as the horizon of each decision."""
 
     credit: CreditName = "sum"
     gt: float = GT
 
     def rest(self, env_id: str, env_kwargs: Mapping[str, Any] | None, pool: Mapping[str, float]) -> Rest:
-        """Its values in that environment."""
+        """Return the values of the rest of the meta-episode in this environment."""
         env = make_envs(env_id, env_kwargs)[0]
         options, protocol = dict(env_kwargs or {}), env.get_wrapper_attr("protocol")
         return Rest(
@@ -109,14 +114,16 @@ class Horizon:
 
 
 def _check_deals(env_id: str, env_kwargs: Mapping[str, Any] | None) -> None:
-    """Raises ValueError where a deal comes again, which a player knows who has seen it, or episodes may be left out."""
+    """Raise ValueError if deals are replayed or if a success ends a meta-episode."""
     env = make_envs(env_id, env_kwargs)[0]
     protocol, given = env.get_wrapper_attr("protocol"), dict(env_kwargs or {})
+    # With a single deal a replay reveals nothing.
     replays = (given.get("deal") or protocol.deal) == "replay" and len(roots_of(env.get_wrapper_attr("game"))) > 1
     if env.get_wrapper_attr("num_episodes") > 1 and (protocol.early_stop or replays):
         raise ValueError(
-            "Exact regret takes deals for fresh and all episodes for played; here the deals of the first come again, "
-            "so that who saw them knows them, or a success ends it all. Take protocol adaptive, or num_episodes 1."
+            "Exact regret requires fresh deals and all episodes. Here the deals of the first episode are replayed, "
+            "so an agent that saw them knows them, or a success ends the meta-episode. Use protocol=adaptive or "
+            "num_episodes=1."
         )
 
 
@@ -131,12 +138,23 @@ def regret(
     batch: int = 256,
     on_step: Callable[[int, int], None] | None = None,
 ) -> RegretReport:
-    """Plays the panel and judges each decision against the pool `weights` of the panel's opponents.
+    """Play the panel and judge each decision against the best play under the exact posterior over the pool.
 
-    `scored`: asks a model that can tell for the probabilities of the legal answers. `horizon`: judges by the rest of
-    the meta-episode, not of the hand alone.
-    Raises `NotExact`, `NotEnumerable`, `TooManyStates` where there are no exact values, and ValueError where deals are
-    replayed or a success ends a meta-episode, before anything is played.
+    Args:
+        agent: Agent to evaluate.
+        tasks: Tasks of the panel.
+        weights: Weights of the panel's opponents by name, which form the pool.
+        env_kwargs: Options of the environment.
+        scored: True to query a model for the probabilities of the legal actions, if it can return them.
+        horizon: Rest of the meta-episode as the horizon, or None to judge each decision by its hand alone.
+        batch: Number of meta-episodes played concurrently.
+        on_step: Callback with the numbers of finished and of all meta-episodes.
+
+    Raises:
+        NotExact: If an opponent has no exact probabilities.
+        NotEnumerable: If the game has no enumerable tree.
+        TooManyStates: If the horizon has too many belief states.
+        ValueError: If deals are replayed or a success ends a meta-episode. This is checked before anything is played.
     """
     env_id = tasks[0].env_id
     game = game_of(env_id, env_kwargs)
@@ -147,8 +165,11 @@ def regret(
     judged: list[_Judged] = []
     for at in range(0, len(tasks), batch):
         part = tasks[at : at + batch]
+        # With one slot per task, the slot of a prompt is the place of its task in `part`. `watched` stores prompts by
+        # slot.
         played = evaluate(GeneratorAgent(watched, agent.name), part, env_kwargs, batch=len(part))
         for slot, trajectory in enumerate(played):
+            # A retry starts in any free slot, so its prompts cannot be assigned to a task.
             if trajectory.failure is None and trajectory.retries == 0:
                 judged.append(_judge(values, trajectory, watched.seen[slot, 0]))
         if on_step is not None:
@@ -164,35 +185,46 @@ def regret_of_run(
     batch: int = 256,
     on_step: Callable[[int, int], None] | None = None,
 ) -> RegretReport:
-    """Judges the decisions of a kept run against `weights`, the pool of its panel by default.
+    """Judge the decisions of a stored run. Its recorded replies are executed again, so no agent is queried.
 
-    The recorded replies are executed again; no agent is asked. Raises like `regret`, and ValueError for a run without
-    opponents, against opponents outside of the pool, or with another outcome now.
+    Args:
+        records: Records of the run.
+        weights: Weights of the pool's opponents by name (default: the pool of the run's panel).
+        horizon: Rest of the meta-episode as the horizon, or None to judge each decision by its hand alone.
+        batch: Number of meta-episodes executed concurrently.
+        on_step: Callback with the numbers of finished and of all meta-episodes.
+
+    Raises:
+        ValueError: As in `regret`; also if the run has no opponents, met an opponent outside the pool, or has another
+            outcome in this version.
+        NotExact: If an opponent has no exact probabilities.
+        TooManyStates: If the horizon has too many belief states.
     """
     with reading(records.folder):
         setting = setting_of(records.about)
         where, game = records.folder, game_of(setting.panel.env_id, setting.options)
         pool = setting.panel.weights() if weights is None else weights
         if not pool or game.facts.players == 1:
-            raise ValueError(f"{where} is a run of {game.facts.name} without opponents: it has no exact regret.")
+            raise ValueError(f"{where} is a run of {game.facts.name} without opponents, so it has no exact regret.")
         _check_deals(setting.panel.env_id, setting.options)
         lines = [line for _, line in sorted(records.lines.items()) if line["failure"] is None]
         strangers = sorted({line["opponent"] for line in lines} - pool.keys())
         if strangers:
-            raise ValueError(f"{where} met {strangers[0]!r}, which is not of this pool; name the run's own.")
+            raise ValueError(f"{where} met {strangers[0]!r}, which is not in this pool. Use the run's own pool.")
         rest = None if horizon is None else horizon.rest(setting.panel.env_id, setting.options, pool)
         values = DecisionValues(game, dict(pool), rest=rest)
         judged: list[_Judged] = []
         for at in range(0, len(lines), batch):
             part, watched = lines[at : at + batch], list[WatchedGenerator]()
 
+            # The default argument binds this iteration's list; a closure would see the list of the last iteration.
             def watch(recorded: Generator, kept: list[WatchedGenerator] = watched) -> Generator:
                 kept.append(WatchedGenerator(recorded))
                 return kept[0]
 
             played, different = executed(part, setting, len(part), watch)
             if different:
-                raise ValueError(f"{where} comes out otherwise with this version, see mage-bench replay {where}.")
+                raise ValueError(f"{where} has another outcome with this version. See mage-bench replay {where}.")
             judged += [_judge(values, one, watched[0].seen[slot, 0]) for slot, one in enumerate(played)]
             if on_step is not None:
                 on_step(at + len(part), len(lines))
@@ -208,8 +240,9 @@ def _report(
     weights: Mapping[str, float],
     rest: Rest | None,
 ) -> RegretReport:
+    """Return the report of the judged meta-episodes."""
     if not judged:
-        raise RuntimeError("No meta-episode could be judged: all of them broke, or were played again.")
+        raise RuntimeError("No meta-episode could be judged: all of them failed or were retried.")
     return RegretReport(
         agent=agent,
         unit=game.facts.unit,
@@ -224,7 +257,7 @@ def _report(
 
 
 def _judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[SeenPrompt]) -> _Judged:
-    """The hands of a meta-episode, put together from its steps and from what each prompt told of those that ended."""
+    """Return the judged hands of a meta-episode, reconstructed from its steps and the results in its prompts."""
     results = [result for one in seen for result in one.results]
     starts: list[tuple[int, int]] = []
     steps: dict[tuple[int, int], list[tuple[Step, SeenPrompt]]] = {}
@@ -237,6 +270,7 @@ def _judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[SeenPr
     hands, choices = [], []
     planned = trajectory.episodes[0].hands
     places = [episode * planned + hand for episode, hand in starts]
+    # If an episode ends early, its last hand is followed by hands that are never played. `skipped` counts them.
     following = [*places[1:], trajectory.num_episodes * planned]
     for number, key in enumerate(starts):
         mine = [
@@ -246,6 +280,8 @@ def _judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[SeenPr
         ]
         choices.append(mine)
         last, episode = steps[key][-1][0], trajectory.episodes[key[0]]
+        # The result of a hand reaches the agent with its next prompt, so the last hand has none. Its value is the rest
+        # of its episode's value, and its ending is not needed because no decision follows.
         if number < len(results):
             told = results[number]
             by_rules, value, ending = told.ended_by == BY_THE_RULES, told.value, told.observation
@@ -270,6 +306,7 @@ def _judge(values: DecisionValues, trajectory: Trajectory, seen: Sequence[SeenPr
 
 
 def _episode(judged: Sequence[_Judged], k: int, weights: Mapping[str, float], rest: Rest | None) -> EpisodeRegret:
+    """Return the regret of episode `k`. Each meta-episode contributes the mean over its hands."""
     hands = [[hand for hand, e in zip(one.hands, one.episode_of, strict=True) if e == k] for one in judged]
 
     def mean(of: Callable[[HandRegret], float]) -> Estimate:
@@ -284,7 +321,7 @@ def _episode(judged: Sequence[_Judged], k: int, weights: Mapping[str, float], re
 
 
 def _whole(judged: Sequence[_Judged], weights: Mapping[str, float], rest: Rest) -> EpisodeRegret:
-    """The meta-episode as the credit counts it, per hand of an episode."""
+    """Return the regret of the whole meta-episode as the credit counts it, per hand of an episode."""
     hands = judged[0].trajectory.episodes[0].hands
 
     def mean(of: Callable[[_Judged], float]) -> Estimate:
@@ -296,17 +333,20 @@ def _whole(judged: Sequence[_Judged], weights: Mapping[str, float], rest: Rest) 
     return EpisodeRegret(
         value=mean(lambda one: float(rest.weights @ [episode.value for episode in one.trajectory.episodes])),
         regret=mean(lost),
+        # Before the first hand, the belief is the prior, and the value available there covers the whole meta-episode.
         available=mean(lambda one: one.hands[0].available).mean,
         adjusted=mean(lambda one: one.hands[0].available - lost(one)),
     )
 
 
 def _states(judged: Sequence[_Judged], weights: Mapping[str, float]) -> tuple[StateRegret, ...]:
+    """Return the regret of each information state, in order of decreasing regret."""
     costs: dict[tuple[int, str], dict[int, float]] = {}
     counts: dict[tuple[int, str], dict[str, float]] = {}
     for place, one in enumerate(judged):
         for made, hand, episode in zip(one.choices, one.hands, one.episode_of, strict=True):
             share = 1 / one.episode_of.count(episode)
+            # `regrets` has one more entry than `made` if the hand ended outside of the rules.
             for choice, cost in zip(made, hand.regrets, strict=False):
                 key = (episode, choice.information_state)
                 mine = costs.setdefault(key, {})
@@ -323,6 +363,8 @@ def _states(judged: Sequence[_Judged], weights: Mapping[str, float]) -> tuple[St
                 episode=episode,
                 information_state=state,
                 visits=round(visits),
+                # A meta-episode that never met the state counts as 0, so that the states add up to the episode's
+                # regret.
                 regret=_estimate(judged, [mine.get(place, 0.0) for place in range(len(judged))], weights),
                 actions={action: count / visits for action, count in sorted(row.items())},
             )
@@ -331,6 +373,7 @@ def _states(judged: Sequence[_Judged], weights: Mapping[str, float]) -> tuple[St
 
 
 def _estimate(judged: Sequence[_Judged], values: Sequence[float], weights: Mapping[str, float]) -> Estimate:
+    """Return the mean of one value per meta-episode, clustered by seed and weighted by opponent."""
     met = [one.trajectory for one in judged]
     return estimate(values, [t.task.seed for t in met], [t.opponent for t in met], weights)
 

@@ -1,4 +1,4 @@
-"""A generator with a record of its prompts: the hands that ended before each, and the probabilities of its answers."""
+"""A generator that records the hands that ended before each prompt, and the action probabilities of its answers."""
 
 from __future__ import annotations
 
@@ -12,19 +12,26 @@ from trainer.exploitability import ScoresReplies, scored_shares
 
 
 class SeenPrompt(NamedTuple):
-    """What came with one prompt."""
+    """Data recorded with one prompt."""
 
     results: tuple[HandResult, ...]
-    """Of the hands that ended since the last answer."""
+    """Results of the hands that ended since the last answer."""
     probabilities: Mapping[str, float] | None
+    """Legal action to its probability; None if the generator does not know it."""
 
 
 class WatchedGenerator:
-    """A generator, and what it was asked: by slot and retry, one entry a call."""
+    """A generator with a record of its prompts, by slot and retry, with one entry per call."""
 
     def __init__(self, generator: Generator, scored: bool = False, policy: Policy | None = None) -> None:
-        """`scored`: asks a generator that can tell for the probabilities of the legal answers; `policy` is one that
-        answers, whose own they are."""
+        """Wrap a generator.
+
+        Args:
+            generator: Generator that answers the prompts.
+            scored: True to query the probabilities of the legal actions, if the generator can score replies.
+            policy: Policy behind the generator. If it follows the information state, its own probabilities are
+                recorded.
+        """
         self._generator = generator
         self._scores = generator if scored and isinstance(generator, ScoresReplies) else None
         self._policy = policy if isinstance(policy, StatePolicy) and policy.follows_information_state else None
@@ -33,7 +40,13 @@ class WatchedGenerator:
 
     @classmethod
     def of(cls, agent: Agent, game: Game, scored: bool) -> WatchedGenerator:
-        """The agent's."""
+        """Return the watched generator of an agent.
+
+        Args:
+            agent: Agent to watch.
+            game: Game to play, which is only read.
+            scored: True to record the probabilities of the legal actions, if the agent knows them.
+        """
         policy = agent.policy(game) if scored and isinstance(agent, PolicyAgent) else None
         return cls(agent.generator(game), scored, policy)
 
@@ -41,6 +54,7 @@ class WatchedGenerator:
         answers = self._generator.generate(prompts)
         for prompt, row in zip(prompts, self._probabilities(prompts), strict=True):
             _, _, call, retry = prompt.seed
+            # A slot plays many meta-episodes. Call 0 begins the next one and replaces the record.
             if call == 0:
                 self.seen[prompt.slot, retry] = []
             told = tuple(HandResult(**result) for result in prompt.info.get("hand_results", ()))
@@ -48,7 +62,10 @@ class WatchedGenerator:
         return answers
 
     def _probabilities(self, prompts: Sequence[Prompt]) -> list[Mapping[str, float] | None]:
-        """Of the legal actions, as the model would answer them without a word more; None where it does not say."""
+        """Return the probabilities of the legal actions for each prompt, or None if they are not known.
+
+        A model is scored on the bare answers, that is, without any reasoning before the action.
+        """
         if self._policy is not None:
             return [self._policy.distribution(_turn(p)) if p.phase == "play" else None for p in prompts]
         rows: list[Mapping[str, float] | None] = [None] * len(prompts)
@@ -63,7 +80,7 @@ class WatchedGenerator:
 
 
 def _turn(prompt: Prompt) -> Turn:
-    """What a policy that follows the information state needs of it."""
+    """Return the turn with the fields that a policy needs if it follows the information state."""
     return Turn(
         player=prompt.info["seat"],
         observation=prompt.info["anchor"],

@@ -1,4 +1,4 @@
-"""What is evaluated, as data: panels (which tasks), settings (how they are played), suites (settings together)."""
+"""Evaluation data: panels (sets of tasks), settings (panels with options) and suites (groups of settings)."""
 
 from benchmarks.evaluation.suites.panels import EVALUATION, Panel, named_panel, panel, panel_names, weights_of
 from benchmarks.evaluation.suites.paper import SUITES, Suite, named_suite, reported

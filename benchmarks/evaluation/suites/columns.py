@@ -1,11 +1,11 @@
-"""The columns of a suite, from a YAML file: what is compared there, each with a name, an agent and a memory.
+"""Columns of a suite from a YAML file. Each column has a name, an agent and a memory.
 
 - name: reflexion
   agent: llm:qwen3:4b@http://localhost:11434/v1
   memory: reflexion:window=2
   sampling: paper
 - name: MAGE
-  agent: {kuhn: runs/mage-kuhn, webshop: runs/mage-webshop}     # a model for each panel; no other is measured
+  agent: {kuhn: runs/mage-kuhn, webshop: runs/mage-webshop}     # one model per panel; other panels are skipped
 - {name: MAGE-other, agent: {kuhn: runs/mage-kuhn}, control: other, from: MAGE}
 """
 
@@ -23,66 +23,72 @@ from wrappers.controls import CONTROLS
 
 KEYS = ("name", "agent", "memory", "env_kwargs", "sampling", "control", "from")
 SET = ("protocol", "num_episodes", "memory")
-"""Options that a column's `env_kwargs` do not take: the suite sets two of them, and the memory has a key of its own."""
+"""Options that `env_kwargs` of a column must not set: the suite sets two of them, and the memory has its own key."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """What one column measures."""
+    """Agent, memory and options of one column."""
 
     name: str
-    """A folder's name too."""
+    """Name of the column and of its folder."""
     agent: str | Mapping[str, str]
-    """As `make_agent` reads it, or one for each panel of the suite that it plays, by the panel's short name."""
+    """Agent for all panels, or short name of a panel to its agent. Other panels are skipped."""
     memory: str | None = None
-    """None: a saved model's own, else the default."""
+    """Memory; None for that of a saved model, else the default."""
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     sampling: Mapping[str, float] | None = None
     control: str | None = None
-    """`none`, or one of `CONTROLS`."""
+    """`none`, one of `CONTROLS`, or None for no control."""
     source: str | None = None
-    """The key `from`: the column before it whose runs the control `other` takes its memories from."""
+    """Value of the key `from`: the earlier column from whose runs the control `other` copies memories."""
 
     def agent_at(self, panel: str) -> str | None:
-        """The agent at a panel; None where the column is not measured there."""
+        """Return the agent for a panel, or None if the column skips the panel."""
         return self.agent if isinstance(self.agent, str) else self.agent.get(panel)
 
 
 def read_columns(path: Path, panels: tuple[str, ...]) -> tuple[Column, ...]:
-    """The columns in their order; `panels`: short names of the suite's.
+    """Return the columns in their order. `panels` holds the short names of the suite's panels.
 
-    Raises OSError, ImportError, or ValueError that names the place and the remedy.
+    Raises:
+        OSError: If the file cannot be read.
+        ImportError: If PyYAML is not installed.
+        ValueError: If the file is not YAML or a column is malformed. The message names the place and the remedy.
     """
     try:
         import yaml
     except ModuleNotFoundError as error:
-        raise ImportError('--columns needs PyYAML. Install it with: pip install "mage-envs[records]"') from error
+        raise ImportError('--columns requires PyYAML. Install it with: pip install "mage-envs[records]"') from error
     try:
         told = yaml.safe_load(path.read_text("utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no YAML: {' '.join(str(error).split())}.") from error
+        raise ValueError(f"{path} is not YAML: {' '.join(str(error).split())}.") from error
     if not isinstance(told, list) or not told:
         raise ValueError(f"{path} must be a list of columns, each with the keys {', '.join(KEYS)}.")
     columns = tuple(_column(f"{path}, column {number}", one, panels) for number, one in enumerate(told, start=1))
     names = [column.name for column in columns]
     if doubled := next((name for name in names if names.count(name) > 1), None):
-        raise ValueError(f"{path} has two columns named {doubled!r}; give each a name of its own.")
+        raise ValueError(f"{path} has two columns named {doubled!r}. Names must differ.")
     for place, column in enumerate(columns):
+        # Columns are played in their order, so the source must be played first.
         if column.source is not None and column.source not in names[:place]:
             hint = nearest_name(column.source, names[:place])
-            raise ValueError(f"{path}: {column.name} is from {column.source!r}, which is no column above it.{hint}")
+            raise ValueError(f"{path}: {column.name} is from {column.source!r}, which must be a column above it.{hint}")
     return columns
 
 
 def _column(where: str, told: Any, panels: tuple[str, ...]) -> Column:
+    """Return a column from its YAML value. Raise ValueError if it is malformed."""
     if not isinstance(told, dict):
         raise ValueError(f"{where}: it must have the keys {', '.join(KEYS)}, got {told!r}.")
     for key in told:
         if key not in KEYS:
             raise ValueError(f"{where}: unknown key {key!r}.{nearest_name(str(key), KEYS)} Keys: {', '.join(KEYS)}.")
     name, agent = told.get("name"), told.get("agent")
+    # The name becomes a folder below --out and must not lead out of it.
     if not isinstance(name, str) or not re.fullmatch(r"[\w.+-]+", name) or name.startswith("."):
-        raise ValueError(f"{where}: name must be of letters, digits and . _ + -, got {name!r}.")
+        raise ValueError(f"{where}: name must consist of letters, digits and . _ + -, got {name!r}.")
     if isinstance(agent, dict):
         for panel in agent:
             if panel not in panels:
@@ -97,13 +103,15 @@ def _column(where: str, told: Any, panels: tuple[str, ...]) -> Column:
     if not isinstance(kwargs, dict):
         raise ValueError(f"{where}: env_kwargs must be a mapping of options, got {kwargs!r}.")
     if taken := next((key for key in SET if key in kwargs), None):
-        raise ValueError(f"{where}: env_kwargs may not set {taken}; the suite does, or the key memory.")
+        raise ValueError(f"{where}: env_kwargs must not set {taken}. The suite or the key memory sets it.")
     control, source = told.get("control"), told.get("from")
     if control is not None and control not in ("none", *CONTROLS):
         hint = nearest_name(str(control), CONTROLS)
-        raise ValueError(f"{where}: unknown control {control!r}.{hint} Choose none, {', '.join(CONTROLS)}.")
+        raise ValueError(f"{where}: unknown control {control!r}.{hint} Use none, {', '.join(CONTROLS)}.")
     if (control == "other") != isinstance(source, str):
-        raise ValueError(f"{where}: control other, and no other one, needs from: the name of a column above it.")
+        raise ValueError(
+            f"{where}: control other requires from, the name of a column above it; other controls do not accept it."
+        )
     return Column(
         name=name,
         agent=agent,
@@ -116,6 +124,7 @@ def _column(where: str, told: Any, panels: tuple[str, ...]) -> Column:
 
 
 def _sampling(where: str, told: Mapping[str, Any]) -> dict[str, float] | None:
+    """Return the sampling of a column, or None. Raise ValueError if it is malformed."""
     given = told.get("sampling")
     if given is None:
         return None

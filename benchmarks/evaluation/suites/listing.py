@@ -1,4 +1,4 @@
-"""`mage-bench list`: panels with their sizes and fingerprints, suites with their settings, and the kinds of agents."""
+"""`mage-bench list`: panels with sizes and fingerprints, suites with their settings, and the kinds of agents."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES, sett
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `mage-bench list`."""
+    """Add the options of `mage-bench list`."""
     parser.epilog = "Example: mage-bench list"
-    parser.add_argument("--suites", action="store_true", help="every setting of every suite with its fingerprint too")
+    parser.add_argument(
+        "--suites", action="store_true", help="Also list every setting of every suite with its fingerprint"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes the list to stdout."""
+    """Write the list to stdout."""
     rows = [(f"{name}-{size}", *_told(f"{name}-{size}"), BASES[name].about) for name in BASES for size in SIZES]
     width = max(len(row[0]) for row in rows)
     lines = ["Panels (--panel NAME; without a number the 512), at K = 3, protocol adaptive, memory reflection"]
@@ -42,8 +44,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _told(panel: str, protocol: str = "adaptive", episodes: int = 3) -> tuple[str, str, str]:
-    """Meta-episodes, fingerprint and calls; dashes where the data are not on this machine."""
+    """Return the number of meta-episodes, the fingerprint and the maximum number of calls of a setting."""
     setting = setting_for(panel, protocol=protocol, num_episodes=episodes)
+    # The data of some panels are not on every machine: such a panel is listed with dashes.
     try:
         return str(len(setting.tasks)), setting.fingerprint[:12], str(setting.most_calls)
     except (ImportError, ValueError, OSError):

@@ -1,8 +1,8 @@
-"""Panels as data: which meta-episodes are played. A panel is a tuple of tasks, fixed and named.
+"""Panels as data. A panel is a named and fixed tuple of tasks.
 
-Every panel has a size of 512 (the default: `kuhn-paper` is `kuhn-paper-512`) and one of 128, with which the larger one
-begins. Each opponent is met equally often from each seat, so a panel has the least whole number of rows that makes at
-least so many meta-episodes; one whose data hold fewer tasks has them all.
+Every panel has a size of 512 (the default: `kuhn-paper` is `kuhn-paper-512`) and one of 128, which is a prefix of the
+larger one. Each opponent is met equally often from each seat, so the number of meta-episodes is rounded up to a whole
+number of rows. If the data hold fewer tasks, the panel contains all of them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from mage_envs.randomness import seed_of
 from opponents import as_pool
 
 EVALUATION = 1000
-"""Role of a panel's seeds; the roles of training are smaller, so that no training deal comes back."""
+"""Role of a panel's seeds. The roles of training are smaller numbers, so no training deal occurs in a panel."""
 SIZES = (512, 128)
-"""Meta-episodes at least, the default first."""
+"""Minimum numbers of meta-episodes, the default first."""
 MAX_META_EPISODES = 10**6
-"""Of a panel."""
+"""Maximum number of meta-episodes of a panel."""
 QUICK = 16
-"""Of a trial run: what the size of 128 begins with. Its scores are no results."""
+"""Size of a trial run, a prefix of the size of 128. Its scores are not results."""
 
 
 def panel(
@@ -35,22 +35,31 @@ def panel(
     seed: int,
     seats: Sequence[int | None] | None = None,
 ) -> tuple[Task, ...]:
-    """`rows_per_cell` tasks for each opponent and each seat that the learner may take in the first hand.
+    """Return `rows_per_cell` tasks for each pair of an opponent and a first seat of the learner.
 
-    All cells have the same seeds, hence the same deals: each is played from every seat and against every opponent.
-    A longer panel of the same `seed` begins with the same seeds. Opponent None is for games of one player, whose tasks
-    name no seat. `seats`: where the id's options decide them.
+    All cells have the same seeds and therefore the same deals, from every seat and against every opponent. A longer
+    panel of the same `seed` begins with the same seeds.
+
+    Args:
+        env_id: Id of the environment.
+        opponents: Names of the opponents; (None,) for games of one player, whose tasks name no seat.
+        rows_per_cell: Tasks per opponent and seat.
+        seed: Seed of the panel, at least 0.
+        seats: First seats of the learner (default: those of the id's options).
+
+    Raises:
+        ValueError: If rows or opponents are missing, an opponent occurs twice, or the panel is too large.
     """
     if rows_per_cell < 1 or not opponents or len(set(opponents)) < len(opponents):
         raise ValueError(
-            f"A panel needs at least one row per cell and different opponents, got {rows_per_cell} and {opponents}."
+            f"A panel requires at least one row per cell and different opponents, got {rows_per_cell} and {opponents}."
         )
     if seed < 0:
         raise ValueError(f"seed={seed} must not be negative.")
     if seats is None:
         seats = seats_of(env_id)
     if (count := rows_per_cell * len(opponents) * len(seats)) > MAX_META_EPISODES:
-        raise ValueError(f"A panel has at most {MAX_META_EPISODES:,} meta-episodes, and this one has {count:,}.")
+        raise ValueError(f"A panel must have at most {MAX_META_EPISODES:,} meta-episodes, got {count:,}.")
     return tuple(
         Task(env_id=env_id, opponent=opponent, seat=seat, seed=seed_of(seed, EVALUATION, row))
         for row in range(rows_per_cell)
@@ -60,7 +69,8 @@ def panel(
 
 
 TaskIds = Callable[[Mapping[str, Any], int], Sequence[str]]
-"""Environment's options and a size to the ids of at most so many tasks, those of a smaller size first."""
+"""Function of the environment's options and a size. It returns at most that many task ids; a smaller size is a
+prefix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,43 +81,45 @@ class Panel:
     about: str
     seed: int
     size: int = SIZES[0]
-    """Meta-episodes at least."""
+    """Minimum number of meta-episodes."""
     rows_per_cell: int | None = None
-    """For each opponent and first seat; None: as many as `size` needs."""
+    """Rows for each opponent and first seat; None for as many as `size` requires."""
     opponents: str | Mapping[str, float] = ""
-    """A pool's name, or names with their weights in the mean over all; each opponent is played equally often. Empty
-    for games of one player."""
+    """Name of a pool, or names with their weights in the overall mean. Each opponent is played equally often. Empty for
+    games of one player."""
     seats: Sequence[int] = (0, 1)
-    """That the learner may take in the first hand; no matter without opponents."""
+    """Possible first seats of the learner; ignored in games of one player."""
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     """Options of the environment that belong to the panel."""
     ids: TaskIds | None = None
-    """Gives the game's own ids, one a row; None where the seeds draw what is played."""
+    """Function that returns the game's own task ids, one per row; None if the seeds draw the tasks."""
 
     def weights(self) -> dict[str, float]:
-        """The opponents' weights, by name."""
+        """Return the weight of each opponent."""
         return weights_of(self.opponents) if self.opponents else {}
 
     def tasks(self, env_kwargs: Mapping[str, Any] | None = None) -> tuple[Task, ...]:
-        """What is played; `env_kwargs` say where data lie that are not generated."""
+        """Return the tasks. `env_kwargs` locates data that are not generated."""
         opponents = tuple(self.weights()) or (None,)
         seats: Sequence[int | None] = self.seats if self.opponents else (None,)
         rows = self.rows_per_cell or -(-self.size // (len(opponents) * len(seats)))
         if self.ids is None:
             return panel(self.env_id, opponents, rows, self.seed, seats)
+        # The ids depend on the size, so a trial takes the first ones of the smallest real size.
         ids = self.ids({**self.env_kwargs, **(env_kwargs or {})}, max(self.size, min(SIZES)))[: self.size]
         drawn = panel(self.env_id, opponents, len(ids), self.seed, seats)
         return tuple(replace(row, task_id=one) for row, one in zip(drawn, ids, strict=True))
 
 
 def weights_of(pool: str | Mapping[str, float]) -> dict[str, float]:
-    """Names and normalised weights of a pool, or of opponents given with their weights."""
+    """Return the names and normalised weights of a pool, or of opponents with their weights."""
     made = as_pool(pool)
     return {str(entry): weight for entry, weight in zip(made.entries, made.weights, strict=True)}
 
 
 def _alfworld_ids(options: Mapping[str, Any], size: int) -> Sequence[str]:
-    """The games of a split, generated or the user's own; their tables load when the panel is played."""
+    """Return the games of a split, either generated or from the user's data."""
+    # This import loads the tables of ALFWorld, which other panels do not need.
     from mage_envs.games.alfworld import ALFWorld
 
     source = ALFWorld(options["split"], data=options["data"]).source
@@ -115,24 +127,26 @@ def _alfworld_ids(options: Mapping[str, Any], size: int) -> Sequence[str]:
 
 
 def _webshop_ids(options: Mapping[str, Any], size: int) -> Sequence[str]:
-    """Goals of a split of the generated catalogue, at even steps."""
+    """Return goals of a split of the generated catalogue at even steps."""
     from mage_envs.games.webshop.catalogue_maker import goal_ids
 
     every = goal_ids(options["split"])
     if len(every) < SIZES[0]:
         few = goal_ids(options["split"], SIZES[-1])
         return few if size == SIZES[-1] else [*few, *(one for one in every if one not in set(few))]
+    # Interleaving puts every fourth goal first, so the 128 goals of the small size spread over the same range as all
+    # 512.
     step = SIZES[0] // SIZES[-1]
     spread = goal_ids(options["split"], SIZES[0])
     return [one for start in range(step) for one in spread[start::step]][:size]
 
 
 def _own_webshop_ids(options: Mapping[str, Any], size: int) -> Sequence[str]:
-    """The first goals of a split of the original's data; ValueError where the options do not say where they lie."""
+    """Return the first goals of a split of the original data. Raise ValueError if `data` is not set."""
     from mage_envs.games.webshop import WebShop
 
     if "data" not in options:
-        raise ValueError("""This panel is of the original's data: give --env-kwargs '{"data": "FOLDER"}'.""")
+        raise ValueError("""This panel requires the original data. Use --env-kwargs '{"data": "FOLDER"}'.""")
     chosen = {key: options[key] for key in ("data", "goals", "size", "price_seed") if key in options}
     game = WebShop(options["split"], compat=True, **chosen)
     numbers = game.shop.numbers(options["split"], upstream=True)
@@ -142,6 +156,7 @@ def _own_webshop_ids(options: Mapping[str, Any], size: int) -> Sequence[str]:
 def _repeated(
     game: str, opponents: str | Mapping[str, float], seed: int, about: str, seats: Sequence[int] = (0,)
 ) -> Panel:
+    """Return the panel of a game with opponents."""
     return Panel(env_id=f"mage/{game}-Meta-v0", opponents=opponents, seed=seed, about=about, seats=seats)
 
 
@@ -240,25 +255,25 @@ BASES: Mapping[str, Panel] = {
         ids=_own_webshop_ids,
     ),
 }
-"""The panels without their size, by name."""
+"""Name without the size to its panel."""
 
 
 def panel_names() -> tuple[str, ...]:
-    """All names, sizes included."""
+    """Return all names with their sizes."""
     return tuple(f"{name}-{size}" for name in BASES for size in SIZES)
 
 
 def named_panel(name: str) -> Panel:
-    """A panel by its name, with or without a size; raises `ValueError` that suggests the nearest."""
+    """Return a panel by its name, with or without a size. Raise ValueError with the nearest name if it is unknown."""
     base, _, size = name.rpartition("-")
     if name in BASES:
         return BASES[name]
     if base in BASES and size in map(str, (*SIZES, QUICK)):
         return replace(BASES[base], size=int(size))
     hint = nearest_name(name, [*BASES, *panel_names()])
-    raise ValueError(f"Unknown panel {name!r}.{hint} mage-bench list names them all: {', '.join(BASES)}.")
+    raise ValueError(f"Unknown panel {name!r}.{hint} mage-bench list shows all of them: {', '.join(BASES)}.")
 
 
 def full_name(name: str) -> str:
-    """A panel's name with its size."""
+    """Return a panel's name with its size."""
     return f"{name}-{SIZES[0]}" if name in BASES else name

@@ -1,4 +1,4 @@
-"""Suites: settings that belong together, and what the paper reported at them."""
+"""Suites: groups of settings, and the paper's reported scores for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROTOCOLS = ("adaptive", "paper")
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """Panels, each played at K = 3 and 10 under both protocols."""
+    """Panels that are each played at K = 3 and K = 10 under both protocols."""
 
     about: str
     panels: tuple[str, ...]
@@ -26,7 +26,7 @@ class Suite:
 
 
 def setting_for(panel: str, **options: Any) -> Setting:
-    """A named panel with options of its environment."""
+    """Return the setting of a named panel with options of its environment."""
     return Setting(named_panel(panel), full_name(panel), options)
 
 
@@ -64,14 +64,14 @@ SUITES: Mapping[str, Suite] = {
 
 
 def named_suite(name: str) -> Suite:
-    """A suite of `SUITES`; raises ValueError that suggests the nearest."""
+    """Return a suite of `SUITES`. Raise ValueError with the nearest name if it is unknown."""
     if name not in SUITES:
-        raise ValueError(f"Unknown suite {name!r}.{nearest_name(name, SUITES)} There are {', '.join(SUITES)}.")
+        raise ValueError(f"Unknown suite {name!r}.{nearest_name(name, SUITES)} Use {', '.join(SUITES)}.")
     return SUITES[name]
 
 
 def reported() -> dict[str, Any]:
-    """Return the paper's figures (`reported.json`) with the protocol and the number of episodes that they belong to."""
+    """Return the paper's scores (`reported.json`) with their protocol and number of episodes."""
     text = files("benchmarks.evaluation.suites").joinpath("reported.json").read_text("utf-8")
     read: dict[str, Any] = json.loads(text)
     return read
@@ -80,7 +80,7 @@ def reported() -> dict[str, Any]:
 def is_reported_at(protocol: Any, episodes: int) -> bool:
     """Return True if the paper measured at this protocol and this number of episodes.
 
-    Figures of another protocol or length would look comparable beside a run, and are not.
+    Scores of another protocol or length would look comparable next to a run, but they are not.
     """
     told = reported()
     return bool(protocol == told["protocol"] and episodes == told["episodes"])

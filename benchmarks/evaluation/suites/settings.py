@@ -1,4 +1,4 @@
-"""`Setting`: a panel and everything else that decides what is played or shown, resolved and hashed."""
+"""`Setting`: a panel with every option that decides what is played or shown, resolved and hashed."""
 
 from __future__ import annotations
 
@@ -23,58 +23,60 @@ from wrappers.described import Described
 from wrappers.protocol import Protocol
 
 _SHOWN = ("invalid_penalty", "length_penalty", "history_window", "full_turns", "reflect_window")
-"""Settings of a game that decide what a prompt shows or an answer costs."""
+"""Settings of a game that affect the text of a prompt or the cost of an answer."""
 _PLAYED = ("reward", "deal", "turn_limit", "seat", "early_stop", "timeout_reward")
-"""Fields of a protocol that decide how a meta-episode is played and paid; the others are the trainer's."""
+"""Fields of a protocol that affect play and rewards of a meta-episode. The other fields belong to the trainer."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What an agent is measured at."""
+    """A panel and the options of its environment, at which an agent is measured."""
 
     panel: Panel
     name: str
-    """Of the panel, with its size."""
+    """Name of the panel with its size."""
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the id beside the panel's own: protocol, num_episodes, memory, context, style and so on."""
+    """Options of the environment in addition to the panel's own: protocol, num_episodes, memory, context, style and so
+    on."""
 
     def __post_init__(self) -> None:
         fixed = self.panel.env_kwargs
         if overruled := sorted(key for key in fixed if self.env_kwargs.get(key, fixed[key]) != fixed[key]):
             told = ", ".join(f"{key}={fixed[key]!r}" for key in overruled)
-            raise ValueError(f"Panel {self.name!r} fixes {told}; leave that out, or choose a panel of other data.")
+            raise ValueError(f"Panel {self.name!r} fixes {told}. Remove the option, or use another panel.")
         if "opponent" in self.env_kwargs:
             raise ValueError(
-                "The panel names the opponents, so opponent in --env-kwargs has no effect; use --opponents with --env."
+                "The panel names the opponents, so opponent in --env-kwargs has no effect. Use --opponents with --env."
             )
         seated = "seat" in self.env_kwargs and self.panel.opponents
         if seated and tuple(seats_of(self.panel.env_id, self.env_kwargs)) != tuple(self.panel.seats):
             raise ValueError(
-                f"Panel {self.name!r} fixes the seats, so seat={self.env_kwargs['seat']!r} has no effect; "
-                "use --env and --opponents with it."
+                f"Panel {self.name!r} fixes the seats, so seat={self.env_kwargs['seat']!r} has no effect. "
+                "Use --env and --opponents instead of the panel."
             )
 
     @property
     def game_name(self) -> str:
-        """Name of the game; the environment's id if it is not a game of this suite."""
+        """Return the name of the game, or the environment's id if its game is not registered."""
         name: str = gym.spec(self.panel.env_id).kwargs.get("game_name", self.panel.env_id)
         return name
 
     @cached_property
     def options(self) -> dict[str, Any]:
-        """What `gym.make` gets."""
+        """Return the options for `gym.make`."""
         return {**self.env_kwargs, **self.panel.env_kwargs}
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
-        """What is played."""
+        """Return the tasks of the panel."""
         return self.panel.tasks(self.env_kwargs)
 
     @cached_property
     def resolved(self) -> dict[str, Any]:
-        """All options with their defaults filled in, as JSON values; files of this machine by the hash of their data.
+        """Return all options with their defaults as JSON values. Local files are replaced by the hash of their data.
 
-        Raises ValueError for options that the id does not take.
+        Raises:
+            ValueError: If the id does not accept an option.
         """
         env_id = self.panel.env_id
         env = make_envs(env_id, self.options)[0]
@@ -103,7 +105,7 @@ class Setting:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The panel's tasks and the options, as JSON values."""
+        """Return the panel's tasks and the options as JSON values."""
         tasks = [{key: value for key, value in asdict(task).items() if key != "env_id"} for task in self.tasks]
         return {
             "name": self.name,
@@ -115,14 +117,15 @@ class Setting:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over the canonical JSON of all but the name."""
+        """Return the SHA-256 of the canonical JSON without the name."""
         told = self.to_json()
+        # Two names may denote the same tasks and options, and results are comparable by content.
         del told["name"]
         return sha256(canonical(told)).hexdigest()
 
     @property
     def most_calls(self) -> int:
-        """Model calls that the whole setting may take at most, where each gap has one request."""
+        """Return the maximum number of model calls of the setting, if there is one request between two episodes."""
         told = self.resolved
         episodes: int = told["num_episodes"]
         asks = episodes - 1 if told["memory"] in ("reflection", "both") else 0
@@ -130,23 +133,25 @@ class Setting:
         return len(self.tasks) * (episodes * turns + asks)
 
     def changed(self, **options: Any) -> Setting:
-        """The setting with further options."""
+        """Return the setting with further options."""
         return replace(self, env_kwargs={**self.env_kwargs, **options})
 
 
 def _own_options(game: Game, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The game's own options with their defaults."""
+    """Return the game's own options with their defaults."""
     parameters = inspect.signature(type(game)).parameters.values()
     named = (one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY))
     return {one.name: given.get(one.name, one.default) for one in named if one.default is not one.empty}
 
 
 def _portable(value: Any) -> Any:
-    """A JSON value that means the same on another machine: files by their kind, objects by the name of their class."""
+    """Return a JSON value that is equal on every machine: "local files" for a path, the class name for an object."""
     if isinstance(value, bool | int | float) or value is None:
         return value
     if isinstance(value, str | PathLike):
         path = Path(value)
+        # A bare name such as `small` may also exist in the current folder, so only paths with a folder are checked on
+        # disk.
         local = path.is_absolute() or (len(path.parts) > 1 and path.exists()) or not isinstance(value, str)
         return "local files" if local else value
     if isinstance(value, Mapping):

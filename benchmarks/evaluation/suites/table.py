@@ -1,4 +1,4 @@
-"""A suite's table: columns by panels, with floors and exact values; what the paper reported in a block of its own."""
+"""A suite's table: columns by panels, with baselines, exact values, and the paper's scores in a separate block."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from benchmarks.evaluation.tables import WIDTH, fitted, spread
 from opponents.exact import Objective
 
 LONGEST = 21
-"""Characters of a row's name at most."""
+"""Maximum number of characters of a row's name."""
 EXACT = ("= best without memory", "= optimal learner", "= best response")
-"""Rows of exact values: of the best policy without information, of the learner that knows the pool and is optimal for
-the sum of the episodes, and of who knows the opponent."""
+"""Rows of exact values: of the best policy without information, of the learner that knows the pool and maximises the
+sum of the episodes, and of the best response."""
 FIELDS = (
     *("panel", "protocol", "episodes", "column", "agent", "pass_at_k", "low", "high", "measure"),
     *("first", "first_low", "first_high", "last", "last_low", "last_high", "gain", "gain_low", "gain_high"),
     *("best_without_memory", "optimal_learner", "best_response", "n", "failed", *REPLY_PROBLEMS),
 )
 Shown = tuple[ScoreRow, Objective] | str
-"""What a cell is made of: scores, or a text."""
+"""Content of a cell: scores, or text."""
 
 
 @dataclass(frozen=True)
 class SuiteCell:
-    """The scores of one column at one setting."""
+    """Scores of one column at one setting."""
 
     panel: str
     """Short name."""
@@ -43,7 +43,14 @@ class SuiteCell:
 def text_table(
     suite: str, cells: Sequence[SuiteCell], columns: Sequence[str], panels: Sequence[tuple[str, str]]
 ) -> str:
-    """The table of all settings; `panels`: whole and short names, in their order."""
+    """Return the tables of all settings.
+
+    Args:
+        suite: Name of the suite.
+        cells: Scores of all runs.
+        columns: Names of the columns in their order.
+        panels: Full and short name of each panel in their order.
+    """
     lines: list[str] = []
     for protocol, episodes in dict.fromkeys((cell.protocol, cell.episodes) for cell in cells):
         here = [cell for cell in cells if (cell.protocol, cell.episodes) == (protocol, episodes)]
@@ -68,33 +75,41 @@ def text_table(
 
 
 def _rows(here: Sequence[SuiteCell], columns: Sequence[str]) -> dict[str, dict[str, Shown]]:
-    """By name and panel: the columns, then the floors, which are of the panel and the same beside each column."""
+    """Return the rows by name and panel: first the columns, then the baselines."""
     rows: dict[str, dict[str, Shown]] = {name: {} for name in columns}
     for cell in here:
         rows[cell.column][cell.panel] = cell.summary.overall, cell.summary.objective
+        # All columns of a panel have the same baselines, so a later one overwrites equal values.
         for floor in cell.summary.floors:
             rows.setdefault(floor.opponent, {})[cell.panel] = floor, cell.summary.objective
     return rows
 
 
 def _exact(here: Sequence[SuiteCell]) -> dict[str, dict[str, Shown]]:
-    """The exact values of the last episode, by name and panel; where columns with options of their own have different
-    ones, only the file with tabs tells them."""
+    """Return the exact values of the last episode, by name and panel.
+
+    Columns with options of their own may have different values. The text table then shows `varies`; the TSV file has
+    each.
+    """
     rows: dict[str, dict[str, Shown]] = {}
     for short in dict.fromkeys(cell.panel for cell in here):
         known = [_known(cell.summary) for cell in here if cell.panel == short]
         wins = any(cell.summary.objective == "success" for cell in here if cell.panel == short)
         for name, values in zip(EXACT, zip(*known, strict=True), strict=True):
+            # Rounding ignores differences of floating-point arithmetic between the columns.
             found = {None if value is None else round(value, 9) for value in values}
             if found != {None}:
                 value = found.pop()
-                text = "varies" if found or value is None else f"{100 * value:.0f}" if wins else f"{value:+.2f}"
+                if found or value is None:
+                    text = "varies"
+                else:
+                    text = f"{100 * value:.0f}" if wins else f"{value:+.2f}"
                 rows.setdefault(name, {})[short] = text
     return rows
 
 
 def _known(summary: Summary) -> tuple[float | None, ...]:
-    """The values of `EXACT` in the last episode."""
+    """Return the values of `EXACT` in the last episode."""
     row = summary.overall
     if not row.episodes or len(row.episodes) < len(row.pass_at):
         return (None,) * len(EXACT)
@@ -109,8 +124,10 @@ def _blocks(
     panels: Sequence[str],
     shown: Callable[[ScoreRow, Objective], str],
 ) -> list[str]:
-    """Lines of at most `WIDTH` characters, with as many panels beside each other as there is room for; rows beside the
-    `columns` stand where they say something."""
+    """Return lines of at most `WIDTH` characters with as many panels side by side as fit.
+
+    Rows that are not in `columns` are shown only if one of these panels has them.
+    """
     names = {name: fitted(name, LONGEST) for name in rows}
     cells = {panel: {name: _cell(row.get(panel), shown) for name, row in rows.items()} for panel in panels}
     width = {panel: 2 + max(len(panel), *map(len, cells[panel].values())) for panel in panels}
@@ -159,7 +176,7 @@ def _signed(estimate: Estimate, times: int = 1, form: str = ".2f") -> str:
 
 
 def tsv(cells: Sequence[SuiteCell]) -> str:
-    """One line per run, then one per floor of a panel, numbers in full, with tabs between the fields."""
+    """Return one line per run, then one per baseline of a panel, with unrounded numbers and tabs between the fields."""
     lines: list[Sequence[object]] = [FIELDS]
     for cell in cells:
         summary = cell.summary
@@ -170,6 +187,7 @@ def tsv(cells: Sequence[SuiteCell]) -> str:
 
 
 def _line(cell: SuiteCell, column: str, agent: str, row: ScoreRow, *exact: float | None) -> list[object]:
+    """Return the fields of one line."""
     objective = cell.summary.objective
     means = [episode.measure(objective).estimate for episode in row.episodes]
     whole = not cell.summary.early_stop and bool(means)
@@ -194,7 +212,7 @@ def _line(cell: SuiteCell, column: str, agent: str, row: ScoreRow, *exact: float
 
 
 def _paper(suite: str, panels: Sequence[tuple[str, str]]) -> list[str]:
-    """What was reported, with its standard error; nothing for a suite without such figures."""
+    """Return the lines of the paper's scores with their standard errors; empty if the paper has none for the suite."""
     told = reported()
     lines: list[str] = []
     for one in told["tables"]:

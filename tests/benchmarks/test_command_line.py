@@ -107,9 +107,9 @@ def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["eval", "policy:cfr"], "Say what to play: --env"),
+        (["eval", "policy:cfr"], "Nothing to play. Use --env"),
         (["eval", "polcy:cfr", *KUHN], "Unknown agent 'polcy:cfr'"),
-        (["eval", "policy:cfr", "--env", "mage/KuhnPoker-v0"], "is no meta-episode"),
+        (["eval", "policy:cfr", "--env", "mage/KuhnPoker-v0"], "is not a meta-episode"),
         (["eval", "policy:cfr", "--env", "mage/Kuhn-Meta-v0"], "Unknown environment"),
         (["eval", "policy:cfr", *KUHN, "--opponents", "kuhn/agressive"], "Did you mean 'kuhn/aggressive'?"),
         (["eval", "policy:cfr", *KUHN, "--opponents", "pool:kuhn/dmo"], "Did you mean 'kuhn/demo'?"),
@@ -127,8 +127,8 @@ def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
         (["eval", "policy:cfr", "--panel", "kuhn-paper", "--memory", "reflektion"], "memory='reflektion' is unknown"),
         (["eval", "policy:cfr", *KUHN, "--memory", "none", "--env-kwargs", '{"memory": "both"}'], "by its flag"),
         (["eval", "policy:cfr", *KUHN, "--max-calls", "0"], "--max-calls must be more than 0"),
-        (["eval", "policy:cfr", *KUHN, "--resume"], "name it by --out"),
-        (["eval", "policy:cfr", *KUHN, "--opponents", "cfr,cfr"], "names one twice"),
+        (["eval", "policy:cfr", *KUHN, "--resume"], "Name the folder with --out"),
+        (["eval", "policy:cfr", *KUHN, "--opponents", "cfr,cfr"], "The opponents of a panel must differ"),
         (["eval", "policy:cfr", "--panel", "alfworld-eval-in", "--env-kwargs", '{"data": "official"}'], "fixes data"),
         (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"revael": "always"}'], "'revael'. Did you mean 'reveal'?"),
         (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"num_episods": 1}'], "Did you mean 'num_episodes'?"),
@@ -146,7 +146,7 @@ def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
         (["exploit", "nowhere", "--out", "/proc/x/y"], "/proc/x: No such file or directory; check the path"),
         (["replay", "nowhere"], "nowhere holds no run: run.json does not exist"),
         (["validate", "."], "holds no run"),
-        (["eval", "model:nowhere"], "there is no such folder"),
+        (["eval", "model:nowhere"], "the folder does not exist"),
         (["eval", ".", *KUHN], "holds no mage.json"),
     ],
 )

@@ -150,8 +150,8 @@ def test_a_control_is_part_of_the_run_and_is_executed_again(tmp_path, capsys):
     assert main(["compare", str(tmp_path / "plain"), str(tmp_path / "other")]) == 0
     capsys.readouterr()
     bad = {
-        "needs --from RUN": ["--control", "other"],
-        "--from belongs to --control other": ["--from", str(tmp_path / "plain")],
+        "requires --from RUN": ["--control", "other"],
+        "--from requires --control other": ["--from", str(tmp_path / "plain")],
         "holds no run": ["--control", "other", "--from", str(tmp_path / "nowhere")],
         "was played with memory='reflexion', and this run has 'reflection'": [
             "--control",
@@ -159,8 +159,8 @@ def test_a_control_is_part_of_the_run_and_is_executed_again(tmp_path, capsys):
             "--from",
             str(tmp_path / "plain"),
         ],
-        "--control frozen with num_episodes=1: there is no earlier": ["--control", "frozen", "--num-episodes", "1"],
-        "is under a control already": ["--memory", "frozen/reflexion", "--control", "shuffled"],
+        "--control frozen requires num_episodes of at least 2, got 1": ["--control", "frozen", "--num-episodes", "1"],
+        "already has a control": ["--memory", "frozen/reflexion", "--control", "shuffled"],
         "unknown control 'frzen'. Did you mean 'frozen'?": ["--memory", "frzen/reflexion"],
         "its source 000000000000 is not in the cache": ["--memory", f"other@{'0' * 32}/none"],
         "only the control other names a source": ["--memory", "other@../../secret/none"],

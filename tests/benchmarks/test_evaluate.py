@@ -142,7 +142,7 @@ def test_when_everything_breaks_the_reason_is_told():
         raise ConnectionError("no route to host")
 
     agent = GeneratorAgent(ScriptedGenerator(breaks), "far away")
-    with pytest.raises(RuntimeError, match="All 4 meta-episodes of far away broke; .* no route to host"):
+    with pytest.raises(RuntimeError, match="All 4 meta-episodes of far away failed; .* no route to host"):
         evaluate(agent, panel(KUHN, ["uniform"], 2, 0))
 
 
@@ -358,9 +358,9 @@ def test_an_opponent_without_any_score_ends_the_command_with_status_1(capfd):
         ("plicy:cfr", "Unknown agent 'plicy:cfr'.* Did you mean 'policy:cfr'\\?"),
         ("cfr", r"Did you mean 'policy:cfr'\?$"),
         ("zzz", r"MODEL@URL\.$"),
-        ("scripted:best", "none of the forms policy:NAME"),
+        ("scripted:best", "one of the forms policy:NAME"),
         ("policy:", "Unknown"),
-        ("model:nowhere", "there is no such folder"),
+        ("model:nowhere", "the folder does not exist"),
     ],
 )
 def test_agent_errors(spec, message):

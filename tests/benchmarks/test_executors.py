@@ -177,9 +177,9 @@ def test_the_rows_of_headroom_are_the_same():
         (["--executor", "proceses:2"], "Unknown executor 'proceses:2'. Did you mean processes:N?"),
         (["--executor", "processes:none"], "Unknown executor 'processes:none'. Did you mean processes:N?"),
         (["--executor", "kubernetes"], "Unknown executor 'kubernetes'. The forms are local, processes:N, ray"),
-        (["--executor", "processes:2", "--max-calls", "9"], "--max-calls belongs to a single process, and --executor"),
-        (["--executor", "processes:2", "--max-tokens", "9"], "--max-tokens belongs to a single process"),
-        (["--executor", "processes:2", "--env-workers", "2"], "--env-workers belongs to a single process"),
+        (["--executor", "processes:2", "--max-calls", "9"], "--max-calls requires a single process, but --executor"),
+        (["--executor", "processes:2", "--max-tokens", "9"], "--max-tokens requires a single process"),
+        (["--executor", "processes:2", "--env-workers", "2"], "--env-workers requires a single process"),
     ],
 )
 def test_what_cannot_be_is_told_in_one_line(tmp_path, capsys, arguments, says):
@@ -203,12 +203,12 @@ def test_a_worker_refuses_other_versions_and_other_data():
     old = replace(work, versions={**work.versions, "mage-envs": "0.0.1"}, make=work.make + b"\0")
     refused = old(7)
     assert isinstance(refused, Raised)
-    assert "other versions than the command that sent it work (mage-envs 0.0.1 there, " in str(refused.error)
+    assert "other package versions than the command that sent it work (mage-envs 0.0.1 there, " in str(refused.error)
     setting = setting_for("kuhn-paper-128")
     about = json.loads(json.dumps(about_run(make_agent("scripted:first"), setting)))
     playing = Playing(about=about, batch=4, env_timeout=60.0)
     assert [one.task for one in playing()([3, 1])] == [setting.tasks[3], setting.tasks[1]]
-    with pytest.raises(RuntimeError, match="Where a worker plays, kuhn-paper-128 is another setting .fingerprint"):
+    with pytest.raises(RuntimeError, match="kuhn-paper-128 is another setting on a worker .fingerprint"):
         replace(playing, about={**about, "fingerprint": "0" * 64})()
     with pytest.raises(RuntimeError, match="On the worker, scripted:first is another model"):
         replace(playing, about={**about, "agent": {**about["agent"], "content": "0" * 16}})()

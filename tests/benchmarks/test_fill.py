@@ -32,8 +32,8 @@ def test_a_bank_is_filled_and_read(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--memory", "reflexion"], "memory='reflexion' keeps no bank; it needs no filling"),
-        (["--memory", "memento:scope=meta"], "mage-bench fill sets scope and bank itself; leave them out"),
+        (["--memory", "reflexion"], "memory='reflexion' has no bank, so it cannot be filled"),
+        (["--memory", "memento:scope=meta"], "mage-bench fill sets scope and bank itself. Remove them"),
         (["--memory", "mementoo"], "memory='mementoo' is unknown; Did you mean 'memento'?"),
         (["--memory", "memento", "--panel", "sokoban-trane"], "Did you mean 'sokoban-train'?"),
     ],
@@ -48,5 +48,5 @@ def test_a_mistake_is_one_line_and_writes_nothing(arguments, says, tmp_path, cap
 def test_a_file_is_never_replaced(tmp_path, capsys):
     (tmp_path / "bank.json").write_text("mine")
     assert main([*FILL, "--memory", "memento", "--rows", "1", "--out", str(tmp_path / "bank.json")]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert (tmp_path / "bank.json").read_text() == "mine"

@@ -81,7 +81,7 @@ def test_games_without_repeated_tasks_have_none() -> None:
 def test_a_floor_that_cannot_be_played_is_left_out() -> None:
     def play(agent, given):
         if agent.name == "policy:webshop/next":
-            raise RuntimeError("All 6 meta-episodes of policy:webshop/next broke")
+            raise RuntimeError("All 6 meta-episodes of policy:webshop/next failed")
         return evaluate(agent, given.tasks, given.options)
 
     with pytest.warns(RuntimeWarning, match="'floor: webshop/next' is left out: All 6"):

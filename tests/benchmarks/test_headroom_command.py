@@ -100,23 +100,23 @@ def test_games_with_room_to_explore(capsys: pytest.CaptureFixture[str], game, op
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["Sokoban"], "Sokoban has no tree with opponents at hand, so that it has no exact headroom."),
-        (["ConnectFour"], "ConnectFour has no tree with opponents at hand"),
+        (["Sokoban"], "Sokoban has no enumerable tree with opponents, so it has no exact headroom."),
+        (["ConnectFour"], "ConnectFour has no enumerable tree with opponents"),
         (["TicTacToe"], "'mcts:100' has no distribution(turn): exact values against it are not available. Sampled"),
         (["KuhnPoker", "--episodes", "0"], "--episodes and --hands must be at least 1."),
         (["KuhnPoker", "--hands", "0"], "--episodes and --hands must be at least 1."),
         (["KuhnPoker", "--weights", ".5,.5,.5"], "The weights must sum to 1, got (0.5, 0.5, 0.5), which sum to 1.5."),
         (["KuhnPoker", "--weights", "1,0"], "The weights must be 3 numbers, one for each episode"),
-        (["KuhnPoker", "--weights", "a,b"], "--weights 'a,b' are no numbers"),
+        (["KuhnPoker", "--weights", "a,b"], "--weights 'a,b' must be numbers with commas between them"),
         (["KuhnPoker", "--gt", "1.5"], "gt must be between 0 and 1, got 1.5."),
         (["KuhnPoker", "--pool", "kuhn/dem"], "Unknown pool 'kuhn/dem'. Did you mean 'kuhn/demo'?"),
         (["KuhnPoker", "--pool", "tictactoe/balanced"], "not KuhnPoker"),
-        (["KuhnPoker", "--option", "reveal"], "--option 'reveal' is no KEY=VALUE"),
+        (["KuhnPoker", "--option", "reveal"], "--option 'reveal' must have the form KEY=VALUE"),
         (["KuhnPoker", "--option", "revael=always"], "KuhnPoker does not take these options"),
         (["KunhPoker"], "Did you mean 'KuhnPoker'?"),
-        (["KuhnPoker", "--all"], "--all has games of its own"),
-        (["KuhnPoker", "--wide"], "--wide is a form of the table of --all"),
-        ([], "Name a game, as in mage-bench headroom KuhnPoker, or give --all."),
+        (["KuhnPoker", "--all"], "--all already includes every game"),
+        (["KuhnPoker", "--wide"], "--wide applies only to the table of --all"),
+        ([], "GAME is missing. Name one, as in mage-bench headroom KuhnPoker, or use --all."),
     ],
 )
 def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
@@ -171,7 +171,7 @@ def test_games_that_repeat_a_task_show_their_floors(monkeypatch: pytest.MonkeyPa
 
 def test_floors_that_cannot_be_played_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def evaluate(agent, *_: object, **__: object) -> None:
-        raise RuntimeError(f"All 16 meta-episodes of {agent.name} broke; the first: ALFWorld needs textworld.")
+        raise RuntimeError(f"All 16 meta-episodes of {agent.name} failed; the first: ALFWorld needs textworld.")
 
     monkeypatch.setattr(floors, "cache_root", lambda: tmp_path)
     monkeypatch.setattr(headroom_table, "evaluate", evaluate)
@@ -179,4 +179,4 @@ def test_floors_that_cannot_be_played_are_told(monkeypatch: pytest.MonkeyPatch, 
     text = table_lines(rows)
     assert ["Sokoban:", "sokoban-eval-1box-16", *["n/a"] * 5] in [line.split() for line in text]
     (missing,) = (line for line in text if line.startswith("Sokoban: not enumerable; no floors: "))
-    assert missing.endswith("broke; the first: ALFWorld needs textworld.")
+    assert missing.endswith("failed; the first: ALFWorld needs textworld.")

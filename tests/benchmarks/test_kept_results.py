@@ -98,9 +98,7 @@ def test_sigterm_keeps_what_ctrl_c_keeps(kind: signal.Signals, tmp_path: Path) -
     _, err = running.communicate()
     kept = len(Records(tmp_path / "r").lines)
     assert (running.returncode, kept % 64 > 0) == (130, True)
-    assert (
-        f"Interrupted: {kept} of 80 meta-episodes are kept; the same command with --resume goes on from there." in err
-    )
+    assert f"Interrupted: {kept} of 80 meta-episodes are kept; the same command with --resume continues the run." in err
     assert not (tmp_path / "r" / LOCK).exists()
 
 

@@ -79,7 +79,7 @@ def test_a_full_disk_is_told_in_one_line_and_keeps_what_was_written(own, capsys,
     shard = folder / "episodes" / f"{kept // 4:05d}.jsonl.gz"
     assert last == (
         f"mage-bench: {shard}: No space left on device; free some space. {kept} of 16 meta-episodes are kept; the same "
-        "command with --resume goes on from there."
+        "command with --resume continues the run."
     )
     assert not list(folder.rglob("*.partial"))
     found = Records(folder)

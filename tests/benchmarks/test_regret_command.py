@@ -177,7 +177,7 @@ def test_a_kept_run_that_comes_out_otherwise_is_not_judged(kept: Path) -> None:
     records = Records(kept)
     call = records.lines[3]["calls"][0]
     call["messages"][-1]["content"] = "Another prompt."
-    with pytest.raises(ValueError, match=r"run comes out otherwise with this version, .*mage-bench replay"):
+    with pytest.raises(ValueError, match=r"run has another outcome with this version. .*mage-bench replay"):
         regret_of_run(records)
 
 
@@ -189,11 +189,11 @@ def test_another_game_panel_or_pool_than_that_of_a_kept_run_is_one_line(
     assert main(["eval", "scripted:first", *common, "--out", str(alone)]) == 0
     capsys.readouterr()
     for arguments, message in (
-        ([str(kept), "--panel", "kuhn-paper"], "was played on kuhn-train-128, not on kuhn-paper; leave --panel out."),
+        ([str(kept), "--panel", "kuhn-paper"], "was played on kuhn-train-128, not on kuhn-paper. Remove --panel."),
         ([str(kept), "--panel", "kuhn-trian"], "Did you mean 'kuhn-train'?"),
         ([str(kept), "--env", "mage/TicTacToe-Meta-v0"], "was played in mage/KuhnPoker-Meta-v0, not in mage/TicTacToe"),
-        ([str(kept), "--env-kwargs", "{}"], "was played under options of its own; leave --env-kwargs out."),
-        ([str(kept), "--pool", "kuhn/paper"], "which is not of this pool; name the run's own."),
+        ([str(kept), "--env-kwargs", "{}"], "already fixes the options it was played with. Remove --env-kwargs."),
+        ([str(kept), "--pool", "kuhn/paper"], "which is not in this pool. Use the run's own pool."),
         ([str(alone)], "is a run of Sokoban without opponents"),
     ):
         assert main(["regret", *arguments]) == 2
@@ -212,20 +212,23 @@ def test_the_command_judges_a_kept_run(kept: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["policy:uniform", "--env", META, "--credit", "sum"], "--credit says what counts of the rest of the meta-ep"),
+        (["policy:uniform", "--env", META, "--credit", "sum"], "--credit applies only to the rest of the meta-ep"),
         (["policy:uniform", "--env", META, "--horizon", "meta", "--gt", ".5"], "--gt is the discount of --credit mage"),
         (
             ["policy:uniform", "--env", META, "--env-kwargs", '{"deal": "replay"}', "--horizon", "meta"],
-            "the first come again",
+            "the deals of the first episode are replayed",
         ),
         (
             ["policy:uniform", "--env", META, "--env-kwargs", '{"deal": "replay"}'],
-            "Take protocol adaptive, or num_epis",
+            "Use protocol=adaptive or num_episodes=1.",
         ),
-        (["policy:uniform", "--env", PD, "--env-kwargs", '{"protocol": "paper"}'], "or a success ends it all."),
-        (["policy:uniform"], "Say what to play: --env mage/KuhnPoker-Meta-v0"),
-        (["policy:uniform", "--env", "mage/Sokoban-Meta-v0"], "Sokoban has no tree with opponents at hand"),
-        (["policy:uniform", "--env", "mage/ConnectFour-Meta-v0"], "ConnectFour has no tree with opponents at hand"),
+        (
+            ["policy:uniform", "--env", PD, "--env-kwargs", '{"protocol": "paper"}'],
+            "or a success ends the meta-episode.",
+        ),
+        (["policy:uniform"], "Nothing to play. Use --env mage/KuhnPoker-Meta-v0"),
+        (["policy:uniform", "--env", "mage/Sokoban-Meta-v0"], "Sokoban has no enumerable tree with opponents"),
+        (["policy:uniform", "--env", "mage/ConnectFour-Meta-v0"], "ConnectFour has no enumerable tree with opponents"),
         (["policy:uniform", "--env", "mage/TicTacToe-Meta-v0"], "'mcts:100' has no distribution(turn)"),
         (["policy:uniform", "--panel", "kuhn-trian"], "Did you mean 'kuhn-train'?"),
         (["policy:uniform", "--panel", "kuhn-train", "--env", "mage/TicTacToe-Meta-v0"], "is played in mage/KuhnPoker"),

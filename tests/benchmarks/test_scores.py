@@ -108,7 +108,7 @@ def test_a_goals_family_is_its_cluster():
 
 def test_one_cluster_has_no_interval_and_nothing_no_mean():
     assert (estimate([1, 3], [4, 4]).low, estimate([1, 3], [4, 4]).mean) == (None, 2.0)
-    with pytest.raises(ValueError, match="needs values"):
+    with pytest.raises(ValueError, match="requires values"):
         estimate([], [])
 
 
@@ -217,7 +217,7 @@ def test_weights_enter_the_overall_row():
     assert [row.weight for row in summary.rows] == [0.75, 0.25]
     with pytest.raises(ValueError, match="weights must name the opponents met"):
         summarise(rows, KUHN, weights={"cfr": 1})
-    with pytest.raises(ValueError, match="nothing to score"):
+    with pytest.raises(ValueError, match="so there are no scores"):
         summarise([], KUHN)
 
 

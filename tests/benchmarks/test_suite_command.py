@@ -124,7 +124,7 @@ def test_a_killed_suite_goes_on_to_the_same_root(played, tmp_path, capsys):
     assert "suite.json: there is no run kuhn/others" in out
     assert "suite.json: it is not complete; resume it with mage-bench suite … --resume" in out
     assert suite(tmp_path) == 2
-    assert "holds a suite; go on with it (--resume)" in capsys.readouterr().err
+    assert "already holds a suite. Continue it with --resume" in capsys.readouterr().err
     assert suite(tmp_path, "--resume") == 0
     assert json.loads((tmp_path / "s" / "suite.json").read_text()) == whole
     whole["runs"][0]["root"] = "0" * 64
@@ -173,29 +173,29 @@ def test_the_file_of_the_docs_is_read():
     [
         ("- {name: a, agnt: x}", "column 1: unknown key 'agnt'. Did you mean 'agent'?"),
         ("- {name: a, agent: x}\n- {name: a, agent: y}", "has two columns named 'a'"),
-        ("- {name: a/b, agent: x}", "column 1: name must be of letters"),
-        ("- {agent: x}", "name must be of letters"),
+        ("- {name: a/b, agent: x}", "column 1: name must consist of letters"),
+        ("- {agent: x}", "name must consist of letters"),
         ("- {name: a}", "agent must name an agent"),
         ("- {name: a, agent: {kun: x}}", "unknown panel 'kun'. Did you mean 'kuhn'?"),
-        ("- {name: a, agent: x, env_kwargs: {protocol: paper}}", "env_kwargs may not set protocol"),
+        ("- {name: a, agent: x, env_kwargs: {protocol: paper}}", "env_kwargs must not set protocol"),
         ("- {name: a, agent: x, env_kwargs: 3}", "env_kwargs must be a mapping"),
         ("- {name: a, agent: x, memory: [b]}", "memory must be a name"),
         ("- {name: a, agent: x, sampling: {top_g: 1}}", "Unknown setting of sampling 'top_g'. Did you mean 'top_"),
-        ("- {name: a, agent: x, sampling: {top_p: 2}}", "top_p=2 is not possible"),
-        ("- {name: a, agent: 'scripted:random', sampling: paper}", "is no model, so that nothing is sampled"),
+        ("- {name: a, agent: x, sampling: {top_p: 2}}", "top_p=2 is out of range"),
+        ("- {name: a, agent: 'scripted:random', sampling: paper}", "is not a model, so sampling has no effect"),
         ("- {name: a, agent: 'scripted:rndom'}", "Unknown agent 'scripted:rndom'"),
         ("- {name: a, agent: 'scripted:random', memory: amm}", "memory='amm' is unknown; Did you mean 'amem'?"),
         ("- {name: a, agent: 'scripted:random', memory: 'amem:encoder=hsh'}", "Did you mean 'hash'?"),
         ("- {name: a, agent: 'scripted:random', control: frosen}", "unknown control 'frosen'. Did you mean 'frozen'?"),
-        ("- {name: a, agent: 'scripted:random', control: other}", "control other, and no other one, needs from"),
-        ("- {name: a, agent: 'scripted:random', from: a}", "control other, and no other one, needs from"),
-        ("- {name: a, agent: x, control: other, from: b}", "a is from 'b', which is no column above it."),
+        ("- {name: a, agent: 'scripted:random', control: other}", "control other requires from"),
+        ("- {name: a, agent: 'scripted:random', from: a}", "control other requires from"),
+        ("- {name: a, agent: x, control: other, from: b}", "a is from 'b', which must be a column above it."),
         (
             "- {name: a, agent: {kuhn: 'scripted:last'}}\n- {name: b, agent: 'scripted:last', control: other, from: a}",
-            "b is from a, which does not play tictactoe.",
+            "Column b copies from a, which does not play tictactoe.",
         ),
         ("name: a", "must be a list of columns"),
-        ("- [", "is no YAML"),
+        ("- [", "is not YAML"),
     ],
 )
 def test_bad_columns_are_one_line_and_nothing_is_written(tmp_path, capsys, text, message):

@@ -131,9 +131,9 @@ def test_official_alfworld_is_a_panel_of_its_own(tmp_path, monkeypatch):
     game = next(tmp_path.rglob("game.tw-pddl"))
     game.write_text(game.read_text() + " ")
     assert setting_for("alfworld-official-in-128").fingerprint != before
-    with pytest.raises(ValueError, match="Panel 'alfworld-eval-in-512' fixes data='generated'; leave that out"):
+    with pytest.raises(ValueError, match="Panel 'alfworld-eval-in-512' fixes data='generated'. Remove the option"):
         setting_for("alfworld-eval-in", data="official")
-    with pytest.raises(ValueError, match="This panel is of the original's data: give --env-kwargs"):
+    with pytest.raises(ValueError, match="This panel requires the original data. Use --env-kwargs"):
         _ = setting_for("webshop-official-test").tasks
 
 

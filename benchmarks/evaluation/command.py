@@ -56,64 +56,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="policy:NAME, scripted:first, model:FOLDER or a folder, llm:…; AGENT+MEMORY sets the memory of one agent",
     )
     parser.add_argument("--env", metavar="ID", help="Id that ends with -Meta-v0 (default: a saved model's own)")
-    parser.add_argument(
-        "--env-kwargs", metavar="JSON", help="Options of the environment as JSON; they override a saved model's own"
-    )
+    parser.add_argument("--env-kwargs", metavar="JSON", help="Options of the id as JSON; override a saved model's own")
     for name, kind in _OPTIONS.items():
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, type=kind, metavar=kind.__name__.upper(), help=f"Same as {name} in --env-kwargs")
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--opponents",
-        metavar="NAMES",
-        help="Names with commas between them, such as ultimatum/soft-reserve:3,.2,uniform, or pool:NAME",
+        "--opponents", metavar="NAMES", help="pool:NAME, or names such as ultimatum/soft-reserve:3,.2,uniform"
     )
     which.add_argument("--panel", metavar="NAME", help="Named panel; mage-bench list shows all of them")
     parser.add_argument("--rows", type=int, metavar="N", help="Meta-episodes per opponent and first seat (default: 64)")
     parser.add_argument("--seed", type=int, metavar="S", help="Seed of the panel (default: 0)")
-    parser.add_argument(
-        "--control",
-        choices=NAMES,
-        help="Control that removes, freezes, shuffles or exchanges the memory; see docs/benchmarks.md",
-    )
-    parser.add_argument(
-        "--from", dest="source", metavar="RUN", help="Run to copy memories from (required by --control other)"
-    )
+    parser.add_argument("--control", choices=NAMES, help="Control of the memory, see docs/benchmarks.md")
+    parser.add_argument("--from", dest="source", metavar="RUN", help="Run to take memories from (with --control other)")
     parser.add_argument("--sampling", metavar="S", help=f"Sampling of a model's replies: {FORM}")
-    parser.add_argument(
-        "--wide", action="store_true", help="Print one wide table with whole intervals and every episode"
-    )
+    parser.add_argument("--wide", action="store_true", help="Print a wide table with full intervals and every episode")
     parser.add_argument("--tsv", action="store_true", help="Print all scores with tabs between the fields, not aligned")
     parser.add_argument(
-        "--out",
-        type=output_path,
-        metavar="RUN",
-        help="Folder for records, scores and figure; several agents get one subfolder each",
+        "--out", type=output_path, metavar="RUN", help="Folder of the run; several agents get one subfolder each"
     )
-    parser.add_argument(
-        "--resume", action="store_true", help="Play the meta-episodes that are missing or failed in --out"
-    )
+    parser.add_argument("--resume", action="store_true", help="Play missing and failed meta-episodes of --out")
     add_play_arguments(parser)
 
 
 def add_play_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that control how meta-episodes are played."""
+    parser.add_argument("--batch", type=int, default=256, metavar="N", help="Concurrent meta-episodes (default: 256)")
     parser.add_argument(
-        "--batch", type=int, default=256, metavar="N", help="Meta-episodes played concurrently (default: 256)"
+        "--env-workers", type=int, default=0, metavar="N", help="Environment worker processes (default: 0, none)"
     )
     parser.add_argument(
-        "--env-workers",
-        type=int,
-        default=0,
-        metavar="N",
-        help="Worker processes for environments and opponents (default: 0, this process)",
-    )
-    parser.add_argument(
-        "--env-memory-gb",
-        type=float,
-        default=0.0,
-        metavar="G",
-        help="Maximum address space of each worker process in GiB (default: no limit)",
+        "--env-memory-gb", type=float, default=0.0, metavar="G", help="Address space per worker in GiB (default: any)"
     )
     parser.add_argument(
         "--env-timeout",
@@ -123,18 +96,12 @@ def add_play_arguments(parser: argparse.ArgumentParser) -> None:
         help="Timeout in seconds per environment step, opponents included (default: 600, 0 disables it)",
     )
     add_option(parser)
+    parser.add_argument("--max-calls", type=int, metavar="N", help="Maximum number of model calls (default: no limit)")
     parser.add_argument(
-        "--max-calls", type=int, metavar="N", help="Maximum number of model calls; finished meta-episodes are stored"
+        "--max-tokens", type=int, metavar="N", help="Maximum prompt and reply tokens (default: no limit)"
     )
-    parser.add_argument(
-        "--max-tokens", type=int, metavar="N", help="Maximum number of tokens of prompts and replies together"
-    )
-    parser.add_argument("--max-minutes", type=float, metavar="M", help="Maximum duration in minutes")
-    parser.add_argument(
-        "--no-floors",
-        action="store_true",
-        help="Omit the baselines of tasks that repeat (Sokoban, ALFWorld, WebShop)",
-    )
+    parser.add_argument("--max-minutes", type=float, metavar="M", help="Time limit in minutes (default: no limit)")
+    parser.add_argument("--no-floors", action="store_true", help="Omit the baselines of repeated tasks (as in Sokoban)")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -219,8 +186,7 @@ def measure(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> Me
         for problem in writer.problems:
             sys.stderr.write(f"{arguments.out}: {problem}; playing it again\n")
         _keep(writer, play)
-        # Scores are always computed from the stored records, so a resumed run and an uninterrupted one give the same
-        # tables.
+        # Scoring the stored records gives a resumed run the same tables as an uninterrupted one.
         trajectories = _played_in(writer.folder) if writer.kept else []
     if not trajectories:
         raise RuntimeError(f"Nothing was played: {limits.spent() or 'no worker returned a meta-episode'}.")
@@ -236,10 +202,7 @@ def _played_in(folder: Path) -> list[Trajectory]:
 
 
 def _keep(writer: Writer, play: Callable[..., list[Trajectory]]) -> None:
-    """Play the missing meta-episodes of a run.
-
-    If this is interrupted or fails, the records written before are kept, and the last line on stderr says how many.
-    """
+    """Play the missing meta-episodes of a run. If this fails, report on stderr how many are stored."""
     try:
         play(writer.todo, writer.add)
         writer.close()

@@ -52,10 +52,10 @@ def test_games_of_one_agent_share_its_budget():
     ("words", "message"),
     [
         (["--panel", "kuhn-paper-128", "--env-kwargs", '{"seat": "first"}'], "fixes the seats, so seat='first'"),
-        (["--panel", "kuhn-paper-128", "--env-kwargs", '{"opponent": "kuhn/nash"}'], "use --opponents with --env"),
+        (["--panel", "kuhn-paper-128", "--env-kwargs", '{"opponent": "kuhn/nash"}'], "Use --opponents with --env"),
         (
             ["--env", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/nash", "--env-kwargs", '{"opponent": "uniform"}'],
-            "use --opponents with --env",
+            "Use --opponents with --env",
         ),
     ],
 )

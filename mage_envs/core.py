@@ -329,8 +329,9 @@ class HandResult(NamedTuple):
 
 def is_success(hands: Sequence[HandResult]) -> bool:
     """Return True if an episode of these hands succeeded. An episode with a timeout never does."""
-    # The first hand shows if the game judges hands itself (`State.won`). If so, every hand must be a success.
-    total, judged = 0.0, bool(hands) and hands[0].success is not None
+    # If the game judges hands itself (`State.won`), every hand must be a success. A forfeited hand has no verdict, so
+    # any other hand shows it.
+    total, judged = 0.0, any(hand.success is not None for hand in hands)
     for value, _, ended_by, success, _, _ in hands:
         if ended_by == BY_TIMEOUT or (judged and not success):
             return False

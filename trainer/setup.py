@@ -116,10 +116,8 @@ def prefer_exact(config: RunSettings) -> bool:
         if small and critic_of(env, config, pool_weights(config) or ()) is not None:
             return True
         config.advantage, config.statistics = before
-    except NotEnumerable:
-        pass
-    except ValueError:
-        # An opponent without exact probabilities, or a reward that is not a sum over the hands.
+    except (NotEnumerable, ValueError):
+        # A large game, an opponent without exact probabilities, or a reward that is not a sum over the hands.
         config.advantage, config.statistics = before
     return False
 

@@ -56,9 +56,12 @@ class TableState(State):
             spellings: Canonical action text to its other accepted texts, in lower case.
         """
         self.legal_actions = tuple(children)
+        accepted: dict[str, tuple[str, TableState]] = {}
         for action, child in children.items():
             for text in (action, *spellings.get(action, ())):
-                self._accepted[text] = (action, child)
+                accepted[text] = (action, child)
+        # Set at once: another thread that finds it must find all of it.
+        self._accepted = accepted
 
     def observation(self, seat: int) -> str:
         return self.observations[seat]

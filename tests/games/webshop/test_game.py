@@ -55,6 +55,9 @@ def test_a_poor_purchase_is_no_success(play):
     assert not is_success([HandResult(0.6, success=state.won(0))])
     assert not is_success([HandResult(0.0, ended_by="timeout")])
     assert is_success([HandResult(1.0, success=True)])
+    forfeited, won = HandResult(0.0, ended_by="forfeit"), HandResult(1.0, success=True)
+    assert not is_success([forfeited, won])
+    assert not is_success([won, forfeited])
 
 
 def test_rewards():

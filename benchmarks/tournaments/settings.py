@@ -33,6 +33,10 @@ class Settings:
     """Modules that register the game or the policies. Worker processes import them too."""
 
     def __post_init__(self) -> None:
+        # A policy `module:Class` names its module itself. Whether this process has imported it already must not change
+        # the stored settings.
+        named = {name.partition(":")[0] for name in self.policies if ":" in name}
+        object.__setattr__(self, "imports", tuple(module for module in self.imports if module not in named))
         doubled = sorted({name for name in self.policies if self.policies.count(name) > 1})
         if doubled:
             raise ValueError(f"Policy {doubled[0]!r} is named twice. Name it once; it plays itself anyway.")

@@ -1,4 +1,4 @@
-"""Opponents: policies for a seat, by name or as plain classes, and pools of them.
+"""Opponents and pools of opponents: policies that play a seat, by registered name or as plain classes.
 
     @register_opponent("wfw/always-water", games=["WaterFireWood"])
     class AlwaysWater:
@@ -7,10 +7,12 @@
 
     policy = make_opponent("wfw/always-water", WaterFireWood())
 
-Importing this registers the built-in ones and loads no search or solver. Exact game theory is `opponents.exact`.
+Importing this package registers the built-in opponents. It loads no search and no solver. Exact game theory is in
+`opponents.exact`.
 """
 
-from opponents import builtin, kuhn, patterns, placed, switching, uniform  # noqa: F401  (they register)
+# These modules are imported because importing them registers their opponents.
+from opponents import builtin, kuhn, patterns, placed, switching, uniform  # noqa: F401
 from opponents.language_model import LanguageModelPolicy
 from opponents.pools import Entry, OpponentPool, PoolSpec, as_pool, list_pools, register_pool
 from opponents.populations import CURVES, FixedPool, League, Population, PrioritisedPool

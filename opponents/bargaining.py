@@ -1,7 +1,8 @@
-"""Opponents of the bargaining game: they aspire to a number of points, which falls as offers are made.
+"""Opponents of the bargaining game. They aspire to a number of points, which falls with each offer.
 
-Source: P. Faratin, C. Sierra and N. Jennings, 1998, "Negotiation decision functions for autonomous agents": after t of
-n offers the aspiration is high - (high - low) (t / n)^(1 / beta); beta above 1 concedes early, below 1 late.
+Source: P. Faratin, C. Sierra and N. Jennings, 1998, "Negotiation decision functions for autonomous agents". After t of
+n offers the aspiration is high - (high - low) (t / n)^(1 / beta). With beta above 1 a player concedes early, with beta
+below 1 late.
 """
 
 from __future__ import annotations
@@ -14,16 +15,29 @@ from mage_envs.text.spelling import as_word
 from opponents.tabular import RulePolicy
 
 _OFFERS = {as_word(offer): items for offer, items in TAKEN.items()}
-"""Each offer, as an information state spells it, to what its maker would get."""
+"""Map from an offer, as an information state spells it, to the items that its maker would get."""
 
 
 def aspiration(made: int, offers: int, high: float, low: float, beta: float) -> float:
-    """The points that a player aspires to after so many offers."""
+    """Return the points that a player aspires to.
+
+    Args:
+        made: Offers so far, by both players.
+        offers: Maximum number of offers in a hand.
+        high: Aspiration before the first offer, in points.
+        low: Aspiration after the last offer, in points.
+        beta: Shape of the concession: above 1 early, below 1 late.
+    """
+    # The small constant keeps an offer that equals the aspiration acceptable in spite of rounding.
     return float(high - (high - low) * (made / offers) ** (1 / beta) - 1e-9)
 
 
 def aspire(offers: int, high: float, low: float, beta: float, turn: Turn) -> dict[str, float]:
-    """The rule: accept what meets the aspiration, else offer what meets it by as little as possible."""
+    """Return the action of a player with falling aspirations.
+
+    The player accepts if the last offer meets its aspiration. Otherwise it makes the offer that meets the aspiration by
+    the smallest margin.
+    """
     words = turn.information_state.split()
     values = dict(zip(ITEMS, map(int, words[: len(ITEMS)]), strict=True))
     said = words[len(ITEMS) :]
@@ -41,17 +55,17 @@ def aspire(offers: int, high: float, low: float, beta: float, turn: Turn) -> dic
 
 def _made(game: Game, high: float, low: float, beta: float = 1.0) -> RulePolicy:
     if not isinstance(game, Bargaining):
-        raise TypeError(f"Bargaining's opponents play Bargaining, not {game.facts.name}.")
+        raise TypeError(f"Opponents of Bargaining expect Bargaining, got {game.facts.name}.")
     return RulePolicy(partial(aspire, game.offers, high, low, beta))
 
 
 fair = partial(_made, high=5, low=5)
-"""Half of the points, from first to last."""
+"""Opponent that wants half of the points throughout."""
 greedy = partial(_made, high=10, low=7)
-"""From everything down to 7 points, evenly."""
+"""Opponent that goes from all points down to 7, evenly."""
 conceder = partial(_made, high=10, low=2, beta=3)
-"""From everything down to 2 points, most of it at once."""
+"""Opponent that goes from all points down to 2, mostly at the start."""
 boulware = partial(_made, high=10, low=3, beta=0.25)
-"""From everything down to 3 points, most of it at the end."""
+"""Opponent that goes from all points down to 3, mostly at the end."""
 firm = partial(_made, high=7, low=7)
-"""7 points, from first to last."""
+"""Opponent that wants 7 points throughout."""

@@ -1,4 +1,4 @@
-"""The best response to a named opponent, as an opponent: the exact one, in games whose whole tree is at hand."""
+"""The exact best response to a named opponent, as an opponent, for games whose whole tree can be enumerated."""
 
 from __future__ import annotations
 
@@ -10,13 +10,24 @@ from opponents.tabular import RulePolicy
 
 
 def best_response_to(game: Game, name: str, *more: str) -> ExactPolicy:
-    """`best-response-to:kuhn/nash:0.2` plays the best response to that opponent, in whichever seat it sits.
+    """Return the best response to an opponent, for any seat: `best-response-to:kuhn/nash:0.2`.
 
-    Among equally good actions the first; to an opponent that changes between episodes, that of each episode. Raises
-    ValueError for an opponent without exact probabilities, NotEnumerable for a game whose tree is not at hand.
+    Among equally good actions it plays the first. If the opponent changes between episodes, it responds to each
+    episode's play.
+
+    Args:
+        game: Game that is played.
+        name: Specification of the opponent up to its first comma.
+        more: Further arguments of that specification.
+
+    Raises:
+        ValueError: If the opponent has no exact probabilities.
+        NotEnumerable: If the game has no enumerable tree.
     """
+    # The registry splits arguments at commas; the opponent's own arguments are joined again.
     opponent = ",".join((name, *more))
     if not is_state_policy(exact_policy(opponent, game)):
-        return BlindPolicy(game, opponent)  # a pool of one: it responds anew in each episode
+        # With a pool of one, the blind policy is the best response, solved for each episode separately.
+        return BlindPolicy(game, opponent)
     policies = [best_response(game, opponent, seat).policy for seat in range(game.facts.players)]
     return RulePolicy(BySeat(policies).distribution)

@@ -1,9 +1,13 @@
-"""The built-in opponents whose modules load when one is made: search, solvers, the experts of single games."""
+"""Registration of the built-in opponents by entry point: search, solvers and the experts of single games.
+
+Each module is imported when its first opponent is made.
+"""
 
 from __future__ import annotations
 
 from opponents.registry import register_opponent
 
+# Entry points are strings, so that importing `opponents` loads neither solvers nor torch, nor the layer above, `trainer`.
 _SEARCHED = ("TicTacToe", "ConnectFour", "Breakthrough", "OpenSpiel")
 _HIDDEN = ("KuhnPoker", "LeducPoker", "LiarsDice", "Negotiation", "OpenSpiel")
 _SOLVED = ("KuhnPoker", "LeducPoker", "LiarsDice", "OpenSpiel")
@@ -54,7 +58,8 @@ for _name in ("rock", "paper", "scissors", "copy", "beat", "cycle", "stay"):
     register_opponent(f"rps/{_name}", entry_point=_entry, games=("RockPaperScissors",))
 for _name in (f"{_soft}{_kind}" for _soft in ("", "soft-") for _kind in ("tight", "loose", "maniac", "caller")):
     _entry = _name.replace("-", "_")
-    if _name != "maniac":  # which is `last`
+    # `leduc/maniac` is registered as an alias of `last`.
+    if _name != "maniac":
         register_opponent(f"leduc/{_name}", entry_point=f"opponents.leduc:{_entry}", games=("LeducPoker",))
     register_opponent(
         f"liars/{_name}", entry_point=f"opponents.liars_dice:{_entry}", games=("LiarsDice",), needs_game=True

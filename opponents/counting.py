@@ -1,9 +1,8 @@
-"""An opponent that learns within a meta-episode: it counts what the others do, and plays the best response to that.
+"""An opponent that learns within a meta-episode: it counts the others' actions and plays the best response to them.
 
-It has only what its seat is shown: at each of its turns what it knows, and at the end of a hand what its seat sees then
-(where whoever plays the hands tells it). What the others held is inferred: the ways that could have led here are
-weighed by chance and by the present estimate of the others' play, and each of their moves on such a way is counted
-with that weight.
+It uses only the turns of its own seat and, if `see_result` is called, the seat's view of the end of each hand. Hidden
+cards of the others are inferred. All paths that fit the observations are weighted by chance and by the present estimate
+of the others' play. Each move of the others on such a path is counted with the path's weight.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from opponents.exact.tree import Node, roots_of
 from opponents.tabular import RulePolicy
 
 Counts = Mapping[str, Mapping[str, float]]
-"""Information state to action to how often it was seen, in fractions where it is not certain."""
+"""Map from information state to action to number of observations, fractional if the path is uncertain."""
 Place = tuple[int, tuple[str, ...]]
-"""A position of the tree: the number of its root, and the moves from there."""
+"""Position of the tree: (index of its root, moves from the root)."""
 Way = tuple[float, Place, tuple[tuple[str, str], ...]]
-"""Probability, position, and the others' (information state, action) on the way since one's last turn."""
+"""Path: (probability, position, the others' (information state, action) since the policy's own last turn)."""
 
 
 def estimate(counts: Counts, prior: float, turn: Turn) -> dict[str, float]:
-    """The rule of the estimated player: observed frequencies, on top of `prior` even observations."""
+    """Return the estimated probabilities: observed frequencies plus `prior` uniform observations."""
     seen = counts.get(turn.information_state, {})
     total = prior + sum(seen.values())
     even = prior / len(turn.legal_actions)
@@ -35,31 +34,32 @@ def estimate(counts: Counts, prior: float, turn: Turn) -> dict[str, float]:
 
 
 class Counting:
-    """Best response to the others' frequencies in this meta-episode, worked out anew for each hand.
+    """A policy that plays the best response to the others' frequencies in this meta-episode, solved for each hand.
 
-    `prior`: how many even observations each information state starts with; the first hand is the best response to
-    uniform play.
+    The first hand is the best response to uniform play.
     """
 
     def __init__(self, game: Game, prior: float) -> None:
+        """Initialize the policy for `game`; `prior` is the number of uniform observations per information state."""
         self._game = game
         self._prior = prior
         self._counts: dict[str, dict[str, float]] = {}
         self._responses: dict[int, ExactPolicy] = {}
-        """By seat, as long as nothing new was counted."""
+        """Best responses by seat, for the present hand."""
         self._ways: list[Way] = []
-        """What may have happened up to the own last move of the hand."""
+        """Possible paths up to the policy's own last move of the hand."""
 
     def begin_meta_episode(self) -> None:
-        """Forgets what was counted."""
+        """Forget all counts."""
         self._counts = {}
         self._responses = {}
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Starts a hand; what was counted stays."""
+        """Start a hand; the counts are kept."""
         roots = roots_of(self._game)
         self._ways = [(chance, (number, ()), ()) for number, (chance, _) in enumerate(roots)]
         self._responses = {}
+        # The model copies the counts: it must not change during the hand, while `_count` adds to them.
         self._model = RulePolicy(partial(estimate, {s: dict(row) for s, row in self._counts.items()}, self._prior))
 
     def act(self, turn: Turn) -> str:
@@ -74,7 +74,7 @@ class Counting:
         return action
 
     def see_result(self, turn: Turn) -> None:
-        """The hand is over: counts what the others did since the own last move, as far as the end tells."""
+        """Count the others' moves since the policy's own last move, given its view of the end of the hand."""
         _, ended = self._follow(turn.player)
         self._count([way for way in ended if self._node(way[1]).view(turn.player) == turn.observation])
 
@@ -86,9 +86,10 @@ class Counting:
         return node
 
     def _follow(self, seat: int) -> tuple[list[Way], list[Way]]:
-        """All ways on from the own last move: to the own next turn, and to the end of the hand."""
+        """Return all paths from the policy's own last move to its next turn, and those to the end of the hand."""
         reached: list[Way] = []
         ended: list[Way] = []
+        # The stack consumes the list. `act` later stores the paths that continue after its own move.
         stack, self._ways = self._ways, []
         while stack:
             weight, place, trail = stack.pop()
@@ -108,7 +109,7 @@ class Counting:
         return reached, ended
 
     def _count(self, ways: list[Way]) -> None:
-        """Counts the others' moves on these ways, each with its way's share of the probability."""
+        """Count the others' moves on these paths, each weighted by its path's share of the total probability."""
         total = sum(weight for weight, _, _ in ways)
         for weight, _, trail in ways:
             for state, action in trail:
@@ -117,8 +118,12 @@ class Counting:
 
 
 def counting(game: Game, prior: float = 1.0) -> Counting:
-    """`counting:5` believes in even play until it has seen much more than 5 moves at an information state."""
+    """Return the counting opponent; `counting:5` starts with 5 uniform observations at each information state.
+
+    Raises ValueError if `prior` is not positive, NotEnumerable if the game has no enumerable tree.
+    """
     if prior <= 0:
         raise ValueError(f"Opponent 'counting': prior must be above 0, got {prior}.")
+    # Build the tree now, so that a game without one raises when the opponent is made.
     roots_of(game)
     return Counting(game, prior)

@@ -1,4 +1,4 @@
-"""Opponents of the inspection game; they attack in the second seat, and defend by the same habits in the first."""
+"""Opponents of the inspection game: attackers in the second seat, defenders with the same habits in the first."""
 
 from __future__ import annotations
 
@@ -15,37 +15,41 @@ def _even(places: tuple[str, ...]) -> dict[str, float]:
 
 
 def prefer_vault(probability: float, turn: Turn) -> Mapping[str, float]:
-    """The rule of the greedy one."""
+    """Return `probability` for the vault, and equal shares of the rest for the other places."""
     return {**dict.fromkeys(PLACES, (1 - probability) / (len(PLACES) - 1)), PLACES[0]: probability}
 
 
 def repeat_first(first: tuple[str, ...], turn: Turn) -> Mapping[str, float]:
-    """The rule that stays with its first choice, any of `first`."""
+    """Return an even draw from `first` in the first round, then that first choice again."""
     words = turn.information_state.split()
     return {words[0]: 1.0} if words else _even(first)
 
 
 def avoid_inspected(turn: Turn) -> Mapping[str, float]:
-    """The rule that goes to any place but the one that was inspected last."""
+    """Return equal probabilities for all places but the one that was inspected last."""
     words = turn.information_state.split()
     if not words:
         return _even(PLACES)
+    # The second seat attacks, so the inspected place is the other player's last word there, one's own in the first.
     inspected = words[-1].removeprefix("opp-") if turn.player else words[-2]
     return _even(tuple(place for place in PLACES if place != inspected))
 
 
 def greedy(probability: float = 1.0) -> RulePolicy:
-    """The vault, always; `inspect/greedy:.6` in 60 of 100 cases, and each other place alike."""
+    """Return an opponent that chooses the vault with `probability`, and each other place equally often."""
     return RulePolicy(partial(prefer_vault, probability_of("inspect/greedy", probability)))
 
 
 def repeat(place: str = "") -> RulePolicy:
-    """Any place in the first round, with `inspect/repeat:garage` that one, and then the same to the end of the hand."""
+    """Return an opponent that keeps its first place for the whole hand: any place, or the one that is named.
+
+    `inspect/repeat:garage` starts with the garage.
+    """
     if place and place not in PLACES:
-        raise ValueError(f"Opponent 'inspect/repeat': {place!r} is no place; choose one of: {', '.join(PLACES)}.")
+        raise ValueError(f"Opponent 'inspect/repeat': place must be one of {', '.join(PLACES)}, got {place!r}.")
     return RulePolicy(partial(repeat_first, (place,) if place else PLACES))
 
 
 def avoid_last() -> RulePolicy:
-    """Any place but the one that was inspected in the round before."""
+    """Return an opponent that avoids the place that was inspected in the previous round."""
     return RulePolicy(avoid_inspected)

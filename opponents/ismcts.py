@@ -1,8 +1,8 @@
-"""Information-set Monte Carlo tree search (Cowling, Powley, Whitehouse 2012), for games that hide something.
+"""Information-set Monte Carlo tree search (Cowling, Powley, Whitehouse 2012), for games with hidden information.
 
-The search deals out what is hidden anew in each simulation. A policy never sees the game, so the positions to deal
-from are worked out from its own turns (`opponents.worlds`). The search is OpenSpiel's Python bot; its C++ bot breaks
-ties by the order of a hash table, which differs from run to run, so that a seed would not bring the same hand back.
+Each simulation starts from another position that fits the player's knowledge. A policy never sees the state of the
+game, so `opponents.worlds` infers these positions from its own turns. The search is OpenSpiel's Python bot. Its C++
+bot breaks ties by the order of a hash table, which differs from run to run, so a seed would not reproduce a hand.
 """
 
 from __future__ import annotations
@@ -21,23 +21,22 @@ _SEEDS = 2**32
 
 
 class ISMCTS:
-    """Search with `simulations` simulations per move; plays the most visited action.
+    """Information-set search with `simulations` simulations per move that plays the most visited action.
 
-    `reset` draws one seed, from which all else follows. It must see all its turns of a hand. Raises DoesNotSuit for a
-    game that hides nothing, and ValueError during the hand where no position that was followed fits (deals of many
-    cards at once).
+    `reset` draws one seed, which determines all moves of the hand. The policy must act at all of its turns of a hand.
+    Raises DoesNotSuit if the game has perfect information. Raises ValueError during a hand if none of the tracked
+    positions fits a turn, which may happen when many cards are dealt at once.
     """
 
     def __init__(self, game: Game, simulations: int = 100) -> None:
         if game.facts.perfect_information:
-            raise DoesNotSuit(
-                f"Opponent 'ismcts' is for games that hide something; {game.facts.name} does not: take 'mcts'."
-            )
+            raise DoesNotSuit(f"Opponent 'ismcts' requires hidden information; {game.facts.name} has none. Use 'mcts'.")
         if simulations < 1:
             raise ValueError(f"Opponent 'ismcts': simulations must be at least 1, got {simulations}.")
         self.simulations = simulations
         self._name = game.facts.name
         self._form = form_of(game, "ismcts")
+        # Load the OpenSpiel game now, so that a missing pyspiel raises when the opponent is made.
         self._form.load()
         self._worlds: Worlds | None = None
         self._seed = self._moves = 0
@@ -53,7 +52,9 @@ class ISMCTS:
         try:
             worlds.see(turn.player, self._form.state_of(turn))
         except NothingFits as error:
-            raise ValueError(f"Opponent 'ismcts' cannot play {self._name} on: {error}; take another one.") from None
+            raise ValueError(
+                f"Opponent 'ismcts' cannot continue this hand of {self._name}: {error}. Use another opponent."
+            ) from None
         state = worlds.sample()
         actions = state.legal_actions()
         action: int = actions[0] if len(actions) == 1 else int(self._bot(worlds).step(state))
@@ -63,9 +64,10 @@ class ISMCTS:
         return turn.legal_actions[index]
 
     def _bot(self, worlds: Worlds) -> Any:
-        """The search for one move; bots cannot be copied, so none is kept."""
+        """Return a new search for one move."""
         from open_spiel.python.algorithms import ismcts, mcts
 
+        # A new bot per move, because a bot cannot be copied and policies must be.
         game = self._form.load()
         rollouts, search = (np.random.RandomState(fold(self._seed, self._moves, n) % _SEEDS) for n in (0, 1))
         by_observation = not game.get_type().provides_information_state_string
@@ -78,5 +80,6 @@ class ISMCTS:
             use_observation_string=by_observation,
             allow_inconsistent_action_sets=by_observation,
         )
+        # The bot's default asks the state itself to resample; the tracked positions work for every game.
         bot.set_resampler(lambda state, player: worlds.sample())
         return bot

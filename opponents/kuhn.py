@@ -1,6 +1,6 @@
-"""Kuhn Poker opponents, all of them tables of probabilities.
+"""Kuhn Poker opponents as tables of probabilities.
 
-A profile is P(bet | first to act), P(bet | after a check), P(call | facing a bet), each for J, Q, K.
+A profile holds P(bet | first to act), P(bet | after a check) and P(call | facing a bet), each for J, Q and K.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from opponents.tabular import TabularPolicy
 _GAMES = ("KuhnPoker",)
 
 Triple = tuple[float, float, float]
-"""A probability for each of J, Q, K."""
+"""Probabilities for J, Q and K."""
 
 PROFILES: Mapping[str, tuple[Triple, Triple, Triple]] = {
     "conservative": ((0, 0, 1), (0, 0, 1), (0, 0, 1)),
@@ -33,8 +33,16 @@ PROFILES: Mapping[str, tuple[Triple, Triple, Triple]] = {
 
 
 def policy(bet_first: Triple, bet_after_check: Triple, call_bet: Triple, call_after_check: Triple) -> TabularPolicy:
-    """The table of a player: betting first, betting after a check, calling a bet, calling after having checked."""
+    """Return the policy with these probabilities for J, Q and K.
+
+    Args:
+        bet_first: P(bet) as the first to act.
+        bet_after_check: P(bet) after the other player's check.
+        call_bet: P(call) if the other player bets first.
+        call_after_check: P(call) if the other player bets after one's own check.
+    """
     table = {}
+    # Keys are information states: the card, then p (check) and b (bet), as OpenSpiel writes the betting.
     for index, card in enumerate("JQK"):
         for betting, bets in (("", bet_first), ("p", bet_after_check)):
             table[card + betting] = {"check": 1 - bets[index], "bet": bets[index]}
@@ -44,14 +52,14 @@ def policy(bet_first: Triple, bet_after_check: Triple, call_bet: Triple, call_af
 
 
 def profile(name: str) -> TabularPolicy:
-    """The policy of one of `PROFILES`."""
+    """Return the policy of one of `PROFILES`."""
     bet_first, bet_after_check, call = PROFILES[name]
     return policy(bet_first, bet_after_check, call, call)
 
 
 @register_opponent("kuhn/nash", games=_GAMES)
 def nash(alpha: float = 1 / 6) -> TabularPolicy:
-    """An equilibrium: the first player bets J with probability alpha in [0, 1/3] and K with 3 alpha.
+    """Return an equilibrium: the first player bets J with probability alpha in [0, 1/3] and K with 3 alpha.
 
     The first player's value is -1/18 for every alpha (H. W. Kuhn, 1950, "Simplified two-person poker").
     """

@@ -1,7 +1,7 @@
-"""Archetypes of Leduc Poker: how often a player raises and folds, by the strength of its hand.
+"""Archetypes of Leduc Poker. A style says how often a player raises and folds, by the strength of its hand.
 
-A hand is strong with a pair, or with a king before the open card; middling with a king after it, or with a queen
-before; else weak.
+Before the public card a king is strong, a queen middling and a jack weak. After it a pair is strong, a king without a
+pair middling and all else weak.
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ from mage_envs.games.openspiel.leduc import field
 from opponents.tabular import RulePolicy
 
 Triple = tuple[float, float, float]
-"""A probability for a weak, a middling and a strong hand."""
+"""Probabilities for a weak, a middling and a strong hand."""
 
 
 class Style(NamedTuple):
-    """What a player does where it could do it; otherwise it checks or calls."""
+    """Probabilities of raising and folding; the player checks or calls with the rest."""
 
     raises: Triple
-    """Without a raise to answer."""
+    """Probabilities of a raise if there is no raise to answer."""
     reraises: Triple
+    """Probabilities of a raise if the player faces one."""
     folds: Triple
+    """Probabilities of a fold if the player faces a raise."""
 
 
-STYLES: Mapping[str, Style] = {  # `leduc/maniac` is the last legal action, always
+# There is no "maniac" here: `leduc/maniac` is an alias of `last`, the last legal action.
+STYLES: Mapping[str, Style] = {
     "tight": Style((0, 0, 1), (0, 0, 1), (1, 1, 0)),
     "loose": Style((0, 1, 1), (0, 0, 1), (1, 0, 0)),
     "caller": Style((0, 0, 0), (0, 0, 0), (0, 0, 0)),
@@ -39,7 +42,8 @@ STYLES: Mapping[str, Style] = {  # `leduc/maniac` is the last legal action, alwa
 
 
 def strength(information_state: str) -> int:
-    """0 for a weak hand, 1 for a middling, 2 for a strong one."""
+    """Return 0 for a weak hand, 1 for a middling one and 2 for a strong one."""
+    # Ranks are 0 (jack), 1 (queen) and 2 (king); before the public card they are the strengths themselves.
     own, public = int(field(information_state, "Private")), field(information_state, "Public")
     if not public:
         return own
@@ -47,7 +51,7 @@ def strength(information_state: str) -> int:
 
 
 def play(style: Style, turn: Turn) -> dict[str, float]:
-    """The rule of a style; what cannot be raised any more is called."""
+    """Return a style's probabilities at a turn; if raising is not legal, the player calls instead."""
     hand, legal = strength(turn.information_state), turn.legal_actions
     faces = "fold" in legal
     folds = style.folds[hand] if faces else 0.0

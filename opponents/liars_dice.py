@@ -1,4 +1,4 @@
-"""Archetypes of Liar's Dice: how likely a bid must be to be believed, given one's own dice."""
+"""Archetypes of Liar's Dice. Each calls a bid that is less likely than its own limit, given its dice."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ from opponents.tabular import RulePolicy
 
 
 def likelihood(own: tuple[int, ...], bid: tuple[int, int], sides: int) -> float:
-    """The probability that a bid (count, face) is true, with as many dice in the other hand; the last face is wild."""
+    """Return the probability that a bid is true, if the other player has as many dice. The last face is wild.
+
+    Args:
+        own: The player's own dice.
+        bid: (count, face).
+        sides: Number of faces of a die.
+    """
     count, face = bid
+    # The other hand must hold the missing dice; each of its dice counts with the same probability (binomial).
     missing = count - sum(die in (face, sides) for die in own)
     chance = (1 if face == sides else 2) / sides
     dice = len(own)
@@ -20,9 +27,9 @@ def likelihood(own: tuple[int, ...], bid: tuple[int, int], sides: int) -> float:
 
 
 def doubt(dice: int, sides: int, least: float, strays: float, turn: Turn) -> dict[str, float]:
-    """The rule: `liar` to a bid less likely than `least`, else the likeliest higher bid, the lowest of equals.
+    """Return probabilities that answer `liar` to a bid less likely than `least`, else the likeliest higher bid.
 
-    With the probability `strays`, any legal action.
+    Among equally likely bids it makes the lowest. With the probability `strays` it plays any legal action.
     """
     hand, *said = turn.information_state.split()
     own = tuple(int(die) for die in hand)
@@ -45,23 +52,23 @@ def _bid(text: str) -> tuple[int, int]:
 
 def _made(game: Game, least: float, strays: float = 0.0) -> RulePolicy:
     if not isinstance(game, LiarsDice):
-        raise TypeError(f"Archetypes of Liar's Dice play LiarsDice, not {game.facts.name}.")
+        raise TypeError(f"Archetypes of Liar's Dice expect LiarsDice, got {game.facts.name}.")
     return RulePolicy(partial(doubt, game.dice, game.sides, least, strays))
 
 
 tight = partial(_made, least=0.5)
-"""Believes what is at least as likely as not."""
+"""Opponent that believes bids with a probability of at least 0.5."""
 loose = partial(_made, least=0.2)
-"""Believes what is not very unlikely."""
+"""Opponent that believes bids with a probability of at least 0.2."""
 maniac = partial(_made, least=0.0)
-"""Believes everything and bids on."""
+"""Opponent that believes every bid and bids higher."""
 caller = partial(_made, least=1.0)
-"""Believes nothing: says `liar` to the first bid that its own dice do not prove."""
+"""Opponent that says `liar` to the first bid that its own dice do not prove."""
 soft_tight = partial(_made, least=0.5, strays=1 / 7)
-"""As `tight`, but in one case of seven anything legal."""
+"""`tight`, with any legal action in one of seven cases."""
 soft_loose = partial(_made, least=0.2, strays=1 / 7)
-"""The same of `loose`."""
+"""`loose`, with any legal action in one of seven cases."""
 soft_maniac = partial(_made, least=0.0, strays=1 / 7)
-"""The same of `maniac`."""
+"""`maniac`, with any legal action in one of seven cases."""
 soft_caller = partial(_made, least=1.0, strays=1 / 7)
-"""The same of `caller`."""
+"""`caller`, with any legal action in one of seven cases."""

@@ -11,22 +11,24 @@ from mage_envs.randomness import SEED_BITS, fold
 from opponents.openspiel import DoesNotSuit, form_of
 
 UCT = 1.4
-"""For returns between -1 and 1; scaled with the returns of the game."""
+"""UCT constant for returns between -1 and 1; it is multiplied by the largest return of the game."""
 ROLLOUTS = 1
 MEMORY_MB = 256
 _SEEDS = 2**31
 
 
 class MCTS:
-    """Search with `simulations` simulations per move, one random rollout each, UCT constant 1.4, solver on.
+    """Monte Carlo tree search with `simulations` simulations per move, one random rollout each, and MCTS-Solver.
 
-    `reset` draws one seed; each move is searched by a bot of its own, a function of that seed and of `Turn.history`.
-    Loads pyspiel when made. Raises DoesNotSuit for a game that hides something.
+    `reset` draws one seed. Each move uses a new bot, which depends only on that seed and on `Turn.history`. pyspiel is
+    imported when the policy is made. Raises DoesNotSuit if the game has hidden information.
     """
 
     def __init__(self, game: Game, simulations: int = 100) -> None:
         if not game.facts.perfect_information:
-            raise DoesNotSuit(f"Opponent 'mcts' cannot play {game.facts.name}, which hides something: take 'ismcts'.")
+            raise DoesNotSuit(
+                f"Opponent 'mcts' cannot play {game.facts.name}, which has hidden information. Use 'ismcts'."
+            )
         if simulations < 1:
             raise ValueError(f"Opponent 'mcts': simulations must be at least 1, got {simulations}.")
         self.simulations = simulations
@@ -34,7 +36,7 @@ class MCTS:
         loaded = self._form.load()
         self._uct = UCT * max(abs(loaded.min_utility()), abs(loaded.max_utility()))
         self._state = loaded.new_initial_state()
-        """OpenSpiel's state after `_played`."""
+        """OpenSpiel state after the actions in `_played`."""
         self._played: tuple[str, ...] = ()
         self._seed = 0
 
@@ -53,15 +55,18 @@ class MCTS:
         return turn.legal_actions[index]
 
     def _bot(self, move: int) -> Any:
-        """The search for one move; bots cannot be copied, so none is kept."""
+        """Return a new search for one move."""
         import pyspiel
 
+        # A bot cannot be copied and policies must be, so the policy keeps a seed instead of a bot.
         game = self._form.load()
+        # Rollouts and tree search use separate seeds, both derived from the hand's seed and the number of the move.
         evaluator = pyspiel.RandomRolloutEvaluator(ROLLOUTS, fold(self._seed, move, 0) % _SEEDS)
         search = fold(self._seed, move, 1) % _SEEDS
         return pyspiel.MCTSBot(game, evaluator, self._uct, self.simulations, MEMORY_MB, True, search, False)
 
     def _follow(self, history: tuple[str, ...]) -> None:
+        # Replay only the new moves, unless this is another hand: then start again from the initial state.
         known = len(self._played)
         if history[:known] != self._played:
             self._state, known = self._form.load().new_initial_state(), 0

@@ -1,4 +1,4 @@
-"""The perfect player of a game whose whole tree is at hand."""
+"""The optimal player of a game whose whole tree can be enumerated."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from opponents.tabular import RulePolicy, look_up
 
 @lru_cache(maxsize=4)
 def best_moves(root: Node) -> dict[str, dict[str, float]]:
-    """Information state to its best actions, equally likely; one backward pass over the positions below `root`."""
+    """Return the best actions of every information state below `root`, all equally likely (one backward pass)."""
     table: dict[str, dict[str, float]] = {}
     values: dict[Node, tuple[float, ...]] = {}
+    # `positions` lists each node before its children, so in reverse all children have their values already.
     for node in reversed(positions([root])):
         if node.player is None:
             values[node] = node.returns
@@ -27,6 +28,9 @@ def best_moves(root: Node) -> dict[str, dict[str, float]]:
 
 
 def minimax(game: Game) -> RulePolicy:
-    """Random among the moves of the best game value; the table is built once per process (Tic-Tac-Toe: 0.2 s)."""
+    """Return the policy that draws among the moves of the best game value.
+
+    The table is built once per process (Tic-Tac-Toe: 0.2 s). Raises ValueError if the game has several first states.
+    """
     ((_, root),) = roots_of(game)
     return RulePolicy(partial(look_up, best_moves(root)))

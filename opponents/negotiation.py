@@ -1,4 +1,4 @@
-"""Archetypes of Negotiation: aspirations that fall with the offers made, as in `opponents.bargaining`."""
+"""Archetypes of Negotiation, with aspirations that fall with the number of offers, as in `opponents.bargaining`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opponents.bargaining import aspiration
 from opponents.tabular import RulePolicy
 
 OFFERS = 10
-"""After which nobody gets anything."""
+"""Offers per hand; if none is accepted, both players get nothing."""
 
 
 def _numbers(line: str) -> tuple[int, ...]:
@@ -18,9 +18,10 @@ def _numbers(line: str) -> tuple[int, ...]:
 
 
 def aspire(high: float, low: float, beta: float, turn: Turn) -> dict[str, float]:
-    """The rule: agree to what meets the aspiration, else keep what meets it by as little as possible.
+    """Return the action of a player with falling aspirations.
 
-    An offer leaves the other as much as one can leave without loss: of equal ones it is the smallest.
+    The player agrees if the last offer meets its aspiration. Otherwise it makes the offer that meets the aspiration by
+    the smallest margin. Among offers of equal worth it keeps the fewest items.
     """
     pool, values, _, *said = turn.information_state.splitlines()
     worth = _numbers(values)
@@ -33,6 +34,7 @@ def aspire(high: float, low: float, beta: float, turn: Turn) -> dict[str, float]
     kept = {offer: tuple(int(number) for number in re.findall(r"\d+", offer)) for offer in offers}
     gains = {offer: sum(n * value for n, value in zip(kept[offer], worth, strict=True)) for offer in offers}
     enough = [offer for offer in offers if gains[offer] >= wanted]
+    # Fewest items at equal worth: items that are worth nothing to this player may be worth something to the other.
     return {min(enough, key=lambda offer: (gains[offer], sum(kept[offer]))): 1.0}
 
 
@@ -41,12 +43,12 @@ def _made(high: float, low: float, beta: float = 1.0) -> RulePolicy:
 
 
 fair = partial(_made, high=5, low=5)
-"""Half of the points, from first to last."""
+"""Opponent that wants half of the points throughout."""
 firm = partial(_made, high=7, low=7)
-"""7 points, from first to last."""
+"""Opponent that wants 7 points throughout."""
 greedy = partial(_made, high=10, low=8)
-"""From everything down to 8 points, evenly."""
+"""Opponent that goes from all points down to 8, evenly."""
 conceder = partial(_made, high=10, low=2, beta=3)
-"""From everything down to 2 points, most of it at once."""
+"""Opponent that goes from all points down to 2, mostly at the start."""
 boulware = partial(_made, high=10, low=3, beta=0.25)
-"""From everything down to 3 points, most of it at the end."""
+"""Opponent that goes from all points down to 3, mostly at the end."""

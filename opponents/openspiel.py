@@ -1,4 +1,4 @@
-"""How text games are played in OpenSpiel: what searches and solvers there need to know of a game."""
+"""Correspondence between text games and OpenSpiel games, for OpenSpiel's searches and solvers."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from mage_envs.games.tictactoe import ACTIONS
 
 
 class DoesNotSuit(ValueError):
-    """An opponent that plays games like this one, but not this one; the message says why."""
+    """An opponent that cannot play this game, though it is registered for it; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class SpielForm:
-    """How a text game is played in OpenSpiel.
+    """The OpenSpiel form of a text game.
 
-    The order of `Turn.legal_actions` must be the order of the OpenSpiel state's `legal_actions()`, and, where nothing
-    is hidden, `Turn.history` must hold all moves and chance events since the start. Module-level functions, or
-    partials of them, keep the policies picklable.
+    `Turn.legal_actions` must have the order of the OpenSpiel state's `legal_actions()`. If the game has perfect
+    information, `Turn.history` must hold all moves and chance events since the start. The functions must be
+    module-level functions or partials of them, so that policies can be pickled.
     """
 
     game: str
-    """OpenSpiel's game string."""
+    """Game string of OpenSpiel."""
     action_of: Callable[[Any, str], int]
-    """(OpenSpiel state, text of `Turn.history`) to OpenSpiel action."""
+    """Function from (OpenSpiel state, text of `Turn.history`) to an OpenSpiel action."""
     state_of: Callable[[Turn], str]
-    """A turn's information state string in OpenSpiel."""
+    """Function from a turn to its information state string in OpenSpiel."""
     key_of: Callable[[Any, int], str]
-    """(OpenSpiel state, player) to what `state_of` gives for that player's turn there."""
+    """Function from (OpenSpiel state, player) to the string that `state_of` returns for the player's turn there."""
 
     def load(self) -> Any:
-        """The `pyspiel.Game`."""
+        """Return the `pyspiel.Game`."""
         return load(self.game)
 
 
@@ -62,7 +62,7 @@ def _kuhn_state(turn: Turn) -> str:
 
 
 def _listed_action(game: str, state: Any, text: str) -> int:
-    """The action that the game's own texts name so."""
+    """Return the OpenSpiel action that the game's own texts name so."""
     player, actions = state.current_player(), state.legal_actions()
     return int(actions[positions(game).texts.unique(state, player, actions).index(text)])
 
@@ -83,7 +83,7 @@ FORMS: dict[str, SpielForm] = {
     "TicTacToe": SpielForm("tic_tac_toe", _cell, _moves, _state_string),
     "KuhnPoker": SpielForm("kuhn_poker", _kuhn_action, _kuhn_state, _state_string),
 }
-"""`Game.name` to its form, for games that are not made of OpenSpiel but equal one of its games."""
+"""Map from `Game.name` to its form, for games with rules of their own that equal an OpenSpiel game."""
 
 
 @lru_cache(maxsize=64)
@@ -92,11 +92,11 @@ def _form_by_texts(game: str) -> SpielForm:
 
 
 def form_of(game: Game, opponent: str) -> SpielForm:
-    """The game's form; DoesNotSuit, naming `opponent`, for a game that OpenSpiel does not have."""
+    """Return the game's form; raise DoesNotSuit, with the name of the opponent, if OpenSpiel does not have the game."""
     if isinstance(game, OpenSpiel):
         return _form_by_texts(game.spiel_game)
     if game.facts.name not in FORMS:
         raise DoesNotSuit(
-            f"Opponent {opponent!r} cannot play {game.facts.name}; add its form to opponents.openspiel.FORMS."
+            f"Opponent {opponent!r} cannot play {game.facts.name}. Add the game's form to opponents.openspiel.FORMS."
         )
     return FORMS[game.facts.name]

@@ -1,6 +1,6 @@
-"""Tic-Tac-Toe opponents that look only at which cells are empty: six fixed orders and two biased draws.
+"""Tic-Tac-Toe opponents that depend only on the empty cells: six fixed orders and two biased draws.
 
-Source: section 6 of the suite's game specification, after the opponents of the MAGE paper's Tic-Tac-Toe.
+Source: section 6 of the suite's game specification, based on the opponents of the MAGE paper's Tic-Tac-Toe.
 """
 
 from __future__ import annotations
@@ -24,31 +24,34 @@ ORDERS: Mapping[str, str] = {
     "pattern-5": "02 11 20 00 22 01 10 12 21",
     "pattern-6": "22 20 02 00 11 21 12 10 01",
 }
-"""Name to the order in which cells are tried: row and column, both from 0."""
+"""Map from a name to the order in which the policy tries the cells: row and column, both from 0."""
 
 CENTRE = ((1, 1),)
 CORNERS = ((0, 0), (0, 2), (2, 0), (2, 2))
 
 
 def first_empty(order: tuple[str, ...], turn: Turn) -> dict[str, float]:
-    """The rule that takes the first legal action of `order`."""
+    """Return probability 1 for the first legal action of `order`."""
     return {next(action for action in order if action in turn.legal_actions): 1.0}
 
 
 def pattern(name: str) -> RulePolicy:
-    """The deterministic policy of one of `ORDERS`."""
+    """Return the deterministic policy of one of `ORDERS`."""
     order = tuple(ACTIONS[3 * int(cell[0]) + int(cell[1])] for cell in ORDERS[name].split())
     return RulePolicy(partial(first_empty, order))
 
 
 def weighted(weights: Mapping[str, float], turn: Turn) -> dict[str, float]:
-    """The rule that draws a legal action in proportion to `weights`."""
+    """Return the legal actions' probabilities, in proportion to `weights`."""
     total = sum(weights[action] for action in turn.legal_actions)
     return {action: weights[action] / total for action in turn.legal_actions}
 
 
 def biased(targets: tuple[tuple[int, int], ...]) -> RulePolicy:
-    """Draws an empty cell with weight (1 / (1 + d))^2, d its Euclidean distance to the nearest of `targets`."""
+    """Return a policy that draws an empty cell with weight (1 / (1 + d))^2.
+
+    d is the cell's Euclidean distance to the nearest of `targets`, which are (row, column) pairs.
+    """
     weights = {}
     for index, action in enumerate(ACTIONS):
         row, column = divmod(index, 3)

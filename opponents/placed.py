@@ -1,4 +1,4 @@
-"""Opponents that take the action of a fixed place in the list, whatever is going on."""
+"""Opponents that always play the first or the last legal action."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mage_envs.core import Turn
 from opponents.registry import register_opponent
 
 GAMES = ("TicTacToe", "LeducPoker", "ConnectFour", "LiarsDice", "Negotiation", "Breakthrough", "OpenSpiel")
-"""Not Kuhn Poker, where the first action is what `kuhn/passive` plays and the last what `kuhn/maniac` does."""
+"""Games of these opponents. Kuhn Poker has `kuhn/passive` (the first action) and `kuhn/maniac` (the last) instead."""
 
 
 class Placed:
-    """Takes the legal action at `place`."""
+    """A policy that plays the legal action at index `place`."""
 
     follows_information_state = True
 
@@ -22,13 +22,13 @@ class Placed:
         self._place = place
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Starts a hand, which changes nothing."""
+        """Start a hand; the policy has no state."""
 
     def act(self, turn: Turn) -> str:
         return turn.legal_actions[self._place]
 
     def distribution(self, turn: Turn) -> dict[str, float]:
-        """Probability 1 for the one action."""
+        """Return probability 1 for the one action."""
         return {self.act(turn): 1.0}
 
 

@@ -1,4 +1,4 @@
-"""Weighted mixtures of opponents, one of which is drawn per meta-episode."""
+"""Weighted pools of opponents, from which one opponent is drawn per meta-episode."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from mage_envs.randomness import Stream
 from opponents.registry import UnknownOpponent
 
 Entry = str | Policy
-"""An opponent in a pool: a name as `make_opponent` takes it, or a policy."""
+"""An opponent in a pool: a specification for `make_opponent`, or a policy."""
 
 
 @dataclass(frozen=True, init=False)
 class OpponentPool:
     """Opponents with weights, normalised to sum to 1.
 
-    `opponents` maps names or policies to positive weights; pairs do as well (for policies that do not hash).
-    Raises `ValueError` for an empty pool, a bad weight or a repeated name, `TypeError` for what is no opponent.
+    `opponents` maps names or policies to positive weights. Pairs work as well, for policies that cannot be hashed.
+
+    Raises:
+        ValueError: If the pool is empty, a weight is not a positive number, or a name is repeated.
+        TypeError: If an entry is neither a name nor a policy.
     """
 
     entries: tuple[Entry, ...]
@@ -33,14 +36,15 @@ class OpponentPool:
     def __init__(self, opponents: Mapping[Any, float] | Iterable[tuple[Entry, float]]) -> None:
         pairs = list(opponents.items() if isinstance(opponents, Mapping) else opponents)
         if not pairs:
-            raise ValueError("An opponent pool needs at least one opponent with its weight.")
+            raise ValueError("An opponent pool requires at least one opponent with its weight.")
         for entry, weight in pairs:
             _check(entry, weight)
         names = [entry for entry, _ in pairs if isinstance(entry, str)]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"Opponent {name!r} is in the pool twice; add its weights.")
+                raise ValueError(f"Opponent {name!r} is in the pool twice. List it once, with the sum of its weights.")
         total = sum(weight for _, weight in pairs)
+        # The dataclass is frozen, so its fields are set through `object`.
         object.__setattr__(self, "entries", tuple(entry for entry, _ in pairs))
         object.__setattr__(self, "weights", tuple(weight / total for _, weight in pairs))
 
@@ -48,22 +52,23 @@ class OpponentPool:
         return len(self.entries)
 
     def draw(self, rng: Stream | np.random.Generator) -> Entry:
-        """One opponent by weight; exactly one `rng.random()`, also from a pool of one."""
+        """Return one opponent drawn by weight, with exactly one `rng.random()` even from a pool of one."""
         return self.entries[self.index(rng.random())]
 
     def index(self, draw: float) -> int:
-        """The place of the entry for a uniform number in [0, 1)."""
+        """Return the index of the entry for a uniform number in [0, 1)."""
         for place, weight in enumerate(self.weights):
             draw -= weight
             if draw < 0:
                 return place
+        # Rounding may leave a sum of weights slightly below 1; the last entry gets the remainder.
         return len(self.weights) - 1
 
 
 PoolSpec = str | Policy | OpponentPool | Mapping[Any, float]
-"""What `opponent=` takes: a name, `"pool:name"`, a policy, a pool, or a mapping of entries to weights.
+"""Value of `opponent=`: a name, `"pool:name"`, a policy, a pool, or a mapping of entries to weights.
 
-(`Any`, because the key type of `Mapping` is invariant; each key is checked to be an `Entry`.)
+The key type is `Any`, because the key type of `Mapping` is invariant. Each key is checked to be an `Entry`.
 """
 
 
@@ -71,10 +76,11 @@ def _check(entry: object, weight: object) -> None:
     if isinstance(entry, str):
         if entry.startswith("pool:"):
             raise ValueError(
-                f"A pool holds opponents, not pools: put the opponents of {entry!r} in, with their weights."
+                f"A pool holds opponents, not pools. Replace {entry!r} by its opponents, with their weights."
             )
     elif isinstance(entry, type) or not isinstance(entry, Policy):
-        raise TypeError(f"A pool holds names and policies, not {entry!r}.")
+        raise TypeError(f"A pool holds names and policies, got {entry!r}.")
+    # A bool is an int in Python, but as a weight it is a mistake.
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not (isfinite(weight) and weight > 0):
         raise ValueError(f"The weight of {entry!r} must be a positive number, got {weight!r}.")
 
@@ -83,7 +89,7 @@ _POOLS: dict[str, OpponentPool] = {}
 
 
 def register_pool(name: str, pool: OpponentPool | Mapping[str, float]) -> None:
-    """Names a pool, for `"pool:<name>"`; raises `ValueError` when the name stands for another pool."""
+    """Register a pool as `"pool:<name>"`; raise `ValueError` if the name belongs to a different pool."""
     made = pool if isinstance(pool, OpponentPool) else OpponentPool(pool)
     if _POOLS.get(name, made) != made:
         raise ValueError(f"Pool {name!r} is already registered with other opponents; choose another name.")
@@ -91,15 +97,15 @@ def register_pool(name: str, pool: OpponentPool | Mapping[str, float]) -> None:
 
 
 def list_pools() -> tuple[str, ...]:
-    """Names of the registered pools, sorted."""
+    """Return the names of the registered pools, sorted."""
     load_announced("opponents")
     return tuple(sorted(_POOLS))
 
 
 def as_pool(spec: PoolSpec) -> OpponentPool:
-    """The pool that `spec` stands for; a single name or policy is a pool of one.
+    """Return the pool of a specification; a single name or policy is a pool of one.
 
-    Raises `UnknownOpponent` for an unknown pool. Names of opponents are checked by `make_opponent`, per game.
+    Raises `UnknownOpponent` for an unknown pool. Names of opponents are checked later, by `make_opponent`, per game.
     """
     if isinstance(spec, OpponentPool):
         return spec
@@ -113,8 +119,9 @@ def as_pool(spec: PoolSpec) -> OpponentPool:
 def _named(name: str) -> OpponentPool:
     if name not in _POOLS:
         hint = nearest_name(name, list_pools())
-        if name not in _POOLS:  # a plug-in may have brought it
-            raise UnknownOpponent(f"Unknown pool {name!r}.{hint} list_pools() names them all.")
+        # `list_pools` has loaded the plug-ins, one of which may have registered the pool.
+        if name not in _POOLS:
+            raise UnknownOpponent(f"Unknown pool {name!r}.{hint} list_pools() returns all names.")
     return _POOLS[name]
 
 

@@ -1,7 +1,7 @@
-"""Populations: which opponents the learner meets in the next rollout, given how it fared so far.
+"""Populations: training opponents with weights that depend on the learner's results so far.
 
-One interface for fixed pools, prioritised sampling (PFSP: Vinyals et al. 2019, "Grandmaster level in StarCraft II")
-and a league of the learner's own past selves. The state is plain JSON, so that a checkpoint can carry it.
+The interface covers fixed pools, prioritised sampling (PFSP: Vinyals et al. 2019, "Grandmaster level in StarCraft II")
+and a league with the learner's own past versions. A population's state is plain JSON, so a checkpoint can store it.
 """
 
 from __future__ import annotations
@@ -11,49 +11,52 @@ from math import isfinite
 from typing import Any, Protocol, runtime_checkable
 
 Curve = Callable[[float], float]
-"""Score against an opponent, in [0, 1], to its priority."""
+"""Function from the learner's score against an opponent, in [0, 1], to the opponent's priority."""
 CURVES: Mapping[str, Curve] = {
     "hard": lambda score: (1 - score) ** 2,
     "linear": lambda score: 1 - score,
     "variance": lambda score: score * (1 - score),
     "even": lambda score: 1.0,
 }
-"""Named curves: `hard` seeks those that beat the learner, `variance` its equals; `even` ignores the results."""
+"""Curves by name: `hard` and `linear` prefer opponents that beat the learner, `variance` opponents of equal strength.
+
+`even` ignores the results.
+"""
 Result = tuple[str, float]
-"""Opponent and the learner's score against it in one meta-episode: 1 won, 0 lost, between for mixed ones."""
+"""(opponent, score) of one meta-episode: 1 if the learner won, 0 if it lost, between for a mixed result."""
 
 
 @runtime_checkable
 class Population(Protocol):
-    """Where training opponents come from."""
+    """A source of training opponents."""
 
     def weights(self) -> Mapping[str, float]:
-        """Names, as `make_opponent` takes them, with positive weights, for the next rollout."""
+        """Return the opponents of the next rollout: specifications for `make_opponent`, with positive weights."""
         ...
 
     def record(self, results: Sequence[Result]) -> None:
-        """Takes note of a rollout's results."""
+        """Record the results of a rollout."""
         ...
 
     def wants_snapshot(self, updates: int) -> bool:
-        """Whether the learner, after so many updates, is to be frozen and added."""
+        """Return True if a frozen copy of the learner must be added after this number of updates."""
         ...
 
     def add(self, name: str, updates: int) -> None:
-        """Adds a frozen learner by the name under which it plays."""
+        """Add a frozen copy of the learner, by its name as an opponent."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """All that changes, as JSON values."""
+        """Return the mutable state as JSON values."""
         ...
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Goes back to what `state` gave."""
+        """Restore a state that `state` returned."""
         ...
 
 
 class FixedPool:
-    """The same weights throughout."""
+    """A population with constant weights."""
 
     def __init__(self, pool: Mapping[str, float]) -> None:
         self._pool = _checked(pool)
@@ -67,7 +70,7 @@ class FixedPool:
         return False
 
     def add(self, name: str, updates: int) -> None:
-        raise ValueError(f"A fixed pool takes no snapshots; seat {name!r} in a League.")
+        raise ValueError(f"A fixed pool accepts no snapshots, got {name!r}. Use a League.")
 
     def state(self) -> dict[str, Any]:
         return {}
@@ -76,43 +79,58 @@ class FixedPool:
 
 
 class PrioritisedPool(FixedPool):
-    """A pool whose weights are multiplied by `curve` of the learner's score against each opponent.
+    """A pool with weights that are multiplied by `curve` of the learner's score against each opponent.
 
-    The score is a mean that forgets: each rollout's results weigh `1 / decay` times those of the one before, and a
-    draw (0.5) counts as two results of the beginning. No opponent falls below `floor` of its share.
+    The score is a decayed mean: a rollout's results have `1 / decay` times the weight of those of the previous rollout.
+    It starts from two results of 0.5 that do not decay.
     """
 
     def __init__(
         self, pool: Mapping[str, float], curve: str | Curve = "hard", *, decay: float = 0.9, floor: float = 0.1
     ) -> None:
+        """Initialize the pool.
+
+        Args:
+            pool: Opponents with positive weights.
+            curve: Name in `CURVES`, or a function from a score to a priority.
+            decay: Factor of earlier results per rollout, in (0, 1].
+            floor: Minimum share of an opponent, as a fraction of its share in `pool`, in (0, 1].
+
+        Raises:
+            ValueError: If the curve is unknown or a number is out of range.
+        """
         super().__init__(pool)
         if isinstance(curve, str) and curve not in CURVES:
-            raise ValueError(f"curve={curve!r} is unknown; choose one of: {', '.join(CURVES)}, or give a function.")
+            raise ValueError(f"curve must be one of {', '.join(CURVES)}, or a function, got {curve!r}.")
         if not 0 < decay <= 1 or not 0 < floor <= 1:
-            raise ValueError(f"decay={decay} and floor={floor} must be above 0 and at most 1.")
+            raise ValueError(f"decay and floor must be above 0 and at most 1, got {decay=} and {floor=}.")
         self._curve = CURVES[curve] if isinstance(curve, str) else curve
         self._decay, self._floor = decay, floor
         self._seen: dict[str, list[float]] = {}
-        """Opponent to the sum of its scores and their number, both decayed."""
+        """Map from opponent to [sum of the learner's scores, number of results], both decayed."""
 
     def score(self, name: str) -> float:
-        """The learner's score against an opponent as it is held now; 0.5 before any result."""
+        """Return the learner's present score against an opponent; 0.5 before any result."""
         total, count = self._seen.get(name, (0.0, 0.0))
+        # Two pseudo-results of 0.5 (Laplace's rule) keep a single first result from ruling the weights.
         return (total + 1.0) / (count + 2.0)
 
     def weights(self) -> Mapping[str, float]:
         return self.prioritise(self._pool)
 
     def prioritise(self, pool: Mapping[str, float]) -> dict[str, float]:
-        """The pool's weights times the priorities, summing to 1."""
+        """Return the pool's weights times the priorities, normalised to sum to 1 and bounded by the floor."""
         wanted = {name: weight * max(self._curve(self.score(name)), 0.0) for name, weight in pool.items()}
         whole = sum(pool.values())
         floors = {name: self._floor * weight / whole for name, weight in pool.items()}
         shares: dict[str, float] = {}
-        """Of those that the floor holds; each takes from what the others divide, so that more may come to need it."""
+        """Shares of the opponents that are held at their floor."""
+        # Raising one opponent to its floor leaves less for the others, so more may fall below theirs: repeat until
+        # none does. Each pass fixes at least one opponent, so this terminates.
         while True:
             others = [name for name in pool if name not in shares]
             left, total = 1.0 - sum(shares.values()), sum(wanted[name] for name in others)
+            # If every other priority is 0, the others share in proportion to their weights in the pool.
             given = wanted if total else pool
             total = total or sum(pool[name] for name in others)
             divided = {name: left * given[name] / total for name in others}
@@ -138,10 +156,9 @@ class PrioritisedPool(FixedPool):
 
 
 class League(PrioritisedPool):
-    """A prioritised pool joined by the learner's past selves: one more every `every` updates, `most` at a time.
+    """A prioritised pool that also contains past versions of the learner.
 
-    Past selves share `share` of the draws among them. `payoffs` is the matrix of results: row by row the learner
-    between two snapshots, each with its opponents.
+    `payoffs` returns the matrix of results. Each row is the learner between two snapshots, each column an opponent.
     """
 
     def __init__(
@@ -155,26 +172,40 @@ class League(PrioritisedPool):
         decay: float = 0.9,
         floor: float = 0.1,
     ) -> None:
+        """Initialize the league.
+
+        Args:
+            pool: Opponents with positive weights, besides the past versions.
+            every: Updates between two snapshots.
+            share: Total share of the past versions, between 0 and 1.
+            most: Maximum number of past versions; the oldest leaves first.
+            curve: Name in `CURVES`, or a function from a score to a priority.
+            decay: Factor of earlier results per rollout, in (0, 1].
+            floor: Minimum share of an opponent, as a fraction of its unprioritised share, in (0, 1].
+
+        Raises:
+            ValueError: If the curve is unknown or a number is out of range.
+        """
         super().__init__(pool, curve, decay=decay, floor=floor)
         if every < 1 or most < 1 or not 0 < share < 1:
             raise ValueError(
-                f"A league needs every >= 1, most >= 1 and a share between 0 and 1; got every={every}, most={most}, "
-                f"share={share}."
+                f"A league requires every >= 1, most >= 1 and a share between 0 and 1, got every={every}, "
+                f"most={most}, share={share}."
             )
         self._every, self._share, self._most = every, share, most
         self._selves: list[str] = []
-        """Past selves in play, oldest first."""
+        """Names of the past versions in the pool, oldest first."""
         self._last = 0
-        """Updates at the last snapshot."""
+        """Number of updates at the last snapshot."""
         self._rows: list[dict[str, list[float]]] = [{}]
 
     @property
     def selves(self) -> tuple[str, ...]:
-        """The past selves in play, oldest first."""
+        """Names of the past versions in the pool, oldest first."""
         return tuple(self._selves)
 
     def payoffs(self) -> list[dict[str, tuple[float, int]]]:
-        """Per row, opponent to (mean score, meta-episodes)."""
+        """Return, for each row, a map from opponent to (mean score, number of meta-episodes)."""
         return [{name: (total / count, int(count)) for name, (total, count) in row.items()} for row in self._rows]
 
     def weights(self) -> Mapping[str, float]:
@@ -197,6 +228,7 @@ class League(PrioritisedPool):
         return updates - self._last >= self._every
 
     def add(self, name: str, updates: int) -> None:
+        # A name that is added again moves to the end instead of counting twice.
         self._selves = [*(held for held in self._selves if held != name), name][-self._most :]
         self._last = updates
         self._rows.append({})
@@ -214,7 +246,7 @@ class League(PrioritisedPool):
 
 def _checked(pool: Mapping[str, float]) -> dict[str, float]:
     if not pool:
-        raise ValueError("A population needs at least one opponent with its weight.")
+        raise ValueError("A population requires at least one opponent with its weight.")
     for name, weight in pool.items():
         if not (isfinite(weight) and weight > 0):
             raise ValueError(f"The weight of {name!r} must be a positive number, got {weight!r}.")

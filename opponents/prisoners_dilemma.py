@@ -1,4 +1,4 @@
-"""Opponents of the repeated prisoner's dilemma: functions of the rounds of the hand so far.
+"""Opponents of the repeated prisoner's dilemma, each a function of the hand's rounds so far.
 
 Source: R. Axelrod, 1984, "The Evolution of Cooperation"; M. Nowak and K. Sigmund, 1993, "A strategy of win-stay,
 lose-shift" (Pavlov).
@@ -14,19 +14,20 @@ from mage_envs.games.prisoners_dilemma import COOPERATE, DEFECT
 from opponents.tabular import RulePolicy, probability_of
 
 Rounds = Sequence[tuple[bool, bool]]
-"""Of each round so far, whether oneself cooperated and whether the other did."""
+"""Rounds so far: (True if the player cooperated, True if the other player cooperated)."""
 Chance = Callable[[Rounds], float]
-"""The probability of cooperating after these rounds."""
+"""Function from the rounds so far to the probability of cooperating."""
 
 
 def rounds_of(turn: Turn) -> Rounds:
-    """The rounds that an information state tells."""
+    """Return the rounds in a turn's information state."""
+    # `slipped` only marks a choice that noise reversed. Without it, own and other choices alternate.
     words = [word for word in turn.information_state.split() if word != "slipped"]
     return [(own == COOPERATE, other == f"opp-{COOPERATE}") for own, other in zip(words[::2], words[1::2], strict=True)]
 
 
 def cooperates(chance: Chance, turn: Turn) -> dict[str, float]:
-    """The rule that cooperates with that chance."""
+    """Return probabilities that cooperate with the chance of `chance`."""
     probability = float(chance(rounds_of(turn)))
     return {COOPERATE: probability, DEFECT: 1 - probability}
 
@@ -56,24 +57,24 @@ def _alternating(rounds: Rounds) -> float:
 
 
 all_c = partial(_policy, partial(_constant, 1.0))
-"""Always cooperates."""
+"""Opponent that always cooperates."""
 all_d = partial(_policy, partial(_constant, 0.0))
-"""Always defects."""
+"""Opponent that always defects."""
 tit_for_tat = partial(_policy, partial(_reciprocal, 0.0))
-"""Cooperates first, then does what the other did in the round before."""
+"""Opponent that cooperates first, then repeats the other player's last choice."""
 grim = partial(_policy, _unforgiving)
-"""Cooperates until the other defects, and then defects to the end of the hand."""
+"""Opponent that cooperates until the other player defects, then defects for the rest of the hand."""
 pavlov = partial(_policy, _staying)
-"""Cooperates first, and where both did the same in the round before."""
+"""Opponent that cooperates first, and later if both players chose alike in the previous round."""
 alternate = partial(_policy, _alternating)
-"""Cooperates in every other round, the first among them."""
+"""Opponent that cooperates in every other round, starting with the first."""
 
 
 def generous(forgives: float = 1 / 3) -> RulePolicy:
-    """Tit-for-tat that cooperates after a defection too, with that probability."""
+    """Return tit-for-tat that forgives: after a defection it cooperates with the probability `forgives`."""
     return _policy(partial(_reciprocal, probability_of("pd/generous", forgives)))
 
 
 def at_random(probability: float) -> RulePolicy:
-    """Cooperates with that probability, whatever happened; `uniform` is the one of .5."""
+    """Return an opponent that cooperates with a constant probability; .5 is the same as `uniform`."""
     return _policy(partial(_constant, probability_of("pd/random", probability)))

@@ -1,4 +1,4 @@
-"""Opponents of repeated rock, paper, scissors: fixed preferences, and reactions to the round before."""
+"""Opponents of repeated rock, paper, scissors: fixed preferences, and reactions to the previous round."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from mage_envs.games.rock_paper_scissors import BEATEN_BY, CHOICES
 from opponents.tabular import RulePolicy, probability_of
 
 React = Callable[[str, str], str]
-"""(one's own last choice, the other's) to the choice that is likeliest now."""
+"""Function from one's own last choice and the other player's to the likeliest next choice."""
 
 
 def last_of(turn: Turn) -> tuple[str, str] | None:
-    """One's own choice in the round before, and the other's; None in the first."""
+    """Return both players' choices in the previous round, one's own first; None in the first round."""
     words = turn.information_state.split()
     return (words[-2], words[-1].removeprefix("opp-")) if words else None
 
 
 def prefer(choice: str, probability: float, turn: Turn) -> dict[str, float]:
-    """The rule that makes `choice` with that probability, and each other with half of the rest."""
+    """Return `probability` for `choice`, and half of the rest for each other choice."""
     return {one: probability if one == choice else (1 - probability) / 2 for one in CHOICES}
 
 
 def react(reaction: React, probability: float, turn: Turn) -> dict[str, float]:
-    """The rule that follows `reaction` with that probability; the first choice is uniform."""
+    """Return `probability` for the choice of `reaction`; the first round is uniform."""
     last = last_of(turn)
     return dict.fromkeys(CHOICES, 1 / 3) if last is None else prefer(reaction(*last), probability, turn)
 
@@ -55,16 +55,16 @@ def _own(own: str, other: str) -> str:
 
 
 rock = partial(_biased, "rock")
-"""`rps/rock:.8` makes that choice with probability .8, and the others alike."""
+"""Opponent that prefers rock; `rps/rock:.8` plays it with probability .8, and each other choice with .1."""
 paper = partial(_biased, "paper")
-"""The same for paper."""
+"""Opponent that prefers paper."""
 scissors = partial(_biased, "scissors")
-"""The same for scissors."""
+"""Opponent that prefers scissors."""
 copy = partial(_reacting, "copy", _others)
-"""Makes the other's last choice; with `rps/copy:.85` in 85 of 100 cases, and each other choice alike."""
+"""Opponent that repeats the other player's last choice; `rps/copy:.85` does so with probability .85."""
 beat = partial(_reacting, "beat", _beats_others)
-"""Makes the choice that beats the other's last."""
+"""Opponent that plays the choice that beats the other player's last one."""
 cycle = partial(_reacting, "cycle", _beats_own)
-"""Makes the choice that beats its own last."""
+"""Opponent that plays the choice that beats its own last one."""
 stay = partial(_reacting, "stay", _own)
-"""Makes its own last choice again."""
+"""Opponent that repeats its own last choice."""

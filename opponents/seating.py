@@ -1,4 +1,4 @@
-"""Who sits opposite in an environment: policies made once per entry of its pool, and drawn by the pool's weights."""
+"""Opponents of one environment: made once per entry of its pool, and drawn by the pool's weights."""
 
 from __future__ import annotations
 
@@ -15,16 +15,22 @@ from opponents.pools import Entry, OpponentPool, PoolSpec, as_pool
 from opponents.registry import make_opponent
 
 _SEATED: WeakValueDictionary[int, SeatedOpponents] = WeakValueDictionary()
-"""By the id of a policy that was given as an object: who holds it, and thereby keeps it alive."""
+"""Map from the id of a policy object to the `SeatedOpponents` that uses it.
+
+The holder keeps the policy alive, so an id is valid as long as its entry. When the holder is collected, its entries go.
+"""
 
 
 class SeatedOpponents:
-    """Builds the opponents of one environment, once per entry of its pool, and draws among them."""
+    """The opponents of one environment, made once per entry of its pool and drawn by weight."""
 
     def __init__(self, spec: PoolSpec | None, game: Game) -> None:
-        """`spec` None: nobody, for games of one player. Raises what `as_pool` and `make_opponent` raise."""
+        """Make the opponents of `spec`, or none if it is None (for games of one player).
+
+        Raises the errors of `as_pool` and `make_opponent`.
+        """
         if game.facts.players == 1 and spec is not None:
-            raise ValueError(f"{game.facts.name} has one player: opponent={spec!r} has no seat to take.")
+            raise ValueError(f"{game.facts.name} has one player, so opponent={spec!r} cannot play. Leave it out.")
         self._game = game
         self._pool: OpponentPool | None = None if spec is None else as_pool(spec)
         self._seated: list[Seated] = [Seated("", ())] if self._pool is None else []
@@ -33,17 +39,19 @@ class SeatedOpponents:
         self._by_name = {seated.name: seated for seated in self._seated}
 
     def draw(self, streams: Streams) -> Seated:
-        """Draws by weight; a single opponent draws nothing."""
+        """Return an opponent drawn by weight; a pool of one draws no random number."""
         if self._pool is None or len(self._seated) == 1:
             return self._seated[0]
         return self._seated[self._pool.index(streams.number(POOL, hand=1))]
 
     def named(self, name: str) -> Seated:
-        """The opponent of that registered name, whether or not it is in the pool."""
+        """Return the opponent of a registered name, which need not be in the pool."""
         found = self._by_name.get(name)
         if found is None:
             if self._pool is None:
-                raise ValueError(f"{self._game.facts.name} has one player: opponent={name!r} has no seat to take.")
+                raise ValueError(
+                    f"{self._game.facts.name} has one player, so opponent={name!r} cannot play. Leave it out."
+                )
             found = self._by_name[name] = self._seat(name)
         return found
 
@@ -51,7 +59,8 @@ class SeatedOpponents:
         others = self._game.facts.players - 1
         if others > 1 and not isinstance(entry, str):
             raise ValueError(
-                f"{self._game.facts.name} has {others} other seats: name an opponent, an instance takes one."
+                f"{self._game.facts.name} has {others} other seats, but an instance plays only one. "
+                "Pass the opponent by name."
             )
         name = entry if isinstance(entry, str) else type(entry).__name__
         return Seated(name, [Seat(self._policy(entry), name, self._table(entry)) for _ in range(others)])
@@ -59,22 +68,24 @@ class SeatedOpponents:
     def _policy(self, entry: Entry) -> Policy:
         policy = make_opponent(entry, self._game)
         if not isinstance(entry, str):
+            # One object in two environments would mix their hands, so the second environment uses a copy.
             if _SEATED.get(id(policy)) is not None:
                 try:
                     policy = deepcopy(policy)
                 except Exception as error:
                     raise TypeError(
-                        f"Opponent {type(entry).__name__!r} sits in another environment already and cannot be copied "
-                        f"({error}); make one for each, or give it by name or as 'module:Class'."
+                        f"Opponent {type(entry).__name__!r} already plays in another environment and cannot be copied "
+                        f"({error}). Make one per environment, or pass it by name or as 'module:Class'."
                     ) from error
             _SEATED[id(policy)] = self
         return policy
 
     def _table(self, entry: Entry) -> dict[State, Reply] | None:
-        """Where replies may be kept: in games whose states are shared. A name without arguments stands for one policy,
-        so that all environments share its table."""
+        """Return the table that caches an opponent's replies, or None if the game's states are not shared."""
         if not isinstance(self._game, TableGame):
             return None
+        # A registered name without arguments always means the same policy, so all environments share one table.
+        # Any other entry has a table of its own in each environment.
         if isinstance(entry, str) and ":" not in entry:
             return _table_of(entry, tuple(state for _, state in self._game.initial_states()))
         return {}
@@ -82,5 +93,5 @@ class SeatedOpponents:
 
 @lru_cache(maxsize=64)
 def _table_of(opponent: str, states: tuple[State, ...]) -> dict[State, Reply]:
-    """The one table of the opponent that a name stands for, in the game with these first states; at first empty."""
+    """Return the shared table of a named opponent in the game with these first states; it starts empty."""
     return {}

@@ -1,7 +1,8 @@
-"""Average policies of counterfactual regret minimisation, by OpenSpiel's C++ solvers; on disk if that took long.
+"""Average policies of counterfactual regret minimisation, by OpenSpiel's C++ solvers, cached on disk if they are slow.
 
-Files lie in `$MAGE_ENVS_CACHE/cfr`, else `~/.cache/mage-envs/cfr`: JSON with the solver, the game string, the version
-of OpenSpiel, the iterations and a SHA-256 of the policy. A file that says anything else is solved anew.
+Files are in `$MAGE_ENVS_CACHE/cfr`, or in `~/.cache/mage-envs/cfr` if the variable is not set. Each is JSON with the
+solver, the game string, the version of OpenSpiel, the iterations and a SHA-256 of the policy. If a file does not match,
+the game is solved again.
 """
 
 from __future__ import annotations
@@ -22,30 +23,37 @@ from mage_envs.progress import Progress
 from opponents.openspiel import DoesNotSuit
 
 WORTH_KEEPING = 20_000_000
-"""Histories times iterations from which a solution is kept on disk (about ten seconds of work)."""
+"""Minimum of histories times iterations for a solution to be stored on disk (about ten seconds of work)."""
 
 AveragePolicy = Mapping[str, tuple[float, ...]]
-"""OpenSpiel's information state strings to the probabilities of its legal actions, in order; each row sums to 1."""
+"""Map from OpenSpiel's information state strings to the probabilities of its legal actions; each row sums to 1."""
 
 
 def cache_folder() -> Path:
-    """Where solutions lie."""
+    """Return the folder of the stored solutions."""
     return cache_root() / "cfr"
 
 
 @lru_cache(maxsize=16)
 def average_policy(game: str, iterations: int, solver: str) -> AveragePolicy:
-    """The average policy after `iterations` of pyspiel's class `solver` (Kuhn, 1,000 iterations: 30 ms; Leduc: 2 s).
+    """Return the average policy of a game (1,000 iterations take 30 ms for Kuhn Poker and 2 s for Leduc).
 
-    Raises DoesNotSuit for a game with more than `SMALL` histories, or one whose information states have no string.
+    Args:
+        game: OpenSpiel's game string.
+        iterations: Iterations of the solver.
+        solver: pyspiel's class, `CFRSolver` or `CFRPlusSolver`.
+
+    Raises:
+        DoesNotSuit: If the game has more than `SMALL` histories, or no information state strings.
     """
     if not load(game).get_type().provides_information_state_string:
         raise DoesNotSuit(f"CFR cannot solve {game}: OpenSpiel has no information state strings for it.")
     histories = count_histories(game, SMALL)
     if histories is None:
         raise DoesNotSuit(
-            f"CFR cannot solve {game}: it has more than {SMALL:,} histories. A search such as 'mcts' can play it."
+            f"CFR cannot solve {game}: it has more than {SMALL:,} histories. Use a search such as 'mcts'."
         )
+    # OpenSpiel's version is part of the key, because another version may name information states differently.
     key = {"game": game, "iterations": iterations, "open_spiel": version("open_spiel"), "solver": solver}
     if histories * iterations < WORTH_KEEPING:
         return _solve(game, iterations, solver)
@@ -65,6 +73,8 @@ def _solve(game: str, iterations: int, solver: str) -> AveragePolicy:
     for done in range(1, iterations + 1):
         running.evaluate_and_update_policy()
         tell(done)
+    # Sorting by action gives the order of `legal_actions`. Rows are normalised, because rounding may leave their sums
+    # slightly off 1.
     table = running.tabular_average_policy().policy_table()
     rows = {state: [probability for _, probability in sorted(row)] for state, row in table.items()}
     return {state: tuple(probability / sum(rows[state]) for probability in rows[state]) for state in sorted(rows)}
@@ -75,7 +85,7 @@ def _text(data: object) -> str:
 
 
 def _read(path: Path, key: Mapping[str, Any]) -> AveragePolicy | None:
-    """What the file says, None where there is none or it is not whole or not of this key."""
+    """Return the stored policy, or None if the file is missing, damaged or of another key."""
     try:
         data = json.loads(path.read_text("utf-8"))
         policy = data["policy"]
@@ -91,4 +101,4 @@ def _write(path: Path, key: Mapping[str, Any], policy: AveragePolicy) -> None:
         digest = sha256(text.encode()).hexdigest()
         write_atomically(path, f'{{"key":{_text(key)},"policy":{text},"sha256":"{digest}"}}')
     except OSError as error:
-        raise OSError(f"CFR cannot write to {path.parent} ({error}); name another folder in {VARIABLE}.") from error
+        raise OSError(f"CFR cannot write to {path.parent} ({error}). Set {VARIABLE} to another folder.") from error

@@ -1,4 +1,4 @@
-"""An opponent that is exchanged for another within the meta-episode: the control "memory of another opponent"."""
+"""An opponent that is replaced by another within the meta-episode: the control "memory of another opponent"."""
 
 from __future__ import annotations
 
@@ -12,20 +12,29 @@ from opponents.registry import make_opponent, register_opponent
 
 
 class Switching:
-    """Plays as `first` in the episodes before `episode` (counted from 0), and as `then` from it on."""
+    """A policy that plays as `first` in the episodes before `episode` (counted from 0), and as `then` afterwards."""
 
     def __init__(self, first: Policy, then: Policy, episode: int) -> None:
+        """Initialize the switch.
+
+        Args:
+            first: Policy of the earlier episodes.
+            then: Policy of `episode` and all later ones.
+            episode: Index of the first episode that `then` plays, from 0.
+        """
         if episode < 0:
-            raise ValueError(f"Opponent 'switch': episode counts from 0, got {episode}.")
+            raise ValueError(f"Opponent 'switch': episode must be 0 or more, got {episode}.")
         self.first = first
         self.then = then
         self.episode = episode
         self._rng: np.random.Generator
         self._started: Policy | None = None
-        """The one that plays this hand, once it has been reset."""
+        """Policy that plays this hand, after its reset; None before the first turn."""
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Starts a hand. Only the one that acts is reset, so that it draws what it would draw by itself."""
+        """Start a hand."""
+        # `act` resets the active policy later: only a turn has the episode's index. The other policy draws nothing,
+        # so the active one receives the same random numbers as without the switch.
         self._rng = rng
         self._started = None
 
@@ -37,47 +46,62 @@ class Switching:
         return policy.act(turn)
 
     def told_calls(self) -> Sequence[Mapping[str, Any]]:
-        """Those of both, where they are language models."""
+        """Return the recorded calls of both policies, if they are language models."""
         return [
             call for policy in (self.first, self.then) if isinstance(policy, TellsCalls) for call in policy.told_calls()
         ]
 
 
 class RememberingSwitching(Switching):
-    """A `Switching` between two policies at least one of which remembers earlier hands."""
+    """A `Switching` between two policies, at least one of which remembers earlier hands."""
 
     def see_result(self, turn: Turn) -> None:
-        """Passed on to the one that played the hand, if it looks at results."""
+        """Forward the result to the policy that played the hand, if it implements `see_result`."""
         policy = self.first if turn.episode < self.episode else self.then
         if isinstance(policy, SeesResults):
             policy.see_result(turn)
 
     def begin_meta_episode(self) -> None:
-        """Passed on to those that remember."""
+        """Forward the call to each policy that implements `begin_meta_episode`."""
         for policy in (self.first, self.then):
             if isinstance(policy, RemembersMetaEpisode):
                 policy.begin_meta_episode()
 
 
 class ExactSwitching(Switching):
-    """A `Switching` between two policies without memory whose action probabilities are known."""
+    """A `Switching` between two policies without memory that have exact action probabilities."""
 
     first: ExactPolicy
     then: ExactPolicy
 
     def distribution(self, turn: Turn) -> Mapping[str, float]:
-        """That of the policy in force in `turn.episode`."""
+        """Return the distribution of the policy that plays `turn.episode`."""
         return (self.first if turn.episode < self.episode else self.then).distribution(turn)
 
 
 @register_opponent("switch", needs_game=True, form="switch:first,then,episode")
 def switch(game: Game, first: str, then: str, episode: int) -> Switching:
-    """`switch:kuhn/rock,kuhn/maniac,2` plays as rock in episodes 0 and 1, as maniac from episode 2 on."""
+    """Return an opponent that switches: `switch:kuhn/rock,kuhn/maniac,2` is rock in episodes 0 and 1, then maniac.
+
+    Args:
+        game: Game that is played.
+        first: Specification of the opponent in the earlier episodes.
+        then: Specification of the opponent from `episode` on.
+        episode: Index of the first episode that `then` plays, from 0.
+    """
     return switching(make_opponent(first, game), make_opponent(then, game), episode)
 
 
 def switching(first: Policy, then: Policy, episode: int) -> Switching:
-    """Return the switch between two policies that offers what both of them do."""
+    """Return the switch between two policies, with the methods that they support.
+
+    Args:
+        first: Policy of the earlier episodes.
+        then: Policy of `episode` and all later ones.
+        episode: Index of the first episode that `then` plays, from 0.
+    """
+    # The suite detects a policy's abilities by its methods, so each combination needs a class of its own. Memory is
+    # checked first: a policy that remembers has no exact distribution over the turns of one hand.
     if any(isinstance(policy, RemembersMetaEpisode | SeesResults) for policy in (first, then)):
         return RememberingSwitching(first, then, episode)
     if isinstance(first, ExactPolicy) and isinstance(then, ExactPolicy):

@@ -1,4 +1,4 @@
-"""Policies that are a function of the information state: given as a rule, or as a table of probabilities."""
+"""Policies that depend on the information state alone, as a rule or as a table of probabilities."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from mage_envs.core import Turn
 from mage_envs.distributions import Cuts, check_row, cuts_of, pick
 
 Rule = Callable[[Turn], Mapping[str, float]]
-"""Maps a turn to the probabilities of its actions (missing ones are 0).
+"""Function from a turn to the probabilities of its actions (missing ones are 0).
 
-It may look at anything that follows from the information state, and at nothing else. A module-level function,
-or a `functools.partial` of one, keeps the policy picklable.
+It may use only facts that follow from the information state. The policy can be pickled if the rule is a module-level
+function or a `functools.partial` of one.
 """
 
 
 class RulePolicy:
-    """Plays by a rule, which is asked once per information state and then remembered.
+    """A policy that follows a rule, with the rule's probabilities cached by information state.
 
-    One `rng.random()` a decision, none where the rule is certain. `reset` comes first.
+    It draws one `rng.random()` per decision, or nothing if one action is certain. Call `reset` before `act`.
     """
 
     follows_information_state = True
@@ -29,7 +29,7 @@ class RulePolicy:
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
         self._cuts: dict[str, Cuts] = {}
-        """By information state."""
+        """Cumulative probabilities by information state."""
         self._rows: dict[str, dict[str, float]] = {}
         self._rng: np.random.Generator
 
@@ -44,38 +44,40 @@ class RulePolicy:
         return pick(cuts, self._rng.random()) if cuts[0] else cuts[1]
 
     def distribution(self, turn: Turn) -> dict[str, float]:
-        """Probability of every action that is played at all."""
+        """Return the probability of every action with a positive probability."""
         row = self._rows.get(turn.information_state)
         if row is None:
             row = {action: float(chance) for action, chance in self._rule(turn).items() if chance != 0}
+            # Called for its checks alone: it raises if the row is no distribution over the legal actions.
             cuts_of(turn.information_state, row, turn.legal_actions)
             self._rows[turn.information_state] = row
+        # A copy, because a caller that changed the row would change the policy.
         return dict(row)
 
 
 def probability_of(opponent: str, value: float) -> float:
-    """An opponent's argument that is a probability; raises `ValueError` where it is none."""
+    """Return an opponent's argument; raise `ValueError` unless it is a probability."""
     if not 0 <= value <= 1:
-        raise ValueError(f"Opponent {opponent!r}: {value} is no probability; it must be from 0 to 1.")
+        raise ValueError(f"Opponent {opponent!r}: the probability must be between 0 and 1, got {value}.")
     return value
 
 
 def look_up(table: Mapping[str, Mapping[str, float]], turn: Turn) -> Mapping[str, float]:
-    """The rule that reads `table`; raises `ValueError` where the table has no row."""
+    """Return the row of `table` for a turn; raise `ValueError` if the table has none."""
     try:
         return table[turn.information_state]
     except KeyError:
         known = ", ".join(sorted(table)[:5])
         raise ValueError(
-            f"The policy's table has no row for information state {turn.information_state!r}; it knows {known}, ..."
+            f"The policy's table has no row for information state {turn.information_state!r}; its rows are {known}, ..."
         ) from None
 
 
 class TabularPolicy(RulePolicy):
-    """Plays from a table: information state to action to probability.
+    """A policy from a table: information state to action to probability.
 
-    The table is copied and checked; `ValueError` names the first row that is no distribution. A table whose
-    rows each hold one sure action never draws.
+    The table is copied and checked: a row that is not a distribution raises `ValueError`. If every row has one certain
+    action, the policy never draws a random number.
     """
 
     def __init__(self, table: Mapping[str, Mapping[str, float]]) -> None:

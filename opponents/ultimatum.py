@@ -1,4 +1,4 @@
-"""Opponents of the ultimatum game: responders with a price. In the first seat they offer what they would accept."""
+"""Opponents of the ultimatum game: responders with a price. In the first seat they offer that price."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from opponents.tabular import RulePolicy
 
 
 def by_price(price: int, below: float, turn: Turn) -> dict[str, float]:
-    """The rule that accepts from `price` on, and less with the probability `below`."""
+    """Return probabilities that accept `price` or more always, and less with the probability `below`."""
     if turn.player == 0:
+        # Legal offers range from 1 slice to the whole pie, but a price may be 0 or more than the pie.
         most = slices_of(turn.legal_actions[-1])
         return {offer(min(max(price, 1), most)): 1.0}
     offered = int(turn.information_state.rpartition("-")[2])
@@ -20,16 +21,21 @@ def by_price(price: int, below: float, turn: Turn) -> dict[str, float]:
 
 
 def reserve(price: int = 5) -> RulePolicy:
-    """`ultimatum/reserve:3` accepts 3 slices and more, and refuses less."""
+    """Return an opponent that accepts `price` slices or more and refuses less: `ultimatum/reserve:3`."""
     return _made("ultimatum/reserve", price, 0.0)
 
 
 def soft_reserve(price: int = 5, below: float = 0.1) -> RulePolicy:
-    """`ultimatum/soft-reserve:3` accepts 3 slices and more; less in one case of ten, or with another probability."""
+    """Return an opponent that accepts `price` slices or more, and less with the probability `below`.
+
+    `ultimatum/soft-reserve:3` accepts less than 3 slices in one of ten cases.
+    """
     return _made("ultimatum/soft-reserve", price, below)
 
 
 def _made(name: str, price: int, below: float) -> RulePolicy:
     if price < 0 or not 0 <= below <= 1:
-        raise ValueError(f"Opponent {name!r}: the price is at least 0 and the probability from 0 to 1.")
+        raise ValueError(
+            f"Opponent {name!r}: price must be 0 or more and the probability from 0 to 1, got {price} and {below:g}."
+        )
     return RulePolicy(partial(by_price, price, below))

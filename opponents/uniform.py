@@ -10,7 +10,10 @@ from opponents.registry import register_opponent
 
 @register_opponent("uniform")
 class Uniform:
-    """Uniform over the legal actions, in any game that lists them; one `rng.random()` per choice."""
+    """A uniform policy over the legal actions, for any game that lists them.
+
+    It draws one `rng.random()` per turn, or nothing if only one action is legal.
+    """
 
     follows_information_state = True
 
@@ -24,12 +27,13 @@ class Uniform:
         legal = turn.legal_actions
         if not legal:
             raise ValueError(
-                "Opponent 'uniform' needs legal actions, and this turn lists none; choose another opponent."
+                "Opponent 'uniform' requires legal actions, but this turn lists none. Choose another opponent."
             )
+        # A forced move draws nothing, so the random stream does not depend on it.
         return legal[0] if len(legal) == 1 else legal[int(self._rng.random() * len(legal))]
 
     def distribution(self, turn: Turn) -> dict[str, float]:
-        """The same probability for each legal action."""
+        """Return the same probability for each legal action."""
         return dict.fromkeys(turn.legal_actions, 1 / len(turn.legal_actions))
 
 

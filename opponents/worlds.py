@@ -1,7 +1,8 @@
-"""Which positions of a game of OpenSpiel a player may be in, from nothing but what their own turns told them.
+"""A particle filter for the positions of an OpenSpiel game that fit a player's own turns.
 
-A particle filter: from the positions that fitted the last turn, all chance and all moves of the others (each as likely
-as the next) are followed up to the player's next turn, and those remain in which they would know what they know.
+The filter starts from the positions that fit the previous turn. It follows all chance events and all moves of the other
+players, each move equally likely, up to the player's next turn. It keeps the positions that have the information state
+of that turn.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ import numpy as np
 from opponents.openspiel import SpielForm
 
 Weighted = tuple[float, Any]
-"""A state with its weight: the probability of chance times that of even moves by the others."""
+"""(weight, state). The weight is the probability of chance times that of uniform play by the others."""
 Way = tuple[float, Any, int]
-"""A state with its weight, and what happens next."""
+"""(weight, state, next action)."""
 
 MOST_WAYS = 50_000
-"""Ways that are followed at a time; of more, a random selection is."""
+"""Maximum number of ways that are followed at a time; larger sets are sampled."""
 MOST_WORLDS = 2_000
-"""Positions that are kept from turn to turn; of more, a random selection is."""
+"""Maximum number of positions that are kept from turn to turn; larger sets are sampled."""
 
 
 class NothingFits(ValueError):
-    """No position that was followed fits what the player knows."""
+    """An information state that fits none of the tracked positions."""
 
 
 def _ways_on(level: Sequence[Weighted], player: int) -> tuple[list[Weighted], list[Way]]:
-    """The positions of `level` where the player is to move, and what may happen next in the others."""
+    """Return the positions of `level` at which the player is to move, and the possible next actions in the others."""
     reached: list[Weighted] = []
     ways: list[Way] = []
     for weight, state in level:
@@ -50,7 +51,8 @@ def _ways_on(level: Sequence[Weighted], player: int) -> tuple[list[Weighted], li
 
 @lru_cache(maxsize=16)
 def first_turns(form: SpielForm, player: int) -> Mapping[str, Sequence[Weighted]] | None:
-    """What a player may know at their first turn of a hand, with the positions; None where these are too many."""
+    """Return the positions of a player's first turn in a hand, by information state; None if there are too many."""
+    # The result does not depend on random numbers, so all hands of a process share it.
     level: list[Weighted] = [(1.0, form.load().new_initial_state())]
     found: dict[str, list[Weighted]] = {}
     while level:
@@ -64,24 +66,25 @@ def first_turns(form: SpielForm, player: int) -> Mapping[str, Sequence[Weighted]
 
 
 class Worlds:
-    """The positions that one player may be in, during one hand."""
+    """The possible positions of one player during one hand."""
 
     def __init__(self, form: SpielForm, rng: np.random.Generator) -> None:
         self._form = form
         self._rng = rng
         self._before: list[Weighted] | None = None
-        """Positions right after the player's last move, None before the first one."""
+        """Positions right after the player's last move, or None before the first one."""
         self.now: Sequence[Weighted] = ()
-        """Positions that fit the player's turn."""
+        """Positions that fit the player's present turn."""
         self._cumulated: Any = None
 
     def see(self, player: int, key: str) -> None:
-        """Goes on to the player's turn at which they know `key`. Raises NothingFits when nothing fits."""
+        """Advance to the player's turn with the information state `key`; raise NothingFits if no position fits."""
         known = first_turns(self._form, player) if self._before is None else None
         found = list(known.get(key, ())) if known is not None else self._follow(player, key)
         if not found:
-            raise NothingFits(f"none of the positions that were followed fits what player {player} knows")
+            raise NothingFits(f"none of the tracked positions fits the information state of player {player}")
         self.now = [(weight, state) for weight, state, _ in self._thinned([(*one, 0) for one in found], MOST_WORLDS)]
+        # `sample` is called once per simulation, so the cumulative weights are computed once per turn.
         weights = np.cumsum([weight for weight, _ in self.now])
         self._cumulated = weights / weights[-1]
 
@@ -95,19 +98,20 @@ class Worlds:
         return found
 
     def _thinned(self, ways: list[Way], most: int) -> list[Way]:
-        """At most `most` of them, drawn by weight, which they then share evenly."""
+        """Return at most `most` of the ways, drawn by weight; drawn ways have equal weights."""
         if len(ways) <= most:
             return ways
+        # Drawing by weight and then weighting equally keeps the total weight and is unbiased.
         weights = np.array([weight for weight, _, _ in ways])
         chosen = self._rng.choice(len(ways), most, p=weights / weights.sum())
         share = float(weights.sum()) / most
         return [(share, *ways[index][1:]) for index in chosen.tolist()]
 
     def play(self, action: int) -> None:
-        """The player's own move, in every position alike."""
+        """Apply the player's own move to every position."""
         self._before = [(weight, state.child(action)) for weight, state in self.now]
 
     def sample(self) -> Any:
-        """One of the positions that fit, by weight; a copy."""
+        """Return a copy of one of the positions, drawn by weight."""
         index = int(np.searchsorted(self._cumulated, self._rng.random(), side="right"))
         return self.now[min(index, len(self.now) - 1)][1].clone()

@@ -1,7 +1,7 @@
-"""Reference players of ALFWorld, for the learner's own seat: an oracle that is told the plan, and an expert.
+"""Reference players of ALFWorld for the learner's own seat: an oracle that knows the plan, and an expert.
 
-The expert plays from the text alone, as a learner would. It looks for the object where such objects may be, what costs
-least first, then does to it what the task says. In the later episodes of a meta-episode it remembers where things were.
+The expert plays from the text alone, as a learner would. It searches the receptacles that may hold the object, the
+cheapest first, and then completes the task. In later episodes of a meta-episode it remembers the positions of objects.
 """
 
 from __future__ import annotations
@@ -24,27 +24,29 @@ _TASKS = (
     (re.compile(r"(?:look at|examine the) (\w+) (?:under|with) the (\w+)"), ("thing", "lamp")),
     (re.compile(r"put (?:an?|some) (\w+) (?:in|on) (\w+)"), ("thing", "parent")),
 )
-"""The sentences of the six task types, with what their words say; the first that fits counts."""
+"""Sentences of the six task types, with the fields of their groups; the first match counts."""
 _VERBS = {"clean": "clean", "hot": "heat", "heat": "heat", "cool": "cool"}
 _APPLIANCES = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
 _NAMED = re.compile(r"\ba ([a-z]+ \d+)")
 
 
 class Assignment(NamedTuple):
-    """What a task's sentence asks for; kinds are names without a number."""
+    """The goal of a task. Kinds are names without a number."""
 
     thing: str
+    """Kind of the object."""
     parent: str = ""
-    """Kind of receptacle to put it in; empty where the lamp is meant."""
+    """Kind of the receptacle to put it in; empty if the task names a lamp."""
     verb: str = ""
-    """`clean`, `heat`, `cool`, or nothing."""
+    """`clean`, `heat`, `cool`, or empty."""
     lamp: str = ""
+    """Kind of the lamp to use, or empty."""
     number: int = 1
-    """How many of them."""
+    """Number of objects."""
 
 
 def read_task(text: str) -> Assignment | None:
-    """The assignment in a game's first text; None where there is none of the known form."""
+    """Return the assignment in a game's first observation, or None if no known form matches."""
     _, found, sentence = text.partition("Your task is to: ")
     if not found:
         return None
@@ -64,26 +66,27 @@ def read_task(text: str) -> Assignment | None:
 
 
 def kind_of(name: str) -> str:
-    """`cabinet` of `cabinet 3`."""
+    """Return the kind in a name: `cabinet` for `cabinet 3`."""
     return name.partition(" ")[0]
 
 
 class _Room:
-    """What was seen of a room."""
+    """The known part of a room."""
 
     def __init__(self, receptacles: Iterable[str]) -> None:
         self.receptacles = tuple(receptacles)
         self.contents: dict[str, set[str]] = {}
-        """Receptacle to what is in it, once looked into."""
+        """Map from a receptacle to its objects; receptacles that were not inspected are missing."""
         self.closed: set[str] = set()
+        """Receptacles that were found closed."""
         self.lamps: dict[str, str] = {}
-        """Lamp to a receptacle from which it can be used."""
+        """Map from a lamp to a receptacle where it can be used."""
 
     def of(self, kind: str) -> list[str]:
         return [one for one in self.receptacles if kind_of(one) == kind]
 
     def where(self, kind: str) -> list[tuple[str, str]]:
-        """(thing, receptacle) of everything of that kind that was seen."""
+        """Return (object, receptacle) for all known objects of a kind."""
         return [
             (thing, one)
             for one in self.receptacles
@@ -93,20 +96,20 @@ class _Room:
 
 
 class ALFWorldExpert:
-    """Searches and acts by the text; a game may be too large to be searched within the turns that are left.
+    """A player that searches and acts by the text. In a large room it may run out of turns.
 
-    It spells its commands as `turn.legal_actions` has them.
+    Its commands are spelled as in `turn.legal_actions`.
     """
 
     def __init__(self, remembers: bool = True) -> None:
-        """`remembers`: what it saw in earlier episodes of a meta-episode, not in the present one alone."""
+        """Initialize the expert; `remembers` is True if it keeps what it saw in earlier episodes."""
         self._remembers = remembers
         self._remembered: _Room | None = None
-        """The room as the episode before began, as far as it was seen."""
+        """Known part of the room as it is at the beginning of every episode."""
         self._begins = True
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Starts an episode."""
+        """Start an episode."""
         self._begins = True
 
     def act(self, turn: Turn) -> str:
@@ -120,6 +123,7 @@ class ALFWorldExpert:
             return legal[0]
         self._look(turn)
         choice = self._fetch(task, legal) if self._held is None else self._deliver(task, legal)
+        # If the rules above find no legal command, any legal command is better than an invalid one.
         if choice is None or choice not in legal:
             choice = legal[0]
         self._note(choice)
@@ -129,24 +133,27 @@ class ALFWorldExpert:
         self._begins = False
         self._task = read_task(turn.observation)
         listed = _NAMED.findall(turn.observation.partition("Your task is to: ")[0])
+        # Nothing is remembered from before episode 0, and another list of receptacles means another room.
         before = self._remembered if turn.episode > 0 and self._remembers else None
         if before is None or before.receptacles != tuple(listed):
             before = _Room(listed)
         self._remembered = before
         self._room = _Room(listed)
+        # A copy, because this episode moves objects and the next episode starts from the original positions.
         self._room.contents = {one: set(things) for one, things in before.contents.items()}
         self._room.lamps = before.lamps
         self._held: str | None = None
         self._treated = False
         self._here = ""
         self._home = ""
-        """Where the first of two objects was put."""
+        """Receptacle of the first of two objects, or empty."""
         self._put: set[str] = set()
+        """Objects that were put into their final place."""
 
     # -- seeing ---------------------------------------------------------------------------------------------
 
     def _look(self, turn: Turn) -> None:
-        """Learns what the text and the admissible commands tell."""
+        """Update the room from the text and the admissible commands."""
         room, text = self._room, turn.observation
         if f"The {self._here} is closed" in text:
             room.closed.add(self._here)
@@ -157,7 +164,8 @@ class ALFWorldExpert:
             thing, found, place = command.removeprefix("take ").partition(" from ")
             if found and command.startswith("take "):
                 in_reach.setdefault(place, set()).add(thing)
-        if self._held is None:  # then everything here that can be taken is listed
+        # With empty hands, the commands list every object here that can be taken, so the contents are complete.
+        if self._held is None:
             for place in room.receptacles:
                 if f"examine {place}" in turn.legal_actions and f"open {place}" not in turn.legal_actions:
                     self._see(place, in_reach.get(place, set()))
@@ -168,11 +176,12 @@ class ALFWorldExpert:
     def _see(self, place: str, things: Iterable[str]) -> None:
         self._room.contents[place] = set(things)
         self._room.closed.discard(place)
+        # Only the first look counts for later episodes, without the objects that this episode has put there.
         if self._remembered is not None and place not in self._remembered.contents:
             self._remembered.contents[place] = {thing for thing in things if thing not in self._put}
 
     def _note(self, command: str) -> None:
-        """Keeps what the chosen command will change."""
+        """Update the room by the effects of the chosen command."""
         words = command.split(" ")
         if command.startswith(("go to ", "open ", "examine ")):
             self._here = " ".join(words[-2:])
@@ -190,7 +199,8 @@ class ALFWorldExpert:
     # -- acting ---------------------------------------------------------------------------------------------
 
     def _fetch(self, task: Assignment, legal: tuple[str, ...]) -> str | None:
-        """Towards having the object in hand."""
+        """Return the next command towards holding the object."""
+        # An object that is in its receptacle already does not count, unless it must first be cleaned, heated or cooled.
         wanted = [
             (thing, place)
             for thing, place in self._room.where(task.thing)
@@ -204,7 +214,7 @@ class ALFWorldExpert:
         return self._search(task.thing, legal, avoid="" if task.verb else task.parent)
 
     def _deliver(self, task: Assignment, legal: tuple[str, ...]) -> str | None:
-        """Towards the end, with the object in hand."""
+        """Return the next command towards the goal, with the object in hand."""
         if task.lamp:
             for command in legal:
                 if command.startswith(f"use {task.lamp} "):
@@ -216,6 +226,7 @@ class ALFWorldExpert:
                 if command.startswith(f"{task.verb} {self._held} "):
                     return command
             return self._approach(self._room.of(_APPLIANCES[task.verb]), legal, inside=False)
+        # Both of two objects must be in the same receptacle.
         goals = [self._home] if self._home else self._room.of(task.parent)
         for command in legal:
             if command.startswith((f"move {self._held} ", f"put {self._held} ")) and command.endswith(
@@ -225,25 +236,27 @@ class ALFWorldExpert:
         return self._approach(goals, legal)
 
     def _approach(self, places: list[str], legal: tuple[str, ...], inside: bool = True) -> str | None:
-        """Opens one of the places here, else goes to the first; prefers one that is known to be open."""
+        """Return the command that opens one of the places here, or goes to one, preferably one known to be open."""
         if inside:
             for place in places:
                 if f"open {place}" in legal:
                     return f"open {place}"
         ordered = sorted(places, key=lambda place: (place not in self._room.contents, place in self._room.closed))
         for place in ordered:
-            for command in (f"go to {place}", f"examine {place}"):  # what is here cannot be gone to
+            # There is no `go to` for the place where the player is.
+            for command in (f"go to {place}", f"examine {place}"):
                 if command in legal:
                     return command
         return None
 
     def _search(self, kind: str, legal: tuple[str, ...], avoid: str = "") -> str | None:
-        """Looks into what was not seen yet: what is closed here, then what takes one step, then the rest."""
+        """Return a command towards a receptacle that was not inspected: closed ones here, then open ones, then all."""
         room, likely = self._room, _keepers(kind)
         unseen = [one for one in room.receptacles if one not in room.contents and kind_of(one) != avoid]
         for one in unseen:
             if f"open {one}" in legal and kind_of(one) in likely:
                 return f"open {one}"
+        # Likely receptacles first; among them those without a door, which take one step instead of two.
         unseen.sort(key=lambda one: (kind_of(one) not in likely, kind_of(one) in _openable()))
         if not unseen:
             unseen = [one for one in room.of(avoid) if one not in room.contents] if avoid else []
@@ -257,30 +270,31 @@ def _openable() -> frozenset[str]:
 
 @cache
 def _keepers(kind: str) -> frozenset[str]:
-    """Kinds of receptacles that may hold such an object; for lamps, those that have no door."""
+    """Return the kinds of receptacles that may hold a kind of object; for lamps, all kinds without a door."""
     holds = {place.lower(): tuple(map(str.lower, things)) for place, things in affordances().holds.items()}
     found = frozenset(place for place, things in holds.items() if kind in things)
     return found or frozenset(holds) - _openable()
 
 
 expert_without_memory = partial(ALFWorldExpert, remembers=False)
-"""The expert that begins each episode anew."""
+"""Expert that starts each episode without memory."""
 
 
 class ALFWorldOracle:
-    """Carries out the shortest plan of the game whose id the turn tells, `look` where none is known."""
+    """A player that executes the shortest plan of the game in `turn.task`, or plays `look` if it knows no plan."""
 
     def __init__(self, game: Game) -> None:
         if not isinstance(game, ALFWorld):
-            raise TypeError(f"alfworld/oracle plays ALFWorld, not {game.facts.name}.")
+            raise TypeError(f"Opponent 'alfworld/oracle' expects ALFWorld, got {game.facts.name}.")
         self._game = game
         self._left: list[str] | None = None
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Starts an episode."""
+        """Start an episode."""
         self._left = None
 
     def act(self, turn: Turn) -> str:
+        # The plan is reversed, so that `pop` removes its next command.
         if self._left is None:
             plan = None if turn.task is None else self._game.plan(turn.task)
             self._left = list(plan or ())[::-1]

@@ -1,4 +1,4 @@
-"""The solved learners as policies: they take a seat like any other, and all but the blind one adapt."""
+"""Solved learners as policies for any seat. All of them adapt within a meta-episode, except the blind one."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from opponents.pools import OpponentPool, PoolSpec, as_pool
 
 
 class BayesPolicy:
-    """Plays best against one opponent drawn from `pool`, for some credit; see `opponents.exact.bayes`.
+    """The optimal policy against one opponent drawn from `pool`, for some credit; see `opponents.exact.bayes`.
 
-    It counts the hands of the meta-episode by the results that it is shown. It starts anew, as if the next hand were
-    the first: after as many hands as were planned, after evidence that no opponent of the pool can give, and in a seat
+    It counts the hands of the meta-episode by calls of `see_result`. It starts again from the first hand in three
+    cases: after the planned number of hands, after evidence that no opponent of the pool can produce, and in a seat
     that it did not expect.
     """
 
@@ -37,7 +37,22 @@ class BayesPolicy:
         gt: float = GT,
         alternate: bool = True,
     ) -> None:
-        """Seats alternate from hand to hand, or stay. Raises `NotExact`, `NotEnumerable` and ValueError at once."""
+        """Initialize the policy; the problem is solved at the first turn.
+
+        Args:
+            game: Game that is played.
+            pool: Opponents and their prior probabilities.
+            episodes: Episodes of the meta-episode.
+            hands: Hands per episode.
+            credit: Quantity that the policy maximises; see `opponents.exact.bayes`.
+            gt: Discount across episodes of the credit `mage`.
+            alternate: True if the seat changes from hand to hand.
+
+        Raises:
+            NotExact: If an opponent has no exact probabilities.
+            NotEnumerable: If the game has no enumerable tree.
+            ValueError: If a length, the credit or `gt` is invalid.
+        """
         check_lengths(episodes, hands)
         credit_weights(credit, episodes, gt)
         self._game = game
@@ -49,21 +64,22 @@ class BayesPolicy:
             gt=gt,
             alternate=alternate,
         )
+        # These two raise now what solving would raise at the first turn.
         game.initial_states()
         for entry in self._problem.pool.entries:
             exact_policy(entry, game)
         self.begin_meta_episode()
 
     def begin_meta_episode(self) -> None:
-        """Forgets everything."""
+        """Forget the hands so far and the solution."""
         self._hand = self._state = 0
         self._seat0: int | None = None
-        """The seat of the first hand, once it is known."""
+        """Seat of the first hand, or None before its first turn."""
         self._solution: BayesSolution | None = None
         self._said: list[tuple[str, str]] = []
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Starts a hand; nothing is drawn."""
+        """Start a hand; the policy draws no random numbers."""
         self._said = []
 
     def act(self, turn: Turn) -> str:
@@ -73,7 +89,7 @@ class BayesPolicy:
         return action
 
     def see_result(self, turn: Turn) -> None:
-        """Updates the belief by all that was seen of the hand."""
+        """Update the belief by the policy's view of the whole hand."""
         solution = self._solved(turn)
         outcome = self._branch(solution).outcomes.get(turn.observation)
         last = self._hand + 1 == len(solution.meeting.hands)
@@ -92,6 +108,7 @@ class BayesPolicy:
         if self._solution is None:
             rules = _Rules(tuple(self._game.initial_states()), self._game)
             self._solution = _solve(rules, self._seat0, self._problem)
+        # In an unexpected seat the plan is void. After the reset, the seat of this turn is that of the first hand.
         if self._solution.meeting.seats[self._hand] != turn.player:
             self.begin_meta_episode()
             return self._solved(turn)
@@ -104,12 +121,14 @@ class BayesPolicy:
         return branch
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the solution, which is large and found again."""
+        """Return the state without the solution, which is large and is computed again when needed."""
         return {**self.__dict__, "_solution": None}
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Problem:
+    """A problem's parameters, as a key of the cache of solutions."""
+
     pool: OpponentPool
     episodes: int
     hands: int
@@ -120,7 +139,7 @@ class _Problem:
 
 @dataclass(frozen=True)
 class _Rules:
-    """A game, equal to another with the very same first states."""
+    """A game as a key of the cache, equal to any game with the same first states."""
 
     states: tuple[tuple[float, State], ...]
     game: Game = field(compare=False)
@@ -128,7 +147,7 @@ class _Rules:
 
 @lru_cache(maxsize=8)
 def _solve(rules: _Rules, seat0: int, problem: _Problem) -> BayesSolution:
-    """Solved once for all policies of a process that play the same problem."""
+    """Return the solution of a problem; all policies of a process with the same problem share it."""
     meeting = Meeting(
         rules.game,
         problem.pool,
@@ -141,23 +160,24 @@ def _solve(rules: _Rules, seat0: int, problem: _Problem) -> BayesSolution:
 
 
 class BlindPolicy:
-    """Plays best against an opponent drawn from `pool` in each hand by itself, remembering nothing of earlier ones."""
+    """The optimal policy against an opponent drawn from `pool`, for one hand without memory of earlier hands."""
 
     def __init__(self, game: Game, pool: PoolSpec) -> None:
         self._game, self._pool = game, as_pool(pool)
         self._policies: dict[tuple[int, int], ExactPolicy] = {}
-        """By seat and episode; by episode 0 if no opponent changes."""
+        """Policies by (seat, episode); the episode is 0 if no opponent changes between episodes."""
+        # Raises NotEnumerable now instead of at the first turn.
         game.initial_states()
         self._changes = not all(is_state_policy(exact_policy(entry, game)) for entry in self._pool.entries)
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Nothing is drawn."""
+        """Start a hand; the policy draws no random numbers."""
 
     def act(self, turn: Turn) -> str:
         return self._policy(turn).act(turn)
 
     def distribution(self, turn: Turn) -> Mapping[str, float]:
-        """Probability 1 for the one action."""
+        """Return probability 1 for the one action."""
         return self._policy(turn).distribution(turn)
 
     def _policy(self, turn: Turn) -> ExactPolicy:
@@ -170,12 +190,24 @@ class BlindPolicy:
 def bayes(
     game: Game, pool: str, episodes: int = 3, hands: int = 1, credit: str = "last", seat: str = ""
 ) -> BayesPolicy:
-    """`bayes:kuhn/demo,3,3` makes the last of 3 episodes of 3 hands worth most against an opponent from that pool;
-    `bayes:kuhn/demo,3,3,sum` all of them together, `…,mage` as differential credit counts them.
+    """Return the optimal learner for a registered pool.
 
-    `seat`: `alternate`, or `fixed` where the seat stays as it is in the first hand; by default as the game has it.
+    `bayes:kuhn/demo,3,3` maximises the last of 3 episodes of 3 hands. `bayes:kuhn/demo,3,3,sum` maximises the sum over
+    all episodes, `bayes:kuhn/demo,3,3,mage` their differential credit.
+
+    Args:
+        game: Game that is played.
+        pool: Name of a registered pool.
+        episodes: Episodes of the meta-episode.
+        hands: Hands per episode.
+        credit: Quantity that the policy maximises; see `opponents.exact.bayes`.
+        seat: `alternate`, or `fixed` if the seat never changes (default: the game's own rule).
+
+    Raises:
+        ValueError: If a length, the credit or the seat rule is invalid.
     """
     name = game.facts.name
+    # A game that is not registered has no rule of its own; environments alternate seats by default.
     rule = seat or (settings_of(name).seat if name in list_games() else None) or "alternate"
     if seat and seat not in SEATINGS:
         raise ValueError(f"seat={seat!r} is unknown; choose {', '.join(SEATINGS)}.")
@@ -190,10 +222,18 @@ def bayes(
 
 
 def myopic(game: Game, pool: str, episodes: int = 3, hands: int = 1, seat: str = "") -> BayesPolicy:
-    """`myopic:kuhn/demo,3,3` makes each episode worth most by itself, given all that was seen."""
+    """Return the learner that maximises each episode by itself, given all earlier hands: `myopic:kuhn/demo,3,3`.
+
+    Args:
+        game: Game that is played.
+        pool: Name of a registered pool.
+        episodes: Episodes of the meta-episode.
+        hands: Hands per episode.
+        seat: `alternate`, or `fixed` if the seat never changes (default: the game's own rule).
+    """
     return bayes(game, pool, episodes, hands, "myopic", seat)
 
 
 def blind(game: Game, pool: str) -> BlindPolicy:
-    """`blind:kuhn/demo` plays best without remembering anything."""
+    """Return the best policy without memory of earlier hands: `blind:kuhn/demo`."""
     return BlindPolicy(game, f"pool:{pool}")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from opponents.registry import register_opponent
 
-# Entry points are strings, so that importing `opponents` loads neither solvers nor torch, nor the layer above, `trainer`.
+# Entry points are strings: importing `opponents` loads neither solvers nor torch, and nothing of `trainer`, the layer
+# above.
 _SEARCHED = ("TicTacToe", "ConnectFour", "Breakthrough", "OpenSpiel")
 _HIDDEN = ("KuhnPoker", "LeducPoker", "LiarsDice", "Negotiation", "OpenSpiel")
 _SOLVED = ("KuhnPoker", "LeducPoker", "LiarsDice", "OpenSpiel")

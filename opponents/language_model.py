@@ -1,4 +1,4 @@
-"""An opponent that is a language model, asked with the same prompts and read by the same parser as a learner."""
+"""A language model as an opponent, with the same prompts and the same parser as a learner."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from mage_envs.text.parser import parse_tag
 from mage_envs.text.prompts import PlayView, PromptStyle, TurnRecord
 
 TRIES = 3
-"""Times a turn is asked before a random legal action takes the answer's place."""
+"""Answers per turn before a random legal action replaces them."""
 _KEYS = 2**62
+"""Number of sampling keys; each fits a signed 64-bit integer."""
 NOT_RECORDED = "the records hold no answer to this request"
 
 
@@ -30,7 +31,8 @@ _RECORDED: ContextVar[Mapping[str, Mapping[str, Any]] | None] = ContextVar("reco
 
 @contextmanager
 def answered_by(calls: Iterable[Mapping[str, Any]]) -> Iterator[None]:
-    """Within it every `LanguageModelPolicy` is answered by these calls, as one told them, and no model is asked."""
+    """Answer every `LanguageModelPolicy` from recorded calls within the context; no model is called."""
+    # A context variable, so that threads that replay different records do not share their answers.
     before = _RECORDED.set({call["key"]: call for call in calls})
     try:
         yield
@@ -39,17 +41,17 @@ def answered_by(calls: Iterable[Mapping[str, Any]]) -> Iterator[None]:
 
 
 def request_key(name: str, prompt: Prompt) -> str:
-    """Tells a request to a model from every other: its prompt and its sampling key."""
+    """Return the digest that identifies a request to a model: its name, its prompt and its sampling key."""
     told = [name, [[message.role, message.content] for message in prompt.messages], list(map(int, prompt.seed))]
     return sha256(json.dumps(told).encode()).hexdigest()[:32]
 
 
 class LanguageModelPolicy:
-    """Asks `generator` at each turn with a fresh prompt, which shows this hand and nothing before it.
+    """A policy that queries `generator` at each turn with a new prompt, which shows the present hand only.
 
-    The prompt is that of the first episode of `num_episodes`, the one that shows no memory. An answer that is no legal
-    action is shown back to the model and asked again; after `TRIES` the action is drawn uniformly, and `given_up`
-    counts it.
+    The prompt is that of the first episode of `num_episodes`, which shows no memory. If an answer is not a legal
+    action, the next prompt shows it to the model and requests another. After `TRIES` answers the action is drawn
+    uniformly, and `given_up` counts it.
     """
 
     def __init__(
@@ -61,19 +63,27 @@ class LanguageModelPolicy:
         settings: GameSettings = DEFAULTS,
         name: str = "",
     ) -> None:
-        """`facts` of the game that is played; of its `settings`, the windows of the prompt. `name` is the model's, by
-        which `answered_by` tells its answers from another's."""
+        """Initialize the policy.
+
+        Args:
+            generator: Source of answers.
+            facts: Facts of the game that is played.
+            style: Style of the prompts.
+            num_episodes: Number of episodes that the prompt mentions.
+            settings: Settings of the game; the prompt uses its windows.
+            name: Name of the model, part of the key under which `answered_by` finds recorded answers.
+        """
         self.generator = generator
         self.style = style
         self.num_episodes = num_episodes
         self.turns = 0
-        """Turns asked for since this was made."""
+        """Number of turns since the policy was made."""
         self.invalid = 0
-        """Answers that were no legal action."""
+        """Number of answers with text that were not legal actions."""
         self.no_text = 0
-        """Answers without text: refusals, calls of tools, and empty ones."""
+        """Number of answers without text: refusals, calls of tools, and empty answers."""
         self.given_up = 0
-        """Turns whose action was drawn because no answer was legal."""
+        """Number of turns with a drawn action, because no answer was legal."""
         self.name = name
         self._told: list[Mapping[str, Any]] = []
         self._facts = facts
@@ -84,22 +94,23 @@ class LanguageModelPolicy:
         self._records: list[TurnRecord] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A copy with the same generator."""
+        """Return a copy with the same generator."""
+        # The memo makes deepcopy reuse the generator, which holds connections or a model's weights.
         memo[id(self.generator)] = self.generator
         made = copy(self)
         vars(made).update(deepcopy(vars(self), memo))
         return made
 
     def begin_meta_episode(self) -> None:
-        """Forgets what is told of the last one; it plays by the running hand alone."""
+        """Forget the recorded calls; the policy has no other memory of earlier hands."""
         self._told = []
 
     def told_calls(self) -> Sequence[Mapping[str, Any]]:
-        """The model, the digest of the prompt and of its sampling key, and the answer of each call."""
+        """Return a record of each call: the model, the request's digest, and the answer."""
         return self._told
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Starts a hand; one number keys the sampling of all its answers."""
+        """Start a hand; one drawn number seeds the sampling of all its answers."""
         self._rng = rng
         self._key = int(rng.integers(_KEYS))
         self._calls = 0
@@ -126,7 +137,8 @@ class LanguageModelPolicy:
         return drawn
 
     def _ask(self, turn: Turn) -> Completion:
-        """One call; the oldest turns are left out of a prompt that is too long for the model."""
+        """Return the answer for a turn, with the oldest turns dropped if the prompt is too long for the model."""
+        # An overflow does not count as a call, so a shorter prompt reuses the seed of the longer one.
         for window in range(min(self._settings.history_window, len(self._records)), -1, -1):
             seed = (self._key, self._calls)
             shown = self._records[len(self._records) - window :]
@@ -139,7 +151,7 @@ class LanguageModelPolicy:
         raise RuntimeError(f"The prompt for one turn of {self._facts.name} is longer than the language model's limit.")
 
     def _answered(self, prompt: Prompt) -> Completion:
-        """The answer of the model, or of the records that stand for it; it is kept to be told."""
+        """Return and record the answer of the model, or the recorded answer inside `answered_by`."""
         key, recorded = request_key(self.name, prompt), _RECORDED.get()
         if recorded is None:
             [answer] = self.generator.generate([prompt])
@@ -151,6 +163,7 @@ class LanguageModelPolicy:
         else:
             answer = Completion("", error=NOT_RECORDED)
         told = {"text": answer.text, "truncated": answer.truncated, "overflow": answer.overflow}
+        # Absent unless set, so that records of ordinary answers keep their form.
         at_times = {"error": answer.error, "no_text": answer.no_text}
         told |= {name: value for name, value in at_times.items() if value is not None}
         self._told.append({"key": key, "model": self.name, **told})
@@ -164,7 +177,15 @@ class LanguageModelPolicy:
         seed: tuple[int, ...],
         slot: int = 0,
     ) -> Prompt:
-        """The prompt of a turn after this hand's `records`, of which the last ones are `shown`."""
+        """Return the prompt of a turn.
+
+        Args:
+            turn: Turn to play.
+            records: All turns of the hand so far.
+            shown: The last of `records`, which the prompt shows.
+            seed: Sampling key of the answer.
+            slot: Slot of the prompt in a batch.
+        """
         text = self.style.play(
             PlayView(
                 rules=self._facts.rules,
@@ -184,19 +205,24 @@ class LanguageModelPolicy:
         return Prompt((Message("user", text),), slot, seed, turn.legal_actions)
 
     def read(self, completion: Completion) -> str | None:
-        """The action's text in an answer, None where it holds none."""
+        """Return the action's text in an answer, or None if it contains no action."""
+        # As for a learner, a reply that was cut at its limit is invalid. A style without a tag has one-word replies,
+        # which end at their limit by design.
         if completion.truncated and self.style.action_tag is not None:
             return None
         return parse_tag(completion.text, self.style.action_tag)
 
 
 def settings_for(facts: GameFacts) -> GameSettings:
-    """The settings that a game was registered with, the defaults for one that is not."""
+    """Return the registered settings of a game, or the defaults if it is not registered."""
     return settings_of(facts.name) if facts.name in list_games() else DEFAULTS
 
 
 def legal_form(answer: str | None, legal_actions: tuple[str, ...]) -> str | None:
-    """The legal action that `answer` spells, in any case; every answer is one where the game lists none."""
+    """Return the legal action that equals `answer` regardless of case, or None if there is none.
+
+    If the game lists no actions, every answer is legal.
+    """
     if answer is None or not legal_actions:
         return answer
     return next((action for action in legal_actions if action.lower() == answer.lower()), None)

@@ -101,7 +101,7 @@ class PrioritisedPool(FixedPool):
         """
         super().__init__(pool)
         if isinstance(curve, str) and curve not in CURVES:
-            raise ValueError(f"curve must be one of {', '.join(CURVES)}, or a function, got {curve!r}.")
+            raise ValueError(f"curve={curve!r} is unknown; choose one of: {', '.join(CURVES)}, or pass a function.")
         if not 0 < decay <= 1 or not 0 < floor <= 1:
             raise ValueError(f"decay and floor must be above 0 and at most 1, got {decay=} and {floor=}.")
         self._curve = CURVES[curve] if isinstance(curve, str) else curve

@@ -1,4 +1,4 @@
-"""Opponents by name: registration, listing, and making a policy from a specification.
+"""Registry of opponents: registration, listing, and policies from specifications.
 
 A specification is a registered name with optional arguments after a colon (`"uniform"`, `"mcts:1000"`,
 `"kuhn/nash:0.2"`), an importable `"module:Class"` (arguments after a second colon), or a policy itself.
@@ -22,27 +22,28 @@ B = TypeVar("B", bound=Builder)
 
 
 class UnknownOpponent(KeyError):
-    """A name that no opponent or pool has; the message suggests the nearest."""
+    """An unknown name of an opponent or a pool; the message suggests the nearest known name."""
 
     def __str__(self) -> str:
+        # KeyError would show the message as a quoted `repr`.
         return str(self.args[0])
 
 
 @dataclass(frozen=True)
 class OpponentInfo:
-    """What is registered under a name."""
+    """Registration of one opponent name."""
 
     name: str
     builder: Builder | str
-    """Class or function that makes the policy, or `"module:Class"`, imported when first needed."""
+    """Class or function that makes the policy, or an entry point `"module:Class"`, which is imported on first use."""
     games: Collection[str] | None = None
-    """Names of the games it plays, None for any; kept as given, so a collection that grows is seen growing."""
+    """Names of its games, or None for any game. The collection is not copied, so names added later count."""
     needs_game: bool = False
-    """Whether the builder takes the game as first argument."""
+    """True if the builder's first argument is the game."""
     alias_of: str | None = None
-    """Name of which this is declared to be another."""
+    """Name of the opponent that this is an alias of."""
     form: str | None = None
-    """How it is named, as in `switch:first,then,episode`, where the name alone makes no opponent."""
+    """Pattern of the specification, such as `switch:first,then,episode`, if the name requires arguments."""
 
     def plays(self, game_name: str) -> bool:
         return self.games is None or game_name in self.games
@@ -75,12 +76,22 @@ def register_opponent(
     alias_of: str | None = None,
     form: str | None = None,
 ) -> Callable[[B], B] | None:
-    """Registers an opponent: decorator of a class or function, or a call with `entry_point` or `alias_of`.
+    """Register an opponent, as a decorator of a class or function, or with `entry_point` or `alias_of`.
 
-    What is decorated is called with the arguments after the colon, converted where the parameter is annotated
-    `int` or `float`; with `needs_game` the `Game` comes first. `games=None` means any game. `form` shows the arguments
-    of one that cannot do without.
-    Raises `ValueError` for a bad or taken name.
+    `make_opponent` calls the builder with the arguments after the colon. An argument is converted if its parameter is
+    annotated `int`, `float` or `bool`.
+
+    Args:
+        name: Name of the opponent; without colons, commas and spaces.
+        games: Names of the games that it plays; None for any game.
+        needs_game: True if the builder's first argument is the `Game`.
+        entry_point: Builder as `"module:Class"`, imported on first use.
+        alias_of: Registered name that `name` is an alias of.
+        form: Pattern of the specification, if the opponent requires arguments.
+
+    Raises:
+        ValueError: If the name is invalid or registered for another builder.
+        TypeError: If `games` is a string or the builder cannot be called.
     """
     if isinstance(games, str):
         raise TypeError(f"Opponent {name!r}: games={games!r} must be a collection of names: games=[{games!r}].")
@@ -102,15 +113,15 @@ def register_opponent(
 
 
 def list_opponents(game_name: str | None = None) -> tuple[str, ...]:
-    """Names of all opponents, or of those that play `game_name`; sorted, aliases included.
+    """Return the sorted names of all opponents, or of those that play `game_name`, with aliases.
 
-    Each is an opponent as it stands; `list_forms` has those that need arguments.
+    Names that require arguments are not included; see `list_forms`.
     """
     return tuple(sorted(info.name for info in _fitting(game_name) if info.form is None))
 
 
 def list_forms(game_name: str | None = None) -> tuple[str, ...]:
-    """Forms of the opponents that need arguments, as in `switch:first,then,episode`; sorted."""
+    """Return the sorted forms of the opponents that require arguments, such as `switch:first,then,episode`."""
     return tuple(sorted(info.form for info in _fitting(game_name) if info.form is not None))
 
 
@@ -120,7 +131,7 @@ def _fitting(game_name: str | None) -> list[OpponentInfo]:
 
 
 def opponent_info(name: str) -> OpponentInfo:
-    """What is registered under `name` (no arguments); raises `UnknownOpponent`."""
+    """Return the registration of `name` (without arguments); raise `UnknownOpponent` if there is none."""
     info = _find(name)
     if info is None:
         raise _unknown(name, None)
@@ -128,17 +139,22 @@ def opponent_info(name: str) -> OpponentInfo:
 
 
 def make_opponent(spec: str | Policy, game: Game) -> Policy:
-    """The policy that `spec` stands for, new unless `spec` is a policy.
+    """Return a new policy for a specification, or `spec` itself if it is a policy.
 
-    `game` is an instance made for this call, never the one being played: builders with `needs_game` see it.
-    Raises `UnknownOpponent`, and `ValueError` for the wrong game or bad arguments.
+    `game` must not be an instance that is being played, because builders with `needs_game` receive it.
+
+    Raises:
+        UnknownOpponent: If no opponent has the name.
+        ValueError: If the opponent does not play this game, or its arguments are invalid.
+        TypeError: If the result is not a policy.
     """
     if not isinstance(spec, str):
         return _checked(spec, type(spec).__name__)
     if spec.startswith("pool:"):
-        raise ValueError(f"{spec!r} is a pool, not one opponent; as_pool({spec!r}).draw(rng) draws one.")
+        raise ValueError(f"{spec!r} is a pool, not one opponent. Draw one with as_pool({spec!r}).draw(rng).")
     name, colon, rest = spec.partition(":")
     info = _find(name)
+    # Registered names have priority over modules of the same name.
     if info is None:
         attribute, colon, rest = rest.partition(":")
         info = _imported(name, attribute)
@@ -147,7 +163,7 @@ def make_opponent(spec: str | Policy, game: Game) -> Policy:
     if not info.plays(game.facts.name):
         raise ValueError(
             f"Opponent {info.name!r} plays {' or '.join(sorted(info.games or ()))}, not {game.facts.name}. "
-            f'list_opponents("{game.facts.name}") names those that fit.'
+            f'list_opponents("{game.facts.name}") returns the names that fit.'
         )
     builder = _load(info)
     values = convert(spec, builder, rest.split(",") if colon else (), skip=int(info.needs_game))
@@ -157,9 +173,9 @@ def make_opponent(spec: str | Policy, game: Game) -> Policy:
 def split_names(text: str) -> tuple[str, ...]:
     """Return the specifications in a list that is separated by commas, or by semicolons.
 
-    A comma also separates the arguments of one opponent. A part is an argument if the opponent before it lacks
-    required arguments, or if that has a colon and the part does not look like a name (it has no slash and no colon, and
-    is not registered).
+    A comma also separates the arguments of one opponent. A part is an argument in two cases: if required arguments of
+    the previous opponent are missing, or if that opponent has a colon and the part does not look like a name. A name
+    contains a slash or a colon, or is registered.
     """
     if ";" in text:
         return tuple(part.strip() for part in text.split(";") if part.strip())
@@ -192,10 +208,11 @@ def _find(name: str) -> OpponentInfo | None:
 
 
 def _unknown(name: str, game_name: str | None, module: bool = False) -> UnknownOpponent:
+    # Prefer names that play this game; a hint from another game still helps against a typing error.
     hint = nearest_name(name, list_opponents(game_name)) or nearest_name(name, _REGISTRY)
     shown = f'"{game_name}"' if game_name is not None else ""
     missing = f" There is no module {name!r} either. Searched: {searched()}." if module else ""
-    return UnknownOpponent(f"Unknown opponent {name!r}.{hint} list_opponents({shown}) names them all.{missing}")
+    return UnknownOpponent(f"Unknown opponent {name!r}.{hint} list_opponents({shown}) returns all names.{missing}")
 
 
 def _imported(module: str, attribute: str) -> OpponentInfo | None:
@@ -228,7 +245,7 @@ def _imported(module: str, attribute: str) -> OpponentInfo | None:
 
 
 def _identity(builder: Builder | str) -> str:
-    """The import path of a builder (and a partial's arguments): the same after a reload of its module."""
+    """Return the import path of a builder (with a partial's arguments), which survives a reload of its module."""
     if isinstance(builder, str):
         return builder
     if isinstance(builder, partial):
@@ -240,13 +257,15 @@ def _add(info: OpponentInfo) -> None:
     name = info.name
     if not name or name == "pool" or any(letter in ":, " for letter in name):
         raise ValueError(
-            f"Opponent name {name!r} is not free to use: no ':', ',' or space in it, not empty, not 'pool'."
+            f"Opponent name {name!r} is not free to use. It must not be empty or 'pool', and must not contain ':', "
+            "',' or a space."
         )
+    # Registering the same builder again is legal: notebooks and reloaded modules do it.
     old = _REGISTRY.get(name)
     if old is not None and _identity(old.builder) != _identity(info.builder):
         raise ValueError(
-            f"Opponent {name!r} is already registered, by {_identity(old.builder)}; "
-            f"choose another name for {_identity(info.builder)}."
+            f"Opponent {name!r} is already registered, by {_identity(old.builder)}. "
+            f"Choose another name for {_identity(info.builder)}."
         )
     _REGISTRY[name] = info
 
@@ -260,7 +279,9 @@ def _load(info: OpponentInfo) -> Builder:
 
 def _checked(policy: object, label: str) -> Policy:
     if isinstance(policy, type):
-        raise TypeError(f"Opponent {policy.__name__} is a class; pass an instance of it: {policy.__name__}().")
+        raise TypeError(f"Opponent {policy.__name__} is a class. Pass an instance of it: {policy.__name__}().")
     if not isinstance(policy, Policy):
-        raise TypeError(f"Opponent {label!r} is a {type(policy).__name__}, which lacks reset(rng) or act(turn).")
+        raise TypeError(
+            f"Opponent {label!r} must be a policy with reset(rng) and act(turn), got {type(policy).__name__}."
+        )
     return policy

@@ -1,4 +1,4 @@
-"""Agents for WebShop, in the learner's seat: an oracle that knows the goals, and three shoppers that read pages."""
+"""Agents for WebShop in the learner's seat: an oracle that knows the goals, and three agents that read the pages."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ _CLAUSE = re.compile(r",? and price lower than ([\d.]+) dollars$")
 _PRICE = re.compile(r"\$([\d.]+)")
 _BUTTONS = ("back to search", "< prev", "next >", "description", "features", "reviews", "attributes", "buy now")
 _PAGE = 10
+"""Products per page of results."""
 
 
 def instruction_in(observation: str) -> str:
-    """The instruction that a page of mode `text`, `text_rich` or `dict` shows. Raises ValueError for any other text."""
+    """Return the instruction on a page of mode `text`, `text_rich` or `dict`; raise ValueError for any other text."""
+    # Mode `text` separates its parts by [SEP], mode `text_rich` by lines; mode `dict` is JSON.
     for separator in (_SEPARATOR, "\n"):
         parts = [part.strip() for part in observation.split(separator)]
         if "Instruction:" in parts[:-1]:
@@ -32,52 +34,60 @@ def instruction_in(observation: str) -> str:
     if observation.startswith("{"):
         return str(json.loads(observation)["instruction"])
     raise ValueError(
-        f"WebShop's agents find no instruction in {observation[:60]!r}; they read the modes text, text_rich and dict."
+        f"WebShop's agents require an instruction in the observation, got {observation[:60]!r}. "
+        "Use the mode text, text_rich or dict."
     )
 
 
 class WebShopOracle:
-    """Looks the instruction up among the shop's goals and buys what scores best, by the search that ranks it highest.
+    """An agent that finds the instruction among the shop's goals and buys the product with the best score.
 
-    It knows catalogue and goals, not the state of the game that is played.
+    It knows the catalogue and the goals, but not the state of the game that is played.
     """
 
     def __init__(self, game: Game) -> None:
-        from mage_envs.games.webshop.game import WebShop  # loads the search engine's tables
+        # Imported here because the module loads the tables of the search engine.
+        from mage_envs.games.webshop.game import WebShop
 
         if not isinstance(game, WebShop):
-            raise TypeError(f"webshop/oracle needs WebShop's own rules, not {type(game).__name__}.")
+            raise TypeError(f"Opponent 'webshop/oracle' expects WebShop, got {type(game).__name__}.")
         self._shop = game.shop
         self._by_text: dict[str, list[int]] = {}
         self._plan: list[str] = []
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Starts an episode."""
+        """Start an episode."""
         self._plan = []
 
     def act(self, turn: Turn) -> str:
+        # Only the search page has no clicks, and a plan starts there.
         at_start = not any(action.startswith("click[") for action in turn.legal_actions)
         if at_start or not self._plan:
             self._plan = self._plan_for(instruction_in(turn.observation))
         return self._plan.pop(0)
 
     def _plan_for(self, instruction: str) -> list[str]:
-        """The actions that buy the best product within reach, from any page."""
+        """Return the actions that buy the best product that a search can reach."""
+        # Start below any score, so that the first product that can be reached becomes the plan.
         best, plan = -1.0, [f"search[{instruction}]"]
         for goal in self._goals_with(instruction):
             for position in self._candidates(goal):
                 product = self._shop.catalogue.product(position)
                 options = dict(_chosen(product, goal))
                 score = self._shop.score(product, goal, options).total
+                # Finding a way costs several searches, so look only for products that would improve the plan.
                 way = self._way_to(product, position, goal) if score > best else None
                 if way is not None:
                     best, plan = score, [*way, *(f"click[{value}]" for value in options.values()), "click[buy now]"]
+                # 1 is the maximum score.
                 if best == 1.0:
                     return plan
         return plan
 
     def _goals_with(self, instruction: str) -> list[Goal]:
-        """The goals of that very text: those of the products that it finds, else those of the whole table."""
+        """Return the goals with this instruction, from the products that a search finds or from the whole table."""
+        # Usually the search finds the goal's product. Reading all goals of a large shop is slow, so it is done only if
+        # the search fails, and once.
         shop = self._shop
         found = [
             goal
@@ -93,15 +103,16 @@ class WebShopOracle:
         return [shop.goal_at(number) for number in self._by_text.get(instruction, ())]
 
     def _candidates(self, goal: Goal) -> Iterator[int]:
-        """The goal's own product, then whatever its text finds."""
+        """Yield the goal's own product, then the products that its instruction finds."""
         own = self._shop.catalogue.find(goal.asin)
         return chain(() if own is None else (own,), self._shop.search(goal.instruction.lower()))
 
     def _way_to(self, product: Product, position: int, goal: Goal) -> list[str] | None:
-        """The shortest of some ways to the product's page, None where none of their searches finds it."""
+        """Return the shortest of several paths to the product's page, or None if none of the searches finds it."""
         wanted = " ".join(goal.attributes)
         ways = []
         for words in (product.title, f"{product.title} {wanted}", f"{product.query} {wanted}", goal.instruction):
+            # With the original's rules, an argument with a bracket is lost and `<r>` starts a special query.
             query = re.sub(r"[\[\]<>]", " ", words).lower().strip()[:500].strip()
             hits = self._shop.search(query) if query else ()
             if position in hits:
@@ -113,7 +124,7 @@ class WebShopOracle:
 
 
 def _chosen(product: Product, goal: Goal) -> Iterator[tuple[str, str]]:
-    """The product's options that are wanted, as (axis, value); of several, one equal to what is wanted."""
+    """Yield the product's options that the goal requires, as (axis, value), with exact matches preferred."""
     from mage_envs.games.webshop.reward import options_matched
 
     for option in goal.options:
@@ -129,13 +140,13 @@ def _chosen(product: Product, goal: Goal) -> Iterator[tuple[str, str]]:
 
 
 class WebShopFirst:
-    """Searches for the instruction as it stands, opens the first result and buys it: what no reading at all is worth.
+    """An agent that searches for the unchanged instruction and buys the first result: a baseline that does not read.
 
-    Where a search finds nothing it looks further until the turns are over.
+    If a search finds nothing, it turns pages until the turns run out.
     """
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Starts an episode."""
+        """Start an episode; the agent has no state."""
 
     def act(self, turn: Turn) -> str:
         if "click[buy now]" in turn.legal_actions:
@@ -146,30 +157,32 @@ class WebShopFirst:
 
 
 class WebShopRule:
-    """Searches for the instruction without its price, opens the first product under the price limit, chooses the
-    options that the instruction names, and buys. It reads nothing but pages of mode `text`.
+    """An agent that buys the first product under the price limit, with the options that the instruction names.
 
-    It is not the rule baseline of the original, which buys the first result and chooses nothing (see `WebShopFirst`).
+    It searches for the instruction without its price, and reads only pages of mode `text`. The original's rule baseline
+    is different: it buys the first result and chooses no options (see `WebShopFirst`).
     """
 
     def __init__(self) -> None:
         self._clicked: set[str] = set()
+        """Options that were chosen on the present product's page."""
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Starts an episode."""
+        """Start an episode."""
         self._clicked = set()
 
     def act(self, turn: Turn) -> str:
         instruction = instruction_in(turn.observation)
         if "click[buy now]" in turn.legal_actions:
             return self._on_product(turn, instruction)
+        # Any other page ends the visit of a product.
         self._clicked = set()
         if "click[next >]" in turn.legal_actions:
             return self._on_results(turn, instruction)
         return f"search[{_CLAUSE.sub('', instruction)}]"
 
     def _on_results(self, turn: Turn, instruction: str) -> str:
-        """Opens the first product whose lowest price is under the limit, or looks further."""
+        """Return the click on the first product with its lowest price under the limit, else on the next page."""
         clause = _CLAUSE.search(instruction)
         limit = float(clause[1]) if clause else float("inf")
         affordable = (action for action, price in _priced(turn) if price <= limit)
@@ -184,36 +197,39 @@ class WebShopRule:
 
 
 class WebShopNext(WebShopRule):
-    """Buys as `WebShopRule` does, and in each further episode of a meta-episode the next product that fits its price
-    limit in the order of the results, until one is a success, which it buys again: K tries that read no page.
+    """A `WebShopRule` that buys the next affordable product in each further episode of a meta-episode.
+
+    After a success it buys the same product again. It is the baseline of trying K products without reading their pages.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._failed: set[str] = set()
-        """The clicks that opened what was bought without success, or could not be bought in time."""
+        """Clicks on products that were bought without success, or that could not be bought in time."""
         self._opened = ""
+        """Click on the product of the present episode."""
         self._instruction = ""
 
     def begin_meta_episode(self) -> None:
-        """Forgets what failed."""
+        """Forget the failed products."""
         self._failed, self._opened = set(), ""
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Starts an episode; the one before failed unless `see_result` said otherwise."""
+        """Start an episode; the previous one counts as failed unless `see_result` reported a success."""
         super().reset(rng)
         if self._opened:
             self._failed.add(self._opened)
         self._opened = ""
 
     def see_result(self, turn: Turn) -> None:
-        """Keeps to a purchase that was right."""
+        """Keep the product if its purchase was a success."""
         if turn.success:
             self._opened = ""
 
     def act(self, turn: Turn) -> str:
         instruction = instruction_in(turn.observation)
-        if instruction != self._instruction:  # outside of a meta-episode each hand has a goal of its own
+        # Outside of a meta-episode each hand has a goal of its own, so earlier failures are void.
+        if instruction != self._instruction:
             self._failed, self._instruction = set(), instruction
         return super().act(turn)
 
@@ -225,13 +241,14 @@ class WebShopNext(WebShopRule):
 
 
 def _results(turn: Turn) -> Iterator[str]:
-    """The clicks that open the products of a page of results, in its order."""
+    """Yield the clicks that open the products on a page of results, in the order of the page."""
     clicks = (action for action in turn.legal_actions if action.startswith("click["))
     return (action for action in clicks if action[6:-1] not in _BUTTONS)
 
 
 def _priced(turn: Turn) -> Iterator[tuple[str, float]]:
-    """The clicks that open the products of a page of results, in its order, each with the lowest price shown."""
+    """Yield (click, lowest price) of the products on a page of results, in the order of the page."""
+    # On the page a product's id is followed by its title and its price, hence the offset of 2.
     parts = turn.observation.split(_SEPARATOR)
     shown = [part.lower() for part in parts]
     for action in _results(turn):
@@ -242,13 +259,15 @@ def _priced(turn: Turn) -> Iterator[tuple[str, float]]:
 
 
 def _named_options(turn: Turn, instruction: str) -> Iterator[str]:
-    """Of each axis, the longest value that stands in the instruction as whole words."""
+    """Yield the longest value of each axis that the instruction contains as whole words."""
+    # Parts before the fifth are buttons and the instruction itself. The values of one axis are neighbours on the page;
+    # any other part (the name of the next axis, or the title) ends them.
     offered = {action[6:-1] for action in turn.legal_actions} - set(_BUTTONS)
     best = ""
     for part in turn.observation.split(_SEPARATOR)[4:]:
         if part.lower() in offered:
             if len(part) > len(best) and re.search(rf"(?<!\w){re.escape(part.lower())}(?!\w)", instruction):
                 best = part.lower()
-        elif best:  # the next axis, or the title
+        elif best:
             yield best
             best = ""

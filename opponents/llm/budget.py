@@ -1,4 +1,4 @@
-"""What may be spent on calls to a model, and what was."""
+"""Limits on calls and tokens of language models, with the counts so far."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from opponents.llm.failures import BUDGET, CallFailed
 
 
 class Budget:
-    """At most `max_calls` calls and `max_tokens` tokens (prompts and answers together), None for no limit.
+    """A limit of `max_calls` calls and `max_tokens` tokens (prompts and answers together); None means no limit.
 
-    One budget may be shared by many endpoints and threads of a process. Every attempt is a call; an answer from the
-    cache is none. Tokens are known when a call ends, so the calls under way at that moment may go past `max_tokens`.
+    Several endpoints and threads of a process may share one budget. Every attempt counts as a call, and an answer from
+    the cache does not. The tokens of a call are known only at its end, so running calls may exceed `max_tokens`.
     """
 
     def __init__(self, max_calls: int | None = None, max_tokens: int | None = None) -> None:
@@ -23,14 +23,16 @@ class Budget:
         self.calls = 0
         self.prompt_tokens = 0
         self.completion_tokens = 0
+        # The check and the increment must be one step, because several threads spend from one budget.
         self._lock = Lock()
 
     @property
     def tokens(self) -> int:
+        """Tokens spent so far, of prompts and answers."""
         return self.prompt_tokens + self.completion_tokens
 
     def take_call(self) -> None:
-        """Counts one call; raises CallFailed where there is nothing left to spend."""
+        """Count one call; raise CallFailed if the budget is spent."""
         with self._lock:
             if self.max_calls is not None and self.calls >= self.max_calls:
                 raise CallFailed(BUDGET, f"all {self.max_calls} calls are spent")
@@ -39,6 +41,7 @@ class Budget:
             self.calls += 1
 
     def add_tokens(self, prompt: int, completion: int) -> None:
+        """Add the tokens of one call."""
         with self._lock:
             self.prompt_tokens += prompt
             self.completion_tokens += completion

@@ -1,4 +1,4 @@
-"""Answers of language models on disk: one SQLite file for all processes and threads."""
+"""Cache of language models' answers on disk: one SQLite file for all processes and threads."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from typing import NamedTuple
 from mage_envs.cache import VARIABLE, cache_root
 
 LOCK_SECONDS = 60.0
-"""How long a process waits for another one's write."""
+"""Timeout in seconds for another process's write."""
 SCHEMA = """CREATE TABLE IF NOT EXISTS checked_answers
 (key TEXT PRIMARY KEY, answer TEXT NOT NULL, sha256 TEXT NOT NULL) WITHOUT ROWID"""
 _LOG = logging.getLogger(__name__)
 
 
 MOST_TOKENS = 10**8
-"""The largest count of tokens that is believed; more than a hundred times what any model reads or writes."""
+"""Largest plausible count of tokens of one call: more than a hundred times the context of any model."""
 
 
 class ServerAnswer(NamedTuple):
-    """What a model said, and what it cost when it was asked."""
+    """A model's answer with its counts of tokens."""
 
     text: str
     truncated: bool
     prompt_tokens: int
     completion_tokens: int
     no_text: str | None = None
-    """Why there is no text, as in `Completion`. Such an answer is not kept."""
+    """Reason for a missing text, as in `Completion`, else None. Answers without text are not stored."""
 
 
 def cache_path() -> Path:
-    """`$MAGE_ENVS_CACHE/llm.sqlite`, else `~/.cache/mage-envs/llm.sqlite`."""
+    """Return `$MAGE_ENVS_CACHE/llm.sqlite`, or `~/.cache/mage-envs/llm.sqlite` if the variable is not set."""
     return cache_root() / "llm.sqlite"
 
 
 class AnswerCache:
-    """Answers by the digest of their request. The first answer to a request stays; a process may be forked at any time.
+    """A store of answers by the digest of their request, which is safe across threads, processes and forks.
 
-    Each is kept with a checksum; a damaged one is passed over with a warning in the log, and replaced. Every method
-    raises OSError with the remedy for a file that is damaged or cannot be used.
+    The first answer to a request is final. Each answer is stored with a checksum. A damaged answer is ignored with a
+    warning in the log, and replaced. Every method raises OSError, with the remedy, if the file cannot be used.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -55,20 +55,25 @@ class AnswerCache:
         self._lock = Lock()
         self._pid = 0
         self._connection: sqlite3.Connection
+        # Open the file now, so that an unusable one raises here and not in the middle of a game.
         with self._using():
-            pass  # a file that cannot be used is told of now, not in the middle of a game
+            pass
 
     def get(self, key: str) -> ServerAnswer | None:
+        """Return the stored answer to a request, or None."""
         with self._using() as connection:
             return self._read(connection, key)
 
     def add(self, key: str, answer: ServerAnswer) -> ServerAnswer:
-        """Keeps `answer` unless there is one already; returns the one that is kept."""
+        """Store `answer` unless the request has one already; return the stored answer."""
         text = json.dumps(answer)
         with self._using() as connection:
             row = (key, text, _checksum(key, text))
+            # Two processes may answer one request at the same time. Both must play on with the same answer, so the
+            # insert does not replace, and the stored row is read back.
             connection.execute("INSERT OR IGNORE INTO checked_answers VALUES (?, ?, ?)", row)
             kept = self._read(connection, key)
+            # The row exists but is damaged.
             if kept is None:
                 connection.execute("REPLACE INTO checked_answers VALUES (?, ?, ?)", row)
             return answer if kept is None else kept
@@ -79,7 +84,7 @@ class AnswerCache:
             return count
 
     def close(self) -> None:
-        """Closes the file; the next use opens it again."""
+        """Close the file; the next use opens it again."""
         with self._lock:
             if self._pid == os.getpid():
                 self._connection.close()
@@ -91,16 +96,17 @@ class AnswerCache:
             return None
         text, checksum = row
         if not isinstance(text, str) or checksum != _checksum(key, text):
-            _LOG.warning("%s: the answer %s is damaged; it is passed over and asked for again.", self.path, key[:16])
+            _LOG.warning("%s: the answer %s is damaged. It is ignored and requested again.", self.path, key[:16])
             return None
         answer = ServerAnswer(*json.loads(text))
         return answer if _sound(answer) else None
 
     @contextmanager
     def _using(self) -> Iterator[sqlite3.Connection]:
-        """This process's connection: SQLite's must not cross a fork."""
+        """Yield the connection of this process, with the lock held."""
         with self._lock:
             try:
+                # SQLite connections must not be used across a fork, so a child process opens its own.
                 if self._pid != os.getpid():
                     self._connection = self._open()
                     self._pid = os.getpid()
@@ -112,6 +118,8 @@ class AnswerCache:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(self.path, timeout=LOCK_SECONDS, isolation_level=None, check_same_thread=False)
         try:
+            # In WAL mode readers do not wait for a writer. NORMAL may lose the last answers at a power failure but
+            # never damages the file, which is enough for a cache.
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
             connection.execute(SCHEMA)
@@ -123,13 +131,13 @@ class AnswerCache:
 
     def _unusable(self, error: Exception) -> OSError:
         return OSError(
-            f"The cache of models' answers, {self.path}, cannot be used ({error}). Delete the file, name another "
-            f"folder in {VARIABLE}, or switch it off with cache=off."
+            f"The cache of models' answers, {self.path}, cannot be used ({error}). Delete the file, set {VARIABLE} to "
+            "another folder, or disable the cache with cache=off."
         )
 
 
 def _sound(answer: ServerAnswer) -> bool:
-    """Return False for what earlier versions kept: answers without text, and counts of any size."""
+    """Return False for answers without text or with impossible counts, which earlier versions stored."""
     counted = max(answer.prompt_tokens, answer.completion_tokens) <= MOST_TOKENS
     return counted and bool(answer.text.strip() or answer.truncated)
 
@@ -139,6 +147,6 @@ def _checksum(key: str, text: str) -> str:
 
 
 def _close(connection: sqlite3.Connection, pid: int) -> None:
-    """Closes a connection in the process that opened it."""
+    """Close a connection, unless this is a forked copy of the process that opened it."""
     if os.getpid() == pid:
         connection.close()

@@ -1,4 +1,4 @@
-"""Calls to a model's server over `httpx2`: bounded in time and size, tried again, read, their failures sorted."""
+"""Calls to a model's server over `httpx2`, with timeouts, size limits, retries and typed failures."""
 
 from __future__ import annotations
 
@@ -34,24 +34,25 @@ if TYPE_CHECKING:
     import httpx2
 
 FIRST_WAIT = 0.5
-"""Seconds before the second attempt; each further wait is twice as long, and shortened by up to half at random."""
+"""Seconds before the second attempt. Each further wait is twice as long, and jitter shortens each by up to half."""
 PASSING = frozenset({408, 409, 425, 429})
-"""Statuses below 500 after which the same call may succeed."""
+"""Statuses below 500 that are retried, because the same call may succeed later."""
 TOO_LONG = ("context_length_exceeded", "context length", "context size", "context window", "maximum model length")
-"""How OpenAI, vLLM, SGLang and llama.cpp say that a prompt is too long, in the code or the message of a 400 or 413."""
+"""Marks of a prompt that is too long, in code or message of a 400 or 413 of OpenAI, vLLM, SGLang and llama.cpp."""
 _LOG = logging.getLogger(__name__)
 CHAT = "/chat/completions"
 CLOSING_SECONDS = 5.0
+"""Timeout in seconds for running calls, and again for the thread, when a connection is closed."""
 CONNECT_SECONDS = 3.0
-"""For one attempt to connect."""
+"""Timeout in seconds of one attempt to connect."""
 DOWN_SECONDS = 10.0
-"""For all attempts to connect: who asks an endpoint that is down is told so within them."""
+"""Timeout in seconds of all attempts to connect; a prompt to an endpoint that is down fails within this time."""
 MOST_BYTES = 8 * 2**20
-"""Of a server's answer; 100,000 tokens are about half a megabyte."""
+"""Maximum size of a server's answer in bytes; 100,000 tokens are about half a megabyte."""
 
 
 class Counted(Protocol):
-    """An answer that says what it cost."""
+    """An answer with its counts of tokens."""
 
     @property
     def prompt_tokens(self) -> int: ...
@@ -64,16 +65,17 @@ Answer = TypeVar("Answer", bound=Counted)
 
 
 class NoCookies(CookieJar):
-    """A jar that keeps nothing: a server's cookie would otherwise be sent with the requests of all later prompts."""
+    """A cookie jar that stores nothing, so that a server's cookie is not sent with later prompts."""
 
     def extract_cookies(self, response: Any, request: Any) -> None:
-        """Leave the cookies of an answer where they are."""
+        """Ignore the cookies of an answer."""
 
 
 class Connection(Generic[Answer]):
-    """A client on an event loop in a thread of its own, which can end a call at any moment; of one process.
+    """An HTTP client on an event loop in its own thread, so that a call can be cancelled at any moment.
 
-    It must know nothing of its generator, which ends it when collected.
+    It belongs to one process. It must not hold a reference to its generator, because the generator's finalizer closes
+    it.
     """
 
     def __init__(
@@ -87,7 +89,17 @@ class Connection(Generic[Answer]):
         concurrency: int,
         api_key: str | None = None,
     ) -> None:
-        """`url`: what is posted to. `read(body, bytes sent)` makes the answer, or raises CallFailed."""
+        """Start the thread; no connection is made before the first call.
+
+        Args:
+            url: Full URL for POST requests.
+            read: Function from (body, number of bytes sent) to an answer; may raise CallFailed.
+            budget: Budget that counts every attempt.
+            deadline: Timeout of one attempt in seconds.
+            attempts: Maximum number of attempts per request.
+            concurrency: Maximum number of simultaneous requests.
+            api_key: Bearer token, or None.
+        """
         import httpx2
 
         self.pid = os.getpid()
@@ -99,25 +111,28 @@ class Connection(Generic[Answer]):
         self._attempts = attempts
         self._slots = asyncio.Semaphore(concurrency)
         self._unreached_since = math.inf
-        """When the first of an unbroken row of attempts began that got no connection."""
+        """Start time of the first attempt in the present series of failed connections, or infinity."""
         self._told_down = (-math.inf, NotReached(CONNECTION, ""))
-        """When a prompt last failed for want of a connection, and how."""
+        """Time and failure of the last prompt that failed because it could not connect."""
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
         limits = httpx2.Limits(max_connections=concurrency)
         self._client = httpx2.AsyncClient(headers=headers, cookies=NoCookies(), limits=limits)
         self._loop = asyncio.new_event_loop()
+        # A daemon thread, so that a forgotten generator does not keep the process alive.
         self._thread = Thread(target=self._loop.run_forever, name="mage-llm", daemon=True)
         self._thread.start()
 
     def start(self, body: bytes, key: str) -> Future[Answer]:
-        """Begins to ask; the future raises CallFailed. `key` names the request, for its waits."""
+        """Start a call and return its future, which may raise CallFailed; `key` seeds the waits between attempts."""
         return asyncio.run_coroutine_threadsafe(self._answer(body, key), self._loop)
 
     def close(self) -> None:
-        """Ends what is under way. In a forked process there is no thread to end."""
+        """Cancel all running calls and stop the thread."""
+        # A forked process has no copy of the thread, so it has nothing to stop.
         if os.getpid() != self.pid or self._loop.is_closed():
             return
-        if current_thread() is self._thread:  # where the garbage collector happened to run
+        # The garbage collector may run the finalizer in this very thread, which must not wait for itself.
+        if current_thread() is self._thread:
             self._loop.stop()
             return
         with suppress(TimeoutError):
@@ -134,16 +149,22 @@ class Connection(Generic[Answer]):
         await self._client.aclose()
 
     async def _answer(self, body: bytes, key: str) -> Answer:
-        """All attempts, which end within `deadline * attempts`; raises the last one's CallFailed."""
+        """Return the answer after as many attempts as needed; raise the last attempt's CallFailed.
+
+        All attempts end within `deadline * attempts` seconds after the call got its slot.
+        """
         clock = asyncio.get_running_loop().time
         asked = clock()
         async with self._slots:
             told, failure = self._told_down
-            if told > asked:  # found while this prompt waited its turn
+            # Another prompt found the endpoint down while this one waited for its slot. Without this check a queue of
+            # prompts would fail one batch after another, each after its own timeout.
+            if told > asked:
                 raise NotReached(failure.kind, failure.detail)
             end = clock() + self._deadline * self._attempts
             attempt = 1
             while True:
+                # Outside of the `try`: a spent budget ends the prompt and is not retried.
                 self._budget.take_call()
                 try:
                     answer = await self._attempt(body, min(self._deadline, end - clock()))
@@ -156,10 +177,12 @@ class Connection(Generic[Answer]):
                 attempt += 1
 
     async def _wait(self, failed: CallFailed, key: str, attempt: int, end: float) -> None:
-        """Until the next attempt; raises `failed` where there is none."""
+        """Wait until the next attempt; raise `failed` if there is none."""
         clock = asyncio.get_running_loop().time
+        # After any other failure the endpoint does not count as down, because the call may have reached it.
         if not isinstance(failed, NotReached):
             self._unreached_since = math.inf
+        # A server's own `Retry-After` has priority over the exponential wait.
         # A wait of 0 (or a date in the past) would meet the connection that the server is still closing.
         wait = failed.wait or back_off(key, attempt)
         again = failed.passing and attempt < self._attempts
@@ -170,26 +193,29 @@ class Connection(Generic[Answer]):
             detail = f"{failed.detail} (another attempt after {round(wait, 2):g} s would be too late)"
             failed = type(failed)(failed.kind, detail)
         if isinstance(failed, NotReached):
+            # Log once per outage, not once per prompt.
             if self._told_down[0] < self._unreached_since:
                 _LOG.warning("The language model's endpoint is down: %s", failed)
             self._told_down = clock(), failed
         raise failed from None
 
     async def _attempt(self, body: bytes, deadline: float) -> Answer:
-        """Make one attempt; raise CallFailed for anything that the server did."""
+        """Make one attempt; raise CallFailed for every failure that the server may cause."""
         try:
             return await self._ask(body, deadline)
         except CallFailed:
             raise
-        except Exception as error:  # a server may send anything: whatever that breaks is the failure of this prompt
+        # A server may send anything, and httpx2 may fail on it in any way. That must fail this prompt, not the run.
+        except Exception as error:
             reason = f"{type(error).__name__}: {shown(str(error))}"
             raise CallFailed(GARBAGE, f"the server's answer could not be read ({reason})", passing=True) from error
 
     async def _ask(self, body: bytes, deadline: float) -> Answer:
-        """One attempt; `deadline` (seconds) holds for the whole of it, however slowly the parts arrive."""
+        """Make one attempt within `deadline` seconds, even if the parts of the answer arrive slowly."""
         import httpx2
 
         began = asyncio.get_running_loop().time()
+        # The timeout to connect shrinks with the time left until the endpoint counts as down, but not below 1 s.
         left = max(self._unreached_since + DOWN_SECONDS - began, CONNECT_SECONDS / 3)
         timeout = httpx2.Timeout(None, connect=min(CONNECT_SECONDS, left))
         try:
@@ -198,6 +224,7 @@ class Connection(Generic[Answer]):
                 self._client.stream("POST", self._url, content=body, timeout=timeout) as reply,
             ):
                 content = bytearray()
+                # Streamed, so that an endless answer is cut before it fills the memory.
                 async for part in reply.aiter_bytes():
                     content += part
                     if len(content) > MOST_BYTES:
@@ -228,7 +255,8 @@ class Connection(Generic[Answer]):
         return NotReached(CONNECTION, detail, passing=True)
 
     def _refuse(self, status: int, headers: Mapping[str, str], content: bytes) -> NoReturn:
-        """Raises what the server said is the matter."""
+        """Raise the failure for a status of 300 or more."""
+        # Redirects are not followed: the key and the prompt must not reach an address that the user did not name.
         target = headers.get("location")
         if status < 400 and target:
             detail = f"{self._base_url} answers with status {status} and sends on to {shown(target)}"
@@ -244,13 +272,14 @@ class Connection(Generic[Answer]):
 
 
 def back_off(key: str, attempt: int) -> float:
-    """Seconds between attempt number `attempt` (from 1) and the next; `key`, a hexadecimal number, draws the jitter."""
+    """Return the seconds between attempt `attempt` (from 1) and the next; `key` (hexadecimal) seeds the jitter."""
+    # Seeded by the request, so that a repeated run waits alike while different prompts spread out.
     stream = np.random.default_rng(np.random.SeedSequence(int(key, 16), spawn_key=(attempt,)))
     return FIRST_WAIT * 2.0 ** (attempt - 1) * float(stream.uniform(0.5, 1.0))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what led to it, the first cause last."""
+    """Yield the error and its chain of causes, the first cause last."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

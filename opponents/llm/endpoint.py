@@ -1,4 +1,4 @@
-"""`EndpointGenerator`: prompts in, answers of a chat endpoint out, within a deadline, a budget and a cache."""
+"""Generator of answers from a chat endpoint, with a deadline, a budget and a cache."""
 
 from __future__ import annotations
 
@@ -28,27 +28,30 @@ if TYPE_CHECKING:
 
 OPENAI = "https://api.openai.com"
 OPENAI_KEY, KEY = "OPENAI_API_KEY", "MAGE_LLM_API_KEY"
-"""Environment variables that may hold the API key: the first goes to `OPENAI` alone, before the second."""
+"""Environment variables with the API key. The first is used for `OPENAI` only and has priority there."""
 KEY_VERSION = 1
-"""Part of every cache key; raised when the same request would mean something else."""
+"""Version in every cache key; increase it if an equal request gets another meaning."""
 
 
 class ServerRequest(NamedTuple):
-    """One call: the key of its answer, and what is sent."""
+    """One call: the cache key of its answer, and the body of the request."""
 
     key: str
     body: dict[str, Any]
 
 
 class EndpointGenerator:
-    """A `Generator` over `POST <base_url>/chat/completions`, as vLLM, Ollama and vendors offer it; it streams too.
+    """A `Generator` and `StreamingGenerator` over `POST <base_url>/chat/completions`, as in vLLM, Ollama and OpenAI.
 
-    A failed call is a Completion whose `error` starts with its kind (see opponents/llm/failures.py). A prompt that the
-    server finds too long is an overflow. An answer without text says why in `no_text`. Answers are kept by model, url
-    (or `namespace`), messages, parameters and `Prompt.seed`, so a repeated run costs nothing and is the same to the
-    byte; at temperature 0 the seed is neither sent nor part of that key, so that equal prompts share one answer.
-    Failures, overflows and answers without text are not kept. The API key comes from the environment at each call and
-    is written nowhere.
+    A failed call returns a Completion with an `error` that starts with the failure's kind (see
+    opponents/llm/failures.py). If the server rejects a prompt as too long, the Completion is an overflow. If an answer
+    has no text, `no_text` holds the reason.
+
+    The cache key consists of model, URL (or `namespace`), messages, parameters and `Prompt.seed`, so a repeated run is
+    free and byte-identical. At temperature 0 the seed is neither sent nor part of the key, so equal prompts share one
+    answer. Failures, overflows and answers without text are not cached.
+
+    The API key is read from the environment at each call and is never written anywhere.
     """
 
     def __init__(
@@ -68,21 +71,38 @@ class EndpointGenerator:
         namespace: str | None = None,
         key_variable: str | None = None,
     ) -> None:
-        """`parameters`: further fields of the request. `deadline`: seconds for one attempt; all attempts at a prompt,
-        waits included, end within `deadline * attempts`. `concurrency`: calls under way at once. `key_variable`: the
-        environment variable with the API key, None for `MAGE_LLM_API_KEY` (at https://api.openai.com `OPENAI_API_KEY`
-        first). `max_tokens=None` leaves the limit to the server.
+        """Initialize the generator; no connection is made before the first call.
+
+        Args:
+            model: Name of the model on the server.
+            base_url: URL of the server, usually with the path /v1.
+            temperature: Sampling temperature; 0 is greedy.
+            max_tokens: Maximum number of tokens per answer; None leaves the limit to the server.
+            parameters: Further fields of the request.
+            send_seed: True if requests contain a seed.
+            deadline: Timeout of one attempt in seconds. All attempts with their waits end in `deadline * attempts`.
+            attempts: Maximum number of attempts per prompt.
+            concurrency: Maximum number of simultaneous calls.
+            budget: Limit on calls and tokens; None for no limit.
+            cache: Store of answers; None for no cache.
+            namespace: Text that replaces the URL in cache keys, for servers that move.
+            key_variable: Environment variable with the API key (default: `MAGE_LLM_API_KEY`, at
+                https://api.openai.com `OPENAI_API_KEY` first).
+
+        Raises:
+            ValueError: If the URL or a number is invalid.
+            ImportError: If httpx2 is not installed.
         """
         check_url(base_url)
         if not model or temperature < 0 or not 0 < deadline < math.inf or attempts < 1 or concurrency < 1:
             raise ValueError(
-                f"A language model needs a name, temperature >= 0, deadline > 0, attempts >= 1 and concurrency >= 1; "
+                "A language model requires a name, temperature >= 0, deadline > 0, attempts >= 1 and concurrency >= 1; "
                 f"got {model!r}, {temperature:g}, {deadline:g}, {attempts} and {concurrency}."
             )
         if max_tokens is not None and max_tokens < 1:
-            raise ValueError(f"A language model needs max_tokens >= 1, got {max_tokens}.")
+            raise ValueError(f"A language model requires max_tokens >= 1, got {max_tokens}.")
         if find_spec("httpx2") is None:
-            raise ImportError('opponents/llm needs httpx2. Install it with: pip install "mage-envs[llm]"')
+            raise ImportError('opponents/llm requires httpx2. Install it with: pip install "mage-envs[llm]"')
         self.model = model
         self.base_url = base_url.rstrip("/")
         self.deadline = deadline
@@ -91,12 +111,13 @@ class EndpointGenerator:
         self.budget = Budget() if budget is None else budget
         self.cache = cache
         self.cached = 0
-        """Prompts answered without a call."""
+        """Number of prompts that were answered from the cache."""
         self.failures: Counter[str] = Counter()
-        """Prompts that failed for good, by kind."""
+        """Number of prompts that failed after all attempts, by kind."""
         self._namespace = self.base_url if namespace is None else namespace
         self._key_variables = key_variables(self.base_url) if key_variable is None else (key_variable,)
-        self._api_key()  # a secret of this process from now on, before anything is logged
+        # Registers the key as a secret of this process before anything can be logged.
+        self._api_key()
         self._sampled = temperature > 0
         self._send_seed = send_seed and self._sampled
         self._parameters: dict[str, Any] = {"temperature": temperature, **(parameters or {})}
@@ -108,14 +129,14 @@ class EndpointGenerator:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Sampling and limits of every request."""
+        """Sampling parameters and limits of every request, as a copy."""
         return dict(self._parameters)
 
     def __repr__(self) -> str:
         return f"EndpointGenerator({self.model!r}, {self.base_url!r})"
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
-        """Asks for all prompts at once, up to `concurrency`; equal requests are asked once."""
+        """Return the answers to all prompts, with up to `concurrency` calls at once; equal requests share a call."""
         requests = [self.request(prompt) for prompt in prompts]
         answers: dict[str, Completion] = {}
         running: dict[Future[ServerAnswer], str] = {}
@@ -130,32 +151,38 @@ class EndpointGenerator:
                 self.cached += sum(key in answers and answers[key].error is None for key, _ in requests)
             for future in as_completed(running):
                 answers[running[future]] = self.finish(future, running[future])
-        except BaseException:  # Ctrl-C too: nothing goes on behind the caller's back
-            for future in reversed(running):  # those that still wait first, or they would take the places
+        # Also after Ctrl-C: no call may continue in the background and spend the budget.
+        except BaseException:
+            # Waiting calls are cancelled first. Otherwise they would start in the slots of the cancelled ones.
+            for future in reversed(running):
                 future.cancel()
             raise
         return [answers[key] for key, _ in requests]
 
     def submit(self, prompt: Prompt) -> None:
-        """Starts answering `prompt`, as a `StreamingGenerator` does."""
+        """Start the call for `prompt` (`StreamingGenerator`)."""
         if self._stream is None:
             self._stream = AnswerStream([self])
         self._stream.submit(prompt)
 
     def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
-        """Waits for at least one reply to what was submitted, at most `timeout` seconds; those there are, by slot."""
+        """Return (slot, answer) of the finished prompts, after at most `timeout` seconds if none is finished yet."""
         return [] if self._stream is None else self._stream.poll(timeout)
 
     def cancel(self) -> None:
-        """Gives up all that was submitted."""
+        """Cancel all submitted prompts."""
         if self._stream is not None:
             self._stream.cancel()
 
     def begin(self, request: ServerRequest) -> Completion | Future[ServerAnswer]:
-        """The answer where it is kept or cannot be asked for, else what `finish` takes once it is done."""
+        """Return a cached answer or a failure without a call; otherwise start the call and return its future.
+
+        Pass a finished future to `finish`.
+        """
         kept = None if self.cache is None else self.cache.get(request.key)
         if kept is not None:
             return _completion(kept)
+        # Checked before encoding, which would raise an error without the place of the character.
         unsendable = _lone_surrogate(request.body["messages"])
         if unsendable is not None:
             return self._failed(CallFailed(PROMPT, unsendable))
@@ -163,24 +190,25 @@ class EndpointGenerator:
         return self._connected().start(sent, request.key)
 
     def close(self) -> None:
-        """Ends the connections and the thread; the next call makes new ones."""
+        """Close the connections and the thread; the next call opens new ones."""
         with self._lock:
             if self._session is not None:
                 self._session.close()
             self._session = None
 
     def request(self, prompt: Prompt) -> ServerRequest:
-        """What is sent for a prompt, and the key of its answer."""
+        """Return the request for a prompt, with its cache key."""
         messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
         body = {"model": self.model, "messages": messages, **self._parameters}
         if self._send_seed and prompt.seed:
             body["seed"] = server_seed(prompt.seed)
+        # The key contains the whole seed, not only its 31 bits in the body, so collisions do not share an answer.
         seed = prompt.seed if self._sampled else ()
         text = json.dumps([KEY_VERSION, self._namespace, body, [int(part) for part in seed]], sort_keys=True)
         return ServerRequest(sha256(text.encode()).hexdigest(), body)
 
     def finish(self, future: Future[ServerAnswer], key: str) -> Completion:
-        """The answer to a request that is done."""
+        """Return the answer of a finished call, after storing it in the cache."""
         try:
             answer = future.result()
         except PromptTooLong:
@@ -205,13 +233,15 @@ class EndpointGenerator:
         return "", None
 
     def _connected(self) -> Connection[ServerAnswer]:
-        """The session of this process and the key that the environment has now."""
+        """Return the session of this process for the API key that the environment has now."""
+        # Imported here because these modules load httpx2.
         from opponents.llm.calls import CHAT, Connection
         from opponents.llm.reading import read_answer
 
         name, api_key = self._api_key()
         if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
             raise ValueError(f"The API key in {name} holds a line break or another character that cannot be sent.")
+        # A new session after a fork, because threads do not survive it, and after a change of the key.
         with self._lock:
             session = self._session
             if session is None or session.pid != os.getpid() or session.api_key != api_key:
@@ -229,9 +259,9 @@ class EndpointGenerator:
 
 
 class AnswerStream:
-    """Answers each prompt as soon as its own reply is there, from endpoints that serve the same model.
+    """A `StreamingGenerator` over several endpoints that serve the same model.
 
-    A prompt goes to the endpoint with the fewest calls under way.
+    Each prompt is sent to the endpoint with the fewest running calls.
     """
 
     def __init__(self, endpoints: Sequence[EndpointGenerator]) -> None:
@@ -253,48 +283,53 @@ class AnswerStream:
         return self._underway.poll(timeout)
 
     def cancel(self) -> None:
-        """Gives up all that was submitted."""
+        """Cancel all submitted prompts."""
         self._underway.cancel()
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
-        """Answers a batch; nothing may be under way."""
+        """Return the answers to a batch; no other prompt may be running."""
         answers: dict[int, Completion] = {}
         for row, prompt in enumerate(prompts):
             self.submit(prompt._replace(slot=row))
         try:
             while len(answers) < len(prompts):
                 answers.update(self.poll())
-        except BaseException:  # Ctrl-C too: nothing goes on behind the caller's back
+        # Also after Ctrl-C: no call may continue in the background and spend the budget.
+        except BaseException:
             self.cancel()
             raise
         return [answers[row] for row in range(len(prompts))]
 
 
 def check_url(base_url: str) -> None:
-    """Raises ValueError unless `base_url` is a plain http(s) address."""
+    """Raise ValueError unless `base_url` is a plain http(s) address."""
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"The url of a language model starts with http:// or https:// and a host, got {base_url!r}.")
+        raise ValueError(
+            f"The URL of a language model must start with http:// or https:// and a host, got {base_url!r}."
+        )
+    # A user or a query may contain a secret, so the message shows the host alone.
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError(
-            f"The url of a language model at {parts.hostname} holds a user, a query or a fragment; leave them out, "
-            f"and put the API key into {KEY}."
+            f"The URL of a language model at {parts.hostname} must not contain a user, a query or a fragment. "
+            f"Remove them, and set the API key in {KEY}."
         )
 
 
 def key_variables(base_url: str) -> tuple[str, ...]:
-    """Environment variables whose key may go to that address, the first one set counts."""
+    """Return the environment variables with a key for that address, in order of priority."""
+    # The OpenAI key is a secret between the user and OpenAI; it is never sent to another server.
     parts = urlsplit(base_url)
     return (OPENAI_KEY, KEY) if f"{parts.scheme}://{parts.hostname}" == OPENAI else (KEY,)
 
 
 def server_seed(seed: tuple[int, ...]) -> int:
-    """31 bits of a prompt's sampling key: all that every server takes."""
+    """Return 31 bits of a prompt's sampling key, the largest seed that every server accepts."""
     return int.from_bytes(sha256(repr(tuple(map(int, seed))).encode()).digest()[:4], "big") >> 1
 
 
 def _lone_surrogate(messages: Sequence[Mapping[str, str]]) -> str | None:
-    """Where there is half of a surrogate pair, which no UTF-8 has; None where there is none."""
+    """Return the place of half a surrogate pair, which UTF-8 cannot encode, or None if there is none."""
     for number, message in enumerate(messages, start=1):
         try:
             message["content"].encode()

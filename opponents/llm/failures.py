@@ -1,30 +1,37 @@
-"""Why a call failed: a kind, what was said, and whether the same call may succeed later."""
+"""Failures of calls: their kinds, and exceptions with the server's message."""
 
 from __future__ import annotations
 
 TIMEOUT = "timeout"
-"""No whole answer within the deadline."""
+"""Kind of a call without a complete answer within the deadline."""
 REFUSED = "refused"
-"""Nothing listens at the address."""
+"""Kind of a call to an address that refuses connections."""
 CONNECTION = "connection"
-"""No connection, or one that broke."""
+"""Kind of a call without a connection, or with one that broke."""
 GARBAGE = "garbage"
-"""An answer that is no chat completion."""
+"""Kind of a call with an answer that is not a chat completion."""
 BUDGET = "budget"
-"""The budget is spent; nothing was sent."""
+"""Kind of a call that was not sent because the budget is spent."""
 PROMPT = "prompt"
-"""A prompt that no request can hold; nothing was sent."""
+"""Kind of a call that was not sent because its prompt cannot be encoded."""
 REDIRECT = "redirect"
-"""The server sends on to another address; nothing was sent there."""
+"""Kind of a call that the server redirects to another address; nothing is sent there."""
 HTTP = "http"
-"""The server answered with an error: `http 404`."""
+"""Kind of a call with an error status, which follows the kind: `http 404`."""
 
 
 class CallFailed(Exception):
-    """One failed call; `str()` of it is the `error` of a Completion: `kind: detail`."""
+    """A failed call. Its text, `kind: detail`, is the `error` of a Completion."""
 
     def __init__(self, kind: str, detail: str, passing: bool = False, wait: float | None = None) -> None:
-        """`passing`: worth another try. `wait`: seconds that the server asks to wait before it."""
+        """Initialize the failure.
+
+        Args:
+            kind: One of the kinds above, for HTTP errors with the status.
+            detail: Reason, as a text for the user.
+            passing: True if the same call may succeed later, so that it is retried.
+            wait: Seconds to wait before the next attempt, if the server sent `Retry-After`.
+        """
         super().__init__(f"{kind}: {detail}")
         self.kind = kind
         self.detail = detail
@@ -33,8 +40,8 @@ class CallFailed(Exception):
 
 
 class PromptTooLong(CallFailed):
-    """The server's model has no room for the prompt."""
+    """A prompt that exceeds the context of the server's model."""
 
 
 class NotReached(CallFailed):
-    """There was no connection to the endpoint."""
+    """A failure to connect to the endpoint."""

@@ -1,6 +1,6 @@
-"""Reading what a model's server sends: the answer in a chat completion, the message of an error, the wait it asks for.
+"""Parser of a model server's replies: chat completions, errors and `Retry-After` headers.
 
-All of it is untrusted. Every function here returns a value of its type or raises `CallFailed`.
+All replies are untrusted. Every function here returns a value of its type or raises `CallFailed`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from opponents.llm.cache import MOST_TOKENS, ServerAnswer
 from opponents.llm.failures import GARBAGE, CallFailed
 
 SHOWN = 300
-"""Characters of a server's message that are kept."""
+"""Maximum number of characters of a server's message in our own messages."""
 TEXT_PARTS = ("text", "output_text")
-"""Types of a content's parts that are the model's text. Others, such as `thinking`, are left out."""
+"""Types of content parts with the model's text. Other types, such as `thinking`, are ignored."""
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 """Errors from reading a body that is not JSON, is nested too deeply, or has other types than expected."""
 
 
 def shown(text: str) -> str:
     """Return a server's text as one short printable line without secrets."""
-    # Secrets first: once the line is cut, a part of one could remain at its end.
+    # Remove secrets first: after the cut, a part of a secret could remain at the end.
     line = " ".join(scrubbed(text).split())
     kept = "".join(sign if sign.isprintable() else "\ufffd" for sign in line[:SHOWN])
     return kept if len(line) <= SHOWN else kept + "…"
@@ -37,16 +37,16 @@ def shown(text: str) -> str:
 def read_answer(content: bytes, sent: int) -> ServerAnswer:
     """Return the answer in the body of a chat completion.
 
-    Reasoning that the server keeps apart (`reasoning_content`) is left out; inside the text it is the parser's. If the
-    server does not count tokens, or its counts are impossible, bytes are counted, which are never fewer than the
-    tokens of a text.
+    Reasoning in a field of its own (`reasoning_content`) is ignored. The parser handles reasoning inside the text. If
+    the server does not count tokens, or its counts are impossible, the number of bytes is used instead: a text never
+    has more tokens than bytes.
 
     Args:
         content: Body of the server's answer.
         sent: Bytes of the request.
 
     Raises:
-        CallFailed: If the body is no chat completion.
+        CallFailed: If the body is not a chat completion.
     """
     try:
         data = json.loads(content)
@@ -71,21 +71,22 @@ def read_answer(content: bytes, sent: int) -> ServerAnswer:
 def _first_choice(choices: Sequence[Any]) -> Mapping[str, Any]:
     """Return the choice with the lowest `index`; servers may send several, in any order."""
     places = [choice.get("index") for choice in choices]
-    # A choice without a valid index has that of its place in the list.
+    # If a choice has no valid index, its place in the list counts.
     order = [told if type(told) is int else place for place, told in enumerate(places)]
     found: Mapping[str, Any] = choices[order.index(min(order))]
     return found
 
 
 def _text(content: object) -> str:
-    """Return a message's text, which may be one text or a list of parts."""
+    """Return the text of a message's content, which is a string or a list of parts."""
     if content is None:
         return ""
     if isinstance(content, list):
         content = "".join(part if isinstance(part, str) else _part(part) for part in content)
     if not isinstance(content, str):
         raise TypeError("a message's content is no text")
-    return content.encode("utf-8", "replace").decode("utf-8")  # JSON may hold half of a surrogate pair
+    # JSON may contain half of a surrogate pair, which would fail later, when the text is written or sent.
+    return content.encode("utf-8", "replace").decode("utf-8")
 
 
 def _part(part: Any) -> str:
@@ -97,7 +98,7 @@ def _part(part: Any) -> str:
 
 
 def _why_empty(message: Mapping[str, Any], reason: object) -> str:
-    """Return why an answer has no text: one of `NO_TEXT`."""
+    """Return the reason for an answer without text, one of `NO_TEXT`."""
     content = message.get("content")
     parts = content if isinstance(content, list) else []
     refused = any(part.get("type") == "refusal" for part in parts if isinstance(part, Mapping))
@@ -107,7 +108,8 @@ def _why_empty(message: Mapping[str, Any], reason: object) -> str:
 
 
 def _count(told: object, otherwise: int) -> int:
-    """Return a server's count of tokens, or `otherwise` if it is none."""
+    """Return a server's count of tokens, or `otherwise` if it is not a plausible number."""
+    # `type` instead of `isinstance`, because True is an int.
     return told if type(told) is int and 0 <= told <= MOST_TOKENS else min(otherwise, MOST_TOKENS)
 
 
@@ -122,6 +124,7 @@ def read_error(content: bytes) -> tuple[str, str]:
         body = None
     error = body.get("error") if isinstance(body, Mapping) else None
     code = error.get("code") if isinstance(error, Mapping) else None
+    # Servers nest the message at different depths.
     while isinstance(body, Mapping):
         body = next((body[name] for name in ("message", "error", "detail") if body.get(name)), None)
     message = shown(body if isinstance(body, str) else content.decode("utf-8", "replace"))
@@ -129,7 +132,7 @@ def read_error(content: bytes) -> tuple[str, str]:
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds in a `Retry-After` header, which holds a number or a date; None if it holds neither."""
+    """Return the seconds of a `Retry-After` header (a number or a date), or None if it is missing or invalid."""
     text = headers.get("retry-after")
     if text is None:
         return None
@@ -139,6 +142,7 @@ def asked_wait(headers: Mapping[str, str]) -> float | None:
         try:
             at = parsedate_to_datetime(text)
             wait = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - time.time()
-        except (ValueError, OverflowError, LookupError, TypeError):  # a year or a zone may have any number of digits
+        # A year or a time zone may have any number of digits, which fails in several ways.
+        except (ValueError, OverflowError, LookupError, TypeError):
             return None
     return None if math.isnan(wait) else max(0.0, wait)

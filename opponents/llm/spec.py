@@ -1,4 +1,4 @@
-"""The opponent `llm:model@url`: its name read, its endpoint made once per process."""
+"""The opponent `llm:model@url`: parser of its specification, and its endpoint, which is made once per process."""
 
 from __future__ import annotations
 
@@ -55,21 +55,22 @@ OPTIONS: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "namespace": TEXT,
     "key_variable": TEXT,
 }
-"""Name of an option to its reader and what to call that in messages."""
+"""Map from the name of an option to its reader and the description of its type in messages."""
 _SENT = ("top_p", "top_k", "max_completion_tokens", "reasoning_effort")
-"""Options that go to the server as they are."""
+"""Options that are sent to the server unchanged."""
 _OWN = ("temperature", "max_tokens", "deadline", "attempts", "concurrency", "namespace", "key_variable")
-"""Options of EndpointGenerator of the same name."""
+"""Options that are arguments of EndpointGenerator."""
 _PER_GAME = ("max_tokens", "deadline")
-"""Options that an evaluation sets by the game unless they are given."""
+"""Options that an evaluation sets for each game, unless the specification contains them."""
 _LOCK = Lock()
 
 
 def read_spec(endpoint: str, options: tuple[str, ...]) -> tuple[str, str, dict[str, Any]]:
-    """Model, url and options of `llm:<endpoint>,<options>`; raises ValueError with the remedy."""
+    """Return model, URL and options of `llm:<endpoint>,<options>`; raise ValueError if it is invalid."""
+    # The last match, because a model's name may contain an @.
     at = max(endpoint.rfind("@http://"), endpoint.rfind("@https://"))
     if at < 1:
-        raise ValueError(f"Model 'llm:{endpoint}' lacks a model or a server's url; write {FORM}, as in {EXAMPLE}.")
+        raise ValueError(f"Model 'llm:{endpoint}' must have the form {FORM}, as in {EXAMPLE}.")
     model, url = endpoint[:at], endpoint[at + 1 :]
     values: dict[str, Any] = {}
     for option in options:
@@ -77,30 +78,32 @@ def read_spec(endpoint: str, options: tuple[str, ...]) -> tuple[str, str, dict[s
         if name not in OPTIONS or not equals:
             near = get_close_matches(name, OPTIONS, n=1)
             hint = f"Did you mean {near[0]}? " if near else ""
-            raise ValueError(f"Model 'llm:{model}' has no option {option!r}. {hint}It takes {', '.join(OPTIONS)}.")
+            raise ValueError(f"Model 'llm:{model}' has no option {option!r}. {hint}Options: {', '.join(OPTIONS)}.")
         if name in values:
-            raise ValueError(f"Model 'llm:{model}' is given {name} twice.")
+            raise ValueError(f"Model 'llm:{model}' has the option {name} twice. Remove one.")
         reader, kind = OPTIONS[name]
         try:
             values[name] = reader(text)
         except (ValueError, KeyError):
             raise ValueError(f"Model 'llm:{model}': {name} must be {kind}, got {text!r}.") from None
     if "max_tokens" in values and "max_completion_tokens" in values:
-        raise ValueError(f"Model 'llm:{model}': max_tokens and max_completion_tokens say the same; give one.")
+        raise ValueError(f"Model 'llm:{model}': max_tokens and max_completion_tokens are the same limit. Set one.")
     return model, url, values
 
 
 class SharedEndpoint(EndpointGenerator):
-    """The endpoint of a name; a pickle of it is that name."""
+    """An endpoint that is pickled as its specification, so that a copy is the process's shared endpoint."""
 
     named: tuple[str, ...]
+    """Arguments of `shared_endpoint`."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return shared_endpoint, self.named
 
 
 def shared_endpoint(endpoint: str, *options: str) -> SharedEndpoint:
-    """The endpoint of `llm:<endpoint>,<options>`, the same (and the same budget) throughout this process."""
+    """Return the endpoint of `llm:<endpoint>,<options>`, which is the same, with its budget, in the whole process."""
+    # `functools.cache` may call a function twice from two threads, which would make two budgets.
     with _LOCK:
         return _shared(endpoint, options, cache_path())
 
@@ -129,12 +132,12 @@ def _shared(endpoint: str, options: tuple[str, ...], kept_in: Path) -> SharedEnd
 
 @cache
 def _budget(endpoint: str, options: tuple[str, ...]) -> Budget:
-    """Return the budget of a name, the same for its requests in every game, whose limits differ."""
+    """Return the budget of a specification, shared by its endpoints for all games, which have different limits."""
     _, _, values = read_spec(endpoint, options)
     return Budget(values.get("max_calls"), values.get("max_total_tokens"))
 
 
 def language_model(game: Game, endpoint: str, *options: str) -> LanguageModelPolicy:
-    """The opponent `llm:model@url[,option=value]...`, asked in prose."""
+    """Return the opponent `llm:model@url[,option=value]...`, with prompts in the style `prose`."""
     model = shared_endpoint(endpoint, *options)
     return LanguageModelPolicy(model, game.facts, Prose(), settings=settings_for(game.facts), name=endpoint)

@@ -44,5 +44,5 @@ def test_reactions_meet_each_other(first: str, second: str, won: float) -> None:
 def test_bad_options() -> None:
     with pytest.raises(ValueError, match=r"^rounds=0 must be"):
         RockPaperScissors(rounds=0)
-    with pytest.raises(ValueError, match=r"^Opponent 'rps/rock': 2\.0 is no probability"):
+    with pytest.raises(ValueError, match=r"^Opponent 'rps/rock': the probability must be between 0 and 1, got 2\.0"):
         make_opponent("rps/rock:2", RockPaperScissors())

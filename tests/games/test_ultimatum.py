@@ -66,7 +66,7 @@ def test_prices() -> None:
         assert same == pytest.approx((1 - price / 10, price / 10))
     soft = policy_value(game, ["ultimatum/reserve:2", "ultimatum/soft-reserve:3,.25"])
     assert soft == pytest.approx((0.25 * 0.8, 0.25 * 0.2))
-    with pytest.raises(ValueError, match=r"^Opponent 'ultimatum/reserve': the price is at least 0"):
+    with pytest.raises(ValueError, match=r"^Opponent 'ultimatum/reserve': price must be 0 or more"):
         make_opponent("ultimatum/reserve:-1", game)
 
 

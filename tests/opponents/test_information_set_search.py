@@ -70,7 +70,7 @@ def test_what_cannot_be_is_said() -> None:
         worlds.see(0, "[Observer: 0][Private: 9]")
     policy = make_opponent("ismcts:5", LeducPoker())
     policy.reset(np.random.default_rng(0))
-    with pytest.raises(ValueError, match="Opponent 'ismcts' cannot play LeducPoker on"):
+    with pytest.raises(ValueError, match="Opponent 'ismcts' cannot continue this hand of LeducPoker"):
         policy.act(Turn(0, "", ("check", "raise"), "nonsense"))
 
 
@@ -116,7 +116,7 @@ def test_what_it_does_not_play() -> None:
         DoesNotSuit, match=r"'ismcts' is for games that hide something; OpenSpiel does not: take 'mcts'"
     ):
         make_opponent("ismcts", OpenSpiel("hex(board_size=3)"))
-    with pytest.raises(DoesNotSuit, match=r"'mcts' cannot play OpenSpiel, which hides something: take 'ismcts'"):
+    with pytest.raises(DoesNotSuit, match=r"'mcts' cannot play OpenSpiel, which has hidden information. Use 'ismcts'"):
         make_opponent("mcts", OpenSpiel("kuhn_poker"))
     with pytest.raises(ValueError, match="plays KuhnPoker or .*, not ConnectFour"):
         make_opponent("ismcts", ConnectFour())

@@ -153,7 +153,7 @@ def test_mcts_strength() -> None:
 def test_mcts_errors() -> None:
     with pytest.raises(ValueError, match=r"^Opponent 'mcts': simulations must be at least 1, got 0\.$"):
         make_opponent("mcts:0", TTT)
-    with pytest.raises(ValueError, match=r"^Opponent 'mcts' cannot play KuhnPoker, which hides something"):
+    with pytest.raises(ValueError, match=r"^Opponent 'mcts' cannot play KuhnPoker, which has hidden information"):
         MCTS(KUHN)
     policy = make_opponent("mcts:10", TTT)
     policy.reset(np.random.default_rng(0))
@@ -162,7 +162,7 @@ def test_mcts_errors() -> None:
 
 
 def test_uniform_needs_legal_actions() -> None:
-    with pytest.raises(ValueError, match=r"^Opponent 'uniform' needs legal actions"):
+    with pytest.raises(ValueError, match=r"^Opponent 'uniform' requires legal actions"):
         Uniform().act(Turn(0, "", (), ""))
 
 

@@ -104,13 +104,15 @@ def test_bad_weights(weight: Any) -> None:
 
 
 def test_other_errors() -> None:
-    with pytest.raises(ValueError, match=r"^An opponent pool needs at least one opponent with its weight\.$"):
+    with pytest.raises(ValueError, match=r"^An opponent pool requires at least one opponent with its weight\.$"):
         OpponentPool({})
     with pytest.raises(ValueError, match=r"^A pool holds opponents, not pools"):
         OpponentPool({"pool:kuhn/demo": 1})
-    with pytest.raises(ValueError, match=r"^Opponent 'uniform' is in the pool twice; add its weights\.$"):
+    with pytest.raises(
+        ValueError, match=r"^Opponent 'uniform' is in the pool twice. List it once, with the sum of its weights\.$"
+    ):
         OpponentPool([("uniform", 1), ("uniform", 1)])
-    with pytest.raises(TypeError, match=r"^A pool holds names and policies, not 3\.$"):
+    with pytest.raises(TypeError, match=r"^A pool holds names and policies, got 3\.$"):
         as_pool(3)  # type: ignore[arg-type]
     with pytest.raises(UnknownOpponent, match=r"^Unknown pool 'kuhn/deno'\. Did you mean 'kuhn/demo'\? list_pools\(\)"):
         as_pool("pool:kuhn/deno")

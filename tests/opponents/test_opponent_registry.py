@@ -136,7 +136,7 @@ def test_module_and_class_keep_what_was_registered() -> None:
     with raises(
         ValueError,
         "Opponent 'opponents.mcts:MCTS' plays Breakthrough or ConnectFour or OpenSpiel or TicTacToe, not KuhnPoker. "
-        'list_opponents("KuhnPoker") names those that fit.',
+        'list_opponents("KuhnPoker") returns the names that fit.',
     ):
         make_opponent("opponents.mcts:MCTS", KuhnPoker())
 
@@ -169,8 +169,8 @@ def test_the_same_again_is_fine_another_is_not() -> None:
     register_opponent("mine/twice")(AlwaysFirst)
     with raises(
         ValueError,
-        f"Opponent 'mine/twice' is already registered, by {__name__}:AlwaysFirst; "
-        f"choose another name for {__name__}:Other.",
+        f"Opponent 'mine/twice' is already registered, by {__name__}:AlwaysFirst. "
+        f"Choose another name for {__name__}:Other.",
     ):
         register_opponent("mine/twice")(Other)
 
@@ -181,18 +181,21 @@ def test_the_same_again_is_fine_another_is_not() -> None:
         (
             "kuhn/agressive",
             "Unknown opponent 'kuhn/agressive'. Did you mean 'kuhn/aggressive'? "
-            'list_opponents("KuhnPoker") names them all.',
+            'list_opponents("KuhnPoker") returns all names.',
         ),
-        ("minimx", "Unknown opponent 'minimx'. Did you mean 'minimax'? list_opponents(\"KuhnPoker\") names them all."),
-        ("mtcs:100", "Unknown opponent 'mtcs'. Did you mean 'mcts'? list_opponents(\"KuhnPoker\") names them all."),
-        ("zzzz", "Unknown opponent 'zzzz'. list_opponents(\"KuhnPoker\") names them all."),
+        (
+            "minimx",
+            "Unknown opponent 'minimx'. Did you mean 'minimax'? list_opponents(\"KuhnPoker\") returns all names.",
+        ),
+        ("mtcs:100", "Unknown opponent 'mtcs'. Did you mean 'mcts'? list_opponents(\"KuhnPoker\") returns all names."),
+        ("zzzz", "Unknown opponent 'zzzz'. list_opponents(\"KuhnPoker\") returns all names."),
         (
             "no_such_module:Bot",
-            "Unknown opponent 'no_such_module'. list_opponents(\"KuhnPoker\") names them all. "
+            "Unknown opponent 'no_such_module'. list_opponents(\"KuhnPoker\") returns all names. "
             f"There is no module 'no_such_module' either. Searched: {searched()}.",
         ),
         ("opponents.kuhn:Bot", "Unknown opponent 'opponents.kuhn:Bot': the module has no 'Bot'; name a class in it."),
-        ("", "Unknown opponent ''. list_opponents(\"KuhnPoker\") names them all."),
+        ("", "Unknown opponent ''. list_opponents(\"KuhnPoker\") returns all names."),
     ],
 )
 def test_unknown_names(kuhn: KuhnPoker, spec: str, text: str) -> None:
@@ -201,14 +204,17 @@ def test_unknown_names(kuhn: KuhnPoker, spec: str, text: str) -> None:
 
 
 def test_unknown_without_a_game() -> None:
-    with raises(UnknownOpponent, "Unknown opponent 'unifrm'. Did you mean 'uniform'? list_opponents() names them all."):
+    with raises(
+        UnknownOpponent, "Unknown opponent 'unifrm'. Did you mean 'uniform'? list_opponents() returns all names."
+    ):
         opponent_info("unifrm")
 
 
 def test_the_wrong_game() -> None:
     with raises(
         ValueError,
-        "Opponent 'kuhn/nash' plays KuhnPoker, not TicTacToe. list_opponents(\"TicTacToe\") names those that fit.",
+        "Opponent 'kuhn/nash' plays KuhnPoker, not TicTacToe. "
+        'list_opponents("TicTacToe") returns the names that fit.',
     ):
         make_opponent("kuhn/nash", TicTacToe())
     with pytest.raises(ValueError, match=r"^Opponent 'cfr' plays KuhnPoker or .*, not TicTacToe\."):
@@ -229,7 +235,7 @@ def test_the_wrong_game() -> None:
         ("needs", "Opponent 'needs' needs depth. Add arguments after a colon, as in 'name:depth'."),
         (
             "pool:kuhn/demo",
-            "'pool:kuhn/demo' is a pool, not one opponent; as_pool('pool:kuhn/demo').draw(rng) draws one.",
+            "'pool:kuhn/demo' is a pool, not one opponent. Draw one with as_pool('pool:kuhn/demo').draw(rng).",
         ),
     ],
 )
@@ -243,9 +249,9 @@ def test_bad_arguments(kuhn: KuhnPoker, spec: str, text: str) -> None:
 
 
 def test_what_is_no_policy(kuhn: KuhnPoker) -> None:
-    with raises(TypeError, "Opponent AlwaysFirst is a class; pass an instance of it: AlwaysFirst()."):
+    with raises(TypeError, "Opponent AlwaysFirst is a class. Pass an instance of it: AlwaysFirst()."):
         make_opponent(AlwaysFirst, kuhn)  # type: ignore[arg-type]
-    with raises(TypeError, "Opponent 'int' is a int, which lacks reset(rng) or act(turn)."):
+    with raises(TypeError, "Opponent 'int' must be a policy with reset(rng) and act(turn), got int."):
         make_opponent(3, kuhn)  # type: ignore[arg-type]
     with raises(TypeError, f"'{__name__}:no_policy' must be an opponent, a class with reset, act; got function."):
         make_opponent(f"{__name__}:no_policy", kuhn)

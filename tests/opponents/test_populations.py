@@ -18,7 +18,7 @@ def test_a_fixed_pool_stays_as_it_is() -> None:
     pool.record(RESULTS)
     assert pool.weights() == POOL
     assert not pool.wants_snapshot(10**6)
-    with pytest.raises(ValueError, match="A fixed pool takes no snapshots"):
+    with pytest.raises(ValueError, match="A fixed pool accepts no snapshots"):
         pool.add("checkpoint:x", 1)
 
 
@@ -116,7 +116,7 @@ def test_the_state_survives_json(make) -> None:
         (lambda: FixedPool({}), "at least one opponent"),
         (lambda: FixedPool({"a": 0.0}), "The weight of 'a' must be a positive number, got 0.0"),
         (lambda: PrioritisedPool({"a": 1.0}, "hrad"), "curve='hrad' is unknown; choose one of: hard, linear"),
-        (lambda: PrioritisedPool({"a": 1.0}, decay=0.0), "decay=0.0 and floor=0.1 must be above 0"),
+        (lambda: PrioritisedPool({"a": 1.0}, decay=0.0), "must be above 0 and at most 1, got decay=0.0 and floor=0.1"),
         (lambda: League({"a": 1.0}, every=0), "every >= 1"),
     ],
 )

@@ -113,7 +113,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path / "file"))
     monkeypatch.setattr(solved, "WORTH_KEEPING", 1)
     solved.average_policy.cache_clear()
-    with pytest.raises(OSError, match="name another folder in MAGE_ENVS_CACHE"):
+    with pytest.raises(OSError, match="Set MAGE_ENVS_CACHE to another folder"):
         solved.average_policy("kuhn_poker", 3, "CFRSolver")
 
 

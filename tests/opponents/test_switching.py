@@ -125,7 +125,7 @@ def test_it_is_listed_by_its_form_alone() -> None:
         ("switch", "needs first, then, episode"),
         ("switch:uniform,cfr", "needs episode"),
         ("switch:uniform,cfr,x", "episode must be a whole number, got 'x'"),
-        ("switch:uniform,cfr,-1", "episode counts from 0, got -1"),
+        ("switch:uniform,cfr,-1", "episode must be 0 or more, got -1"),
         ("switch:unifrm,cfr,1", "Did you mean 'uniform'"),
         ("switch:uniform,tictactoe/pattern-1,1", "plays TicTacToe, not KuhnPoker"),
     ],

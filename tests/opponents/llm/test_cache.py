@@ -129,7 +129,7 @@ def test_a_file_that_cannot_be_used(tmp_path: Path) -> None:
         AnswerCache(damaged)
     assert "\n" not in str(told.value)
     (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="name another folder in MAGE_ENVS_CACHE"):
+    with pytest.raises(OSError, match="set MAGE_ENVS_CACHE to another folder"):
         AnswerCache(tmp_path / "file" / "llm.sqlite")
     with pytest.raises(OSError, match="unable to open database file"):
         AnswerCache(tmp_path)
@@ -159,7 +159,7 @@ def test_a_damaged_answer_is_passed_over_said_and_replaced(
     assert [answer.text for answer in connect(cache=cache).generate([ask("x")])] == ["right"]
     assert len(server.bodies) == 2
     assert {record.getMessage().partition(" is ")[2] for record in caplog.records if record.levelname == "WARNING"} == {
-        "damaged; it is passed over and asked for again."
+        "damaged. It is ignored and requested again."
     }
     caplog.clear()
     assert [answer.text for answer in connect(cache=cache).generate([ask("x")])] == ["right"]

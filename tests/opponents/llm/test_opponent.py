@@ -189,14 +189,14 @@ URL = "http://127.0.0.1:9/v1"
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("llm", "needs endpoint"),
-        ("llm:", "lacks a model or a server's url; write llm:model@url, as in llm:qwen3"),
-        ("llm:qwen3", "'llm:qwen3' lacks a model or a server's url"),
-        (f"llm:@{URL}", "lacks a model or a server's url"),
-        ("llm:qwen3@localhost:8000", "lacks a model or a server's url"),
+        ("llm", "lacks endpoint"),
+        ("llm:", "must have the form llm:model@url, as in llm:qwen3"),
+        ("llm:qwen3", "'llm:qwen3' must have the form llm:model@url"),
+        (f"llm:@{URL}", "must have the form llm:model@url"),
+        ("llm:qwen3@localhost:8000", "must have the form llm:model@url"),
         (
             f"llm:x@{URL},temprature=1",
-            r"'llm:x' has no option 'temprature=1'\. Did you mean temperature\? It takes temper",
+            r"'llm:x' has no option 'temprature=1'\. Did you mean temperature\? Options: temper",
         ),
         (f"llm:x@{URL},greedy", "has no option 'greedy'"),
         (f"llm:x@{URL},", "has no option ''"),
@@ -204,11 +204,11 @@ URL = "http://127.0.0.1:9/v1"
         (f"llm:x@{URL},deadline=nan", "deadline must be a number, got 'nan'"),
         (f"llm:x@{URL},max_tokens=1.5", "max_tokens must be a whole number, got '1.5'"),
         (f"llm:x@{URL},cache=no", "cache must be on or off, got 'no'"),
-        (f"llm:x@{URL},attempts=1,attempts=2", "is given attempts twice"),
-        (f"llm:x@{URL},max_tokens=1,max_completion_tokens=2", "say the same; give one"),
+        (f"llm:x@{URL},attempts=1,attempts=2", "has the option attempts twice"),
+        (f"llm:x@{URL},max_tokens=1,max_completion_tokens=2", "are the same limit. Set one"),
         (f"llm:x@{URL},max_calls=-1", "max_calls must be 0 or more"),
         (f"llm:x@{URL},attempts=0", "attempts >= 1"),
-        ("llm:x@http://me:pw@host/v1", "at host holds a user"),
+        ("llm:x@http://me:pw@host/v1", "at host must not contain a user"),
     ],
 )
 def test_names_that_say_too_little_or_too_much(name: str, says: str) -> None:
@@ -245,7 +245,7 @@ except ImportError as error:
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     expected = {
         "import": "[]",
-        "make": 'opponents/llm needs httpx2. Install it with: pip install "mage-envs[llm]"',
+        "make": 'opponents/llm requires httpx2. Install it with: pip install "mage-envs[llm]"',
     }
     assert out.strip() == expected[what]
 

@@ -1,7 +1,10 @@
 """Registry of opponents: registration, listing, and policies from specifications.
 
-A specification is a registered name with optional arguments after a colon (`"uniform"`, `"mcts:1000"`,
-`"kuhn/nash:0.2"`), an importable `"module:Class"` (arguments after a second colon), or a policy itself.
+A specification has one of three forms:
+
+* A registered name with optional arguments after a colon: `"uniform"`, `"mcts:1000"`, `"kuhn/nash:0.2"`.
+* An importable class, `"module:Class"`, with optional arguments after a second colon.
+* A policy.
 """
 
 from __future__ import annotations

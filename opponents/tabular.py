@@ -48,7 +48,7 @@ class RulePolicy:
         row = self._rows.get(turn.information_state)
         if row is None:
             row = {action: float(chance) for action, chance in self._rule(turn).items() if chance != 0}
-            # Called for its checks alone: it raises if the row is no distribution over the legal actions.
+            # Called for its checks alone: it raises unless the row is a distribution over the legal actions.
             cuts_of(turn.information_state, row, turn.legal_actions)
             self._rows[turn.information_state] = row
         # A copy, because a caller that changed the row would change the policy.

@@ -1,8 +1,10 @@
-"""Exact game theory for games whose whole tree is at hand (`initial_states()`): values, best responses, exploitability.
+"""Exact game theory: values, best responses, exploitability and optimal learners.
+
+The functions require a game with an enumerable tree (`initial_states()`).
 
     best_response(KuhnPoker(), "kuhn/aggressive", seat=0).value     # 1/3 chips per hand
 
-Opponents are names or policies with `distribution`, which must follow from the turn without its history.
+Opponents are names, or policies with a `distribution` that does not depend on `Turn.history`.
 """
 
 from opponents.exact.bayes import GT, BayesSolution, BayesValue, Credit, Meeting, bayes_value, credit_weights

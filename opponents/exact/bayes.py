@@ -1,18 +1,19 @@
-"""The most that a learner can earn over several episodes against one opponent that was drawn from a known pool and is
-not named, for whatever the learner is paid.
+"""Optimal learners over several episodes against one unknown opponent, drawn from a known pool.
 
-Exact dynamic programming over (hand, belief). What is maximised is a weighted sum of what the episodes earn; the
-weights may depend on the episode in which the decision is made, so that one program solves every kind of credit:
+The method is exact dynamic programming over (hand, belief). The objective is a weighted sum of the episodes' returns.
+The weights may depend on the episode of the decision, so one program solves every kind of credit:
 
-* `sum`: all episodes alike (cumulative credit with gt = 1).
-* `mage`: differential credit at a given gt, which is the weights of `differential_weights`.
+* `sum`: all episodes equally (cumulative credit with gt = 1).
+* `mage`: differential credit with discount gt, which equals the weights of `differential_weights`.
 * `last`: the last episode alone.
-* `myopic`: each episode maximises itself given all that was seen: single-episode credit.
-* any weights, one for each episode, or a row of them for the decisions of each episode.
+* `myopic`: each decision maximises its own episode, given all earlier hands (single-episode credit).
+* Custom weights: one per episode, or one row per episode of the decision.
 
-Among equally good actions it takes the one that earns most in the present episode, then in all that are left.
+Among equally good actions, the learner plays the one with the largest return in the present episode, then in all
+remaining episodes.
 
-Forwards, `stages_of` finds the states; backwards, the hand is solved in all states at once, last hand first.
+The forward pass, `stages_of`, finds the states. The backward pass solves the hand in all states at once, from the last
+hand to the first.
 """
 
 from __future__ import annotations
@@ -34,27 +35,42 @@ from opponents.pools import PoolSpec, as_pool
 
 CreditName = Literal["myopic", "sum", "mage", "last"]
 Credit = CreditName | Sequence[float] | Sequence[Sequence[float]]
-"""What the learner is paid: a name, or a weight for each episode's return; as (K, K), for the decisions of each episode
-a row of weights, which need not agree (each decision then counts on those to come as they will be taken)."""
+"""The learner's objective: a name, or the weights of the K episodes' returns, (K,) or (K, K).
+
+Row k of a (K, K) array holds the weights for the decisions of episode k. The rows may differ. Each decision then
+assumes that later decisions follow their own weights.
+"""
 GT = 0.6
-"""The discount across episodes of the credit `mage` where none is given."""
+"""Default discount across episodes of the credit `mage`."""
 _TIE = 1e-10
 """Relative difference below which two actions are equally good."""
 _NOTHING = 1e-15
-"""What is 0 but for rounding."""
+"""Absolute difference that counts as rounding, for values near 0."""
 
 
 def differential_weights(episodes: int, gt: float) -> tuple[float, ...]:
-    """The weight of each episode's return in the sum of gt^k (R_k - R_{k-1}): gt^k - gt^(k+1), the last gt^k alone."""
+    """Return the weight of each episode's return in the differential credit with discount `gt`.
+
+    The credit is the sum of gt^k (R_k - R_{k-1}) with R_{-1} = 0. R_k appears in two terms, so its weight is
+    gt^k - gt^(k+1). The last episode appears only once, with the weight gt^k.
+    """
     return tuple(gt**k - (gt ** (k + 1) if k + 1 < episodes else 0.0) for k in range(episodes))
 
 
 def credit_weights(credit: Credit, episodes: int, gt: float = GT) -> Floats:
-    """(3, K, K): for a decision in each episode, the weight of each episode's return: what counts; among equals what
-    this episode earns; then what all that are left earn.
+    """Return the weights of an objective and of its two tie-breakers, (3, K, K).
 
-    Raises ValueError for an unknown name, for a gt outside [0, 1], for weights that are not one per episode, and for
-    weights that are not finite or do not sum to 1.
+    Entry (i, k, l) is the weight of episode l's return for a decision in episode k. Index i = 0 is the objective. Among
+    equally good actions, i = 1 counts the present episode, then i = 2 all remaining episodes.
+
+    Args:
+        credit: Name of a credit, or weights of shape (K,) or (K, K).
+        episodes: Number of episodes K.
+        gt: Discount across episodes of the credit `mage`.
+
+    Raises:
+        ValueError: If the name is unknown, `gt` is outside [0, 1], or the weights have a wrong shape, are not finite, or
+            do not sum to 1.
     """
     if not 0 <= gt <= 1:
         raise ValueError(f"gt must be between 0 and 1, got {gt}.")
@@ -63,6 +79,7 @@ def credit_weights(credit: Credit, episodes: int, gt: float = GT) -> Floats:
         weights = np.array(credit, float)
         if weights.shape not in ((episodes,), (episodes, episodes)) or not np.isfinite(weights).all():
             raise ValueError(f"The weights must be {episodes} numbers, one for each episode, got {tuple(credit)}.")
+        # Custom weights are a weighted mean of the episodes, so any other sum is a mistake of the user.
         sums = np.round(weights.sum(axis=-1), 6)
         if (sums != 1).any():
             raise ValueError(f"The weights must sum to 1, got {tuple(credit)}, which sum to {sums}.")
@@ -75,33 +92,37 @@ def credit_weights(credit: Credit, episodes: int, gt: float = GT) -> Floats:
     elif credit == "last":
         weights = np.eye(episodes)[-1]
     else:
-        raise ValueError(f"credit={credit!r} is unknown; choose {', '.join(get_args(CreditName))}, or give weights.")
+        raise ValueError(f"credit={credit!r} is unknown; choose {', '.join(get_args(CreditName))}, or pass weights.")
     return np.stack([np.broadcast_to(weights, (episodes, episodes)), now, later])
 
 
 def check_lengths(episodes: int, hands: int) -> None:
-    """Raises ValueError unless there is something to play."""
+    """Raise ValueError unless there is at least one episode of one hand."""
     if episodes < 1 or hands < 1:
         raise ValueError(f"There must be at least one episode of one hand, got {episodes=}, {hands=}.")
 
 
 class BayesValue(NamedTuple):
-    """What the optimal learner earns."""
+    """The value of an optimal learner."""
 
     per_episode: tuple[float, ...]
-    """Expected payoff of each episode, all hands of the episode together."""
+    """Expected payoff of each episode, summed over its hands."""
     states: int
+    """Number of states of belief."""
     seconds: float
-    """Of CPU."""
+    """CPU time in seconds."""
 
     @property
     def total(self) -> float:
-        """Over all episodes."""
+        """Expected payoff of all episodes together."""
         return sum(self.per_episode)
 
 
 class Meeting:
-    """A pool met in one first seat: the hands as the learner lives them, and what it may believe before each."""
+    """The dynamic program of a pool and a first seat, without an objective: its hands and its states of belief.
+
+    Shapes use N opponents, K episodes, B branches of a hand, S states and E pieces of evidence.
+    """
 
     def __init__(
         self,
@@ -119,11 +140,26 @@ class Meeting:
         start: int = 0,
         prior: Sequence[float] | None = None,
     ) -> None:
-        """Seats alternate from hand to hand, or stay at `seat0`. `lived`: the hands, where somebody has made them.
-        `start`: the number of hands that are over; all else is then about the rest, before which `prior` is believed.
+        """Find the states of belief before every hand.
 
-        Raises `NotExact` for an opponent without `distribution`, `NotEnumerable` for a game without a tree,
-        `TooManyStates` above `limit` states.
+        Args:
+            game: Game with an enumerable tree.
+            pool: Opponents and their prior probabilities.
+            seat0: Learner's seat in the first hand of the meta-episode.
+            episodes: Number of episodes.
+            hands: Hands per episode.
+            objective: Payoff that is maximised, `returns` or `success`.
+            alternate: True if the seat changes from hand to hand.
+            limit: Maximum number of states.
+            progress: Callback during the forward pass.
+            lived: Hands of the same game and pool, if they exist already.
+            start: Number of hands that are over; the meeting consists of the remaining ones.
+            prior: Belief before hand `start` (default: the pool's weights).
+
+        Raises:
+            NotExact: If an opponent has no `distribution`.
+            NotEnumerable: If the game has no enumerable tree.
+            TooManyStates: If there are more than `limit` states.
         """
         started = time.process_time()
         check_seat(game, seat0)
@@ -142,26 +178,43 @@ class Meeting:
         self.seconds = time.process_time() - started
 
     def learn(self, hand: int, state: int, evidence: int) -> int | None:
-        """The state after `evidence` was seen in a hand; None where no opponent of the pool could have shown it."""
+        """Return the state after a hand, or None if no opponent of the pool can have produced the evidence.
+
+        Args:
+            hand: Index of the hand.
+            state: State before the hand.
+            evidence: Piece of evidence of the hand.
+        """
         stage = self.stages[hand]
+        # `after` holds 0 for impossible evidence, which is also a valid state; so check the probability first.
         possible = float(self.hands[hand].evidence[evidence] @ stage.beliefs[:, state]) > 0
         return int(stage.after[evidence, state]) if possible else None
 
     def earned(self, hand: int, states: slice, following: Floats | None) -> Floats:
-        """(K - k, B, S): what each branch of a hand of episode k earns in each episode from k on, but for its own
-        decisions; `following`, (K - k', S'), is what each state before the next hand earns."""
+        """Return what each branch of a hand earns by itself, without its decisions.
+
+        Args:
+            hand: Index of the hand, in episode k.
+            states: S states before the hand.
+            following: Value of each state before the next hand, in episode k', (K - k', S'); None for the last hand.
+
+        Returns:
+            Expected payoff in each episode from k on, times the branch's probability, (K - k, B, S).
+        """
         plan, stage = self.plans[hand], self.stages[hand]
         beliefs = stage.beliefs[:, states]
         earned = np.zeros((self.episodes - self.episode_of[hand], len(plan.tree.payoff), beliefs.shape[1]))
         earned[0] = plan.tree.payoff @ beliefs
         if following is not None:
             chance, after = plan.evidence @ beliefs, stage.after[:, states]
-            for mine, values in zip(earned[::-1], following[::-1], strict=False):  # both end with the last episode
+            # Both arrays end with the last episode, so they are aligned from the end. If the next hand belongs to the
+            # next episode, `following` has one row less: this episode earns nothing after its last hand.
+            for mine, values in zip(earned[::-1], following[::-1], strict=False):
                 plan.teach(mine, chance * values[after])
         return earned
 
     def parts(self, hand: int) -> list[slice]:
-        """The states before a hand, so many at a time that memory is bounded."""
+        """Return slices of the states before a hand, small enough to bound the memory of one step."""
         size = self.stages[hand].beliefs.shape[1]
         each = max(1, min(CHUNK, CELLS // (self.episodes * self.plans[hand].cells)))
         return [slice(at, min(at + each, size)) for at in range(0, size, each)]
@@ -171,26 +224,39 @@ class BayesSolution:
     """The optimal learner for one credit in one meeting."""
 
     def __init__(self, meeting: Meeting, credit: Credit = "sum", gt: float = GT) -> None:
+        """Solve the meeting.
+
+        Args:
+            meeting: Hands and states.
+            credit: Objective of the learner.
+            gt: Discount across episodes of the credit `mage`.
+
+        Raises:
+            ValueError: If the credit or `gt` is invalid.
+        """
         started = time.process_time()
         self.meeting = meeting
         self._weights = credit_weights(credit, meeting.episodes, gt)
         self._values: list[Floats] = [np.zeros((0, 0))] * len(meeting.hands)
-        """Per hand: (K - k, S), what each state earns in each episode from this hand's, k, on."""
+        """For each hand of episode k: the expected payoff of each state in each episode from k on, (K - k, S)."""
         self._asked: tuple[tuple[int, int], Floats] = (-1, -1), np.zeros((0, 0, 0))
-        """The state that `choose` was asked about last, and what its branches are worth."""
+        """Last (hand, state) of `choose` or `worth`, with the payoffs of its branches."""
+        # Backward induction: a hand's decisions need the values of the states before the next hand.
         for hand in reversed(range(len(meeting.hands))):
+            # The last branch is the root, so its row is the value of the whole hand.
             parts = [self._follow(hand, states)[:, -1] for states in meeting.parts(hand)]
             self._values[hand] = np.concatenate(parts, axis=1)
         self.seconds = time.process_time() - started
 
     @property
     def value(self) -> BayesValue:
-        """What it earns, from the prior on."""
+        """Value of the learner from the start of the meeting."""
         seconds = self.meeting.seconds + self.seconds
         return BayesValue(tuple(self._values[0][:, 0].tolist()), self.meeting.states, seconds)
 
     def worth(self, hand: int, state: int) -> Floats:
-        """(B,): what each branch of a hand is worth from there on, as the credit counts, times its probability."""
+        """Return the value of each branch of a hand by the objective, times the branch's probability, (B,)."""
+        # All decisions of a hand need the payoffs of the same state, so the last ones are cached.
         if self._asked[0] != (hand, state):
             self._asked = (hand, state), self._follow(hand, slice(state, state + 1))
         episode = self.meeting.episode_of[hand]
@@ -198,24 +264,35 @@ class BayesSolution:
         return worth
 
     def choose(self, hand: int, state: int, branch: Branch, information_state: str) -> str:
-        """The best action at a decision in `branch` of a hand, the first of equals."""
+        """Return the best action at a decision, the first if several are equal after both tie-breakers.
+
+        Args:
+            hand: Index of the hand.
+            state: State before the hand.
+            branch: Branch of the hand that contains the decision.
+            information_state: Information state of the decision.
+        """
         numbers = self.meeting.plans[hand].number
         options = branch.decisions[information_state]
         if self._asked[0] != (hand, state):
             self._asked = (hand, state), self._follow(hand, slice(state, state + 1))
         worth = self._asked[1]
+        # `_best` expects (K - k, D, A, S); here there is one decision and one state.
         each = worth[:, None, [numbers[id(after)] for after in options.values()]]
         return list(options)[int(self._best(self.meeting.episode_of[hand])(each)[0, 0])]
 
     def _follow(self, hand: int, states: slice) -> Floats:
-        """(K - k, B, S): what each branch of a hand of episode k earns in each episode from k on, decided as best."""
+        """Return what each branch of a hand earns in each episode from k on, with optimal decisions, (K - k, B, S)."""
         following = self._values[hand + 1] if hand + 1 < len(self._values) else None
         earned = self.meeting.earned(hand, states, following)
         self.meeting.plans[hand].tree.decide(earned, self._best(self.meeting.episode_of[hand]))
         return earned
 
     def _best(self, episode: int) -> Best:
-        """Of (K - k, D, A, S), what each action earns in each episode, which is best, (D, S): the first of equals."""
+        """Return the function that chooses the best actions in an episode.
+
+        It maps the actions' payoffs in each episode, (K - k, D, A, S), to indices of actions, (D, S).
+        """
         tiers = self._weights[:, episode, episode:]
 
         def best_of(each: Floats) -> Places:
@@ -223,6 +300,8 @@ class BayesSolution:
             best: Places = worth.argmax(axis=1)
             equal = _as_good(worth, 1)
             tied = np.nonzero(equal.sum(axis=1) > 1)
+            # Ties are rare, so the tie-breakers look at tied decisions only. Two index arrays with a slice between them
+            # move to the front in numpy: `each` becomes (T, K - k, A) for T tied decisions.
             if len(tied[0]):
                 each, equal = each[:, tied[0], :, tied[1]], equal[tied[0], :, tied[1]]
                 for weights in tiers[1:]:
@@ -234,7 +313,7 @@ class BayesSolution:
 
 
 def _as_good(worth: Floats, axis: int) -> NDArray[np.bool_]:
-    """What is as good as the best along an axis, but for rounding."""
+    """Return a mask of the entries that equal the maximum along an axis, up to rounding."""
     best = worth.max(axis=axis, keepdims=True)
     good: NDArray[np.bool_] = worth >= best - _TIE * np.abs(best) - _NOTHING
     return good
@@ -252,7 +331,26 @@ def meetings(
     progress: TellsStates | None = None,
     lived: LivedHands | None = None,
 ) -> Iterator[Meeting]:
-    """One meeting for each first seat of the seat rule, all equally likely; they share the hands, `lived`."""
+    """Yield one meeting for each first seat of a seat rule; the first seats are equally likely.
+
+    Args:
+        game: Game with an enumerable tree.
+        pool: Opponents and their prior probabilities.
+        episodes: Number of episodes.
+        hands: Hands per episode.
+        seat: Seat rule: `first`, `second`, `alternate` or `fixed`.
+        objective: Payoff that is maximised, `returns` or `success`.
+        limit: Maximum number of states of one meeting.
+        progress: Callback during the forward pass.
+        lived: Hands of the same game and pool, if they exist already.
+
+    Raises:
+        NotExact: If an opponent has no `distribution`.
+        NotEnumerable: If the game has no enumerable tree.
+        TooManyStates: If a meeting has more than `limit` states.
+        ValueError: If the seat rule is unknown.
+    """
+    # Enumerating a hand is expensive, so all meetings share the hands.
     lived = lived or lived_hands(game, pool, objective)
     for seat0 in first_seats(game, seat):
         yield Meeting(
@@ -270,12 +368,22 @@ def meetings(
 
 
 def lived_hands(game: Game, pool: PoolSpec, objective: Objective = "returns") -> LivedHands:
-    """The hands against the opponents of a pool; raises `NotExact` for one without `distribution`."""
+    """Return the hands of a game against the opponents of a pool.
+
+    Args:
+        game: Game with an enumerable tree.
+        pool: Opponents.
+        objective: Payoff of the hands, `returns` or `success`.
+
+    Raises:
+        NotExact: If an opponent has no `distribution`.
+        NotEnumerable: If the game has no enumerable tree.
+    """
     return LivedHands(game, [exact_policy(entry, game) for entry in as_pool(pool).entries], objective)
 
 
 def first_seats(game: Game, seat: str) -> range:
-    """Where the learner may sit in its first hand: `first`, `second`, or anywhere (`alternate`, `fixed`)."""
+    """Return the learner's possible seats in its first hand: one for `first` or `second`, else all."""
     if seat not in SEATINGS:
         raise ValueError(f"seat={seat!r} is unknown; choose {', '.join(SEATINGS)}.")
     one = {"first": 0, "second": 1}.get(seat)
@@ -294,13 +402,31 @@ def bayes_value(
     objective: Objective = "returns",
     limit: int = STATES,
 ) -> BayesValue:
-    """The value of the learner that is optimal for `credit`, the mean over the first seats; one solution each."""
+    """Return the value of the learner that is optimal for `credit`, averaged over the first seats.
+
+    Args:
+        game: Game with an enumerable tree.
+        pool: Opponents and their prior probabilities.
+        episodes: Number of episodes.
+        hands: Hands per episode.
+        credit: Objective of the learner.
+        gt: Discount across episodes of the credit `mage`.
+        seat: Seat rule: `first`, `second`, `alternate` or `fixed`.
+        objective: Payoff that is maximised, `returns` or `success`.
+        limit: Maximum number of states for one first seat.
+
+    Raises:
+        NotExact: If an opponent has no `distribution`.
+        NotEnumerable: If the game has no enumerable tree.
+        TooManyStates: If there are more than `limit` states.
+        ValueError: If a setting is invalid.
+    """
     met = meetings(game, pool, episodes=episodes, hands=hands, seat=seat, objective=objective, limit=limit)
     return mean_value([BayesSolution(meeting, credit, gt).value for meeting in met])
 
 
 def mean_value(solved: Sequence[BayesValue]) -> BayesValue:
-    """The mean over the first seats; states and seconds are added."""
+    """Return the mean value over the first seats, with the sums of states and seconds."""
     return BayesValue(
         per_episode=tuple(sum(parts) / len(solved) for parts in zip(*(one.per_episode for one in solved), strict=True)),
         states=sum(one.states for one in solved),

@@ -1,8 +1,10 @@
-"""What a learner may believe before each hand of a meta-episode about which opponent of a pool it faces.
+"""States of belief of a learner before each hand of a meta-episode: the probabilities of the pool's opponents.
 
-A belief is what all that was seen so far says about the opponents: the same whatever the order it was seen in, and for
-all evidence with the same ratios between them. So the states are far fewer than the histories, and one pass forwards
-finds them all. Logarithms are kept as whole numbers, so that the same evidence in another order is the same state.
+A belief depends on the evidence so far, but not on its order, and only on the ratios of the opponents' likelihoods. The
+number of states is therefore far below the number of histories, and one forward pass finds all of them.
+
+Log-probabilities are stored as integers (fixed point). Adding integers is exact, so the same evidence in another order
+is the same state.
 """
 
 from __future__ import annotations
@@ -20,32 +22,34 @@ Integers = NDArray[np.int64]
 Keys = NDArray[np.uint64]
 
 STATES = 15_000_000
-"""Most states of a problem that is solved (about 2 GB of memory)."""
+"""Default limit on the states of a problem (about 2 GB of memory)."""
 CHUNK = 50_000
-"""States that are worked on at a time: a tenth of a second, after which Ctrl-C is heard."""
+"""Number of states per numpy operation: about 0.1 s, so that Ctrl-C works in between."""
 TellsStates = Callable[[int, int, int], None]
-"""Called as the work goes on with the number of hands before which all states are known, of these states, and of the
-most that there can be before all hands."""
+"""Callback with (hands with known states, states so far, upper bound of the states before all hands)."""
 _UNIT = 2.0**46
-"""Of logarithms, as whole numbers."""
+"""Fixed-point unit of log-probabilities."""
 _SAME = 14
-"""Bits of such a number that do not tell beliefs apart: they are one state if they agree to 1 in 4 billion."""
+"""Number of low bits that are ignored when beliefs are compared: 2^(14 - 46) is 1 in 4 billion."""
 _DEAD = np.int64(-(2**62))
-"""The logarithm of 0."""
+"""Fixed-point logarithm of 0."""
 _ODD = np.uint64(0x9E3779B97F4A7C15)
+"""Odd multiplier of the hash of a belief: 2^64 divided by the golden ratio."""
 
 
 class BeliefStage(NamedTuple):
-    """The states before one hand, and where the hand leads from each."""
+    """The states before one hand, and the transitions to the states before the next hand."""
 
     beliefs: Floats
-    """(N, S): the probability of each opponent in each state."""
+    """Probability of each opponent in each state, (N, S)."""
     after: NDArray[np.int32]
-    """(E, S): state of the next hand after each piece of evidence, 0 where it cannot be; E = 0 for the last hand."""
+    """State before the next hand after each piece of evidence, (E, S); 0 if impossible. E = 0 for the last hand."""
 
 
 def most_states(hands: Sequence[LivedHand]) -> int:
-    """A bound of the number of states: the ways to have seen so many pieces of evidence, their order aside."""
+    """Return an upper bound of the number of states: the multisets of evidence before each hand."""
+    # Hands that are the same object have the same evidence, so their order does not matter. t hands with e pieces of
+    # evidence have C(e + t - 1, t) multisets; different hands multiply.
     total = 0
     for past in range(len(hands)):
         ways = 1
@@ -60,9 +64,16 @@ def most_states(hands: Sequence[LivedHand]) -> int:
 def stages_of(
     prior: Sequence[float], hands: Sequence[LivedHand], limit: int = STATES, progress: TellsStates | None = None
 ) -> list[BeliefStage]:
-    """The states before each of `hands`, the first of which is the prior alone.
+    """Return the states before each of `hands`; before the first hand, the prior is the only state.
 
-    Raises `TooManyStates` above `limit` states.
+    Args:
+        prior: Probability of each opponent, (N,).
+        hands: Hands in the order of play.
+        limit: Maximum number of states.
+        progress: Callback before each hand.
+
+    Raises:
+        TooManyStates: If there are more than `limit` states.
     """
     stages = []
     most = most_states(hands)
@@ -77,32 +88,39 @@ def stages_of(
         count += len(found)
         if count > limit:
             raise TooManyStates(
-                f"The pool of {len(prior)} has more than {limit:,} states of belief within {len(hands)} hands; take "
+                f"The pool of {len(prior)} has more than {limit:,} states of belief within {len(hands)} hands. Use "
                 "fewer episodes, hands or opponents, or raise the limit."
             )
         after = _places(keys, found)
+        # A key of 0 marks impossible evidence, which has no place among the found keys.
         stages.append(BeliefStage(_probabilities(logs), np.where(keys == 0, np.int32(0), after)))
         logs = _first_of_each(logs, step, keys, after, len(found))
     return [*stages, BeliefStage(_probabilities(logs), np.zeros((0, logs.shape[1]), np.int32))]
 
 
 def _logs(probabilities: Floats) -> Integers:
-    """Of (N, S), as whole numbers."""
+    """Return the fixed-point logarithms of probabilities, (N, S)."""
     positive = probabilities > 0
     logs = np.log(np.where(positive, probabilities, 1.0))
     return np.where(positive, np.rint(logs * _UNIT).astype(np.int64), _DEAD)
 
 
 def _probabilities(logs: Integers) -> Floats:
-    """(N, S), each column with the sum 1."""
+    """Return the probabilities of fixed-point logarithms, (N, S), with columns that sum to 1."""
+    # Subtracting the maximum avoids underflow; `_DEAD` becomes exp of a huge negative number, which is 0.
     made: Floats = np.exp((logs - logs.max(axis=0)) / _UNIT)
     made /= made.sum(axis=0)
     return made
 
 
 def _joined(logs: Integers, step: Integers) -> Integers:
-    """(N, S): beliefs after one piece of evidence (N, 1), the largest entry 0 unless all are dead."""
+    """Return the beliefs after one piece of evidence (N, 1): (N, S), with the largest entry of a column at 0.
+
+    A column is `_DEAD` throughout if no opponent can have produced the evidence.
+    """
+    # Bayes' rule in logarithms: add, then normalise. The largest entry instead of the sum keeps the numbers exact.
     both = logs + step
+    # Adding to `_DEAD` changes its value. It is restored, so that equal beliefs have equal entries.
     dead = (logs == _DEAD) | (step == _DEAD)
     if dead.any():
         both[dead] = _DEAD
@@ -114,9 +132,10 @@ def _joined(logs: Integers, step: Integers) -> Integers:
 
 
 def _keys_after(logs: Integers, step: Integers) -> Keys:
-    """(E, S): a key of each belief after each piece of evidence; 0 where that cannot be seen.
+    """Return a hash of each belief after each piece of evidence, (E, S); 0 if the evidence is impossible.
 
-    Beliefs share a key by chance with a probability below 1 in 100,000, in all of the largest problem that is solved.
+    In a problem with `STATES` states, the probability that any two beliefs share a hash is below 1 in 80,000. This is
+    the birthday bound for 63 bits.
     """
     keys = np.zeros((step.shape[1], logs.shape[1]), np.uint64)
     for at in range(0, logs.shape[1], CHUNK):
@@ -124,28 +143,33 @@ def _keys_after(logs: Integers, step: Integers) -> Keys:
         for row, evidence in enumerate(step.T):
             both = _joined(part, evidence[:, None])
             key = np.zeros(both.shape[1], np.uint64)
+            # Adding half of the ignored range rounds to nearest, so noise in the last bits rarely splits a belief.
             for cells in (both + 2 ** (_SAME - 1)) >> _SAME:
                 key = (key ^ cells.view(np.uint64)) * _ODD
                 key ^= key >> np.uint64(29)
+            # The lowest bit is set, so that no possible belief has the key 0.
             keys[row, at : at + CHUNK] = np.where(both.max(axis=0) == _DEAD, np.uint64(0), key | np.uint64(1))
     return keys
 
 
 def _distinct(keys: Keys) -> Keys:
-    """All keys but 0, sorted, once each."""
+    """Return the distinct keys without 0, sorted."""
+    # Rows are reduced first, because sorting all of them together takes more memory and time.
     found = _sorted_set(np.concatenate([_sorted_set(row) for row in keys]))
     return found[found > 0]
 
 
 def _sorted_set(keys: Keys) -> Keys:
-    """The same as `np.unique`, by sorting, which is faster here by far."""
+    """Return the sorted distinct keys, as `np.unique` does, but much faster here."""
     ordered = np.sort(keys)
     distinct: Keys = ordered[np.append(True, ordered[1:] != ordered[:-1])]
     return distinct
 
 
 def _places(keys: Keys, found: Keys) -> NDArray[np.int32]:
-    """(E, S): where each key lies in `found`. Keys are spread evenly: their first bits tell the place nearly."""
+    """Return the index of each key in `found`, (E, S)."""
+    # Keys are hashes and hence spread evenly. Instead of a binary search per key, a table by their first bits finds a
+    # place at or just before the right one. A few steps forward do the rest.
     bits = max(len(found) - 1, 1).bit_length()
     shift = np.uint64(64 - bits)
     starts = np.searchsorted(found, np.arange(2**bits, dtype=np.uint64) << shift).astype(np.int32)
@@ -154,6 +178,7 @@ def _places(keys: Keys, found: Keys) -> NDArray[np.int32]:
         for at in range(0, len(mine), CHUNK):
             wanted = mine[at : at + CHUNK]
             place = starts[wanted >> shift].clip(max=len(found) - 1)
+            # Keys of 0 are not in `found`; their places are ignored by the caller.
             wrong = np.flatnonzero((found[place] != wanted) & (wanted > 0))
             while len(wrong):
                 place[wrong] += 1
@@ -163,7 +188,9 @@ def _places(keys: Keys, found: Keys) -> NDArray[np.int32]:
 
 
 def _first_of_each(logs: Integers, step: Integers, keys: Keys, after: NDArray[np.int32], size: int) -> Integers:
-    """(N, size): one belief for each state before the next hand."""
+    """Return one belief for each state before the next hand, (N, size)."""
+    # Several transitions lead to one state, with beliefs that differ in their last bits. The first one counts: rows are
+    # visited backward, and numpy keeps the last value that is assigned to a repeated index.
     made = np.empty((logs.shape[0], size), np.int64)
     for row in reversed(range(len(keys))):
         possible = np.flatnonzero(keys[row])

@@ -1,9 +1,11 @@
-"""The best that one seat can do against known policies, or against a known mixture of them.
+"""Best responses of one seat to known policies, or to a known mixture of policies.
 
-One backward pass over positions. At each of its information states the responder takes the action of the highest
-value, positions weighed by the probability that chance and the opponents reach them (Zinkevich et al. 2007,
-"Regret minimization in games with incomplete information": the counterfactual reach). Opponents must depend
-on the turn without its history; then positions that several move orders share are walked once, which is exact.
+The method is one backward pass over positions. At each of its information states, the responder plays the action with
+the highest value. Positions are weighted by the probability that chance and the opponents reach them, the
+counterfactual reach (Zinkevich et al. 2007, "Regret minimization in games with incomplete information").
+
+Opponents must not depend on `Turn.history`. Then a position that several move orders reach has one value and is visited
+once, which is exact.
 """
 
 from __future__ import annotations
@@ -32,24 +34,34 @@ from opponents.pools import PoolSpec, as_pool
 from opponents.tabular import TabularPolicy
 
 Vector = NDArray[np.float64]
-"""One number per opponent of the mixture, (N,)."""
+"""Array with one number per opponent of the mixture, (N,)."""
 
 
 class BestResponse(NamedTuple):
-    """The value of a best response, and a deterministic policy that reaches it."""
+    """The value of a best response, with a deterministic policy that achieves it."""
 
     value: float
-    """In the game's unit, or a probability under the objective `success`."""
+    """Value in the game's unit, or a probability with the objective `success`."""
     policy: ExactPolicy
+    """Policy of the responding seat."""
 
 
 def best_response(
     game: Game, opponent: str | Policy, seat: int, objective: Objective = "returns", episode: int = 0
 ) -> BestResponse:
-    """The best response of `seat` when `opponent` plays all other seats, as it plays in that episode.
+    """Return the best response of a seat if one opponent plays all other seats.
 
-    Raises `NotExact` for an opponent without `distribution` or with a memory, `NotEnumerable` for a game without a
-    tree at hand.
+    Args:
+        game: Game with an enumerable tree.
+        opponent: Name of the opponent, or a policy.
+        seat: Seat of the responder.
+        objective: Payoff that is maximised, `returns` or `success`.
+        episode: Index of the episode, for opponents that change between episodes.
+
+    Raises:
+        NotExact: If the opponent has no `distribution`, or remembers earlier hands.
+        NotEnumerable: If the game has no enumerable tree.
+        ValueError: If the seat or the objective is invalid.
     """
     return respond(game, [in_episode(exact_policy(opponent, game), episode)], [1.0], seat, objective)
 
@@ -57,17 +69,37 @@ def best_response(
 def best_response_value(
     game: Game, opponent: str | Policy, seat: int, objective: Objective = "returns", episode: int = 0
 ) -> float:
-    """The value of `best_response`."""
+    """Return the value of a best response; it raises the errors of `best_response`.
+
+    Args:
+        game: Game with an enumerable tree.
+        opponent: Name of the opponent, or a policy.
+        seat: Seat of the responder.
+        objective: Payoff that is maximised, `returns` or `success`.
+        episode: Index of the episode, for opponents that change between episodes.
+    """
     return best_response(game, opponent, seat, objective, episode).value
 
 
 def best_nonadaptive(
     game: Game, pool: PoolSpec, seat: int, objective: Objective = "returns", episode: int = 0
 ) -> BestResponse:
-    """The best single policy against an opponent drawn from `pool` and not named, for one hand of that episode.
+    """Return the best policy for one hand against an unknown opponent that is drawn from a pool.
 
-    Within the hand the responder may infer who plays; from hand to hand it learns nothing. In games of perfect
-    information the policy reads `Turn.history`, because the order of moves tells opponents apart.
+    Within the hand the responder may infer its opponent. It remembers no earlier hand. In games of perfect information
+    the policy reads `Turn.history`, because the order of moves distinguishes opponents.
+
+    Args:
+        game: Game with an enumerable tree.
+        pool: Opponents and their probabilities.
+        seat: Seat of the responder.
+        objective: Payoff that is maximised, `returns` or `success`.
+        episode: Index of the episode, for opponents that change between episodes.
+
+    Raises:
+        NotExact: If an opponent has no `distribution`, or remembers earlier hands.
+        NotEnumerable: If the game has no enumerable tree.
+        ValueError: If the seat or the objective is invalid.
     """
     mixture = as_pool(pool)
     opponents = [in_episode(exact_policy(entry, game), episode) for entry in mixture.entries]
@@ -77,18 +109,33 @@ def best_nonadaptive(
 def respond(
     game: Game, opponents: Sequence[ExactPolicy], weights: Sequence[float], seat: int, objective: Objective
 ) -> BestResponse:
-    """Best response to one of `opponents`, drawn with `weights` before the hand."""
+    """Return the best response to one of several opponents, which is drawn before the hand.
+
+    Args:
+        game: Game with an enumerable tree.
+        opponents: N policies, as they play in the episode in question.
+        weights: Probability of each opponent, (N,).
+        seat: Seat of the responder.
+        objective: Payoff that is maximised, `returns` or `success`.
+
+    Raises:
+        NotEnumerable: If the game has no enumerable tree.
+        ValueError: If the seat or the objective is invalid, or a game with hidden information shares positions.
+    """
     check_seat(game, seat)
     payoff = payoff_of(objective)
     roots = roots_of(game)
     order = positions([node for _, node in roots])
+    # Several orders of moves lead to a shared position. The order is evidence if information is hidden or if there are
+    # several opponents. With one opponent and perfect information it is not.
     if share_positions(order):
         if not game.facts.perfect_information:
             raise ValueError(
-                f"{game.facts.name} shares positions although it hides information; exact values need a tree."
+                f"{game.facts.name} shares positions although it has hidden information; exact values require a tree."
             )
         if len(opponents) > 1:
             return BestResponse(*best_by_history(roots, opponents, weights, seat, payoff))
+    # Reach carries the opponents' weights; values do not, so the total weights them again.
     search = _Search(order, opponents, seat, payoff)
     search.forward([(chance * np.array(weights, float), root) for chance, root in roots])
     value = sum(chance * float(np.dot(weights, search.value(root))) for chance, root in roots)
@@ -96,7 +143,7 @@ def respond(
 
 
 class _Search:
-    """One best response: reach forward, values backward."""
+    """The search for one best response: reach forward, values backward."""
 
     def __init__(self, order: list[Node], opponents: Sequence[ExactPolicy], seat: int, payoff: Payoff) -> None:
         self.order = order
@@ -105,17 +152,18 @@ class _Search:
         self.payoff = payoff
         self.reach: dict[Node, Vector] = {node: np.zeros(len(opponents)) for node in order}
         self.chances: dict[Node, dict[str, Vector]] = {}
-        """At positions of others: action to its probability by opponent."""
+        """Map from a position of another seat to each action's probability by opponent."""
         self.members: dict[str, list[Node]] = {}
-        """Information state of the responder to its positions."""
+        """Map from an information state of the responder to its positions."""
         self.state: dict[Node, str] = {}
         self._values: dict[Node, Vector] = {}
         self._choices: dict[str, str] = {}
 
     def forward(self, roots: list[tuple[Vector, Node]]) -> None:
-        """Reach of every position by chance and the opponents, the responder's moves counting 1."""
+        """Compute the counterfactual reach of every position: chance times the opponents' moves, without one's own."""
         for reach, root in roots:
             self.reach[root] = self.reach[root] + reach
+        # In `order` every parent precedes its children, so a position's reach is complete before it is passed on.
         for node in self.order:
             if node.player is None:
                 continue
@@ -132,7 +180,7 @@ class _Search:
                 self.reach[child] = self.reach[child] + self.reach[node] * self.chances[node][action]
 
     def value(self, node: Node) -> Vector:
-        """The responder's expected payoff from `node` on, by opponent."""
+        """Return the responder's expected payoff from a position, by opponent."""
         if node not in self._values:
             self._values[node] = self._value(node)
         return self._values[node]
@@ -149,7 +197,10 @@ class _Search:
         return total
 
     def choose(self, state: str) -> str:
-        """The best action at an information state, the first of equals; all its positions alike if none is reached."""
+        """Return the best action at an information state, the first if several are equal.
+
+        If the opponents never reach the state, all its positions count equally.
+        """
         if state not in self._choices:
             members = self.members[state]
             reached = any(self.reach[node].any() for node in members)

@@ -1,7 +1,7 @@
-"""Best response to a mixture of opponents in a game of perfect information, where the moves tell them apart.
+"""Best response to a mixture of opponents in a game of perfect information, in which moves distinguish opponents.
 
-The same board can be reached by moves that speak for different opponents, so the state is the position together
-with the probability with which each opponent would have come there.
+Different moves to the same board may be evidence for different opponents. The state of the search is therefore the
+position together with each opponent's probability of reaching it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from mage_envs.core import ExactPolicy, Turn
 from opponents.exact.tree import Node, Payoff
 
 Reach = tuple[float, ...]
-"""By opponent: its weight times the probability of all its moves so far."""
+"""For each opponent, its weight times the probability of its moves so far."""
 
 
 class HistoryPolicy:
-    """Deterministic, by information state and history; knows only what it can meet against its mixture."""
+    """A deterministic policy by information state and history, defined only for histories that its mixture reaches."""
 
     def __init__(self, moves: Mapping[tuple[str, tuple[str, ...]], str]) -> None:
         self._moves = moves
@@ -32,15 +32,17 @@ class HistoryPolicy:
         return found
 
     def find(self, turn: Turn) -> str | None:
-        """Return the action, or None for a history that its mixture cannot lead to."""
+        """Return the action, or None if the mixture cannot produce the history."""
         return self._moves.get((turn.information_state, turn.history))
 
     def distribution(self, turn: Turn) -> dict[str, float]:
-        """Probability 1 for the one action."""
+        """Return probability 1 for the one action."""
         return {self.act(turn): 1.0}
 
 
 class _Search:
+    """The search for the best response over (position, reach)."""
+
     def __init__(self, opponents: Sequence[ExactPolicy], seat: int, payoff: Payoff) -> None:
         self.opponents = opponents
         self.seat = seat
@@ -49,7 +51,8 @@ class _Search:
         self._rows: dict[Node, list[tuple[str, Node, Reach]]] = {}
 
     def replies(self, node: Node, reach: Reach) -> list[tuple[str, Node, Reach]]:
-        """The others' moves that somebody makes: action, next position, reach."""
+        """Return (action, next position, reach) of the moves that at least one opponent may make."""
+        # The distributions depend on the position alone, while the same position occurs with many reaches.
         if node not in self._rows:
             rows = [opponent.distribution(node.turn()) for opponent in self.opponents]
             self._rows[node] = [(a, c, tuple(row.get(a, 0.0) for row in rows)) for a, c in node.children.items()]
@@ -61,7 +64,7 @@ class _Search:
         return moves
 
     def value(self, node: Node, reach: Reach) -> float:
-        """The expected payoff, times the probability of coming here."""
+        """Return the expected payoff, times the probability of reaching the state."""
         if node.player is None:
             return sum(reach) * self.payoff(node, self.seat)
         key = (node, reach)
@@ -79,12 +82,13 @@ class _Search:
         history: tuple[str, ...],
         moves: dict[tuple[str, tuple[str, ...]], str],
     ) -> None:
-        """Adds the best moves from here on to `moves`."""
+        """Add the best moves from this state on to `moves`."""
         if node.player is None:
             return
         if node.player == self.seat:
             best = max(node.children, key=lambda action: self.value(node.children[action], reach))
             moves[node.turn().information_state, history] = best
+            # Only the chosen move continues, so the table holds only histories that the policy itself can produce.
             self.write(node.children[best], reach, (*history, best), moves)
             return
         for action, child, after in self.replies(node, reach):
@@ -98,7 +102,15 @@ def best_by_history(
     seat: int,
     payoff: Payoff,
 ) -> tuple[float, HistoryPolicy]:
-    """Value and policy of the best response to one of `opponents`, drawn with `weights` before the hand."""
+    """Return value and policy of the best response to one of several opponents, drawn before the hand.
+
+    Args:
+        roots: First positions with their probabilities.
+        opponents: N policies.
+        weights: Probability of each opponent, (N,).
+        seat: Seat of the responder.
+        payoff: Payoff at the end of a hand.
+    """
     search = _Search(opponents, seat, payoff)
     moves: dict[tuple[str, tuple[str, ...]], str] = {}
     total = 0.0

@@ -1,8 +1,8 @@
-"""One hand as the learner lives it: its decisions and what it may have seen at the end, against several opponents.
+"""One hand from the learner's view: its decisions and its possible endings, against several opponents.
 
-All probabilities are of chance and the opponents alone, the learner's own moves counting 1. What the learner sees
-of a hand tells how likely each opponent was to bring it about; two hands that speak alike for all opponents are the
-same piece of evidence.
+All probabilities are counterfactual: they are products of chance and the opponents' moves, without the learner's own.
+The view of a finished hand has a likelihood for each opponent. Hands with proportional likelihoods are the same piece
+of evidence, because they lead to the same belief.
 """
 
 from __future__ import annotations
@@ -21,35 +21,36 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 DECISIONS = 50_000
-"""Most decisions, each with all that led to it, of a hand that is analysed."""
+"""Limit on the learner's decisions in one hand; a decision includes its whole history."""
 _TOO_MANY = f"The learner has more than {DECISIONS:,} decisions in a hand: too many to go through."
 
 
 class TooManyStates(ValueError):
-    """A problem above the limit of states."""
+    """A problem with too many states or decisions."""
 
 
 class Branch(NamedTuple):
-    """What can follow one action of the learner (or the deal)."""
+    """All continuations of one action of the learner, or of the deal."""
 
     outcomes: Mapping[str, int]
-    """By the learner's last view of the hand, the number of the ending."""
+    """Map from the learner's view of a finished hand to the index of the ending."""
     decisions: Mapping[str, Mapping[str, Branch]]
-    """Information state to action to what follows."""
+    """Map from an information state to actions to their branches."""
 
 
 class LivedHand(NamedTuple):
-    """All of a hand in one seat, with M endings that the learner can tell apart and E pieces of evidence."""
+    """A whole hand in one seat, with M endings that the learner can distinguish and E pieces of evidence."""
 
     root: Branch
+    """Branch of the deal."""
     evidence: Floats
-    """(E, N): each row's largest entry is 1; rows differ."""
+    """Relative likelihood of each opponent for each piece of evidence, (E, N); distinct rows with the maximum 1."""
     tells: Places
-    """(M,): the piece of evidence that an ending is."""
+    """Index of each ending's piece of evidence, (M,)."""
     weight: Floats
-    """(M,): an ending's probabilities by opponent are its weight times its evidence."""
+    """Weight of each ending, (M,). Weight times evidence is the ending's probability for each opponent."""
     payoff: Floats
-    """(M, N): expected payoff by opponent, times the probability of the ending."""
+    """Expected payoff for each opponent, times the probability of the ending, (M, N)."""
 
 
 def hand_of(
@@ -58,7 +59,18 @@ def hand_of(
     seat: int,
     payoff: Payoff,
 ) -> LivedHand:
-    """The hand of a game with these roots, for the learner in `seat` and one of `opponents` in all others."""
+    """Return the hand of a learner against one of several opponents, which plays all other seats.
+
+    Args:
+        roots: First positions with their probabilities.
+        opponents: N policies.
+        seat: Seat of the learner.
+        payoff: Payoff at the end of a hand.
+
+    Raises:
+        TooManyStates: If the learner has more than `DECISIONS` decisions.
+    """
+    # A cheap bound, counted on the shared positions, refuses large games before the walk over all histories starts.
     order = positions([node for _, node in roots])
     if share_positions(order) and max(_count_decisions(roots, order, one, seat) for one in opponents) > DECISIONS:
         raise TooManyStates(_TOO_MANY)
@@ -72,8 +84,11 @@ def hand_of(
 def _count_decisions(
     roots: Sequence[tuple[float, Node]], order: Sequence[Node], opponent: ExactPolicy, seat: int
 ) -> int:
-    """How often the learner may be to move, in a game that hides nothing, against that opponent: at least as many
-    decisions, each with all that led to it, has a hand against it and others."""
+    """Return a lower bound of the learner's decisions against a pool with this opponent.
+
+    It is the number of histories with positive probability at which the learner is to move. The game must have perfect
+    information.
+    """
     ways = dict.fromkeys(order, 0)
     for _, root in roots:
         ways[root] += 1
@@ -88,28 +103,31 @@ def _count_decisions(
 
 
 class _Builder:
-    """Goes through the hand once, sorting what the learner can tell apart; the numbers are worked out at the end, for
-    all endings together. Until then a way to a position is its number, whom it speaks for is a set of bits."""
+    """A walk over the histories of a hand, which sorts them by the learner's views.
+
+    Probabilities are computed at the end, for all histories together, in numpy. During the walk a history ("way") is an
+    index, and the opponents that can have played it are a set of bits.
+    """
 
     def __init__(self, opponents: Sequence[ExactPolicy], seat: int, payoff: Payoff) -> None:
         self.opponents, self.seat, self.payoff = opponents, seat, payoff
         self._by_state = all(is_state_policy(opponent) for opponent in opponents)
         self._decisions = 0
         self._rows: dict[tuple[float, ...], tuple[int, int]] = {}
-        """Probabilities of a move by opponent to its number, and the set of those who may make it."""
+        """Map from a move's probabilities by opponent to (index, set of the opponents that may play it)."""
         self._replies: dict[object, list[tuple[int, int]]] = {}
-        """By what the mover knows, of each action."""
+        """Map from the mover's knowledge to the row of each action."""
         self._before: list[int] = []
-        """Of each way, the one that it goes on from (-1 at the roots), ..."""
+        """Parent of each way; -1 at the roots."""
         self._row: list[int] = []
-        """... with a move of these probabilities, ..."""
+        """Row of probabilities of each way's last move."""
         self._for: list[int] = []
-        """... and who of the opponents can have come so far."""
+        """Set of the opponents that can have played each way."""
         self._ends: list[list[tuple[Node, int]]] = []
-        """Of each ending, the positions and the ways to them."""
+        """Positions of each ending, with the ways to them."""
 
     def row(self, chances: Sequence[float]) -> tuple[int, int]:
-        """The number of these probabilities, and the set of opponents that have any."""
+        """Return the index of a row of probabilities, and the set of the opponents with a positive one."""
         key = tuple(chances)
         found = self._rows.get(key)
         if found is None:
@@ -117,7 +135,7 @@ class _Builder:
         return found
 
     def after(self, way: int, row: tuple[int, int]) -> int:
-        """The number of the way on from `way`; -1 where no opponent goes it."""
+        """Return the index of the way that extends `way` by a move, or -1 if no opponent can play it."""
         number, able = row
         left = able if way < 0 else able & self._for[way]
         if not left:
@@ -128,7 +146,10 @@ class _Builder:
         return len(self._for) - 1
 
     def branch(self, histories: list[tuple[Node, int]]) -> Branch:
-        """What follows for a learner that cannot tell `histories` (position, way) apart."""
+        """Return the branch after histories, (position, way), that the learner cannot distinguish.
+
+        Raises TooManyStates if the hand has more than `DECISIONS` decisions.
+        """
         ended: dict[str, list[tuple[Node, int]]] = {}
         waiting: dict[str, list[tuple[Node, int]]] = {}
         while histories:
@@ -145,6 +166,7 @@ class _Builder:
         self._decisions += len(waiting)
         if self._decisions > DECISIONS:
             raise TooManyStates(_TOO_MANY)
+        # Sorted, so that the numbering does not depend on the order of the walk.
         outcomes = {view: len(self._ends) + place for place, view in enumerate(sorted(ended))}
         self._ends += [ended[view] for view in outcomes]
         return Branch(
@@ -159,6 +181,7 @@ class _Builder:
         )
 
     def _moves(self, node: Node) -> list[tuple[int, int]]:
+        # If every opponent depends on its information state alone, equal states share their probabilities.
         key = (node.player, node.information_state) if self._by_state else node
         found = self._replies.get(key)
         if found is None:
@@ -168,21 +191,24 @@ class _Builder:
         return found
 
     def endings(self) -> tuple[Floats, Places, Floats, Floats]:
-        """Evidence, and of each ending which it is, its weight and payoff: as in `LivedHand`."""
+        """Return evidence, tells, weight and payoff of all endings, as in `LivedHand`."""
         reach = self._reach()
         ways = [way for end in self._ends for _, way in end]
         paid = [self.payoff(node, self.seat) for end in self._ends for node, _ in end]
         starts = np.cumsum([0, *map(len, self._ends)])[:-1]
         total = np.add.reduceat(reach[ways], starts)
         payoff = np.add.reduceat(reach[ways] * np.array(paid)[:, None], starts)
+        # Dividing by the maximum makes proportional likelihoods equal; rounding removes differences of the last bits.
         weight = total.max(axis=1)
         rows = total / weight[:, None]
         _, first, tells = np.unique(np.round(rows, 12), axis=0, return_index=True, return_inverse=True)
-        order = np.argsort(first)  # evidence is numbered as it is met
+        # `np.unique` sorts by value; number the evidence in the order of the endings instead.
+        order = np.argsort(first)
         return rows[first[order]], np.argsort(order)[tells.reshape(-1)], weight, payoff
 
     def _reach(self) -> Floats:
-        """(ways, N): the probability of each way by opponent, those before it first."""
+        """Return the probability of each way by opponent, (ways, N)."""
+        # Vectorised by depth: the probabilities of all ways with d moves follow from those with d - 1 moves.
         table = np.array(list(self._rows))
         depths: list[int] = []
         for way in self._before:

@@ -1,8 +1,8 @@
-"""What memory of earlier episodes is worth in a game against a pool, and what exploration across episodes is worth.
+"""The value of memory of earlier episodes in a game against a pool, and of exploration across episodes.
 
     headroom(KuhnPoker(), "pool:kuhn/paper").adaptation     # .150 chips per hand
 
-All values are per hand, and exact; against a policy whose moves were sampled they are estimates with bounds.
+All values are exact and per hand. If moves of a policy had to be sampled, they are estimates with bounds.
 """
 
 from __future__ import annotations
@@ -36,52 +36,53 @@ CREDITS: tuple[CreditName, ...] = ("myopic", "sum", "mage", "last")
 
 @dataclass(frozen=True, kw_only=True)
 class Headroom:
-    """The values of the best learners of six kinds against one opponent of a pool, in the game's unit per hand."""
+    """The values of six optimal learners against one opponent of a pool, in the game's unit per hand."""
 
     blind_per_episode: tuple[float, ...]
-    """Without any memory of earlier episodes; the same in each, unless an opponent changes between them."""
+    """Value without memory of earlier episodes; the same in every episode unless an opponent changes."""
     known_per_episode: tuple[float, ...]
-    """If the opponent is named to the learner."""
+    """Value if the learner knows the opponent."""
     per_episode: Mapping[str, tuple[float, ...]]
-    """What the learner that is best for each credit earns in each episode; empty where there are too many states."""
+    """Value in each episode of the optimal learner for each credit; empty if there are too many states."""
     gt: float
-    """The discount of the credit `mage`."""
+    """Discount across episodes of the credit `mage`."""
     states: int
+    """Number of states of belief, over all first seats."""
     seconds: float
-    """Of CPU."""
+    """CPU time in seconds."""
     bounds: Mapping[str, tuple[Bounds, ...]] = field(default_factory=dict)
     """95% intervals of `blind`, `known` and `adaptation` in each episode if moves were sampled, else empty."""
     unsolved: str = ""
-    """Why `per_episode` is empty."""
+    """Reason for an empty `per_episode`."""
 
     @property
     def blind(self) -> float:
-        """That of the last episode."""
+        """Value of the last episode without memory."""
         return self.blind_per_episode[-1]
 
     @property
     def known(self) -> float:
-        """That of the last episode."""
+        """Value of the last episode if the learner knows the opponent."""
         return self.known_per_episode[-1]
 
     @property
     def adaptation(self) -> float:
-        """Adaptation headroom: what it would be worth in the last episode to know the opponent from the start."""
+        """Adaptation headroom: the gain in the last episode from knowing the opponent from the start."""
         return self.known - self.blind
 
     @property
     def reachable(self) -> float | None:
-        """Reachable headroom: what a learner can at most gain by memory in the last episode, having seen the others.
+        """Reachable headroom: a learner's maximum gain by memory in the last episode.
 
-        None if it was not solved, or moves were sampled; then it is at most the adaptation headroom.
+        None if it was not solved or moves were sampled. In that case the adaptation headroom is an upper bound.
         """
         return self.per_episode["last"][-1] - self.blind if self.exact else None
 
     @property
     def exploration(self) -> float | None:
-        """Exploration headroom: what credit across episodes is worth at most in the last one.
+        """Exploration headroom: the maximum gain in the last episode by credit across episodes.
 
-        None if it was not solved, or moves were sampled; then it is at most the adaptation headroom.
+        None if it was not solved or moves were sampled. In that case the adaptation headroom is an upper bound.
         """
         return self.per_episode["last"][-1] - self.per_episode["myopic"][-1] if self.exact else None
 
@@ -91,7 +92,7 @@ class Headroom:
         return bool(self.per_episode) and not self.bounds
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return all values, with those of the properties, as JSON values."""
         names = ("blind", "known", "adaptation", "reachable", "exploration")
         return {**asdict(self), **{name: getattr(self, name) for name in names}}
 
@@ -111,17 +112,33 @@ def headroom(
     limit: int = STATES,
     progress: TellsStates | None = None,
 ) -> Headroom:
-    """Solves the six, and the learner that is best for `weights` of the episodes where these are given.
+    """Return the values of six optimal learners, and of the learner for custom weights if `weights` is set.
 
-    `samples`: moves in each state of a policy without `distribution`; 0 refuses such a policy with `NotExact`. One that
-    remembers earlier hands is refused always. Raises `NotEnumerable` for a game without a tree, ValueError for bad
-    settings.
+    Args:
+        game: Game with an enumerable tree.
+        pool: Opponents and their prior probabilities.
+        episodes: Number of episodes.
+        hands: Hands per episode.
+        seat: Seat rule: `first`, `second`, `alternate` or `fixed`.
+        gt: Discount across episodes of the credit `mage`.
+        weights: Weights of the episodes for a further learner, named `own`; they must sum to 1.
+        objective: Payoff that is maximised, `returns` or `success`.
+        samples: Moves per information state for policies without `distribution`; 0 rejects such policies.
+        seed: Seed of the samples.
+        limit: Maximum number of states for one first seat.
+        progress: Callback during the forward pass.
+
+    Raises:
+        NotExact: If a policy remembers earlier hands, or has no `distribution` while `samples` is 0.
+        NotEnumerable: If the game has no enumerable tree.
+        ValueError: If a setting is invalid.
     """
     started = time.process_time()
     credits: dict[str, Credit] = {**{name: name for name in CREDITS}, **({} if weights is None else {"own": weights})}
     check_lengths(episodes, hands)
+    # Check all credits now, because solving may take minutes.
     for credit in credits.values():
-        credit_weights(credit, episodes, gt)  # what is wrong is told before anything is solved
+        credit_weights(credit, episodes, gt)
     single = SingleHands(
         game=game, pool=as_pool(pool), seats=first_seats(game, seat), objective=objective, samples=samples, seed=seed
     )
@@ -143,6 +160,7 @@ def headroom(
             states += meeting.states
             for name, credit in credits.items():
                 solved[name].append(BayesSolution(meeting, credit, gt).value)
+    # Too many states is a result, not an error: the blind and the known value exist in any case.
     except TooManyStates as error:
         solved, states, unsolved = {}, 0, str(error)
     per_episode = {

@@ -1,4 +1,4 @@
-"""A hand of the learner as arrays: what every branch pays by itself, and the decisions that lead to others."""
+"""Array form of the learner's hand: the payoff of every branch, and the decisions between branches."""
 
 from __future__ import annotations
 
@@ -13,36 +13,45 @@ from opponents.exact.hands import Branch, Floats, LivedHand, Places, hand_of
 from opponents.exact.tree import Objective, in_episode, payoff_of, positions, roots_of, uncollected
 
 CELLS = 2**25
-"""Most values of a table over the branches of a hand and the states that are worked on at a time (256 MB)."""
+"""Maximum number of values in one table of branches times states (256 MB)."""
 
 
 class Decisions(NamedTuple):
-    """Decisions with A actions each; those of one branch are neighbours."""
+    """D decisions with A actions each, grouped by branch, so that one numpy operation handles all of them."""
 
     options: Places
-    """(D, A): the branch that follows each action."""
+    """Branch after each action, (D, A)."""
     starts: Places
-    """(F,): where the decisions of a branch begin, ..."""
+    """Index of the first decision of each of the F branches, (F,)."""
     branches: Places
-    """(F,): ... and which branch it is."""
+    """Index of each branch, (F,)."""
 
 
 Best = Callable[[Floats], Places]
-"""(K, D, A, S), what each action earns in each episode, to (D, S), the action that is taken."""
+"""Function from the actions' payoffs in each episode, (K, D, A, S), to the chosen actions, (D, S)."""
 
 
 class DecisionTree:
-    """Branches that pay something by themselves and what the best options of their decisions pay. The root is last."""
+    """Branches with payoffs of their own, and decisions between them. The root is the last branch.
+
+    The value of a branch is its own payoff plus the values of the best options of its decisions. Values are multiplied
+    by the branch's counterfactual probability, so the values of several decisions are simply added.
+    """
 
     def __init__(self, payoff: Floats, decisions: Sequence[Decisions]) -> None:
         self.payoff = payoff
-        """(B, N): what a branch pays by itself, times its probability."""
+        """Payoff of the endings of each branch, times its probability, by opponent, (B, N)."""
         self.decisions = decisions
-        """The options of each were complete before: their decisions are in those that stand earlier."""
+        """Groups of decisions, in an order in which the options of a group have no decisions in later groups."""
 
     @classmethod
     def of(cls, payoff: Floats, options: Sequence[Sequence[Sequence[int]]]) -> DecisionTree:
-        """`options`: for each branch, for each of its decisions, the branch after each action, of a smaller number."""
+        """Return the tree of branches in post-order.
+
+        `options[b][d][a]` is the branch after action a in decision d of branch b. It must be smaller than b.
+        """
+        # Decisions are grouped by height above the endings and by number of actions: a group of equal height depends on
+        # lower groups only, and equal numbers of actions fit into one array.
         groups: dict[tuple[int, int], list[tuple[int, Sequence[int]]]] = defaultdict(list)
         heights: list[int] = []
         for branch, mine in enumerate(options):
@@ -51,32 +60,41 @@ class DecisionTree:
                 groups[heights[branch], len(one)].append((branch, one))
         decisions = []
         for _, group in sorted(groups.items()):
+            # Branches were visited in increasing order, so the decisions of one branch are neighbours.
             branches, starts = np.unique([branch for branch, _ in group], return_index=True)
             decisions.append(Decisions(np.array([one for _, one in group], np.intp), starts, branches))
         return cls(payoff, decisions)
 
     def worth(self, beliefs: Floats) -> Floats:
-        """(B, S): what each branch is worth if all is decided as best, times its probability; `beliefs` are (N, S)."""
+        """Return the value of each branch with optimal decisions, times its probability, (B, S).
+
+        `beliefs` holds the probability of each opponent, (N, S).
+        """
         worth: Floats = self.payoff @ beliefs
-        self.decide(worth[None], lambda each: each[0].argmax(axis=1))  # a view: in its place
+        # `worth[None]` is a view, so `decide` changes `worth` in place.
+        self.decide(worth[None], lambda each: each[0].argmax(axis=1))
         return worth
 
     def decide(self, earned: Floats, best: Best) -> None:
-        """Adds to (K, B, S), what each branch earns by itself in each episode, what is earned by `best` decisions."""
+        """Add the payoffs of the decisions in place.
+
+        `earned` holds each branch's own payoff in each episode, (K, B, S); `best` chooses the actions.
+        """
         for options, starts, branches in self.decisions:
             each = earned[:, options]
             taken = np.take_along_axis(each, best(each)[None, :, None], axis=2)[:, :, 0]
+            # `reduceat` sums over the decisions of each branch.
             earned[:, branches] += np.add.reduceat(taken, starts, axis=1)
 
 
 class HandPlan:
-    """A hand with its branches numbered, each after those that follow it; the hand's own is the last."""
+    """A hand with its branches numbered in post-order; the root is the last branch."""
 
     def __init__(self, hand: LivedHand) -> None:
         self.evidence = hand.evidence
-        """(E, N)"""
+        """Relative likelihoods of the evidence, (E, N)."""
         self.number: dict[int, int] = {}
-        """By the id of a branch."""
+        """Map from the id of a branch to its index; valid while the hand exists, which keeps its branches alive."""
         options: list[list[list[int]]] = []
         branch_of = np.zeros(len(hand.tells), np.intp)
 
@@ -91,49 +109,63 @@ class HandPlan:
         payoff = np.zeros((len(options), hand.evidence.shape[1]))
         np.add.at(payoff, branch_of, hand.payoff)
         self.tree = DecisionTree.of(payoff, options)
+        # Endings of one branch with the same evidence are merged: they lead to the same belief. A pair of branch and
+        # evidence is encoded as one integer, which also sorts by branch.
         pairs, same = np.unique(branch_of * len(hand.evidence) + hand.tells, return_inverse=True)
         self.ends, self.tells = np.divmod(pairs, len(hand.evidence))
-        """(M,) each: branches that end the hand, and the pieces of evidence that they end it with, ..."""
+        """Branch and piece of evidence of each merged ending, sorted by branch."""
         self.weight = np.bincount(same.reshape(-1), hand.weight)
-        """(M,): ... at this weight."""
+        """Weight of each merged ending."""
 
     @property
     def cells(self) -> int:
-        """The numbers that it takes to work on one belief in one episode."""
+        """Number of values in the largest table for one belief and one episode."""
         return max(len(self.tree.payoff), len(self.evidence), len(self.ends))
 
     def teach(self, earned: Floats, following: Floats) -> None:
-        """Adds to (B, S), what each branch earns, what it leads to by what is learned of it: `following`, (E, S), is
-        what each piece of evidence leads to, times its probability."""
+        """Add the value of the later hands after each ending to `earned`, (B, S), in place.
+
+        `following` is the value after each piece of evidence, times its probability under the belief, (E, S).
+        """
         branches, starts = np.unique(self.ends, return_index=True)
         parts = following[self.tells]
         parts *= self.weight[:, None]
         earned[branches] += np.add.reduceat(parts, starts)
 
     def reached(self) -> Floats:
-        """(B, N): the probability of each branch by opponent, the learner's own moves counting 1."""
+        """Return the counterfactual probability of each branch by opponent, (B, N)."""
         found = np.zeros_like(self.tree.payoff)
         np.add.at(found, self.ends, self.weight[:, None] * self.evidence[self.tells])
+        # Every action of a decision has the same counterfactual probability, so the first one is enough.
         for options, starts, branches in self.tree.decisions:
             found[branches] += np.add.reduceat(found[options[:, 0]], starts)
         return found
 
 
 class LivedHands:
-    """The hands of a game against several opponents, each made when it is first asked for."""
+    """The hands of a game against several opponents, by seat and episode; each is enumerated on first use."""
 
     def __init__(self, game: Game, opponents: Sequence[ExactPolicy], objective: Objective = "returns") -> None:
-        """Raises `NotEnumerable` for a game without a tree."""
+        """Prepare the hands.
+
+        Args:
+            game: Game with an enumerable tree.
+            opponents: N policies.
+            objective: Payoff of the hands, `returns` or `success`.
+
+        Raises:
+            NotEnumerable: If the game has no enumerable tree.
+        """
         self._roots, self._payoff, self._opponents = roots_of(game), payoff_of(objective), opponents
         self._made: dict[tuple[int, int], tuple[LivedHand, HandPlan]] = {}
-        """By the seat, and the first episode in which all opponents play in this way."""
+        """Hands by seat and by the first episode with the same play of all opponents."""
         self._changing = [opponent for opponent in opponents if not is_state_policy(opponent)]
-        """Opponents that may play otherwise in another episode."""
+        """Opponents that may change between episodes."""
         self._play: dict[int, list[Mapping[str, float]]] = {}
-        """By episode, what the changing opponents do at every position."""
+        """Distributions of the changing opponents at every position, by episode."""
 
     def seated(self, seat: int, episode: int = 0) -> tuple[LivedHand, HandPlan]:
-        """That of the learner in `seat` in that episode; raises `TooManyStates` where it has too many decisions."""
+        """Return the hand of a seat in an episode; raise `TooManyStates` if it has too many decisions."""
         key = seat, self._first_like(episode)
         if key not in self._made:
             with uncollected():
@@ -143,8 +175,11 @@ class LivedHands:
         return self._made[key]
 
     def _first_like(self, episode: int) -> int:
-        """The first known episode in which all opponents play as in this one. Its hands are shared: beliefs over hands
-        that are the same object are counted by number and not by order, which keeps problems small."""
+        """Return the first known episode in which all opponents play as in this one.
+
+        Episodes with the same play share their hands. For hands that are the same object, the order of evidence does
+        not matter, which keeps the number of states small.
+        """
         if not self._changing:
             return 0
         if episode not in self._play:

@@ -1,13 +1,16 @@
-"""What single decisions cost, exactly: the regret of each against the best play of the rest of the hand, or of the rest
-of the meta-episode, under the exact posterior over a pool, all cards and all replies of the opponents integrated out.
+"""Exact regrets of single decisions, under the exact posterior over a pool.
 
-In a hand that begins with belief b, the expected return of any player is V(b) - the sum of its expected regrets, where
-V(b) is what the myopic learner earns. So `V(b) - regret` is an unbiased estimate of what the player earns that has no
-luck of cards and replies in it, only that of what was learned: an exact control variate (compare Burch et al. 2018,
-"AIVAT: a new variance reduction technique for agent evaluation in imperfect information games").
+The regret of a decision is its loss against optimal play of the rest of the hand, or of the rest of the meta-episode.
+All cards and all replies of the opponents are integrated out.
 
-Over a meta-episode the same holds once: what any player is paid in all of it, by some credit, is V of the prior less
-all its expected regrets, where V is what the learner earns that is optimal for that credit.
+Consider a hand that begins with belief b. Any player's expected return is V(b) minus the sum of its expected regrets,
+where V(b) is the value of the myopic learner. Therefore `V(b) - regret` is an unbiased estimate of the player's
+expected return. It contains no luck of cards and replies, only the luck of the evidence in earlier hands. It is an
+exact control variate (compare Burch et al. 2018, "AIVAT: a new variance reduction technique for agent evaluation in
+imperfect information games").
+
+The same holds for a whole meta-episode and any credit. A player's expected payoff is V(prior) minus all its expected
+regrets, where V is the value of the optimal learner for that credit.
 """
 
 from __future__ import annotations
@@ -32,57 +35,59 @@ from opponents.exact.tree import Objective
 from opponents.pools import PoolSpec, as_pool
 
 _SAME = 1e-8
-"""Largest difference of probabilities in beliefs that are one."""
+"""Largest difference of probabilities in two beliefs that count as equal."""
 
 
 class OwnChoice(NamedTuple):
-    """One decision of a hand."""
+    """One decision of the player in a hand."""
 
     information_state: str
+    """Information state of the decision."""
     action: str
-    """What was played, by which the hand goes on."""
+    """Action that was played."""
     probabilities: Mapping[str, float] | None = None
-    """Those with which the player chose, where they are known; None: what was played stands for them."""
+    """Player's probabilities of the actions if they are known; None counts as probability 1 for `action`."""
 
 
 class PlayedHand(NamedTuple):
-    """A hand as the player saw it."""
+    """A hand from the player's view."""
 
     seat: int
+    """Player's seat."""
     choices: Sequence[OwnChoice]
+    """Player's decisions in order."""
     value: float
-    """What it brought."""
+    """Return of the hand."""
     ending: str | None = None
-    """What was seen last; None where that is not known: then nothing is learned from it."""
+    """Player's last view of the hand, or None if it is not known. Without it, the belief ignores the ending."""
     by_rules: bool = True
-    """False: its turns ran out, or an illegal answer lost it."""
+    """True if the rules ended the hand; False after a time limit or an illegal answer."""
     episode: int = 0
-    """Its episode, as the opponents of a pool may play otherwise in each."""
+    """Index of the hand's episode, because opponents may change between episodes."""
     place: int = 0
-    """Its number among all planned hands of the meta-episode."""
+    """Index of the hand among all planned hands of the meta-episode."""
     skipped: int = 0
-    """How many of the planned hands after it were not played, where it ended its episode early; `value` holds them."""
+    """Number of planned hands after it that were not played because its episode ended early; `value` includes them."""
 
 
 class HandRegret(NamedTuple):
-    """What the decisions of one hand cost."""
+    """The regrets of one hand's decisions."""
 
     value: float
-    """What the hand brought."""
+    """Return of the hand."""
     available: float
-    """V(b): what the best play of this hand, or of the rest of the meta-episode, is worth under the belief that the
-    hand began with."""
+    """V(b): value of optimal play of this hand, or of the rest of the meta-episode, under the belief b before it."""
     regrets: tuple[float, ...]
-    """Of each choice, and of an ending outside of the rules; none is negative but for rounding, except that one."""
+    """Regret of each choice, and of an ending outside of the rules, which alone may be negative beyond rounding."""
 
     @property
     def adjusted(self) -> float:
-        """The estimate of the player's expected return without the luck of this hand."""
+        """Estimate of the player's expected return, without the luck of this hand."""
         return self.available - sum(self.regrets)
 
 
 class Rest:
-    """The rest of a meta-episode, as the learner would go on that is optimal for a credit (`opponents.exact.bayes`)."""
+    """The value of the rest of a meta-episode, if the optimal learner for a credit continues it."""
 
     def __init__(
         self,
@@ -96,38 +101,68 @@ class Rest:
         alternate: bool = True,
         objective: Objective = "returns",
     ) -> None:
-        """Raises ValueError for a credit that does not count every decision in the same way (`myopic`)."""
+        """Prepare the values; problems are solved on first use.
+
+        Args:
+            game: Game with an enumerable tree.
+            pool: Opponents and their prior probabilities.
+            episodes: Number of episodes.
+            hands: Hands per episode.
+            credit: Objective of the learner, a name or one weight per episode.
+            gt: Discount across episodes of the credit `mage`.
+            alternate: True if the seat changes from hand to hand.
+            objective: Payoff that is maximised, `returns` or `success`.
+
+        Raises:
+            ValueError: If a setting is invalid, or the credit is `myopic`, whose weights depend on the decision.
+            NotExact: If an opponent has no `distribution`.
+            NotEnumerable: If the game has no enumerable tree.
+        """
         check_lengths(episodes, hands)
         if credit == "myopic":
-            raise ValueError("Single-episode credit has no rest of the meta-episode; take horizon='hand'.")
+            raise ValueError("Single-episode credit has no rest of the meta-episode. Use horizon='hand'.")
+        # For every credit that is accepted here, all rows of the objective are equal, so the first one is enough.
         self.weights = credit_weights(credit, episodes, gt)[0, 0]
-        """(K,): of what each episode earns."""
-        self.label = f"mage, gt {gt:g}" if credit == "mage" else credit if isinstance(credit, str) else "own weights"
+        """Weight of each episode's return, (K,)."""
+        self.label: str = "own weights"
+        """Name of the credit for tables."""
+        if credit == "mage":
+            self.label = f"mage, gt {gt:g}"
+        elif isinstance(credit, str):
+            self.label = credit
         self._game, self._pool, self._credit, self._gt = game, as_pool(pool), credit, gt
         self._episodes, self._hands, self._alternate, self._objective = episodes, hands, alternate, objective
         self.lived = lived_hands(game, self._pool, objective)
         self._solved: dict[int, list[tuple[int, BayesSolution]]] = {}
-        """By the seat of the first hand, solutions from some hand on."""
+        """Map from the seat of the first hand to solutions, each with the index of its first hand."""
 
     def branches(self, seat: int, place: int, belief: Floats) -> Floats:
-        """(B,): what each branch of that hand, in that seat, is worth from there on, times its probability."""
+        """Return the value of each branch of a hand and all later hands, times the branch's probability, (B,).
+
+        Args:
+            seat: Player's seat in the hand.
+            place: Index of the hand among all planned hands.
+            belief: Probability of each opponent before the hand, (N,).
+        """
         solution, hand, state = self._found(seat, place, belief)
         return solution.worth(hand, state)
 
     def weight(self, place: int) -> float:
-        """Of what that hand earns."""
+        """Return the weight of a hand's return."""
         return float(self.weights[place // self._hands])
 
     def after(self, played: PlayedHand, belief: Floats) -> float:
-        """What the hands that are played after that one are worth."""
+        """Return the value of the hands that are played after a hand, given the belief after it."""
         on = 1 + played.skipped
         if played.place + on >= self._episodes * self._hands:
             return 0.0
         seat = (played.seat + on) % self._game.facts.players if self._alternate else played.seat
+        # The last branch is the root: the value of the whole next hand and everything after it.
         return float(self.branches(seat, played.place + on, belief)[-1])
 
     def _found(self, seat: int, place: int, belief: Floats) -> tuple[BayesSolution, int, int]:
-        """A solution, and the hand and the state in it; solved anew for a belief that legal play cannot lead to."""
+        """Return a solution with the hand's index and the state's index in it."""
+        # Solutions are kept by the seat of hand 0, which follows from the seat of this hand if seats alternate.
         seat0 = (seat - place) % self._game.facts.players if self._alternate else seat
         solved = self._solved.setdefault(seat0, [])
         for start, solution in solved:
@@ -137,6 +172,8 @@ class Rest:
                 state = int(distance.argmin())
                 if distance[state] < _SAME:
                     return solution, place - start, state
+        # This is the first call for the seat, or the belief is new: only complete hands lead to the states of a
+        # solution, and the evidence of a hand without an ending is partial. Solve the rest from this belief.
         meeting = Meeting(
             self._game,
             self._pool,
@@ -154,23 +191,31 @@ class Rest:
 
 
 class DecisionValues:
-    """The hands of a game against a pool, ready to judge what was played in them."""
+    """The values of all decisions in the hands of a game against a pool, for the regrets of played hands."""
 
     def __init__(self, game: Game, pool: PoolSpec, objective: Objective = "returns", rest: Rest | None = None) -> None:
-        """`rest`: judges decisions by all that is left of the meta-episode, and not each hand for itself.
+        """Prepare the values.
 
-        Raises `NotExact`, `NotEnumerable`, `TooManyStates` where there are no exact values.
+        Args:
+            game: Game with an enumerable tree.
+            pool: Opponents and their prior probabilities.
+            objective: Payoff of the hands, `returns` or `success`.
+            rest: Value of the rest of the meta-episode; None evaluates each hand by itself.
+
+        Raises:
+            NotExact: If an opponent has no `distribution`.
+            NotEnumerable: If the game has no enumerable tree.
         """
         self._rest = rest
         self._lived = lived_hands(game, pool, objective) if rest is None else rest.lived
         self._reached: dict[int, Floats] = {}
-        """By the id of a plan, which the hands keep, what `HandPlan.reached` found."""
+        """Results of `HandPlan.reached` by the plan's id; the hands keep their plans alive, so ids stay valid."""
         self.prior = np.array(as_pool(pool).weights)
 
     def judge(self, hands: Sequence[PlayedHand]) -> list[HandRegret]:
-        """The regret of each hand of a meta-episode, in the order of play.
+        """Return the regrets of each hand of a meta-episode, in the order of play.
 
-        Raises ValueError for what cannot have happened against this pool.
+        Raises ValueError if a hand is impossible against this pool, TooManyStates if a problem is too large.
         """
         belief = self.prior
         judged = []
@@ -194,7 +239,10 @@ class DecisionValues:
         for choice in played.choices:
             options = self._options(branch, choice, played.seat)
             numbers = {action: plan.number[id(after)] for action, after in options.items()}
+            # The player's own action is no evidence: all branches of a decision have the same counterfactual
+            # probability, so any of them gives the likelihood of the decision.
             likelihood = reached[next(iter(numbers.values()))]
+            # Values are multiplied by the probability of the decision, so divide by it.
             mass = float(likelihood @ belief)
             if mass <= 0:
                 raise ValueError(f"{choice.information_state!r} cannot be reached against this pool.")
@@ -209,11 +257,13 @@ class DecisionValues:
             if outcome is None:
                 raise ValueError(f"A hand that ends with {played.ending!r} cannot be played against this pool.")
             likelihood = lived.evidence[lived.tells[outcome]]
+        # Bayes' rule.
         after = belief * likelihood
         if not after.any():
-            raise ValueError("No opponent of this pool can have played what was seen; name the pool that was met.")
+            raise ValueError("No opponent of this pool can have played this hand. Name the pool of the played hands.")
         after = after / after.sum()
         if not played.by_rules:
+            # The rules do not explain this ending, so its regret is the value that was left minus the actual payoff.
             paid = played.value
             if self._rest is not None:
                 paid *= self._rest.weight(played.place)
@@ -227,7 +277,7 @@ class DecisionValues:
             options[choice.action]
         except KeyError:
             raise ValueError(
-                f"{choice.action!r} at {choice.information_state!r} is no decision of seat {seat} after what was "
-                "played before: it is of another game, or of other options."
+                f"{choice.action!r} at {choice.information_state!r} is not a decision of seat {seat} after the earlier "
+                "moves. Check that the game and its options are those of the played hands."
             ) from None
         return options

@@ -1,9 +1,11 @@
-"""Policies without known probabilities as tables of their sampled moves, so that values against them are estimates.
+"""Tables of sampled moves of policies without known probabilities, for estimates of values against them.
 
-The best response to a table of samples earns more against that table than against the policy: it also exploits the
-luck of the sample. So the samples lie in two halves. A response that was chosen on one half is evaluated on the other,
-which tells without bias what it earns, and that is at most the best; the best against a half itself is, in the mean,
-at least the best. The two bound the value from below and from above.
+The best response to a table of samples earns more against the table than against the policy: it also exploits the
+sample's luck. The samples are therefore divided into two halves, which bound the value:
+
+* Lower bound: a response to one half, evaluated on the other half. This estimates its value without bias, and its value
+  is at most that of the best response.
+* Upper bound: the best response to a half, evaluated on the same half. Its expectation is at least the true value.
 """
 
 from __future__ import annotations
@@ -20,45 +22,65 @@ from opponents.switching import Switching, switching
 from opponents.tabular import TabularPolicy
 
 GROUPS = 5
-"""Groups of samples in each of the two halves of a table, from which the errors are computed."""
+"""Number of groups in each half of the samples, for the jackknife errors."""
 HALVES = 2
 
 LEVEL = 100
-"""See `SampledMoves`."""
+"""Factor of `samples` that all states after the same number of moves receive together; see `SampledMoves`."""
 
 STUDENT = 2.306
-"""The 97.5% point of Student's distribution with 8 degrees of freedom, those of the groups of both halves."""
+"""97.5% quantile of Student's distribution with 8 degrees of freedom: 2 halves with 5 groups each, minus 1 per half."""
 
 
 class Sampled(Protocol):
-    """A policy whose moves were sampled."""
+    """A policy in the form of sampled moves."""
 
     def table(self, half: int | None = None, without: int | None = None) -> ExactPolicy:
-        """Return the frequencies of all samples or of one half, without one of its groups if `without` names it."""
+        """Return the frequencies of all samples, or of one half, without its group `without` if that is set."""
         ...
 
 
 def sample(game: Game, policy: Policy, samples: int, rng: np.random.Generator) -> Sampled:
-    """Sample a policy. A switch is sampled part by part; all else must play alike in every episode."""
+    """Return the samples of a policy. A switch is sampled part by part.
+
+    Args:
+        game: Game with an enumerable tree.
+        policy: Policy that plays alike in every episode, or a switch between such policies.
+        samples: Minimum number of moves per information state.
+        rng: Source of randomness.
+    """
+    # The sampled turns have episode 0, so a switch as a whole would only show its first part.
     if isinstance(policy, Switching):
         return _SampledSwitching(game, policy, samples, rng)
     return SampledMoves(game, policy, samples, rng)
 
 
 class SampledMoves:
-    """Moves of a policy at every information state of a game, at least `samples` at each, in two halves of `GROUPS`.
+    """Sampled moves of a policy at every information state of a game, in two halves of `GROUPS` groups.
 
-    Early states are few and weigh most: those after the same number of moves get `LEVEL` times `samples` together,
-    if that is more. Each sample starts the policy anew.
+    Early states are few and have the largest weights. All states after the same number of moves therefore receive
+    `LEVEL` times `samples` together, if that is more than `samples` each. The policy is reset before every sample.
     """
 
     def __init__(self, game: Game, policy: Policy, samples: int, rng: np.random.Generator) -> None:
+        """Sample the policy.
+
+        Args:
+            game: Game with an enumerable tree.
+            policy: Policy that plays alike in every episode.
+            samples: Minimum number of moves per information state.
+            rng: Source of randomness.
+
+        Raises:
+            ValueError: If `samples` is less than one per group.
+        """
         if samples < HALVES * GROUPS:
             raise ValueError(f"Moves must be sampled at least {HALVES * GROUPS} times in each state, got {samples}.")
         self._moves: dict[str, list[str]] = {}
         turns = _turns(game)
         states = Counter(moves for moves, _ in turns)
         for moves, turn in turns:
+            # A forced move needs no sample; the table still needs a row in every group.
             if len(turn.legal_actions) == 1:
                 self._moves[turn.information_state] = list(turn.legal_actions) * samples
                 continue
@@ -69,7 +91,8 @@ class SampledMoves:
             self._moves[turn.information_state] = made
 
     def table(self, half: int | None = None, without: int | None = None) -> TabularPolicy:
-        """Return the frequencies of all samples or of one half, without one of its groups if `without` names it."""
+        """Return the frequencies of all samples, or of one half, without its group `without` if that is set."""
+        # Sample i belongs to group i mod 10. Even groups form one half and odd groups the other.
         groups = {
             number
             for number in range(HALVES * GROUPS)
@@ -79,7 +102,7 @@ class SampledMoves:
 
 
 class _Known:
-    """A part of a switch that need not be sampled."""
+    """A part of a switch with exact probabilities, which requires no samples."""
 
     def __init__(self, policy: ExactPolicy) -> None:
         self._policy = policy
@@ -89,7 +112,7 @@ class _Known:
 
 
 class _SampledSwitching:
-    """A switch between two policies at least one of which is sampled."""
+    """A switch between two policies, at least one of which is sampled."""
 
     def __init__(self, game: Game, policy: Switching, samples: int, rng: np.random.Generator) -> None:
         self._parts = [
@@ -101,7 +124,7 @@ class _SampledSwitching:
         first, then = (part.table(half, without) for part in self._parts)
         switched = switching(first, then, self._episode)
         if not is_exact(switched):
-            raise TypeError("A switch between two tables is exact.")
+            raise TypeError("A switch between two tables must be exact.")
         return switched
 
 
@@ -111,7 +134,10 @@ def _frequencies(moves: Sequence[str], groups: set[int]) -> Mapping[str, float]:
 
 
 def _turns(game: Game) -> list[tuple[int, Turn]]:
-    """The number of moves before each information state, and a turn there: with the moves where nothing is hidden."""
+    """Return, for each information state, the number of moves before it and a turn there.
+
+    In games of perfect information the turn contains the history, because search policies read it.
+    """
     found: dict[str, tuple[int, Turn]] = {}
     seen: set[Node] = set()
     waiting: list[tuple[Node, int, tuple[str, ...]]] = [(node, 0, ()) for _, node in reversed(roots_of(game))]
@@ -128,7 +154,8 @@ def _turns(game: Game) -> list[tuple[int, Turn]]:
 
 
 def jackknife_error(without: Sequence[float]) -> float:
-    """The standard error of an estimate from its values without each group (Quenouille 1956, Tukey 1958)."""
+    """Return the standard error of an estimate from its values without each group (Quenouille 1956, Tukey 1958)."""
+    # The jackknife variance is (n - 1) / n times the sum of squared deviations; `var` divides by n already.
     values = np.array(without)
     return float(np.sqrt((len(values) - 1) * values.var()))
 
@@ -136,16 +163,17 @@ def jackknife_error(without: Sequence[float]) -> float:
 def interval(
     lower: Sequence[tuple[float, Sequence[float]]], upper: Sequence[tuple[float, Sequence[float]]]
 ) -> tuple[float, float]:
-    """Return a 95% interval around a value that two estimates bound.
+    """Return a 95% interval around a value between two estimated bounds.
 
     Args:
-        lower: For each half that was evaluated, the estimate of the lower bound, and that without each group.
-        upper: The same of the upper bound.
+        lower: For each evaluated half, the estimate of the lower bound, and the estimates without each group.
+        upper: The same for the upper bound.
     """
     (low, below), (high, above) = (_mean_and_error(bound) for bound in (lower, upper))
     return low - STUDENT * below, high + STUDENT * above
 
 
 def _mean_and_error(halves: Sequence[tuple[float, Sequence[float]]]) -> tuple[float, float]:
+    # The halves count as independent: the variance of their mean is the sum of their variances over the number squared.
     squares = [jackknife_error(without) ** 2 for _, without in halves]
     return sum(value for value, _ in halves) / len(halves), sum(squares) ** 0.5 / len(halves)

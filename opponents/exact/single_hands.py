@@ -1,4 +1,4 @@
-"""What one hand against a pool is worth to a learner that remembers nothing, and to one that knows the opponent."""
+"""The value of one hand against a pool, for a learner without memory and for a learner that knows the opponent."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from opponents.exact.values import value_of_response
 from opponents.pools import OpponentPool
 
 SAMPLES = 20
-"""Moves in each state of a policy that has to be sampled, for a fair estimate."""
+"""Suggested number of sampled moves per information state, for a fair estimate."""
 
 Bounds = tuple[float, float]
-"""The lower and the upper end of a 95% interval."""
+"""Lower and upper end of a 95% interval."""
 
 
 @dataclass(frozen=True)
@@ -27,26 +27,43 @@ class HandValues:
     """The values of one hand of an episode; estimates with bounds if moves were sampled."""
 
     blind: float
+    """Value without memory of earlier hands."""
     known: float
+    """Value if the learner knows the opponent."""
     bounds: Mapping[str, Bounds] = field(default_factory=dict)
-    """Of `blind`, `known` and their difference `adaptation`; empty if all is exact."""
+    """Intervals of `blind`, `known` and their difference `adaptation`; empty if all values are exact."""
 
 
 class SingleHands:
-    """A pool as exact policies, sampled where need be, and what one hand against it is worth."""
+    """A pool of exact policies, sampled if necessary, with the values of one hand against it."""
 
     def __init__(
         self, game: Game, pool: OpponentPool, seats: Sequence[int], objective: Objective, samples: int, seed: int
     ) -> None:
+        """Sample the policies of the pool that require it.
+
+        Args:
+            game: Game with an enumerable tree.
+            pool: Opponents and their probabilities.
+            seats: Seats of the learner; values are means over them.
+            objective: Payoff that is maximised, `returns` or `success`.
+            samples: Moves per information state for policies without `distribution`; 0 rejects such policies.
+            seed: Seed of the samples.
+
+        Raises:
+            NotExact: If a policy remembers earlier hands, or has no `distribution` while `samples` is 0.
+            NotEnumerable: If the game has no enumerable tree.
+        """
         self._game, self._seats, self._objective = game, seats, objective
         self._sampled: dict[int, Sampled] = {}
-        """By the place in the pool."""
+        """Sampled policies by their index in the pool."""
         policies: list[ExactPolicy] = []
         for place, entry in enumerate(pool.entries):
             policy = without_memory(entry, game)
             if not is_exact(policy):
                 if samples == 0:
                     raise NotExact(f"{no_distribution(entry)} Sampled moves give an estimate: samples={SAMPLES}.")
+                # Each policy has a generator of its own, so its samples do not depend on the rest of the pool.
                 self._sampled[place] = sample(game, policy, samples, np.random.default_rng(seed))
                 policy = self._sampled[place].table()
             policies.append(policy)
@@ -54,10 +71,10 @@ class SingleHands:
         self.pool = OpponentPool(zip(policies, pool.weights, strict=True))
         self.lived = lived_hands(game, self.pool, objective)
         self._values: dict[int, HandValues] = {}
-        """By episode; by episode 0 if no opponent changes."""
+        """Values by episode; only episode 0 if no opponent changes between episodes."""
 
     def values(self, episode: int = 0) -> HandValues:
-        """Return the values of a hand of that episode, means over the seats."""
+        """Return the values of a hand of an episode, as means over the seats."""
         if all(map(is_state_policy, self._policies)):
             episode = 0
         if episode not in self._values:
@@ -69,13 +86,15 @@ class SingleHands:
         return HandValues(best.blind(), best.known())
 
     def _estimated(self, episode: int) -> HandValues:
-        """Each half of the samples evaluates what the other chose, and itself from above."""
+        """Return estimates with intervals, from the two halves of the samples."""
+        # Each half evaluates the other half's responses (lower bound) and its own (upper bound).
         whole = [self._best(self._opponents(episode, half)) for half in range(HALVES)]
         lower: dict[str, list[tuple[float, list[float]]]] = {"blind": [], "known": [], "adaptation": []}
         upper: dict[str, list[tuple[float, list[float]]]] = {"blind": [], "known": [], "adaptation": []}
         for half in range(HALVES):
             chosen = whole[1 - half]
             each = [(whole[half], self._opponents(episode, half))]
+            # The jackknife repeats this without each group of the evaluating half; the choosing half stays whole.
             for group in range(GROUPS):
                 opponents = self._opponents(episode, half, group)
                 each.append((self._best(opponents, whole[half]), opponents))
@@ -84,7 +103,8 @@ class SingleHands:
                 lower[name].append((rows[0][name][0], [row[name][0] for row in rows[1:]]))
                 upper[name].append((rows[0][name][1], [row[name][1] for row in rows[1:]]))
         bounds = {name: interval(lower[name], upper[name]) for name in lower}
-        bounds["adaptation"] = max(0.0, bounds["adaptation"][0]), bounds["adaptation"][1]  # a name never costs anything
+        # Knowing the opponent cannot lower the value, so the headroom is at least 0.
+        bounds["adaptation"] = max(0.0, bounds["adaptation"][0]), bounds["adaptation"][1]
         return HandValues(
             blind=sum(value for value, _ in lower["blind"]) / HALVES,
             known=sum(value for value, _ in lower["known"]) / HALVES,
@@ -99,7 +119,8 @@ class SingleHands:
         return [in_episode(policy, episode) for policy in tables]
 
     def _best(self, opponents: Sequence[ExactPolicy], like: _Best | None = None) -> _Best:
-        """Solve the hands against these; `like` holds the responses to opponents that were not sampled."""
+        """Return the best play against these opponents."""
+        # Policies that were not sampled are the same in every half and group, so `like` provides their responses.
         game, seats, objective = self._game, self._seats, self._objective
         return _Best(
             game=game,
@@ -118,31 +139,32 @@ class SingleHands:
 
 @dataclass(frozen=True, kw_only=True)
 class _Best:
-    """The best play of a hand against some opponents, by seat: against each of them, and against their mixture."""
+    """The best play of a hand against each of some opponents, and against their mixture, for each seat."""
 
     game: Game
     seats: Sequence[int]
     objective: Objective
     weights: Sequence[float]
     responses: Sequence[Sequence[BestResponse]]
-    """By opponent."""
+    """Best responses to each opponent, by seat."""
     blinds: Sequence[BestResponse]
+    """Best responses to the mixture, by seat."""
 
     def blind(self) -> float:
-        """Return the value against the opponents that it was chosen for."""
+        """Return the value of the blind play against the opponents that it was chosen for."""
         return sum(one.value for one in self.blinds) / len(self.seats)
 
     def known(self) -> float:
-        """Return the value against the opponents that it was chosen for."""
+        """Return the value of the responses against the opponents that they were chosen for."""
         means = [sum(one.value for one in each) / len(self.seats) for each in self.responses]
         return sum(weight * mean for weight, mean in zip(self.weights, means, strict=True))
 
     def blind_against(self, opponents: Sequence[ExactPolicy]) -> float:
-        """Return what the blind play earns against others than it was chosen for."""
+        """Return the value of the blind play against other opponents."""
         return self._mean(self.blinds, opponents, self.weights)
 
     def known_against(self, opponents: Sequence[ExactPolicy]) -> float:
-        """Return what the responses earn against others than they were chosen for."""
+        """Return the value of the responses against other opponents."""
         each = zip(self.weights, self.responses, opponents, strict=True)
         return sum(weight * self._mean(mine, [opponent], [1.0]) for weight, mine, opponent in each)
 
@@ -155,7 +177,11 @@ class _Best:
 
 
 def _bounded(chosen: _Best, best: _Best, opponents: Sequence[ExactPolicy]) -> dict[str, Bounds]:
-    """A lower and an upper estimate of each value against `opponents`: `best` was chosen on them, `chosen` was not."""
+    """Return a lower and an upper estimate of each value against `opponents`.
+
+    `best` was chosen for these opponents, `chosen` for others.
+    """
     blind = chosen.blind_against(opponents), best.blind()
     known = chosen.known_against(opponents), best.known()
+    # The difference is smallest for the lower known and the upper blind value, and largest for the opposite.
     return {"blind": blind, "known": known, "adaptation": (known[0] - blind[1], known[1] - blind[0])}

@@ -1,4 +1,4 @@
-"""What exact analysis needs of a game: its positions in order, a payoff, and policies with exact probabilities."""
+"""Game trees for exact analysis: positions in order, payoffs, and policies with exact probabilities."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from opponents.registry import make_opponent
 
 
 class Node:
-    """A state of an enumerable game with what follows it, for exact analysis: no chance below the roots' draw."""
+    """A state of an enumerable game with its successors; all chance is in the draw of the root."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -33,23 +33,23 @@ class Node:
         self.legal = state.legal_actions
         self.returns = state.returns
         self.children: dict[str, Node] = {}
-        """By action text, in the order of `legal`."""
+        """Successors by action text, in the order of `legal`."""
         self._turn: Turn | None = None
         self._information_state: str | None = None
 
     @property
     def information_state(self) -> str:
-        """What the mover knows, without the texts of `turn`; made once."""
+        """Information state of the player to move; it is cached, and does not require the texts of `turn`."""
         if self._information_state is None:
             if self.player is None:
-                raise ValueError("The hand is over: nobody is to move.")
+                raise ValueError("The hand is over, so no player is to move.")
             self._information_state = self.state.information_state(self.player)
         return self._information_state
 
     def turn(self) -> Turn:
-        """The mover's turn, without history."""
+        """Return the turn of the player to move, without history."""
         if self.player is None:
-            raise ValueError("The hand is over: nobody is to move.")
+            raise ValueError("The hand is over, so no player is to move.")
         if self._turn is None:
             seat, state = self.player, self.state
             self._turn = Turn(
@@ -61,31 +61,32 @@ class Node:
         return self._turn
 
     def view(self, seat: int) -> str:
-        """What that player sees here; at the end of a hand, all it ever learns of it beyond its own turns."""
+        """Return a player's observation. At the end of a hand, it is all the player learns beyond its own turns."""
         return self.state.observation(seat)
 
 
 Roots = Sequence[tuple[float, Node]]
 Objective = Literal["returns", "success"]
 Payoff = Callable[[Node, int], float]
-"""(the end of a hand, seat) to what that player is paid there."""
+"""Function from (node at the end of a hand, seat) to the player's payoff."""
 
 
 def _success(node: Node, seat: int) -> float:
+    # A game without its own notion of winning counts a positive return as a success.
     won = node.state.won(seat)
     return float(node.returns[seat] > 0 if won is None else won)
 
 
 PAYOFFS: Mapping[str, Payoff] = {"returns": lambda node, seat: node.returns[seat], "success": _success}
-"""What is maximised: the game's own unit, or the probability of a success (`State.won`, else a positive return)."""
+"""Payoffs by objective: the return in the game's unit, or 1 for a success (`State.won`, else a positive return)."""
 
 
 class NotExact(ValueError):
-    """A policy without `distribution`, or one that remembers earlier hands: exact values against it do not exist."""
+    """A policy without `distribution` or with memory of earlier hands, so that exact values do not exist."""
 
 
 class BySeat:
-    """One policy per seat, as one."""
+    """A policy that delegates to one policy per seat."""
 
     def __init__(self, policies: Sequence[ExactPolicy]) -> None:
         self.policies = policies
@@ -98,17 +99,17 @@ class BySeat:
         return self.policies[turn.player].act(turn)
 
     def distribution(self, turn: Turn) -> Mapping[str, float]:
-        """That of the policy in the mover's seat."""
+        """Return the distribution of the policy in the mover's seat."""
         return self.policies[turn.player].distribution(turn)
 
 
 def roots_of(game: Game) -> Roots:
-    """The game's first states with all that follows, built once; raises `NotEnumerable` where there is no tree."""
+    """Return the roots of the game's tree, built once; raise `NotEnumerable` if the game has no enumerable tree."""
     return _tree(tuple(game.initial_states()))
 
 
 def is_enumerable(game: Game) -> bool:
-    """Whether the game's whole tree is at hand."""
+    """Return True if the game's whole tree can be enumerated."""
     try:
         game.initial_states()
     except NotEnumerable:
@@ -118,6 +119,7 @@ def is_enumerable(game: Game) -> bool:
 
 @lru_cache(maxsize=8)
 def _tree(states: tuple[tuple[float, State], ...]) -> Roots:
+    # Equal states become one node, so a game of perfect information is a graph with far fewer nodes than histories.
     nodes: dict[State, Node] = {}
 
     def build(state: State) -> Node:
@@ -133,8 +135,12 @@ def _tree(states: tuple[tuple[float, State], ...]) -> Roots:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Leaves Python's collector of garbage out while much is made and nothing thrown away: it would go through all of
-    it again and again, which takes a third of the time of a tree."""
+    """Disable Python's garbage collector within the context.
+
+    While a tree is built, many objects are created and none is freed. The collector would scan all of them repeatedly,
+    which takes a third of the time.
+    """
+    # The user may have disabled the collector; then it stays disabled.
     ran = gc.isenabled()
     gc.disable()
     try:
@@ -145,20 +151,20 @@ def uncollected() -> Iterator[None]:
 
 
 def check_seat(game: Game, seat: int) -> None:
-    """Raises `ValueError` unless the game has the seat."""
+    """Raise `ValueError` unless the game has the seat."""
     if seat not in range(game.facts.players):
         raise ValueError(f"{game.facts.name} has the seats 0 to {game.facts.players - 1}, got seat={seat!r}.")
 
 
 def payoff_of(objective: Objective) -> Payoff:
-    """The payoff that `objective` names."""
+    """Return the payoff function of an objective."""
     if objective not in PAYOFFS:
         raise ValueError(f"objective={objective!r} is unknown; choose 'returns' or 'success'.")
     return PAYOFFS[objective]
 
 
 def remembers(policy: object) -> bool:
-    """Return True if the policy may carry something from one hand to the next, so that no turn determines its play."""
+    """Return True if the policy may remember earlier hands, so that its play does not follow from a turn."""
     return isinstance(policy, RemembersMetaEpisode | SeesResults)
 
 
@@ -168,10 +174,10 @@ def is_exact(policy: object) -> TypeGuard[ExactPolicy]:
 
 
 def exact_policy(spec: str | Policy, game: Game) -> ExactPolicy:
-    """Return the policy that `spec` names, or itself.
+    """Return the policy of a specification, or `spec` itself if it is a policy.
 
     Raises:
-        NotExact: The policy has no `distribution`, or it remembers earlier hands.
+        NotExact: If the policy has no `distribution`, or remembers earlier hands.
     """
     policy = without_memory(spec, game)
     if not is_exact(policy):
@@ -180,18 +186,18 @@ def exact_policy(spec: str | Policy, game: Game) -> ExactPolicy:
 
 
 def without_memory(spec: str | Policy, game: Game) -> Policy:
-    """Return the policy that `spec` names, or itself; raise `NotExact` if it remembers earlier hands."""
+    """Return the policy of a specification, or `spec` itself; raise `NotExact` if it remembers earlier hands."""
     policy = make_opponent(spec, game)
     if remembers(policy):
         raise NotExact(
             f"Opponent {_label(spec)!r} remembers earlier hands (it has begin_meta_episode or see_result): there are "
-            "no exact values against it, and no estimates from sampled moves. Take it out of the pool."
+            "no exact values against it, and no estimates from sampled moves. Remove it from the pool."
         )
     return policy
 
 
 def no_distribution(spec: str | Policy) -> str:
-    """Return the reason why exact values do not exist against a policy without `distribution`."""
+    """Return the message that exact values do not exist against a policy without `distribution`."""
     return f"Opponent {_label(spec)!r} has no distribution(turn): exact values against it are not available."
 
 
@@ -200,7 +206,7 @@ def _label(spec: str | Policy) -> str:
 
 
 class AtEpisode:
-    """An exact policy as it plays in one episode of the meta-episode."""
+    """An exact policy with the episode fixed."""
 
     def __init__(self, policy: ExactPolicy, episode: int) -> None:
         self._policy = policy
@@ -213,22 +219,24 @@ class AtEpisode:
         return self._policy.act(turn._replace(episode=self._episode))
 
     def distribution(self, turn: Turn) -> Mapping[str, float]:
-        """Return that of the policy in the episode, whatever the turn says."""
+        """Return the policy's distribution in the fixed episode, regardless of `turn.episode`."""
         return self._policy.distribution(turn._replace(episode=self._episode))
 
 
 def in_episode(policy: ExactPolicy, episode: int) -> ExactPolicy:
-    """Return the policy as it plays in that episode: itself if its play follows from the information state."""
+    """Return the policy with the episode fixed, or itself if it depends on the information state alone."""
     return policy if is_state_policy(policy) else AtEpisode(policy, episode)
 
 
 def share_positions(order: Sequence[Node]) -> bool:
-    """Whether some position is reached from several; `order` is that of `positions`."""
+    """Return True if a position has several parents; `order` is the result of `positions`."""
+    # In a tree every node but the roots is the child of exactly one other.
     return len({id(child) for node in order for child in node.children.values()}) < sum(len(n.children) for n in order)
 
 
 def positions(roots: Sequence[Node]) -> list[Node]:
-    """Every position below the roots once, each before its children; positions may be shared."""
+    """Return every position below the roots once, each before its children; positions may be shared."""
+    # Depth-first post-order, reversed at the end, is a topological order.
     seen: set[Node] = set()
     order: list[Node] = []
 

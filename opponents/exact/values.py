@@ -1,4 +1,4 @@
-"""Exact values of policies against each other, and how far they are from best responses."""
+"""Exact values of policies against each other, and their distance from best responses."""
 
 from __future__ import annotations
 
@@ -14,9 +14,17 @@ from opponents.exact.tree import BySeat, Node, NotExact, Objective, exact_policy
 
 
 def policy_value(game: Game, policies: Sequence[str | Policy], objective: Objective = "returns") -> tuple[float, ...]:
-    """Each player's expected payoff when `policies[i]` plays seat i.
+    """Return each player's expected payoff.
 
-    Raises `NotExact` for a policy without `distribution`, `NotEnumerable` for a game without a tree at hand.
+    Args:
+        game: Game with an enumerable tree.
+        policies: Policy of each seat, as names or policies.
+        objective: Payoff, `returns` or `success`.
+
+    Raises:
+        NotExact: If a policy has no `distribution`, or remembers earlier hands.
+        NotEnumerable: If the game has no enumerable tree.
+        ValueError: If the number of policies or the objective is wrong.
     """
     table = _seated(game, policies)
     payoff = payoff_of(objective)
@@ -26,6 +34,7 @@ def policy_value(game: Game, policies: Sequence[str | Policy], objective: Object
     for chance, root in roots:
         reach[root] += chance
     totals = [0.0] * game.facts.players
+    # Parents precede their children in `order`, so a node's probability is complete when it is visited.
     for node in order:
         if node.player is None:
             for player in range(len(totals)):
@@ -44,9 +53,17 @@ def value_of_response(
     seat: int,
     objective: Objective,
 ) -> float:
-    """Return what `seat` earns by a response against one of `opponents`, which need not be those it was found for.
+    """Return the value of a response against one of several opponents, which may differ from those it was found for.
 
-    Where a response by history does not know the history, it takes the first action.
+    If a `HistoryPolicy` does not know a history, it plays the first action.
+
+    Args:
+        game: Game with an enumerable tree.
+        response: Deterministic policy of the responding seat.
+        opponents: N policies.
+        weights: Probability of each opponent, (N,).
+        seat: Seat of the responder.
+        objective: Payoff, `returns` or `success`.
     """
     payoff = payoff_of(objective)
 
@@ -58,6 +75,7 @@ def value_of_response(
             known = response.find(turn) if isinstance(response, HistoryPolicy) else response.act(turn)
             action = node.legal[0] if known is None else known
             return value(node.children[action], (*history, action), reach)
+        # The order of moves matters for a history policy, so this walks the histories and not the shared positions.
         rows = [opponent.distribution(turn) for opponent in opponents]
         total = 0.0
         for action, child in node.children.items():
@@ -70,9 +88,9 @@ def value_of_response(
 
 
 def nash_conv(game: Game, policies: Sequence[str | Policy]) -> float:
-    """What all players together would gain by each best responding alone, in the game's unit; 0 at an equilibrium.
+    """Return the sum of all players' gains if each switched alone to its best response, in the game's unit.
 
-    With two players, exploitability as OpenSpiel has it is half of this.
+    It is 0 at an equilibrium. With two players, OpenSpiel's exploitability is half of it.
     """
     table = _seated(game, policies)
     values = policy_value(game, policies)
@@ -80,7 +98,14 @@ def nash_conv(game: Game, policies: Sequence[str | Policy]) -> float:
 
 
 def ceiling(game: Game, opponent: str | Policy, seat: int, objective: Objective = "returns") -> float | None:
-    """The best response value for reports; None where the opponent has no `distribution` or the game no tree."""
+    """Return the best response value, or None if exact values do not exist.
+
+    Args:
+        game: Game that is played.
+        opponent: Opponent in all other seats.
+        seat: Seat of the responder.
+        objective: Payoff that is maximised, `returns` or `success`.
+    """
     try:
         return best_response_value(game, opponent, seat, objective)
     except (NotExact, NotEnumerable):

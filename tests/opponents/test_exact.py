@@ -229,7 +229,7 @@ def test_the_order_of_moves_tells_opponents_apart() -> None:
 
 
 def test_shared_positions_need_perfect_information() -> None:
-    with pytest.raises(ValueError, match=r"^Signals shares positions although it hides information"):
+    with pytest.raises(ValueError, match=r"^Signals shares positions although it has hidden information"):
         best_response(Signals(perfect_information=False), signaller("a", "heads"), 1)
 
 

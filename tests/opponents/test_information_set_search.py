@@ -66,7 +66,7 @@ def test_worlds_are_weighed_by_chance() -> None:
 
 def test_what_cannot_be_is_said() -> None:
     worlds = Worlds(form_of(LeducPoker(), "test"), np.random.default_rng(0))
-    with pytest.raises(NothingFits, match="none of the positions that were followed fits what player 0 knows"):
+    with pytest.raises(NothingFits, match="none of the tracked positions fits the information state of player 0"):
         worlds.see(0, "[Observer: 0][Private: 9]")
     policy = make_opponent("ismcts:5", LeducPoker())
     policy.reset(np.random.default_rng(0))
@@ -112,9 +112,7 @@ def test_it_takes_a_sure_win() -> None:
 
 
 def test_what_it_does_not_play() -> None:
-    with pytest.raises(
-        DoesNotSuit, match=r"'ismcts' is for games that hide something; OpenSpiel does not: take 'mcts'"
-    ):
+    with pytest.raises(DoesNotSuit, match=r"'ismcts' requires hidden information; OpenSpiel has none. Use 'mcts'"):
         make_opponent("ismcts", OpenSpiel("hex(board_size=3)"))
     with pytest.raises(DoesNotSuit, match=r"'mcts' cannot play OpenSpiel, which has hidden information. Use 'ismcts'"):
         make_opponent("mcts", OpenSpiel("kuhn_poker"))

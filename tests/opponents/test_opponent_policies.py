@@ -172,7 +172,7 @@ def test_tables_are_checked() -> None:
     with pytest.raises(ValueError, match=r"^Probabilities at 'J' must be"):
         TabularPolicy({"J": {"check": 1.5, "bet": -0.5}})
     policy = TabularPolicy({"J": {"check": 1.0, "bet": 0.0}})
-    with pytest.raises(ValueError, match=r"^The policy's table has no row for information state 'Q'; it knows J"):
+    with pytest.raises(ValueError, match=r"^The policy's table has no row for information state 'Q'; its rows are J"):
         policy.act(Turn(0, "", ("check", "bet"), "Q"))
     with pytest.raises(ValueError, match=r"^'check' at 'J' is not legal; choose one of: fold, call\.$"):
         policy.act(Turn(0, "", ("fold", "call"), "J"))

@@ -208,9 +208,9 @@ def test_a_hand_that_does_not_end_by_the_rules_counts_as_it_is_paid() -> None:
 
 def test_what_cannot_have_happened_is_told() -> None:
     values = DecisionValues(KUHN, {"kuhn/conservative": 1, "kuhn/intermediate": 1})
-    with pytest.raises(ValueError, match="'raise' at 'K' is no decision of seat 0 after what was played before"):
+    with pytest.raises(ValueError, match="'raise' at 'K' is not a decision of seat 0 after the earlier moves"):
         values.judge([PlayedHand(0, [OwnChoice("K", "raise")], 1.0)])
-    with pytest.raises(ValueError, match="'Kpb' is no decision of seat 0 after"):
+    with pytest.raises(ValueError, match="'Kpb' is not a decision of seat 0 after"):
         values.judge([PlayedHand(0, [OwnChoice("Kpb", "call")], 1.0)])
     with pytest.raises(ValueError, match="cannot be played against this pool"):
         values.judge([PlayedHand(0, [OwnChoice("K", "check")], 1.0, "A board.")])

@@ -152,7 +152,7 @@ def test_an_opponent_given_as_an_object_is_copied():
         assert set(envs.step([action] * 3)[0]) == {single.step(action)[0]}
     assert mine.seen == single.unwrapped.seated.others[0].policy.seen  # it sits in the first one itself
     with pytest.raises(
-        TypeError, match="there is only one.*; make one for each, or give it by name or as 'module:Class'"
+        TypeError, match="there is only one.*Make one per environment, or pass it by name or as 'module:Class'"
     ):
         ours("mage/TicTacToe-v0", 2, "NextStep", opponent=NoCopies())
 

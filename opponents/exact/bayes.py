@@ -69,7 +69,7 @@ def credit_weights(credit: Credit, episodes: int, gt: float = GT) -> Floats:
         gt: Discount across episodes of the credit `mage`.
 
     Raises:
-        ValueError: If the name is unknown, `gt` is outside [0, 1], or the weights have a wrong shape, are not finite, or
+        ValueError: If the name is unknown, `gt` is outside [0, 1], or the weights have a wrong shape, are not finite or
             do not sum to 1.
     """
     if not 0 <= gt <= 1:

@@ -10,10 +10,8 @@ The weights may depend on the episode of the decision, so one program solves eve
 * Custom weights: one per episode, or one row per episode of the decision.
 
 Among equally good actions, the learner plays the one with the largest return in the present episode, then in all
-remaining episodes.
-
-The forward pass, `stages_of`, finds the states. The backward pass solves the hand in all states at once, from the last
-hand to the first.
+remaining episodes. The forward pass, `stages_of`, finds the states. The backward pass solves the hand in all states at
+once, from the last hand to the first.
 """
 
 from __future__ import annotations
@@ -69,8 +67,7 @@ def credit_weights(credit: Credit, episodes: int, gt: float = GT) -> Floats:
         gt: Discount across episodes of the credit `mage`.
 
     Raises:
-        ValueError: If the name is unknown, `gt` is outside [0, 1], or the weights have a wrong shape, are not finite or
-            do not sum to 1.
+        ValueError: If the name is unknown, `gt` is outside [0, 1], or the weights are not finite with the sum 1.
     """
     if not 0 <= gt <= 1:
         raise ValueError(f"gt must be between 0 and 1, got {gt}.")
@@ -119,7 +116,7 @@ class BayesValue(NamedTuple):
 
 
 class Meeting:
-    """The dynamic program of a pool and a first seat, without an objective: its hands and its states of belief.
+    """The hands and states of belief of a pool and a first seat, for any objective.
 
     Shapes use N opponents, K episodes, B branches of a hand, S states and E pieces of evidence.
     """
@@ -178,28 +175,17 @@ class Meeting:
         self.seconds = time.process_time() - started
 
     def learn(self, hand: int, state: int, evidence: int) -> int | None:
-        """Return the state after a hand, or None if no opponent of the pool can have produced the evidence.
-
-        Args:
-            hand: Index of the hand.
-            state: State before the hand.
-            evidence: Piece of evidence of the hand.
-        """
+        """Return the state after a piece of evidence in a hand, or None if no opponent of the pool can produce it."""
         stage = self.stages[hand]
         # `after` holds 0 for impossible evidence, which is also a valid state; so check the probability first.
         possible = float(self.hands[hand].evidence[evidence] @ stage.beliefs[:, state]) > 0
         return int(stage.after[evidence, state]) if possible else None
 
     def earned(self, hand: int, states: slice, following: Floats | None) -> Floats:
-        """Return what each branch of a hand earns by itself, without its decisions.
+        """Return what each branch of a hand of episode k earns in each episode from k on, without its decisions.
 
-        Args:
-            hand: Index of the hand, in episode k.
-            states: S states before the hand.
-            following: Value of each state before the next hand, in episode k', (K - k', S'); None for the last hand.
-
-        Returns:
-            Expected payoff in each episode from k on, times the branch's probability, (K - k, B, S).
+        The payoffs are multiplied by the branches' probabilities, (K - k, B, S). `following` is the value of each state
+        before the next hand, in episode k', (K - k', S'), or None after the last hand.
         """
         plan, stage = self.plans[hand], self.stages[hand]
         beliefs = stage.beliefs[:, states]
@@ -230,9 +216,6 @@ class BayesSolution:
             meeting: Hands and states.
             credit: Objective of the learner.
             gt: Discount across episodes of the credit `mage`.
-
-        Raises:
-            ValueError: If the credit or `gt` is invalid.
         """
         started = time.process_time()
         self.meeting = meeting
@@ -342,15 +325,10 @@ def meetings(
         objective: Payoff that is maximised, `returns` or `success`.
         limit: Maximum number of states of one meeting.
         progress: Callback during the forward pass.
-        lived: Hands of the same game and pool, if they exist already.
+        lived: Hands of the same game and pool, if they exist already; all meetings share them.
 
-    Raises:
-        NotExact: If an opponent has no `distribution`.
-        NotEnumerable: If the game has no enumerable tree.
-        TooManyStates: If a meeting has more than `limit` states.
-        ValueError: If the seat rule is unknown.
+    Raises the errors of `Meeting`, and ValueError if the seat rule is unknown.
     """
-    # Enumerating a hand is expensive, so all meetings share the hands.
     lived = lived or lived_hands(game, pool, objective)
     for seat0 in first_seats(game, seat):
         yield Meeting(
@@ -375,9 +353,7 @@ def lived_hands(game: Game, pool: PoolSpec, objective: Objective = "returns") ->
         pool: Opponents.
         objective: Payoff of the hands, `returns` or `success`.
 
-    Raises:
-        NotExact: If an opponent has no `distribution`.
-        NotEnumerable: If the game has no enumerable tree.
+    Raises NotExact if an opponent has no `distribution`, NotEnumerable if the game has no enumerable tree.
     """
     return LivedHands(game, [exact_policy(entry, game) for entry in as_pool(pool).entries], objective)
 
@@ -404,22 +380,11 @@ def bayes_value(
 ) -> BayesValue:
     """Return the value of the learner that is optimal for `credit`, averaged over the first seats.
 
+    The arguments are those of `meetings`, besides two. Raises the errors of `meetings` and `credit_weights`.
+
     Args:
-        game: Game with an enumerable tree.
-        pool: Opponents and their prior probabilities.
-        episodes: Number of episodes.
-        hands: Hands per episode.
         credit: Objective of the learner.
         gt: Discount across episodes of the credit `mage`.
-        seat: Seat rule: `first`, `second`, `alternate` or `fixed`.
-        objective: Payoff that is maximised, `returns` or `success`.
-        limit: Maximum number of states for one first seat.
-
-    Raises:
-        NotExact: If an opponent has no `distribution`.
-        NotEnumerable: If the game has no enumerable tree.
-        TooManyStates: If there are more than `limit` states.
-        ValueError: If a setting is invalid.
     """
     met = meetings(game, pool, episodes=episodes, hands=hands, seat=seat, objective=objective, limit=limit)
     return mean_value([BayesSolution(meeting, credit, gt).value for meeting in met])

@@ -1,4 +1,4 @@
-"""Meta-episodes: several episodes against one unknown opponent or of one task, with memory in between."""
+"""Meta-episodes: several episodes against one unknown opponent, or of one task, with a memory between them."""
 
 from wrappers.memories import MemorySpec, as_memory, list_memories, memory_settings, refuse_instance, register_memory
 from wrappers.memory import Answer, EpisodicMemory, MemoryStrategy, MemoryView, Request

@@ -1,4 +1,4 @@
-"""One answer of the model: whether it can be read, what it costs, what became of it."""
+"""Checks of one answer of the model: its validity, its penalty, and its entries in `info`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,17 @@ def outcome(
     penalty: float = 0.0,
     hand_reward: float = 0.0,
 ) -> dict[str, Any]:
-    """What became of an answer that ended nothing, as `info` has it. `action`: the move that was played, as the game
-    spells it; `penalty` is not negative; `hand_reward`: the answer's share of R_k."""
+    """Return the entries of `info` for an answer that ended neither a hand nor an episode.
+
+    Args:
+        invalid_reason: Reason why the answer is invalid, or None.
+        action: Action that was played, in the game's spelling.
+        penalty: Penalty of the answer, at least 0.
+        hand_reward: The answer's share of the episode reward R_k.
+
+    Returns:
+        The entries.
+    """
     return {
         "invalid_reason": invalid_reason,
         "action": action,
@@ -30,7 +39,10 @@ def outcome(
 
 
 def unusable(reply: str, tag: str | None) -> str | None:
-    """Why a reply cannot hold an answer. A bare one-word reply ends at its limit by design."""
+    """Return the reason why a reply cannot contain an answer, or None if it can.
+
+    Without a tag, a reply may end at its token limit, because one-word styles set the limit to the answer's length.
+    """
     if not isinstance(reply, Reply):
         return None
     if reply.overflow:
@@ -41,10 +53,19 @@ def unusable(reply: str, tag: str | None) -> str | None:
 
 
 def penalty_of(reply: str, reason: str | None, settings: GameSettings) -> float:
-    """Invalid-answer plus length penalty (docs/method.md, section 2); an overflow and an answer without text
-    had nothing to punish."""
+    """Compute the penalty for an invalid answer plus the length penalty (docs/method.md, section 2).
+
+    Args:
+        reply: The reply. Only a `Reply` with a known limit has a length penalty.
+        reason: Reason why the answer is invalid, or None.
+        settings: Settings of the game, with both coefficients.
+
+    Returns:
+        The penalty, at least 0. If the prompt overflowed or the server sent no text, only the length penalty applies.
+    """
     penalty = settings.invalid_penalty if reason in (INVALID, LENGTH) else 0.0
     if settings.length_penalty and isinstance(reply, Reply) and reply.limit > 0:
+        # The penalty grows linearly from half of the limit to the limit.
         half = reply.limit / 2
         penalty += settings.length_penalty * min(max((reply.tokens - half) / half, 0.0), 1.0)
     return penalty

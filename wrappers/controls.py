@@ -1,7 +1,7 @@
-"""Controls: what a learner's memory is worth is told by taking it away, or by exchanging what it shows.
+"""Controls, which measure the effect of a learner's memory: they remove the memory or replace its text.
 
-`memory="shuffled/reflexion"` is the memory `reflexion` under the control `shuffled`. They work on every strategy:
-in its calls (`MemoryCalls`), not in the strategy itself.
+`memory="shuffled/reflexion"` is the memory `reflexion` under the control `shuffled`. A control works with every
+strategy, because it changes the calls of the strategy (`MemoryCalls`) and not the strategy itself.
 """
 
 from __future__ import annotations
@@ -25,38 +25,39 @@ from wrappers.chat import Chat, Message
 from wrappers.memory import MemoryView
 
 ORDER, SOURCE = 11, 12
-"""Roles of a control's random streams."""
+"""Roles of a control's random streams: the order of items, and the choice of a source."""
 
 
 class Control:
-    """The plain course: no control at all. Its subclasses change one thing each."""
+    """Base class without any effect. Each subclass changes one aspect of the memory."""
 
     def begin(self, seed: int, task: str) -> None:
-        """Starts a meta-episode; `task`: the opponent, else the task, else the seed of the reset, as a name."""
+        """Start a meta-episode. `task` is the opponent's name, otherwise the task, otherwise the seed of the reset."""
 
     def allows(self, after: bool, episode: int) -> bool:
-        """Whether the strategy's hooks are called; `after` an answer or an episode, or before one."""
+        """Return True if a hook of the strategy may run. `after` is True for hooks after a turn or an episode."""
         return True
 
     def text(self, view: MemoryView, render: Callable[[MemoryView], str]) -> str:
-        """The memory section of a play prompt."""
+        """Return the memory section of a play prompt."""
         return render(view)
 
     def settle(self, chat: Chat, episode: int) -> None:
-        """Changes a chat that goes on, before the first play prompt of an episode."""
+        """Change a chat that continues, before the first play prompt of an episode."""
 
     def previous(self, records: Sequence[EpisodeRecord]) -> EpisodeRecord:
-        """The episode whose end the first message of the next one tells, in a chat that goes on."""
+        """Return the episode whose end is stated in the first message of the next one, if the chat continues."""
         return records[-1]
 
 
 class Frozen(Control):
-    """The memory of the first episode, kept to the end."""
+    """Control that keeps the memory of the first episode until the end."""
 
     def begin(self, seed: int, task: str) -> None:
         self._chat: list[Message] = []
 
     def allows(self, after: bool, episode: int) -> bool:
+        # A reflection on episode 0 may be requested before episode 1.
         return episode == 0 if after else episode <= 1
 
     def text(self, view: MemoryView, render: Callable[[MemoryView], str]) -> str:
@@ -73,32 +74,33 @@ class Frozen(Control):
 
 
 class Shuffled(Control):
-    """The memory's items in random order: the blocks of its text between blank lines."""
+    """Control that shuffles the memory's items, which are the blocks of its text between blank lines."""
 
     def begin(self, seed: int, task: str) -> None:
         self._streams = Streams(seed)
 
     def text(self, view: MemoryView, render: Callable[[MemoryView], str]) -> str:
+        # One stream per episode, so that the order of the same items does not change between the episode's prompts.
         blocks = render(view).split(BLOCK)
         order = self._streams.at(ORDER, view.episode).generator().permutation(len(blocks))
         return BLOCK.join(blocks[place] for place in order)
 
     def settle(self, chat: Chat, episode: int) -> None:
         if chat and episode > 0:
-            raise ValueError("Control 'shuffled' needs context='rebuilt': the messages of a chat have one order.")
+            raise ValueError("Control 'shuffled' needs context='rebuilt', because a conversation has a fixed order.")
 
 
 class Other(Control):
-    """What a meta-episode of another opponent, or of another task, had in memory before the same episode."""
+    """Control that shows the memory of a meta-episode with another opponent or task, before the same episode."""
 
     def __init__(self, source: str) -> None:
-        """`source`: the digest of what `keep_source` kept. Raises ValueError where it is not on this machine."""
+        """Read a source by the digest from `keep_source`. Raises ValueError if it is not in this machine's cache."""
         self._entries = _read_source(source)
 
     def begin(self, seed: int, task: str) -> None:
         others = [one for one in self._entries if one["task"] != task]
         if not others:
-            raise ValueError(f"Control 'other': the run of --from has met {task} alone; it needs another one too.")
+            raise ValueError(f"Control 'other': the run in --from contains only {task}. Use one with more opponents.")
         self._chosen = others[int(Streams(seed).number(SOURCE) * len(others))]["episodes"]
 
     def allows(self, after: bool, episode: int) -> bool:
@@ -106,7 +108,7 @@ class Other(Control):
 
     def _at(self, episode: int) -> Mapping[str, Any]:
         if episode >= len(self._chosen):
-            raise ValueError(f"Control 'other': the run of --from has {len(self._chosen)} episodes; take a longer one.")
+            raise ValueError(f"Control 'other': the run in --from has {len(self._chosen)} episodes. Use a longer run.")
         found: Mapping[str, Any] = self._chosen[episode]
         return found
 
@@ -123,22 +125,26 @@ class Other(Control):
 
 
 CONTROLS: Mapping[str, Callable[..., Control]] = {"frozen": Frozen, "shuffled": Shuffled, "other": Other}
-"""Name in a specification to what makes the control; `other@DIGEST` names its source."""
+"""Builders of the controls by their name in a specification. `other@DIGEST` includes the digest of its source."""
 
 
 def split_control(memory: Any) -> tuple[Control, Any]:
-    """The control of a memory's specification, and the specification without it. Raises ValueError."""
+    """Return the control of a memory's specification, and the specification without it.
+
+    Raises ValueError if the control is unknown, or if its source is missing or malformed.
+    """
     if not isinstance(memory, str):
         return Control(), memory
     head, slash, rest = memory.partition("/")
     name, at, source = head.partition("@")
+    # A slash after a colon belongs to an option, such as the path of a bank.
     if not slash or ":" in head:
         return Control(), memory
     if name not in CONTROLS:
         raise ValueError(
             f"memory={memory!r}: unknown control {name!r}.{nearest_name(name, CONTROLS)} Choose {', '.join(CONTROLS)}."
         )
-    # The digest becomes a file name in the cache, so nothing else may stand there.
+    # The digest becomes a file name in the cache, so any other text could name a file outside it.
     if (name == "other") != bool(at) or (at and not re.fullmatch(r"[0-9a-f]{32}", source)):
         raise ValueError(f"memory={memory!r}: only the control other names a source: other@DIGEST/NAME.")
     return CONTROLS[name](*([source] if at else [])), rest
@@ -152,9 +158,9 @@ def _path(digest: str) -> Path:
 
 
 def keep_source(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Keeps what meta-episodes had in memory, in the cache; returns the digest that names it.
+    """Store the memories of meta-episodes in the cache. Return the digest of the stored source.
 
-    An entry has `task` and `episodes`, a list by episode of `text`, `chat` and `previous` (None in the first).
+    An entry has a `task` and a list `episodes`. Each episode has `text`, `chat` and `previous` (None in episode 0).
     """
     text = json.dumps(list(entries), sort_keys=True, separators=(",", ":"))
     digest = sha256(text.encode()).hexdigest()[:32]
@@ -163,6 +169,7 @@ def keep_source(entries: Sequence[Mapping[str, Any]]) -> str:
     return digest
 
 
+# Every environment of a run reads the same source, so it is parsed once.
 @lru_cache(maxsize=4)
 def _read_source(digest: str) -> Sequence[Mapping[str, Any]]:
     path = _path(digest)
@@ -172,15 +179,18 @@ def _read_source(digest: str) -> Sequence[Mapping[str, Any]]:
         text = ""
     if sha256(text.encode()).hexdigest()[:32] != digest:
         raise ValueError(
-            f"Control 'other': its source {digest[:12]} is not in the cache ({path.parent}), or was changed; "
-            "mage-bench eval … --control other --from RUN makes it again."
+            f"Control 'other': its source {digest[:12]} is not in the cache ({path.parent}), or was changed. "
+            "Create it again with mage-bench eval … --control other --from RUN."
         )
     entries: Sequence[Mapping[str, Any]] = json.loads(text)
     return entries
 
 
 def record_json(record: EpisodeRecord) -> dict[str, Any]:
-    """What the next episode's first message tells of an episode's end, as JSON values: all but its earlier turns."""
+    """Return an episode record as JSON values, without all turns except the last.
+
+    This is the part that the first message of the next episode uses.
+    """
     return asdict(replace(record, turns=(), hands=())) | {
         "hands": [hand._asdict() for hand in record.hands],
         "turns": [_turn_json(turn) for turn in record.turns[-1:]],
@@ -193,13 +203,14 @@ def _turn_json(record: TurnRecord) -> dict[str, Any]:
 
 
 def record_of(told: Mapping[str, Any]) -> EpisodeRecord:
-    """The record that `record_json` told of."""
+    """Return the record for a value of `record_json`."""
     turns = tuple(_turn_of(turn) for turn in told["turns"])
     hands = tuple(HandResult(**hand) for hand in told["hands"])
     return EpisodeRecord(**{**told, "turns": turns, "hands": hands})
 
 
 def _turn_of(told: Mapping[str, Any]) -> TurnRecord:
+    # JSON has no tuples, and a record with lists would not equal the original.
     lists = {key: tuple(value) for key, value in told["turn"].items() if isinstance(value, list)}
     turn: dict[str, Any] = {**told["turn"], **lists}
     ended = None if told["ended"] is None else HandResult(**told["ended"])

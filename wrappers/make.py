@@ -1,4 +1,4 @@
-"""What `gym.make` assembles: game, opponents, environment, meta-episode. Ids name these functions by string."""
+"""Entry points of `gym.make`: game, opponents, environment and meta-episode. Ids name these functions by string."""
 
 from __future__ import annotations
 
@@ -27,9 +27,23 @@ def make_env(
     render_mode: str | None = None,
     **game_options: Any,
 ) -> TextGameEnv:
-    """`mage/<game>-v0`: one episode. `opponent` is a registered name, a Policy, a pool, or `"module:Class"`;
-    None seats the game's default. `seat` is by default the settings', else `alternate`. `settings` replace the game's.
-    Further keyword arguments are options of the game."""
+    """Return `mage/<game>-v0`, an environment of one episode.
+
+    Args:
+        game_name: Registered name of the game.
+        opponent: Registered name, Policy, pool, or `"module:Class"`. If None, the default opponent of the game.
+        seat: Seat rule: `first`, `second`, `alternate` or `fixed`. Default: that of the settings, or `alternate`.
+        hands_per_episode: Number of hands per episode.
+        max_turns: Maximum number of answers per hand. Default: that of the game.
+        on_invalid: Effect of an illegal action: `retry` (it uses a turn) or `forfeit` (it loses the hand).
+        reveal_opponent: True if `info` names the opponent from the first step on, not only at the end.
+        settings: Settings that replace those of the game.
+        render_mode: Gymnasium's render mode.
+        **game_options: Options of the game.
+
+    Returns:
+        The environment.
+    """
     chosen = settings or settings_of(game_name)
     return _assembled(
         make_game(game_name, **game_options),
@@ -45,13 +59,14 @@ def make_env(
 
 
 def _assembled(game: Game, settings: GameSettings, opponent: PoolSpec | None, **options: Any) -> TextGameEnv:
+    # A game for one player has no seat for the default opponent.
     if opponent is None and game.facts.players > 1:
         opponent = settings.opponent
     return TextGameEnv(game, SeatedOpponents(opponent, game), settings=settings, **options)
 
 
 META_OPTIONS = ("num_episodes", "memory", "context", "style", "deal", "reward", "max_calls", "show_score")
-"""Options of `MetaEpisode` that `make_meta_env` hands on as they are."""
+"""Options that `make_meta_env` passes to `MetaEpisode` unchanged."""
 
 
 def make_meta_env(
@@ -70,15 +85,33 @@ def make_meta_env(
     render_mode: str | None = None,
     **options: Any,
 ) -> MetaEpisode:
-    """`mage/<game>-Meta-v0`: a meta-episode. `deal` and `reward` default to the protocol's, limits and penalties to
-    the game's settings, `seat` to these and then to the protocol's. Further keyword arguments are `META_OPTIONS` or
-    options of the game."""
+    """Return `mage/<game>-Meta-v0`, an environment of one meta-episode.
+
+    Args:
+        game_name: Registered name of the game.
+        opponent: Registered name, Policy, pool, or `"module:Class"`. If None, the default opponent of the game.
+        protocol: Name of a protocol, or a `Protocol`. It also sets the default of `deal` and `reward`.
+        seat: Seat rule. Default: that of the settings, or that of the protocol.
+        hands_per_episode: Number of hands per episode.
+        max_turns: Maximum number of answers per hand. Default: that of the settings for this protocol, or the game's.
+        on_invalid: Effect of an illegal action: `retry` (it uses a turn) or `forfeit` (it loses the hand).
+        length_penalty: Coefficient c_len of the length penalty. Default: that of the settings.
+        invalid_penalty: Penalty for an invalid answer. Default: that of the settings.
+        reveal_opponent: True if `info` names the opponent from the first step on, not only at the end.
+        settings: Settings that replace those of the game.
+        render_mode: Gymnasium's render mode.
+        **options: `META_OPTIONS`, or options of the game.
+
+    Returns:
+        The meta-episode.
+    """
     terms = as_protocol(protocol)
     chosen = settings or settings_of(game_name)
     if length_penalty is not None:
         chosen = replace(chosen, length_penalty=length_penalty)
     if invalid_penalty is not None:
         chosen = replace(chosen, invalid_penalty=invalid_penalty)
+    # The other options are the game's, so that make_game can refuse an unknown one by name.
     meta_options = {name: options.pop(name) for name in META_OPTIONS if name in options}
     game = make_game(game_name, **options)
     env = _assembled(

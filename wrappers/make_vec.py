@@ -1,9 +1,10 @@
-"""What `gym.make_vec` assembles: many environments of one id. Ids name these functions by string.
+"""Entry points of `gym.make_vec`: several environments of one id. The registered ids name these functions by string.
 
-`gym.make_vec(id, num_envs=n, **options)` takes the id's own options and
-* `autoreset_mode`: Gymnasium's `AutoresetMode` or its value, NEXT_STEP by default;
-* `workers`: how many processes share the environments; 0 (default): all of them are in this process;
-* `deadline`: seconds that a worker has for a step or reset (600); one that takes longer counts as dead. 0: for ever.
+`gym.make_vec(id, num_envs=n, **options)` accepts the options of the id, and these:
+* `autoreset_mode`: Gymnasium's `AutoresetMode` or its value (default: NEXT_STEP);
+* `workers`: number of worker processes that share the environments (default: 0, all environments run in this process);
+* `deadline`: timeout in seconds of a worker per step or reset (default: 600, 0 disables it). If a worker times out,
+  it counts as dead.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from wrappers.memories import refuse_instance
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Makes one environment of a vector environment, in any process."""
+    """Picklable constructor of one environment of a vector environment, for use in any process."""
 
     make: Callable[..., gym.Env[str, str]]
     game_name: str
@@ -35,18 +36,37 @@ class Recipe:
     settings: GameSettings
 
     def __call__(self) -> gym.Env[str, str]:
-        if self.game_name not in list_games():  # a worker that never ran the script which registered the game
+        # A worker process does not run the user's script, so a game that the script registered is unknown here.
+        if self.game_name not in list_games():
             register_game(self.game_name, self.entry_point, settings=self.settings)
         return self.make(self.game_name, **self.options)
 
 
 def make_envs(game_name: str, num_envs: int = 1, **options: Any) -> TextVectorEnv:
-    """`mage/<game>-v0`, `num_envs` times."""
+    """Return a vector environment of `mage/<game>-v0`.
+
+    Args:
+        game_name: Registered name of the game.
+        num_envs: Number of environments.
+        **options: Options of the id, `autoreset_mode`, `workers` and `deadline`.
+
+    Returns:
+        The vector environment.
+    """
     return _make(make_env, game_name, num_envs, **options)
 
 
 def make_meta_envs(game_name: str, num_envs: int = 1, **options: Any) -> TextVectorEnv:
-    """`mage/<game>-Meta-v0`, `num_envs` times."""
+    """Return a vector environment of `mage/<game>-Meta-v0`.
+
+    Args:
+        game_name: Registered name of the game.
+        num_envs: Number of environments.
+        **options: Options of the id, `autoreset_mode`, `workers` and `deadline`.
+
+    Returns:
+        The vector environment.
+    """
     return _make(make_meta_env, game_name, num_envs, **options)
 
 
@@ -60,6 +80,7 @@ def _make(
     deadline: float | None = None,
     **options: Any,
 ) -> TextVectorEnv:
+    # Two meta-episodes that run at the same time would overwrite each other's items in one shared strategy.
     if num_envs > 1 and "memory" in options:
         refuse_instance(options["memory"])
     kind = load_game(game_name)
@@ -73,9 +94,9 @@ def _make(
     render_mode = options.get("render_mode")
     if workers:
         if render_mode is not None:
-            raise ValueError(f"render_mode={render_mode!r}: environments in workers do not render; leave workers out.")
+            raise ValueError(f"render_mode={render_mode!r}: environments in workers do not render. Set workers=0.")
         limit = DEADLINE if deadline is None else deadline
         return WorkerVectorEnv(recipe, num_envs, workers=workers, deadline=limit, autoreset_mode=autoreset_mode)
     if deadline is not None:
-        raise ValueError(f"deadline={deadline!r} needs workers: nothing can interrupt an environment of this process.")
+        raise ValueError(f"deadline={deadline!r} needs workers: an environment of this process cannot be interrupted.")
     return LoopVectorEnv(recipe, num_envs, autoreset_mode=autoreset_mode)

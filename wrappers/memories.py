@@ -1,7 +1,9 @@
-"""Memories by name: registration, listing, and making a strategy from a specification.
+"""Registry of memories: registration, listing, and creation of a strategy from a specification.
 
-A specification is a registered name with optional options after a colon (`"reflexion"`, `"amem:k_read=10"`), an
-importable `"module:Class"` (options after a second colon), or a function or class that takes no arguments.
+A specification is one of three forms:
+* a registered name, with optional options after a colon (`"reflexion"`, `"amem:k_read=10"`);
+* an importable `"module:Class"`, with options after a second colon;
+* a function or class without required arguments.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from wrappers.memory import EpisodicMemory, MemoryStrategy
 Builder = Callable[..., MemoryStrategy]
 B = TypeVar("B", bound=Builder)
 MemorySpec = str | Callable[[], MemoryStrategy] | MemoryStrategy
-"""What `memory=` takes."""
+"""Type of `memory=`: a specification, or a strategy itself."""
 
 _REGISTRY: dict[str, Builder | str] = {
     "reflection": partial(EpisodicMemory, reflections=True, transcripts=False),
@@ -30,9 +32,9 @@ _REGISTRY: dict[str, Builder | str] = {
     "none": partial(EpisodicMemory, reflections=False, transcripts=False),
 }
 _METHOD = tuple(_REGISTRY)
-"""The modes of the method, which have no options."""
+"""Names of the method's modes, which have no options."""
 _HOOKS = ("begin", "before_episode", "render")
-"""Methods that every memory class defines."""
+"""Methods that every memory class must define."""
 
 
 @overload
@@ -40,13 +42,13 @@ def register_memory(name: str) -> Callable[[B], B]: ...
 @overload
 def register_memory(name: str, *, entry_point: str) -> None: ...
 def register_memory(name: str, *, entry_point: str | None = None) -> Callable[[B], B] | None:
-    """Registers a memory: decorator of a class or function, or a call with `entry_point`, `"module:Class"`.
+    """Register a memory, as a decorator of a class or function or with an `entry_point` (`"module:Class"`).
 
-    What is decorated is called with the options after the colon, converted where its parameter is annotated `int`,
-    `float` or `bool`. Raises `ValueError` for a bad or taken name.
+    The class or function receives the options after the colon. A value is converted if its parameter has the
+    annotation `int`, `float` or `bool`. Raises `ValueError` if the name is invalid or already registered.
     """
     if not name or any(letter in ":,= " for letter in name):
-        raise ValueError(f"Memory name {name!r} is not free to use: no ':', ',', '=' or space in it, not empty.")
+        raise ValueError(f"Memory name {name!r} is invalid; it must not be empty or contain ':', ',', '=' or a space.")
     if entry_point is not None:
         _add(name, entry_point)
         return None
@@ -62,51 +64,55 @@ def register_memory(name: str, *, entry_point: str | None = None) -> Callable[[B
 
 def _add(name: str, builder: Builder | str) -> None:
     old = _REGISTRY.get(name)
+    # Registering the same memory again is allowed, because a notebook or importlib.reload runs a module twice.
     if old is not None and _identity(old) != _identity(builder):
-        raise ValueError(f"Memory {name!r} is already registered, by {_identity(old)}; choose another name.")
+        raise ValueError(f"Memory {name!r} is already registered, by {_identity(old)}. Choose another name.")
     _REGISTRY[name] = builder
 
 
 def _identity(builder: Builder | str) -> str:
-    """The import path, the same after a reload of its module."""
+    """Return the import path, which stays the same if the module is reloaded."""
     if isinstance(builder, str):
         return builder
     return repr(builder) if isinstance(builder, partial) else f"{builder.__module__}:{builder.__qualname__}"
 
 
 def list_memories() -> tuple[str, ...]:
-    """Names of all memories: the method's modes, then the others, sorted."""
+    """Return the names of all memories: the method's modes first, then the others in alphabetical order."""
     load_announced("memories")
     return (*_METHOD, *sorted(_REGISTRY.keys() - set(_METHOD)))
 
 
 def as_memory(memory: MemorySpec) -> MemoryStrategy:
-    """The strategy that a specification stands for, new unless it is a strategy itself.
+    """Return the strategy for a specification. A strategy is returned unchanged, anything else creates a new one.
 
-    Raises `ValueError` for an unknown name or option, `TypeError` for what is no strategy.
+    Raises `ValueError` if a name or option is unknown, and `TypeError` if the result is not a strategy.
     """
     label = f"memory={memory!r}"
     if isinstance(memory, str):
         _, builder, given = _parsed(memory, label)
         made: object = builder(**given)
+    # A class has the methods of the protocol too, so isinstance() alone would pass it as a strategy.
     elif isinstance(memory, type) or not isinstance(memory, MemoryStrategy):
         made = memory() if callable(memory) else memory
         label = f"memory={memory.__name__}" if isinstance(memory, type) else label
     else:
         made = memory
     if not isinstance(made, MemoryStrategy):
-        raise TypeError(f"{label} gives a {type(made).__name__}, which lacks hooks of mage_envs.MemoryStrategy.")
+        raise TypeError(f"{label}: expected a mage_envs.MemoryStrategy, got {type(made).__name__}.")
     return made
 
 
 def memory_settings(spec: str) -> dict[str, Any]:
-    """A memory's name and all its options, those included that are not given; for a `bank` the file's SHA-256.
+    """Return a memory's name and all its options, defaults included. A `bank` is replaced by its file's SHA-256.
 
-    Two specifications with equal settings play alike. Raises what `as_memory` raises, and OSError.
+    If two specifications have equal settings, they behave in the same way. Raises the errors of `as_memory`, and
+    OSError if a bank cannot be read.
     """
     name, builder, given = _parsed(spec, f"memory={spec!r}")
     parameters = {} if name in _METHOD else inspect.signature(builder).parameters
     found = {"memory": name} | {key: given.get(key, parameter.default) for key, parameter in parameters.items()}
+    # The path of a bank says nothing about its content: files move and change.
     if found.get("bank"):
         check_path(found["bank"], "memory bank")
         found["bank"] = sha256(Path(str(found["bank"])).read_bytes()).hexdigest()
@@ -114,18 +120,19 @@ def memory_settings(spec: str) -> dict[str, Any]:
 
 
 def refuse_instance(memory: MemorySpec) -> None:
-    """Raises ValueError where several environments would share one strategy."""
+    """Raise ValueError if `memory` is a strategy, because several environments would share it."""
     if isinstance(memory, MemoryStrategy) and not isinstance(memory, str | type):
         name = type(memory).__name__
         raise ValueError(
-            f"memory={name}(...) is one object, and more than one environment is made: each needs its own. Give a "
-            f"function that makes one (memory={name}, or memory=lambda: {name}(...)), or a name."
+            f"memory={name}(...) is one object, but each environment needs its own. Pass a function that creates one "
+            f"(memory={name}, or memory=lambda: {name}(...)), or a registered name."
         )
 
 
 def _parsed(spec: str, label: str) -> tuple[str, Builder, dict[str, Any]]:
-    """The name, what makes the strategy, and the options that were given."""
+    """Return the name, the builder of the strategy, and the options in the specification."""
     name, colon, rest = spec.partition(":")
+    # Installed plug-ins are imported only if the name is unknown, so that built-in memories start fast.
     if name not in _REGISTRY:
         load_announced("memories")
     if name in _REGISTRY:
@@ -136,7 +143,7 @@ def _parsed(spec: str, label: str) -> tuple[str, Builder, dict[str, Any]]:
         if not attribute.isidentifier():
             hint = nearest_name(name, list_memories())
             raise ValueError(
-                f"{label} is unknown;{hint} choose one of: {', '.join(list_memories())}, or give a MemoryStrategy."
+                f"{label} is unknown;{hint} choose one of: {', '.join(list_memories())}, or pass a MemoryStrategy."
             )
         name = f"{name}:{attribute}"
         builder = load_class(name, "a memory", _HOOKS)
@@ -146,6 +153,7 @@ def _parsed(spec: str, label: str) -> tuple[str, Builder, dict[str, Any]]:
     return name, builder, options(label, builder, texts)
 
 
+# By entry point, so that importing `wrappers` does not import the baselines.
 for _name, _class in (
     ("react", "react:ReAct"),
     ("reflexion", "reflexion:Reflexion"),

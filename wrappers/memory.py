@@ -1,4 +1,4 @@
-"""What a learner carries from episode to episode: what a strategy is, and the four modes of the method."""
+"""Memory of a learner across episodes: the protocols of a strategy, and the four modes of the method."""
 
 from __future__ import annotations
 
@@ -11,68 +11,72 @@ from mage_envs.text.parser import REMARK_LIMIT
 from mage_envs.text.prompts import BLOCK, EpisodeRecord, PromptStyle, ReflectView, TurnRecord
 
 REMARK = "remark"
-"""The tag that stands for the style's own `remark_tag`."""
+"""Placeholder for the style's own `remark_tag`."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A call of the model that a strategy asks for."""
+    """Model call that a strategy requests."""
 
     kind: str
-    """What it is for, in a word: `reflect`, `plan`, `note`. It names the call in `info["kind"]`."""
+    """Purpose in one word, such as `reflect`, `plan` or `note`. `info["kind"]` contains it."""
     text: str
-    """The whole prompt; in a conversation, the next message."""
+    """Whole prompt, or the next message of a conversation."""
     tag: str | None = REMARK
-    """Tag around the answer in the reply; `remark` is the style's own, None takes the whole reply."""
+    """Tag around the answer in the reply. `remark` is the style's own tag. If None, the whole reply is the answer."""
     limit: int | None = REMARK_LIMIT
-    """Characters of the answer that are kept; None: all."""
+    """Maximum number of characters of the answer. If None, all are kept."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model said to a request."""
+    """Answer of the model to a request."""
 
     text: str
-    """What the tag holds; without one the whole reply after the reasoning. At most the request's `limit`."""
+    """Content of the tag, or the whole reply after the reasoning if there is no tag. Cut at the request's `limit`."""
     tagged: bool
-    """Whether `text` stood in the tag, or none was asked for and there is a text."""
+    """True if `text` is the content of the tag, or if the request has no tag and the text is not empty."""
     reason: str | None = None
-    """Why it is no valid answer: `invalid` (no tag, or nothing said), `length` (cut at the token limit), `overflow`
-    (the request was longer than the model's limit, nothing was said), or why a server sent no text (`refusal`,
-    `tool_calls`, `empty`); None for a valid one."""
+    """Reason why the answer is invalid, or None if it is valid.
+
+    * `invalid`: no tag, or no text;
+    * `length`: cut at the token limit;
+    * `overflow`: the request was longer than the model's limit, so the model wrote nothing;
+    * `refusal`, `tool_calls`, `empty`: the server sent no text.
+    """
 
 
 class MemoryView(NamedTuple):
-    """What a strategy's hooks get to see: what the learner itself has seen and said, and how to word things."""
+    """Input of a strategy's hooks: the learner's own observations and answers, and the prompt style."""
 
     rules: str
     num_episodes: int
     records: Sequence[EpisodeRecord]
-    """All finished episodes of the meta-episode, oldest first."""
+    """Finished episodes of the meta-episode, oldest first."""
     style: PromptStyle
     continuing: bool
-    """Whether the chat already shows the last episode, so that a request need not repeat it."""
+    """True if the chat already shows the last episode. A request then need not repeat it."""
     window: int
-    """Most turns of an episode that a prompt shows."""
+    """Maximum number of turns of an episode in a prompt."""
     alone: bool = False
-    """Whether the game has one player."""
+    """True if the game has one player."""
     episode: int = 0
-    """The episode that was dealt last: the one to come in `before_episode`, the one that is over in `after_episode`."""
+    """Index of the current episode: the next one in `before_episode`, the ended one in `after_episode`."""
     first_observation: str = ""
-    """What that episode begins with."""
+    """First observation of that episode."""
     turn: Turn | None = None
-    """What the learner is asked next; None outside of play."""
+    """The learner's next decision, or None before and after an episode."""
     turns: Sequence[TurnRecord] = ()
-    """The answers in that episode so far."""
+    """Turns of that episode so far."""
     category: str | None = None
-    """Class of the task (number of boxes, task type), in games that have some."""
+    """Class of the task (number of boxes, task type), or None if the game has no classes."""
 
     def shown(self, record: EpisodeRecord) -> Sequence[TurnRecord]:
-        """The newest turns of `record` that the window holds, cut from the turns really played."""
+        """Return the newest turns of `record`, at most `window`."""
         return record.turns[-self.window :]
 
     def reflect_prompt(self) -> str:
-        """The style's request to reflect on the last episode."""
+        """Return the style's request to reflect on the last episode."""
         record = self.records[-1]
         view = ReflectView(
             rules=self.rules, num_episodes=self.num_episodes, record=record, shown=self.shown(record), alone=self.alone
@@ -81,114 +85,127 @@ class MemoryView(NamedTuple):
 
 
 Asked = Request | str | None
-"""What a hook returns: nothing, or a request; a text is short for `Request("reflect", text)`."""
+"""Return value of a hook: `None`, a `Request`, or a string (shorthand for `Request("reflect", text)`)."""
 
 
 @runtime_checkable
 class MemoryStrategy(Protocol):
-    """Hooks around the episodes. One that returns a request has the model asked, in a call of its own.
+    """Interface of a memory: hooks before and after each episode.
 
-    A strategy that asks needs `on_answer` (`TakesAnswers`) or `on_reflection` (`TakesReflections`). The other protocols
-    below are optional too: each is found by its methods.
+    If a hook returns a request, the model receives it in a separate call. A strategy with requests must implement
+    `on_answer` (`TakesAnswers`) or `on_reflection` (`TakesReflections`). The other protocols below are optional. A
+    strategy implements one of them if it has its methods; inheritance is not needed.
     """
 
     carries_transcript: bool
-    """Whether, in the context `conversation`, the chat goes on across episodes."""
+    """True if the chat continues across episodes in the context `conversation`."""
 
     def begin(self) -> None:
-        """Forgets everything; called at the start of a meta-episode."""
+        """Clear the memory at the start of a meta-episode."""
 
     def before_episode(self, episode: int, view: MemoryView) -> Asked:
-        """Called before each episode, 0 included, when it has been dealt."""
+        """Return a request or None. Called after the deal of each episode, including episode 0."""
         ...
 
     @property
     def after_episode(self) -> Callable[..., Asked]:
-        """`after_episode(view, last)` is called after each episode, `last` telling whether another follows;
-        `after_episode(view)`, without that argument, after each but the last."""
+        """Return a hook with one of two signatures, which returns a request or None.
+
+        `after_episode(view, last)` is called after each episode. `last` is True if no other episode follows.
+        `after_episode(view)` is called after each episode except the last.
+        """
         ...
 
     def render(self, view: MemoryView) -> str:
-        """The memory section of a play prompt; empty shows none."""
+        """Return the memory section of a play prompt. If it is empty, the prompt omits the section."""
         ...
 
     def shorten(self) -> bool:
-        """Drops the oldest item it renders; False when nothing is left to drop."""
+        """Drop the oldest rendered item. Return False if no item is left."""
         ...
 
 
 @runtime_checkable
 class TakesAnswers(Protocol):
-    """A strategy that is told of every answer."""
+    """Strategy that receives every answer, valid or not."""
 
     def on_answer(self, request: Request, answer: Answer, view: MemoryView) -> Asked:
-        """Called with each answer, also where it is invalid, cut or empty; may ask on."""
+        """Store an answer, even if it is invalid, cut or empty.
+
+        Args:
+            request: The request that the model answered.
+            answer: The answer.
+            view: Input of the hooks at this point.
+
+        Returns:
+            The next request, or None.
+        """
         ...
 
 
 @runtime_checkable
 class TakesReflections(Protocol):
-    """A strategy that is told of valid answers alone; `on_answer`, where there is one, is called in its place."""
+    """Strategy that receives only valid answers. If it also has `on_answer`, only `on_answer` is called."""
 
     def on_reflection(self, text: str, view: MemoryView) -> None:
-        """Takes a valid reflection."""
+        """Store a valid reflection."""
 
 
 @runtime_checkable
 class WatchesTurns(Protocol):
-    """A strategy with hooks inside the episodes."""
+    """Strategy with hooks inside the episodes."""
 
     def before_turn(self, view: MemoryView) -> Asked:
-        """Called before each play prompt of a new turn."""
+        """Return a request or None. Called before each play prompt of a new turn."""
         ...
 
     def after_turn(self, view: MemoryView) -> Asked:
-        """Called after each turn, `view.turns[-1]`."""
+        """Return a request or None. Called after each turn, `view.turns[-1]`."""
         ...
 
 
 @runtime_checkable
 class TellsEvents(Protocol):
-    """A strategy that says what should be recorded: what it retrieved, what it could not read, what it forgot."""
+    """Strategy that records events: retrieved items, answers that it could not parse, items that it dropped."""
 
     def events(self) -> Sequence[Mapping[str, Any]]:
-        """What happened since this was asked last, as JSON objects with a key `event`."""
+        """Return the events since the last call, as JSON objects with a key `event`."""
         ...
 
 
 @runtime_checkable
 class ShowsThoughts(Protocol):
-    """A strategy under which the learner's thoughts stay in sight for the episode."""
+    """Strategy that shows the learner its earlier thoughts of the same episode."""
 
     instruction: str
-    """How to come to an answer, as a play prompt says it."""
+    """Instruction in play prompts on how to find an answer."""
     max_thoughts: int
-    """Most replies in a row that may be a thought without an action and spend no turn."""
+    """Maximum number of replies in a row that contain only a thought and use no turn."""
 
     def thoughts(self, turns: Sequence[TurnRecord]) -> Sequence[str]:
-        """What a play prompt shows of each turn's thought; empty where it shows none."""
+        """Return one text per turn: the shown part of its thought, or an empty string if it is not shown."""
         ...
 
 
 @runtime_checkable
 class HasHeading(Protocol):
-    """A strategy whose text has a heading of its own in play prompts."""
+    """Strategy with its own heading above its text in play prompts."""
 
     heading: str
 
 
 @runtime_checkable
 class NeedsFreshPrompts(Protocol):
-    """A strategy that does not go with the context `conversation`."""
+    """Strategy that does not support the context `conversation`."""
 
     no_conversation: str
-    """The reason, as half a sentence after `because`."""
+    """Reason, as a clause that follows `because` in an error message."""
 
 
 class EpisodicMemory:
-    """The method's memory: reflections (all earlier ones), whole episodes, both, or nothing.
+    """Memory of the method: all earlier reflections, whole episodes, both, or nothing.
 
-    With reflections, the model is asked before each episode but the first to reflect on the one before.
+    If reflections are on, the model reflects on the previous episode before each episode except the first.
     """
 
     def __init__(self, reflections: bool, transcripts: bool) -> None:
@@ -215,6 +232,7 @@ class EpisodicMemory:
         items: list[str] = []
         written = dict(self._reflections)
         for record in view.records:
+            # If the conversation carries the earlier episodes, it already shows them and the reflections on them.
             if self.carries_transcript and not view.continuing:
                 items.append(view.style.remember_episode(record, view.shown(record)))
             if record.index in written and not (view.continuing and self.carries_transcript):
@@ -223,6 +241,7 @@ class EpisodicMemory:
 
     def render(self, view: MemoryView) -> str:
         items = self._items(view)
+        # shorten() can only drop items that the last prompt has shown.
         self._held = len(items)
         return BLOCK.join(items[self._dropped :])
 

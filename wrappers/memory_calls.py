@@ -1,4 +1,4 @@
-"""The course of a memory's calls of the model: from its hooks to requests, and from replies back to it."""
+"""Model calls of a memory: from its hooks to requests, and from replies back to the memory."""
 
 from __future__ import annotations
 
@@ -29,39 +29,47 @@ from wrappers.memory import (
 )
 
 AFTER_TURN, AFTER_EPISODE, BEFORE_EPISODE, BEFORE_TURN = "after_turn", "after_episode", "before_episode", "before_turn"
-"""The hooks in the order in which they are called between two play prompts."""
+"""Hooks, in the order of their calls between two play prompts."""
 
 _SERVED: WeakValueDictionary[int, MemoryCalls] = WeakValueDictionary()
-"""By the id of a memory: whom it was started for last."""
+"""By the id of a memory: the `MemoryCalls` that started it last."""
 
 
 class TooManyCalls(RuntimeError):
-    """A strategy that never comes to an end of its requests; the message names it."""
+    """Error for a strategy with too many requests between two play prompts. The message names the strategy."""
 
 
 class MemoryCalls:
-    """Calls a strategy's hooks, and keeps the request that waits for its answer."""
+    """Caller of a strategy's hooks, which also holds the pending request."""
 
     def __init__(self, memory: MemoryStrategy, max_calls: int, converses: bool, control: Control) -> None:
-        """`max_calls`: most requests between two play prompts; `converses`: whether they go on with one chat.
+        """Prepare the calls of a strategy.
 
-        Raises ValueError for a strategy that cannot do that.
+        Args:
+            memory: The strategy.
+            max_calls: Maximum number of requests between two play prompts.
+            converses: True if the context is `conversation`.
+            control: Control that the strategy runs under.
+
+        Raises:
+            ValueError: If the strategy does not support the context `conversation`.
         """
         if converses and isinstance(memory, NeedsFreshPrompts):
             raise ValueError(
-                f"Memory {type(memory).__name__} does not go with context='conversation', because "
-                f"{memory.no_conversation}; leave context at 'rebuilt'."
+                f"Memory {type(memory).__name__} does not support context='conversation', because "
+                f"{memory.no_conversation}. Use context='rebuilt'."
             )
         self.memory, self.control = memory, control
         self._controlled = type(control) is not Control
         self.running = False
-        """Whether a meta-episode is under way."""
+        """True if a meta-episode is running."""
         self.pending: Request | None = None
-        """The request that the model is asked now."""
+        """Request that waits for the model's answer."""
         self._max_calls = max_calls
         self._made = 0
         self._rendered = self._told_length = 0
-        """Characters of the memory section in the last play prompt, and as they were told last."""
+        """Number of characters of the memory section in the last play prompt, and the number in the last event."""
+        # Inspected once here, because the hooks run at every step.
         self._sees_the_end = "last" in inspect.signature(memory.after_episode).parameters
         self._watching = memory if isinstance(memory, WatchesTurns) else None
         self._telling = memory if isinstance(memory, TellsEvents) else None
@@ -69,18 +77,20 @@ class MemoryCalls:
         self._answering = memory if isinstance(memory, TakesAnswers) else None
         self._reflecting = memory if isinstance(memory, TakesReflections) else None
         self.instruction = "" if self._thinking is None else self._thinking.instruction
-        """How to come to an answer, where the strategy says it."""
+        """Instruction in play prompts on how to find an answer, or an empty string."""
         self.heading = memory.heading if isinstance(memory, HasHeading) else ""
 
     def begin(self, seed: int, options: Mapping[str, Any]) -> None:
-        """Starts the meta-episode of a seed and of the reset's options.
+        """Start a meta-episode with the seed and the options of the reset.
 
-        Raises RuntimeError where the memory is in the middle of another one elsewhere."""
+        Raises RuntimeError if another environment runs a meta-episode with the same memory.
+        """
+        # An id may be reused after its object was deleted, so the entry counts only for the same object.
         other = _SERVED.get(id(self.memory))
         if other is not None and other is not self and other.running and other.memory is self.memory:
             name = type(self.memory).__name__
             raise RuntimeError(
-                f"One {name} serves two meta-episodes at once. Give memory= a name, or a function that makes a new one "
+                f"One {name} is used by two meta-episodes at once. Pass memory= a name, or a function that creates one "
                 f"(memory={name}, or memory=lambda: {name}(...)), so that each environment has its own."
             )
         _SERVED[id(self.memory)] = self
@@ -92,15 +102,24 @@ class MemoryCalls:
         self.control.begin(seed, str(options.get("opponent") or options.get("task") or seed))
 
     def end(self) -> None:
-        """Ends it."""
+        """End the meta-episode."""
         self.running = False
 
     def play(self) -> None:
-        """A play prompt is shown, so that counting starts again."""
+        """Reset the number of requests, because a play prompt follows."""
         self._made = 0
 
     def call(self, hook: str, view: Callable[[], MemoryView], last: bool) -> Request | None:
-        """What that hook asks. `view` makes what it sees; `last`: whether the episode is the meta-episode's last."""
+        """Call a hook of the strategy.
+
+        Args:
+            hook: Name of the hook.
+            view: Function that creates the hook's input, called only if the input is needed.
+            last: True if the episode is the last one of the meta-episode.
+
+        Returns:
+            The hook's request, or None.
+        """
         memory, watching = self.memory, self._watching
         asked: Asked = None
         if self._controlled and not self.control.allows(hook in (AFTER_TURN, AFTER_EPISODE), view().episode):
@@ -117,23 +136,23 @@ class MemoryCalls:
         return self._ask(asked)
 
     def settle(self, chat: Chat, episode: int) -> None:
-        """What comes next is the first play prompt of an episode: a chat goes on, or starts anew."""
+        """Continue or clear the chat before the first play prompt of an episode."""
         if self.memory.carries_transcript:
             self.control.settle(chat, episode)
         else:
             chat.clear()
 
     def tag(self, remark_tag: str | None) -> str | None:
-        """The tag that the pending request wants, in a style with this `remark_tag`."""
+        """Return the tag of the pending request. `remark_tag` is the style's own tag for remarks."""
         if self.pending is None or self.pending.tag == REMARK:
             return remark_tag
         return self.pending.tag
 
     def take(self, reply: str, view: MemoryView) -> Answer:
-        """Hands the reply to the strategy; `pending` is then what it asks next, if anything."""
+        """Pass the reply to the strategy and return it as an answer. `pending` is then the next request or None."""
         request = self.pending
         if request is None:
-            raise RuntimeError("take() without a request: call() asks for one.")
+            raise RuntimeError("take() was called without a pending request. Call call() first.")
         answer = self._read(request, reply, self.tag(view.style.remark_tag))
         asked: Asked = None
         if self._answering is not None:
@@ -144,22 +163,24 @@ class MemoryCalls:
         return answer
 
     def may_think(self, thought: str, before: Sequence[str]) -> bool:
-        """Whether a reply without an action is one more thought, after those `before` it, and spends no turn."""
+        """Return True if a reply without an action counts as one more thought, after those in `before`."""
         return bool(thought) and self._thinking is not None and len(before) < self._thinking.max_thoughts
 
     def thoughts(self, turns: Sequence[TurnRecord]) -> Sequence[str]:
-        """What a play prompt shows of each turn's thought."""
+        """Return the shown part of each turn's thought, for a play prompt."""
         return () if self._thinking is None else self._thinking.thoughts(turns)
 
     def render(self, view: MemoryView) -> str:
-        """The memory section of a play prompt."""
+        """Return the memory section of a play prompt, and store its length for `told`."""
         text = self.control.text(view, self.memory.render)
         self._rendered = len(text)
         return text
 
     def told(self) -> dict[str, Any]:
-        """As `info` has it: what the strategy wants recorded since it was asked last, and how long its section of
-        play prompts is, where that has changed."""
+        """Return the entry of `info` with the strategy's events since the last call.
+
+        If the length of the memory section has changed, an event `rendered` states it.
+        """
         events = [dict(event) for event in self._telling.events()] if self._telling is not None else []
         if self._rendered != self._told_length:
             self._told_length = self._rendered
@@ -173,17 +194,18 @@ class MemoryCalls:
             name = type(self.memory).__name__
             if self._made > self._max_calls:
                 raise TooManyCalls(
-                    f"Memory {name} asked the model {self._made} times between two turns; at most "
-                    f"max_calls={self._max_calls} are allowed."
+                    f"Memory {name} made {self._made} requests between two turns; the maximum is "
+                    f"max_calls={self._max_calls}."
                 )
             if self._answering is None and self._reflecting is None:
-                raise TypeError(f"Memory {name} asks the model, but has neither on_answer nor on_reflection.")
+                raise TypeError(f"Memory {name} returned a request, but has neither on_answer nor on_reflection.")
         return self.pending
 
     @staticmethod
     def _read(request: Request, reply: str, tag: str | None) -> Answer:
         parsed = parse_reply(reply, tag)
         reason = unusable(reply, tag)
+        # A one-word action may end at its limit, but a request without a tag (such as JSON) may not.
         if request.tag is None and isinstance(reply, Reply) and reply.truncated:
             reason = reason or LENGTH
         if reason is None and not parsed.answer:

@@ -1,4 +1,4 @@
-"""`MetaEpisode`: several episodes against one unknown opponent or of one task, with reflections in between."""
+"""`MetaEpisode`: several episodes against one unknown opponent, or of one task, with reflections between them."""
 
 from __future__ import annotations
 
@@ -28,23 +28,25 @@ from wrappers.protocol import Protocol, as_protocol
 from wrappers.running import RunningEpisode
 
 MAX_EPISODES = 1000
-"""Of a meta-episode."""
+"""Maximum number of episodes in a meta-episode."""
 CONTEXTS = ("rebuilt", "conversation")
-"""`rebuilt`: every call is one fresh user message; `conversation`: turns are appended to one chat."""
+"""`rebuilt`: every model call has one fresh user message. `conversation`: turns are appended to one chat."""
 
 
 class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
-    """K episodes of an environment with text observations and actions as one Gymnasium episode; one `step` is one
-    model answer, to a play prompt or to a request of the memory.
+    """Wrapper that plays K episodes of a text environment as one Gymnasium episode.
 
-    Observation: the text that is new: the whole prompt where it is rebuilt, the newest message in a conversation.
-    Action: the model's whole reply. Reward: R_k at the last play step of episode k, else 0; penalties stay in `info`.
-    `terminated` after the last episode, however it ended; never truncated here. `info`: docs/environments.md.
+    One `step` is one answer of the model, to a play prompt or to a request of the memory.
 
-    The environment is used by `reset`, `step` and `info` alone. One that declares the reset option `episode` (all ids
-    of this suite) gets the meta-episode's seed and the episode's index; any other a seed made of both, or, where deals
-    are replayed, the meta-episode's seed each time. For one that does not describe itself, `rules` says what is played,
-    `settings` how it is prompted and paid (default: the sum of its rewards), and `max_turns` limits its answers.
+    * Observation: the new text. This is the whole prompt if it is rebuilt, or the newest message of a conversation.
+    * Action: the model's whole reply.
+    * Reward: R_k at the last play step of episode k, otherwise 0. Penalties are only in `info`.
+    * `terminated` is True after the last episode, for every kind of end. `truncated` is always False.
+    * `info`: see docs/environments.md.
+
+    The wrapper uses only `reset`, `step` and `info` of the environment. If the environment declares the reset option
+    `episode` (as all ids of this suite do), it receives the meta-episode's seed and the episode's index. Otherwise it
+    receives a seed made of both, or the meta-episode's seed in every episode if deals are replayed.
     """
 
     def __init__(
@@ -65,9 +67,25 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         reveal_opponent: bool = False,
         show_score: bool | None = None,
     ) -> None:
-        """`deal` and `reward` override the protocol's; `reward` is a name in the settings' `rewards`. `max_calls`: most
-        requests of the memory between two play prompts. `show_score`: the sentence on how an episode ended states the
-        return (default: True in games of several players). Every memory shows the same sentence."""
+        """Wrap an environment.
+
+        Args:
+            env: Environment with text observations and actions.
+            num_episodes: Number of episodes K, at most 1,000.
+            protocol: Name of a protocol, or a `Protocol`.
+            memory: Memory between episodes: a name with options, a class or function, or a strategy.
+            context: `rebuilt` or `conversation`.
+            style: Name of a prompt style, or a `PromptStyle`.
+            deal: `fresh` or `replay`. Default: that of the protocol.
+            reward: Name in the settings' `rewards`. Default: that of the protocol.
+            rules: Rules shown in prompts. Required if the environment has no `facts`.
+            settings: Prompt and reward settings. Default: those of the environment, or the sum of its rewards.
+            max_turns: Maximum number of answers per episode, only for an environment without `facts`.
+            max_calls: Maximum number of the memory's requests between two play prompts.
+            reveal_opponent: True if `info` names the opponent from the first step on, not only at the end.
+            show_score: True if the sentence on an episode's end states the return. Every memory shows the same
+                sentence. Default: True if the game has several players.
+        """
         RecordConstructorArgs.__init__(
             self,
             num_episodes=num_episodes,
@@ -93,10 +111,10 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.protocol = as_protocol(protocol)
         replays = (deal or self.protocol.deal) == "replay"
         self.described: Described = describe(env, rules, settings, max_turns, replays)
-        """What is known of the environment before it is played."""
+        """Metadata of the environment, read before the first reset."""
         self._alone = self.described.facts.players == 1
         if self._alone and deal == "fresh":
-            raise ValueError("deal='fresh' is for games of several players; a game of one player repeats its task.")
+            raise ValueError("deal='fresh' needs several players; a game of one player repeats its task. Remove deal.")
         self._replays = replays or self._alone
         self._shows_score = not self._alone if show_score is None else show_score
         control, strategy = split_control(memory)
@@ -110,19 +128,20 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.observation_space = FreeText()
         self.action_space = FreeText()
         self.records: list[EpisodeRecord] = []
-        """The finished episodes."""
+        """Records of the finished episodes."""
         self._stage = BEFORE_EPISODE
-        """The hook that was called last."""
-        self._ended = False  # whether the episode under way is over
+        """Hook that was called last."""
+        self._ended = False
+        """True if the current episode has ended."""
         self._episode = RunningEpisode(0, "")
         self._info: dict[str, Any] = {}
 
     # -- Gymnasium ------------------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Starts a meta-episode, a function of `seed` and `options` alone; `options` are the environment's.
+        """Start a meta-episode, which depends only on `seed`, `options` and the answers.
 
-        Without a seed, one is drawn from `np_random`.
+        The environment receives `options`. If `seed` is None, a seed is drawn from `np_random`.
         """
         self._seed = int(self.np_random.random() * 2**SEED_BITS) if seed is None else seed
         self._options = dict(options or {})
@@ -135,15 +154,16 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         return self._chat.text, self._told(outcome())
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Takes the model's whole reply.
+        """Play the model's whole reply.
 
-        A `Reply` that overflowed (the prompt was longer than the model's limit) is answered by a shorter prompt, with
-        `info["shortened"]`, as long as there is anything to leave out; after that it ends the episode as a timeout.
+        A `Reply` overflowed if the prompt was longer than the model's limit. If the prompt still has an item to drop,
+        the step returns a shorter prompt and `info["shortened"]`. Otherwise the episode ends as a timeout.
         """
         if not self._calls.running:
-            raise gym.error.ResetNeeded("The meta-episode is over (or was never started): call reset() before step().")
+            raise gym.error.ResetNeeded("The meta-episode has ended or was never started. Call reset() before step().")
         if not isinstance(action, str):
-            raise TypeError(f"step() takes a reply as str, not {type(action).__name__}.")
+            raise TypeError(f"step() expects a reply as str, got {type(action).__name__}.")
+        # Before the chat records the reply: an overflow has no text, and the shorter prompt replaces the question.
         if isinstance(action, Reply) and action.overflow and self._shorten():
             return self._chat.text, 0.0, False, False, self._told(outcome()) | {"shortened": True}
         self._chat.take(action)
@@ -152,9 +172,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         return self._chat.text, reward, not self._calls.running, False, self._told(told) | self._calls.told()
 
     def render(self) -> Any:
-        """Mode `ansi`: the prompt; else the environment's picture."""
+        """Return the prompt in mode `ansi`, otherwise the environment's picture."""
         if not self._chat.text and not self.records:
-            raise gym.error.ResetNeeded("There is nothing to show before the first reset().")
+            raise gym.error.ResetNeeded("render() was called before the first reset(). Call reset() first.")
         return self._chat.text if self.render_mode == "ansi" else self.env.render()
 
     # -- answers --------------------------------------------------------------------------------------------
@@ -163,11 +183,14 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         reason = unusable(reply, self.style.action_tag)
         parsed = parse_reply(reply, self.style.action_tag)
         if reason is None and parsed.answer is None and self._calls.may_think(parsed.thought, self._episode.thinking):
+            # A thought alone uses a model call, but no turn: the environment is not stepped.
             self._episode.thinking.append(parsed.thought)
             self._ask_play()
             return outcome(penalty=penalty_of(reply, None, self.described.settings)) | {"thought": True}
         text = parsed.answer if reason is None else None
         turn, hand, shown, episode = self._turn, self._hand, self._shown, self._episode
+        # The environment receives an overflow unchanged, because it ends the episode as a timeout. Other texts must be
+        # valid Unicode, because the environment may quote them in an observation.
         observation, reward, terminated, truncated, info = checked_step(
             self.env.step(reply if reason == OVERFLOW else encodable(text or ""))
         )
@@ -176,6 +199,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         over = terminated or truncated
         results = episode.earn(reward, info.get("hand_results", ()))
         if not self.described.ends_by_itself:
+            # A foreign environment knows neither overflows nor our limit of answers, so both end its episode here.
             if not over and (reason == OVERFLOW or episode.answers >= self.described.max_turns):
                 over = truncated = True
             if over:
@@ -192,6 +216,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             thought="\n".join([*episode.thinking, parsed.thought]) if episode.thinking else parsed.thought,
         )
         share = episode.add(record, results, self.episode_reward, self.described.hands)
+        # The hooks below see the new observation and, if the episode ended, its record.
         self._look(observation, info)
         self._ended = over
         if over:
@@ -235,7 +260,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._look(observation, info)
 
     def _go_on(self, stage: str) -> None:
-        """Calls the hooks in their order from that one on, until one asks the model or it is the learner's turn."""
+        """Call the hooks in order, starting with `stage`, until one returns a request or a play prompt is due."""
         while stage:
             self._stage = stage
             request = self._calls.call(stage, self.memory_view, self._is_last())
@@ -245,12 +270,13 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             stage = self._following()
 
     def _following(self) -> str:
-        """Goes on from a hook that asks nothing more; returns the next hook, empty where something else comes."""
+        """Advance past the current hook. Return the next one, or "" if a play prompt is due or no episode is left."""
         if self._stage == AFTER_TURN:
             return AFTER_EPISODE if self._ended else BEFORE_TURN
         if self._stage == AFTER_EPISODE:
             if self._is_last():
                 self._calls.end()
+                # The last observation needs no answer, so it does not extend the conversation.
                 self._chat.clear()
                 self._chat.ask(self._shown)
                 return ""
@@ -264,13 +290,13 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         return ""
 
     def _is_last(self) -> bool:
-        """Whether no episode follows the one that is over."""
+        """Return True if the episode has ended and no other one follows."""
         if not self._ended:
             return False
         return self._episode.index + 1 >= self.num_episodes or (self.protocol.early_stop and self.records[-1].success)
 
     def _look(self, observation: str, info: dict[str, Any]) -> None:
-        """Takes in what the environment shows now."""
+        """Store the observation and the `info` of the environment."""
         self._info, self._shown, self._hand = info, observation, info.get("hand", 0)
         self._turn = Turn(
             player=info.get("seat", 0),
@@ -285,7 +311,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     # -- prompts --------------------------------------------------------------------------------------------
 
     def memory_view(self) -> MemoryView:
-        """What the memory sees now."""
+        """Return the view that the memory's hooks receive."""
         episode = self._episode
         return MemoryView(
             rules=self.described.facts.rules,
@@ -347,7 +373,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         )
 
     def _unseen_end(self) -> EpisodeRecord | None:
-        """The previous episode, where the next message is the first of the chat that can tell how it ended."""
+        """Return the previous episode if no message of the chat has stated its end yet, otherwise None."""
+        # A reflection prompt already states how the episode ended; the play prompt must not repeat it.
         untold = self.records and self._chat_told != len(self.records)
         return self._calls.control.previous(self.records) if untold else None
 
@@ -356,9 +383,10 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._chat.ask(text)
 
     def _shorten(self) -> bool:
-        """Makes the prompt shorter by its oldest item (memory first, then turns); False when nothing is left."""
+        """Drop the oldest item of the prompt (memory first, then turns). Return False if there is none."""
         if self._chat.converses:
             return self._chat.shorten()
+        # The text of a request belongs to the strategy, so it cannot be shortened here.
         if self._calls.pending is not None:
             return False
         if not self.memory.shorten() and not self._episode.drop_oldest(self.described.settings.history_window):
@@ -366,10 +394,10 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._ask_play()
         return True
 
-    # -- what is told ---------------------------------------------------------------------------------------
+    # -- info -----------------------------------------------------------------------------------------------
 
     def _told(self, became: dict[str, Any]) -> dict[str, Any]:
-        """The `info` of a step: what the next answer is about, and what `became` of the last one."""
+        """Return the `info` of a step: facts about the next answer, and the entries of the last one (`became`)."""
         request, running, shown, turn = self._calls.pending, self._calls.running, self._info, self._turn
         playing = running and request is None
         info: dict[str, Any] = {
@@ -389,6 +417,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         if playing:
             info["information_state"], info["history"] = turn.information_state, turn.history
         for key in ("metrics", "task", "category", *(() if running else ("opponent_calls",))):
+            # A copy, because the caller may change `info` and the environment may reuse its own dict.
             if key in shown:
                 info[key] = copy(shown[key])
         if self._reveals or not running:

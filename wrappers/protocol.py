@@ -1,4 +1,4 @@
-"""The two protocols of docs/method.md, as data. Nothing but the table at the end ever reads a protocol's name."""
+"""The two protocols of docs/method.md, as data. Only the table at the end of this module reads a protocol's name."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from mage_envs.core import GameFacts
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a meta-episode is dealt, paid and credited."""
+    """Rules for the deals, rewards and credit of a meta-episode."""
 
     reward: str = "task"
-    """Name in `GameSettings.rewards`."""
+    """Name of the episode reward in `GameSettings.rewards`."""
     deal: str = "fresh"
-    """`fresh`: every episode has its own deals; `replay`: the deals of episode 0 come again. Single-player tasks
-    repeat their task under both."""
+    """`fresh`: every episode has its own deals. `replay`: every episode repeats the deals of episode 0. A single-player
+    task repeats under both."""
     turn_limit: str = "task"
-    """Name in `GameSettings.turn_limits`; the game's `max_turns` where it has none of that name."""
+    """Name in `GameSettings.turn_limits`. If the game has no limit of that name, its `max_turns` applies."""
     seat: str = "alternate"
     """`alternate`: seat of hand j is (seat0 + j) mod players; `fixed`: seat0 throughout."""
     early_stop: bool = False
-    """Whether the meta-episode ends with its first successful episode."""
+    """True if the meta-episode ends with its first successful episode."""
     timeout_reward: str = "worst"
-    """What the running and unplayed hands of a timed-out episode count: the game's `worst` return or `zero`."""
+    """Return of the running and unplayed hands of a timed-out episode: the game's `worst` return or `zero`."""
     penalty_in_return: bool = True
-    """Whether penalties are part of the step-level return."""
+    """True if penalties are part of the step-level return."""
     episode_baseline: str = "episode"
-    """Mean that centres the returns: `episode` (the members' at the same episode) or `group` (all samples)."""
+    """Mean that is subtracted from the returns: over the members at the same episode (`episode`) or over all samples of
+    the group (`group`)."""
     reflection_anchor: str = "episode"
-    """Which reflections of a group are compared: all of them (`shared`), those before the same episode (`episode`), or
-    none (`alone`: no step part)."""
+    """Reflections of a group that are compared: all of them (`shared`), those before the same episode (`episode`), or
+    none (`alone`, without a step-level part of the advantage)."""
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -41,11 +42,12 @@ class Protocol:
                 raise ValueError(f"Protocol({name}={value!r}) is unknown; choose one of: {', '.join(choices)}.")
 
     def timeout_value(self, facts: GameFacts) -> float:
-        """What a timed-out hand counts, in the game's unit."""
+        """Return the value of a timed-out hand, in the game's unit."""
         return facts.min_return if self.timeout_reward == "worst" else 0.0
 
 
 REFLECTION_ANCHORS = ("shared", "episode", "alone")
+# Fields that are not listed are names that a game defines (reward, turn_limit) or flags.
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "deal": ("fresh", "replay"),
     "seat": ("alternate", "fixed"),
@@ -55,7 +57,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 
 ADAPTIVE = Protocol()
-"""The default: the method with its measured defects mended (docs/method.md, section 6)."""
+"""Default protocol: the method with its measured defects corrected (docs/method.md, section 6)."""
 PAPER = Protocol(
     reward="released",
     deal="replay",
@@ -67,16 +69,16 @@ PAPER = Protocol(
     episode_baseline="group",
     reflection_anchor="shared",
 )
-"""What the released code computes, so that its table can be compared."""
+"""Protocol of the released code, for comparison with its results table."""
 PROTOCOLS: Mapping[str, Protocol] = MappingProxyType({"adaptive": ADAPTIVE, "paper": PAPER})
 
 
 def as_protocol(protocol: str | Protocol) -> Protocol:
-    """A protocol by name, or itself."""
+    """Return the protocol of that name, or a `Protocol` unchanged. Raises ValueError if the name is unknown."""
     if isinstance(protocol, Protocol):
         return protocol
     if protocol not in PROTOCOLS:
         raise ValueError(
-            f"protocol={protocol!r} is unknown; choose one of: {', '.join(PROTOCOLS)}, or give a Protocol."
+            f"protocol={protocol!r} is unknown; choose one of: {', '.join(PROTOCOLS)}, or pass a Protocol."
         )
     return PROTOCOLS[protocol]

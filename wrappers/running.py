@@ -1,4 +1,4 @@
-"""The episode that is played now: its answers, its hands, what it has paid so far."""
+"""The running episode: its answers, its hands, and its reward so far."""
 
 from __future__ import annotations
 
@@ -11,34 +11,38 @@ from mage_envs.text.prompts import EpisodeRecord, TurnRecord
 
 
 class RunningEpisode:
-    """What is known of an episode before it is over."""
+    """Mutable state of an episode until it ends."""
 
     def __init__(self, index: int, first_observation: str) -> None:
         self.index, self.first_observation = index, first_observation
         self.turns: list[TurnRecord] = []
         self.hands: list[HandResult] = []
         self.thinking: list[str] = []
-        """Replies since the last turn that were a thought alone."""
+        """Replies since the last turn that contained only a thought."""
         self.answers = 0
-        """Answers that spent a turn."""
+        """Number of answers that used a turn."""
         self.value = 0.0
-        """Sum of the environment's rewards."""
+        """Sum of the environment's rewards so far."""
         self._unpaid = 0.0
-        """Rewards since the last hand that ended."""
+        """Sum of the rewards since the last hand ended."""
         self._paid = 0.0
+        """Part of the episode reward R_k that earlier hands have paid."""
         self._dropped = 0
+        """Number of turns that `drop_oldest` removed from the window of prompts."""
 
     def earn(self, reward: float, told: Sequence[Mapping[str, Any]]) -> list[HandResult]:
         """Add the reward of a step, and return the hands that the step ended.
 
-        The rewards are what is paid: a wrapper around the environment may have changed them. Then the first hand that
-        ended is worth so much more or less.
+        The rewards have priority over the reported values of the hands, because a wrapper may have changed the
+        rewards. If the two sums differ, the first hand that ended absorbs the difference.
         """
         self.value += reward
         self._unpaid += reward
         results = [HandResult(**one) for one in told]
         own = 0.0
-        for result in results:  # added in the environment's order, so that equal sums are equal to the bit
+        # Add in the environment's order, so that both sums are equal to the bit if no wrapper changed a reward. The
+        # built-in sum() compensates rounding errors since Python 3.12.
+        for result in results:
             own += result.value
         if results:
             if own != self._unpaid:
@@ -47,31 +51,55 @@ class RunningEpisode:
         return results
 
     def add(self, record: TurnRecord, results: Sequence[HandResult], reward: EpisodeReward, planned: int) -> float:
-        """Takes an answer and the hands that it ended; returns its share of R_k. `planned`: hands of an episode."""
+        """Store an answer and the hands that it ended.
+
+        Args:
+            record: The answer and the turn that it belongs to.
+            results: Hands that the answer ended, often none.
+            reward: Function of all ended hands and `planned`.
+            planned: Number of hands per episode, unplayed hands included.
+
+        Returns:
+            The answer's share of the episode reward R_k.
+        """
         self.turns.append(record)
         self.thinking = []
         if not results:
             return 0.0
         self.hands += results
+        # The reward of an episode need not be a sum over hands (e.g. +10, 0 or -10), so each share is a difference.
         before, self._paid = self._paid, float(reward(self.hands, planned))
         return self._paid - before
 
     def shown(self, window: int) -> list[TurnRecord]:
-        """The newest turns that a prompt shows."""
+        """Return the newest turns, as many as a prompt shows."""
         most = max(window - self._dropped, 0)
+        # A slice of [-0:] would return every turn.
         return self.turns[-most:] if most else []
 
     def drop_oldest(self, window: int) -> bool:
-        """Leaves the oldest turn that is shown out of later prompts; False where none is shown."""
+        """Omit the oldest shown turn from later prompts. Return False if no turn is shown."""
         shown = len(self.shown(window))
         if shown:
+            # Not `+= 1`: if fewer turns were played than the window holds, one more drop would still show all of them.
             self._dropped = window - shown + 1
         return shown > 0
 
     def record(
         self, outcome: str, info: Mapping[str, Any], *, unit: str, shows_score: bool, alone: bool
     ) -> EpisodeRecord:
-        """The episode as it is remembered, once it is over."""
+        """Return the record of the episode after its end.
+
+        Args:
+            outcome: Last observation.
+            info: Last `info` of the environment. Its optional key `success` overrides the success of the hands.
+            unit: Unit of the return.
+            shows_score: True if the learner sees the return.
+            alone: True if the game has one player.
+
+        Returns:
+            The record.
+        """
         told = info.get("success")
         return EpisodeRecord(
             index=self.index,

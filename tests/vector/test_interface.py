@@ -173,7 +173,7 @@ def test_each_environment_makes_its_own_memory_and_an_object_is_refused():
     envs = ours("mage/KuhnPoker-Meta-v0", 3, "NextStep", memory=Counts)
     envs.reset(seed=0)
     assert [env.memory.begun for env in envs.envs] == [1, 1, 1]
-    with pytest.raises(ValueError, match=r"memory=Counts\(...\) is one object, and more than one environment is made"):
+    with pytest.raises(ValueError, match=r"memory=Counts\(...\) is one object, but each environment needs its own"):
         ours("mage/KuhnPoker-Meta-v0", 3, "NextStep", memory=Counts())
 
 

@@ -62,13 +62,16 @@ def test_options_follow_a_colon_and_are_converted():
         ("reflexion:window=1,window=2", "window is given twice"),
         ("reflexion:window=0", "window=0 must be a whole number of at least 1"),
         ("reflexion:reflect_on=draws", "reflect_on='draws' is unknown; choose one of: 'failure', 'always'"),
-        ("reflexion:failure_if=reward", "failure_if='reward' is unknown; choose 'no_success', or as in 'score<0.5'"),
+        (
+            "reflexion:failure_if=reward",
+            "failure_if='reward' is unknown; choose 'no_success' or e.g. 'score<0.5'",
+        ),
         ("react:think_action=yes", "think_action must be true or false, got 'yes'"),
         ("amem:encoder=hsh", "encoder='hsh' is unknown; Did you mean 'hash'? choose one of: hash, bm25, minilm"),
         ("amem:encoder=hash:3", "'hash' takes no argument after the colon"),
         ("amem:granularity=hand", "granularity='hand' is unknown"),
         ("memento:scope=all", "scope='all' is unknown; choose one of: 'meta', 'run', 'fill'"),
-        ("memento:scope=run", "scope=run and bank=FILE belong together; mage-bench fill makes a bank"),
+        ("memento:scope=run", "scope=run and bank=FILE require each other. Create a bank with mage-bench fill"),
         ("memento_q:scope=meta", "memory=memento_q needs scope=run and bank=FILE"),
         ("none:a=1", "'none' takes no options after the colon"),
     ],
@@ -80,9 +83,9 @@ def test_a_mistake_is_one_line_with_the_nearest_name(spec, says):
 
 
 def test_what_is_no_strategy_is_refused():
-    with pytest.raises(TypeError, match="gives a int, which lacks hooks of mage_envs.MemoryStrategy"):
+    with pytest.raises(TypeError, match="expected a mage_envs.MemoryStrategy, got int"):
         as_memory(lambda: 3)
-    with pytest.raises(TypeError, match="gives a dict"):
+    with pytest.raises(TypeError, match="expected a mage_envs.MemoryStrategy, got dict"):
         as_memory({"memory": "amem"})
 
 
@@ -90,7 +93,7 @@ def test_a_taken_or_bad_name_is_refused():
     with pytest.raises(ValueError, match="already registered, by wrappers.baselines.amem:AMem"):
         register_memory("amem")(Counting)
     for name in ("", "a:b", "a,b", "a b", "a=b"):
-        with pytest.raises(ValueError, match="is not free to use"):
+        with pytest.raises(ValueError, match="is invalid; it must not be empty"):
             register_memory(name)
     register_memory("amem", entry_point="wrappers.baselines.amem:AMem")
 
@@ -184,7 +187,7 @@ def test_no_secret_of_a_meta_episode_reaches_another(memory):
 
 
 def test_one_object_for_several_environments_is_refused_with_the_remedy():
-    remedy = r"one object, and more than one environment is made: .*memory=Secretive, or memory=lambda: Secretive"
+    remedy = r"one object, but each environment needs its own. .*memory=Secretive, or memory=lambda: Secretive"
     with pytest.raises(ValueError, match=remedy):
         foreign_secrets(Secretive())
     with pytest.raises(ValueError, match=remedy):
@@ -197,13 +200,13 @@ def test_two_meta_episodes_at_once_on_one_object_are_refused():
     shared = Secretive()
     first, second = make(memory=shared), make(memory=lambda: shared)
     first.reset(seed=0)
-    with pytest.raises(RuntimeError, match="One Secretive serves two meta-episodes at once. Give memory= a name"):
+    with pytest.raises(RuntimeError, match="One Secretive is used by two meta-episodes at once. Pass memory= a name"):
         second.reset(seed=1)
     play(first)
     play(second)
     specs = [RolloutSpec(task) for task in panel(KUHN, ["kuhn/nash"], 2, 0)]
     done = collect([first, second], ScriptedGenerator(tell_the_seed), specs, retries=0)
-    assert any("serves two meta-episodes at once" in (trajectory.failure or "") for trajectory in done)
+    assert any("is used by two meta-episodes at once" in (trajectory.failure or "") for trajectory in done)
 
 
 def test_vectors_make_one_each():

@@ -177,7 +177,7 @@ def test_more_calls_than_allowed_are_an_error_that_names_the_strategy():
     env.reset(seed=0)
     for _ in range(7):
         env.step("<remark>yes</remark>")
-    with pytest.raises(TooManyCalls, match="Memory Talker asked the model 9 times between two turns; at most max_c"):
+    with pytest.raises(TooManyCalls, match="Memory Talker made 9 requests between two turns; the maximum is max_c"):
         env.step("<remark>yes</remark>")
     env = make(memory=lambda: Talker(follow=8, hooks=("before_episode",)), max_calls=9)
     play(env)
@@ -191,7 +191,7 @@ def test_a_strategy_that_asks_must_take_answers():
         before_episode = lambda self, episode, view: "Well?"  # noqa: E731
         after_episode = lambda self, view: None  # noqa: E731
 
-    with pytest.raises(TypeError, match="Memory Deaf asks the model, but has neither on_answer nor on_reflection"):
+    with pytest.raises(TypeError, match="Memory Deaf returned a request, but has neither on_answer nor on_reflection"):
         make(memory=Deaf).reset(seed=0)
 
 
@@ -313,7 +313,9 @@ def test_replies_are_taken_apart():
 @pytest.mark.parametrize("memory", ["amem", "memento", "memento:show_cases=true"])
 def test_a_conversation_is_refused_with_the_reason_where_it_cannot_work(memory):
     name = type(as_memory(memory)).__name__
-    with pytest.raises(ValueError, match=f"Memory {name} does not go with context='conversation', because .*; leave"):
+    with pytest.raises(
+        ValueError, match=f"Memory {name} does not support context='conversation', because .* Use context='rebuilt'"
+    ):
         make(memory=memory, context="conversation")
 
 

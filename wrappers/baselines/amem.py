@@ -1,7 +1,7 @@
-"""A-MEM (Xu et al. 2025, arXiv 2502.12110): notes that the model writes, links, and revises as later ones come.
+"""A-MEM (Xu et al. 2025, arXiv 2502.12110): notes that the model writes, links, and revises when it adds new ones.
 
-A-MEM was made for dialogues, with a note per utterance. Here a note is a finished episode; docs/baselines.md says what
-else differs.
+A-MEM was designed for dialogues, with one note per utterance. Here a note is a finished episode. docs/baselines.md
+lists the other differences.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from wrappers.memory import Answer, MemoryView, Request
 from wrappers.retrieval import Encoder, make_encoder, nearest
 
 TRACE = 3_000
-"""Most characters of an episode's turns in a note."""
+"""Maximum number of characters of an episode's turns in a note."""
 ANSWER = 20_000
-"""Characters of a JSON answer that are read."""
+"""Maximum number of characters of a JSON answer."""
 GENERIC = "An episode of this task."
-"""The context of a note whose analysis could not be read."""
+"""Context of a note if the model's description could not be parsed."""
 _NOTE = """Describe the following memory for a store of notes. Answer with one JSON object and nothing else:
 {{"keywords": [at least three words or phrases, the most important first; no names of speakers, no times],
  "context": "one sentence: the topic, the main points, what it is good for",
@@ -51,26 +51,26 @@ _QUERY = """You will look for notes that help with the task below. Answer with a
 
 @dataclass(frozen=True)
 class Note:
-    """One memory; what is stored is never changed, only replaced."""
+    """One note. A stored note is replaced, never changed, because the bank's committed copy shares it."""
 
     id: int
     time: int
-    """Index of the episode."""
+    """Index of the episode in its meta-episode."""
     content: str
     keywords: tuple[str, ...] = ()
     context: str = GENERIC
     tags: tuple[str, ...] = ()
     links: tuple[int, ...] = ()
-    """Ids of other notes."""
+    """Ids of linked notes."""
 
     @property
     def encoded(self) -> str:
-        """What the encoder sees."""
+        """Text for the encoder."""
         return "\n".join([self.content, ", ".join(self.keywords), ", ".join(self.tags), self.context])
 
     @property
     def shown(self) -> str:
-        """As a prompt shows it."""
+        """Text in a prompt."""
         return (
             f"[episode {self.time + 1}] {self.context}\nKeywords: {', '.join(self.keywords) or '-'}. "
             f"Tags: {', '.join(self.tags) or '-'}.\n{self.content}"
@@ -78,10 +78,13 @@ class Note:
 
 
 class AMem(Baseline):
-    """Writes a note after every episode but the last, and shows those nearest to the task and what is seen now."""
+    """Strategy that writes a note after every episode except the last.
+
+    A play prompt shows the notes that are most similar to the task and the current observation.
+    """
 
     heading = "Notes from earlier episodes"
-    no_conversation = "it asks about its notes outside of the play's chat and looks for notes anew at each turn"
+    no_conversation = "it sends its requests outside of the play chat and retrieves notes at each turn"
 
     def __init__(
         self,
@@ -94,9 +97,18 @@ class AMem(Baseline):
         bank: str | None = None,
         max_tokens: int = 4000,
     ) -> None:
-        """`k_write`: neighbours that the link call sees. `k_read`: notes shown, linked ones included. `query_llm`:
-        whether the model is asked for keywords of the query before each episode. `granularity`: `episode`, or `turn`
-        for a note per turn. `scope`, `bank`: wrappers/baselines/bank.py."""
+        """Set the retrieval and the bank.
+
+        Args:
+            k_write: Number of neighbours that the link request shows.
+            k_read: Number of notes in a play prompt, linked ones included.
+            encoder: Similarity of notes.
+            query_llm: True if the model writes keywords for the query before each episode.
+            granularity: `episode` for one note per episode, or `turn` for one note per turn.
+            scope: Scope of the bank (wrappers/baselines/bank.py).
+            bank: Path of the bank's file, if the scope is `run`.
+            max_tokens: Maximum length of the memory's text in a play prompt.
+        """
         super().__init__(max_tokens)
         check_positive("k_write", k_write)
         check_positive("k_read", k_read)
@@ -118,7 +130,7 @@ class AMem(Baseline):
 
     @property
     def notes(self) -> Sequence[Note]:
-        """All notes, in the order in which they were written."""
+        """Notes of the bank, oldest first."""
         return self._bank.items
 
     # -- hooks ----------------------------------------------------------------------------------------------
@@ -133,6 +145,7 @@ class AMem(Baseline):
         return None
 
     def after_turn(self, view: MemoryView) -> Request | None:
+        # After the last turn of the last episode, no prompt would show the note, except when a bank is filled.
         follows = view.turn is not None or view.episode + 1 < view.num_episodes or self._bank.scope == "fill"
         if not self._by_turn or not follows:
             return None
@@ -144,6 +157,7 @@ class AMem(Baseline):
         if last and self._bank.scope != "fill":
             return None
         self._last = last
+        # after_turn() has already written the notes of this episode.
         if self._by_turn:
             self._close()
             return None
@@ -157,6 +171,7 @@ class AMem(Baseline):
             else:
                 self._keywords = answer.text
             return None
+        # If an answer cannot be parsed, the note is stored without the part that the answer would add.
         found = read_object(answer.text) if answer.reason is None else None
         if found is None:
             self._tell_failure(request, answer, "json")
@@ -202,7 +217,7 @@ class AMem(Baseline):
         return Request("link", text, tag=None, limit=ANSWER)
 
     def _take_links(self, found: Mapping[str, Any]) -> None:
-        """Stores the new note, and replaces the neighbours that the model revised; unknown labels count for nothing."""
+        """Store the new note, and replace the neighbours that the model revised. Unknown labels are ignored."""
         if self._new is None:
             return
         links = [at for label in _listed(found.get("links")) if (at := self._labelled(label)) is not None]
@@ -218,9 +233,11 @@ class AMem(Baseline):
                 self._tell("evolved", id=at)
 
     def _labelled(self, label: object) -> int | None:
-        """The note's place in the bank, which is its id; None for a label that was not shown."""
+        """Return the note's index in the bank, which is its id, or None if the label was not shown."""
+        # The length is limited, because int() is slow and may raise for very long digit strings.
         if isinstance(label, str) and label.strip().isdecimal() and len(label) < 9:
             label = int(label)
+        # JSON's true is an int in Python.
         if isinstance(label, bool) or not isinstance(label, int) or not 1 <= label <= len(self._labels):
             return None
         return self._labels[label - 1]
@@ -233,7 +250,7 @@ class AMem(Baseline):
     # -- reading --------------------------------------------------------------------------------------------
 
     def _read(self, query: str) -> list[Note]:
-        """The nearest notes, each followed by those it is linked to, each once, `k_read` in all."""
+        """Return the nearest notes, each followed by its linked notes, without duplicates, at most `k_read` in all."""
         near = nearest(self.encoder, query, [note.encoded for note in self.notes], self._k_read)
         if not near:
             return []
@@ -244,7 +261,7 @@ class AMem(Baseline):
         return [self.notes[at] for at in chosen]
 
     def bank_text(self) -> str:
-        """The bank as a file holds it."""
+        """Return the text of the bank's file."""
         return bank_text("amem", [asdict(note) for note in self.notes], encoder=self.encoder.name)
 
 

@@ -1,4 +1,4 @@
-"""What the baselines share: a memory's text made of whole items under a cap, and what is told of each answer."""
+"""Base class of the baselines: a memory text of whole items with a maximum length, and events about answers."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from mage_envs.checks import check_positive
 from wrappers.memory import Answer, Request
 
 CHARACTERS_PER_TOKEN = 4
-"""How long a token is taken to be, as no tokenizer is at hand here."""
+"""Assumed length of a token, because no tokenizer is available here."""
 
 
 def tokens(text: str) -> int:
-    """About how many tokens a text has."""
+    """Return the approximate number of tokens of a text, rounded up."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
 class Baseline:
-    """Keeps the events of a strategy, and the items of its text that may be shown."""
+    """Base class with the events of a strategy and the number of items that its text shows."""
 
     carries_transcript = False
 
     def __init__(self, max_tokens: int) -> None:
-        """`max_tokens`: most of the memory's text in a play prompt, counted at four characters a token."""
+        """Set the maximum length of the memory's text in a play prompt, in tokens of four characters."""
         check_positive("max_tokens", max_tokens)
         self._max_tokens = max_tokens
         self._events: list[dict[str, Any]] = []
@@ -47,17 +47,18 @@ class Baseline:
         self._events.append({"event": event, **facts})
 
     def _tell_failure(self, request: Request, answer: Answer, otherwise: str = "") -> None:
-        """Records an answer that could not be read as it was asked for; `otherwise`: why, where it was valid so far."""
+        """Record an answer that could not be parsed. `otherwise` is the reason if the answer itself is valid."""
         self._tell("parse_failure", kind=request.kind, reason=answer.reason or otherwise)
 
     def _kept(self, items: Sequence[str]) -> int:
-        """How many of `items`, the most valued first, are shown: whole ones under the cap, less those dropped."""
+        """Return how many of `items`, best first, are shown: whole items within the limit, minus the dropped ones."""
         room, count = self._max_tokens, 0
         for item in items:
             room -= tokens(item)
             if room < 0:
                 break
             count += 1
+        # The dropped items are the last ones, so callers show the first `_shown` items.
         self._shown = max(count - self._dropped, 0)
         if self._shown < len(items):
             self._tell("left_out", items=len(items) - self._shown)

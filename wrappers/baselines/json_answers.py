@@ -1,4 +1,4 @@
-"""JSON in a model's answer: what can be read is read, and nothing raises."""
+"""Parser for JSON in a model's answer. It skips invalid parts and never raises."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ import json
 from typing import Any
 
 MOST = 20
-"""Entries of a list that count."""
+"""Maximum number of entries of a list; the rest is ignored."""
 LONGEST = 500
-"""Characters of a text in it that count."""
+"""Maximum number of characters of a string; the rest is ignored."""
 
 
 def read_object(text: str) -> dict[str, Any] | None:
-    """The object that an answer is, or that stands between its first and its last brace; None without one."""
+    """Return the JSON object between the first and the last brace of an answer, or None."""
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start:
         return None
     try:
         found = json.loads(text[start : end + 1])
+    # json raises RecursionError if an answer nests thousands of brackets.
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
 
 def text_of(value: object) -> str:
-    """The value, if it is a text."""
+    """Return the stripped value if it is a string, otherwise an empty string."""
     return value.strip()[:LONGEST] if isinstance(value, str) else ""
 
 
 def texts_of(value: object) -> tuple[str, ...]:
-    """The texts of a list, each once; empty for anything else."""
+    """Return the strings of a list without duplicates, or () if the value is not a list."""
     found = [text_of(item) for item in value[:MOST]] if isinstance(value, list) else []
     return tuple(dict.fromkeys(text for text in found if text))

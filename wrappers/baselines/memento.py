@@ -1,4 +1,4 @@
-"""Memento (Zhou et al. 2025, arXiv 2508.16153): earlier cases, successes and failures, guide the next plan."""
+"""Memento (Zhou et al. 2025, arXiv 2508.16153): earlier cases, both successes and failures, guide the next plan."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from wrappers.memory import Answer, MemoryView, Request
 from wrappers.retrieval import Encoder, make_encoder, nearest
 
 PLAN = 1_000
-"""Characters of an answer that stand for the plan where it is no numbered list."""
+"""Maximum number of characters of a plan. If an answer has no numbered list, its start is the plan."""
 _STEP = re.compile(r"^\s*\d{1,2}[.)]\s*(\S.*)$", re.MULTILINE)
 _ROLE = "Make a plan for the next attempt at the task below: a numbered list of short, concrete steps, at most ten."
 
 
 @dataclass(frozen=True)
 class Case:
-    """What an episode was, what was planned (or done), and how it ended."""
+    """One episode: its state, its plan (or its actions), and its result."""
 
     id: int
     state: str
@@ -35,16 +35,16 @@ class Case:
 
     @property
     def shown(self) -> str:
-        """As a prompt shows it."""
+        """Text in a prompt."""
         return f"{self.state}\nPlan: {self.plan}\nResult: {self.score}"
 
 
 class Memento(Baseline):
-    """Asks for one plan before each episode, made from the nearest cases; the plan is what play prompts show."""
+    """Strategy that requests one plan before each episode, from the nearest cases. Play prompts show the plan."""
 
     name = "memento"
     heading = "Your plan for this episode"
-    no_conversation = "its plans are made outside of the play's chat, from cases alone"
+    no_conversation = "it makes its plans outside of the play chat, only from cases"
     plans = True
 
     def __init__(
@@ -56,8 +56,16 @@ class Memento(Baseline):
         bank: str | None = None,
         max_tokens: int = 4000,
     ) -> None:
-        """`k`: most cases that are read. `show_cases`: whether play prompts show them too. `scope`, `bank`:
-        wrappers/baselines/bank.py."""
+        """Set the retrieval and the bank.
+
+        Args:
+            k: Maximum number of retrieved cases.
+            encoder: Similarity of states.
+            show_cases: True if play prompts also show the cases.
+            scope: Scope of the bank (wrappers/baselines/bank.py).
+            bank: Path of the bank's file, if the scope is `run`.
+            max_tokens: Maximum length of the memory's text in a play prompt.
+        """
         super().__init__(max_tokens)
         check_positive("k", k)
         self.encoder = make_encoder(encoder)
@@ -74,7 +82,7 @@ class Memento(Baseline):
 
     @property
     def cases(self) -> Sequence[Case]:
-        """All cases, in the order in which they were stored."""
+        """Cases of the bank, oldest first."""
         return self._bank.items
 
     # -- hooks ----------------------------------------------------------------------------------------------
@@ -93,6 +101,7 @@ class Memento(Baseline):
         if not self._bank.writable:
             return
         record = view.records[-1]
+        # MementoTrace makes no plan; its cases store the actions in place of one.
         done = "; ".join(answer_text(turn) for turn in record.turns)[:PLAN]
         self._store(
             Case(
@@ -123,7 +132,7 @@ class Memento(Baseline):
     # -- cases ----------------------------------------------------------------------------------------------
 
     def _read(self, query: str) -> list[tuple[int, float]]:
-        """(index, score) of the cases for a state: the most alike, of equal ones the newest."""
+        """Return (index, score) of the most similar cases for a state. If scores are equal, the newest come first."""
         return nearest(self.encoder, query, [case.state for case in self.cases], self._k)
 
     def _store(self, case: Case) -> None:
@@ -144,7 +153,7 @@ class Memento(Baseline):
         return "\n\n".join(parts)
 
     def bank_text(self) -> str:
-        """The bank as a file holds it."""
+        """Return the text of the bank's file."""
         return bank_text(self.name, [asdict(case) for case in self.cases], encoder=self.encoder.name, **self._learned())
 
     def _learned(self) -> Mapping[str, Any]:
@@ -152,7 +161,7 @@ class Memento(Baseline):
 
 
 class MementoTrace(Memento):
-    """No call at all: what was done stands for the plan, and play prompts show the nearest cases."""
+    """Memento without model calls. A case stores the actions as its plan, and play prompts show the nearest cases."""
 
     name = "memento_trace"
     heading = "Cases from earlier episodes"
@@ -160,7 +169,7 @@ class MementoTrace(Memento):
 
 
 class MementoQ(Memento):
-    """Reads the cases that are the most likely to lead to a success, as a model learned beforehand says."""
+    """Memento that retrieves the cases with the highest probability of success, from a model in the bank."""
 
     name = "memento_q"
 
@@ -173,10 +182,11 @@ class MementoQ(Memento):
         bank: str | None = None,
         max_tokens: int = 4000,
     ) -> None:
+        """Set the retrieval and the bank, with the options of `Memento`. Raises ValueError if `scope` is `meta`."""
         if scope == "meta":
             raise ValueError(
-                "memory=memento_q needs scope=run and bank=FILE: within one meta-episode there is nothing to learn "
-                "from; mage-bench fill makes a bank."
+                "memory=memento_q needs scope=run and bank=FILE, because one meta-episode has too few cases to learn "
+                "from. Create a bank with mage-bench fill."
             )
         super().__init__(k, encoder, show_cases=show_cases, scope=scope, bank=bank, max_tokens=max_tokens)
         self._values = CaseValues.of(self._bank.content["values"]) if bank is not None else None
@@ -186,6 +196,7 @@ class MementoQ(Memento):
 
     def begin(self) -> None:
         super().begin()
+        # Rows of an aborted meta-episode are removed, as `Bank.begin` removes its cases.
         del self._rows[self._kept_rows :]
         self._read_now = []
 
@@ -197,8 +208,9 @@ class MementoQ(Memento):
             )
             for at, score in alike
         }
-        if self._values is not None:  # the order of `alike` stays among equal values
+        if self._values is not None:
             values = self._values
+            # sorted() is stable, so cases with equal values stay in the order of similarity.
             alike = sorted(((at, round(values.chance(rows[at]), 6)) for at, _ in alike), key=lambda pair: -pair[1])
         chosen = alike[: self._k]
         self._read_now = [rows[at] for at, _ in chosen]

@@ -1,6 +1,6 @@
-"""ReAct (Yao et al. 2022, arXiv 2210.03629): thoughts between the actions; nothing is carried across episodes.
+"""ReAct (Yao et al. 2022, arXiv 2210.03629): thoughts between the actions, and no memory across episodes.
 
-K episodes are K independent samples, so that its Pass@k is the control that resampling alone would give.
+K episodes are K independent samples, so the Pass@k of ReAct measures the effect of resampling alone.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ _THINK = " You may also answer with a thought alone, without an action: that spe
 
 
 class ReAct(Baseline):
-    """Shows the thoughts and actions of the running episode; its memory is always empty."""
+    """Strategy that shows the thoughts and actions of the current episode. Its memory is always empty."""
 
     def __init__(self, think_action: bool = False, max_in_a_row: int = 2, max_tokens: int = 1000) -> None:
-        """`think_action`: whether a reply with a thought and no action spends a call but no turn, at most
-        `max_in_a_row` before an action is due. `max_tokens`: most of the earlier thoughts that are shown, the oldest
-        leaving first."""
+        """Set the limits of the thoughts.
+
+        Args:
+            think_action: True if a reply with a thought and no action uses a model call but no turn.
+            max_in_a_row: Maximum number of such replies in a row.
+            max_tokens: Maximum length of the earlier thoughts in a prompt. If it is exceeded, the oldest are dropped.
+        """
         super().__init__(max_tokens)
         check_positive("max_in_a_row", max_in_a_row)
         self.max_thoughts = max_in_a_row if think_action else 0
@@ -39,6 +43,7 @@ class ReAct(Baseline):
 
     def thoughts(self, turns: Sequence[TurnRecord]) -> Sequence[str]:
         written = [index for index, record in enumerate(turns) if record.thought]
+        # Newest first, because `_kept` counts from the start of its list.
         newest = written[::-1]
         kept = set(newest[: self._kept([turns[index].thought for index in newest])])
         return [record.thought if index in kept else "" for index, record in enumerate(turns)]

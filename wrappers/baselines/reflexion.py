@@ -1,4 +1,4 @@
-"""Reflexion (Shinn et al. 2023, arXiv 2303.11366): after a failed episode the model writes a plan for the next one."""
+"""Reflexion (Shinn et al. 2023, arXiv 2303.11366): if an episode fails, the model writes a plan for the next one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wrappers.baselines.traces import tagged, trace
 from wrappers.memory import Answer, MemoryView, Request
 
 TRACE = 12_000
-"""Most characters of the turns in a request."""
+"""Maximum number of characters of the turns in a request."""
 _ROLE = (
     "You look back at an attempt of your own{failed}. Do not describe the setting again. Find out what in your way of "
     "playing led to this result, and write a short new plan for the next attempt that names concrete actions."
@@ -20,22 +20,28 @@ _ROLE = (
 
 
 class Reflexion(Baseline):
-    """Keeps the newest reflections of the meta-episode; play prompts show these alone, no transcript."""
+    """Strategy that keeps the newest reflections of the meta-episode. Play prompts show only these, no transcript."""
 
     heading = "Plans that you made for the next attempt"
 
     def __init__(
         self, window: int = 3, reflect_on: str = "failure", failure_if: str = "no_success", max_tokens: int = 2000
     ) -> None:
-        """`window`: reflections that are kept. `reflect_on`: `failure`, or `always` as an ablation. `failure_if`: what
-        counts as a failure: `no_success` (a draw fails too), or `score<X`, X in the game's unit, for games of chance.
+        """Set the rules for reflections.
+
+        Args:
+            window: Maximum number of stored reflections.
+            reflect_on: `failure`, or `always` as an ablation.
+            failure_if: Criterion of a failure: `no_success` (a draw fails too), or `score<X` for games of chance, with
+                X in the game's unit.
+            max_tokens: Maximum length of the memory's text in a play prompt.
         """
         super().__init__(max_tokens)
         check_positive("window", window)
         check_choice("reflect_on", reflect_on, ("failure", "always"))
         below = re.fullmatch(r"score<([-+]?\d+(?:\.\d+)?)", failure_if)
         if below is None and failure_if != "no_success":
-            raise ValueError(f"failure_if={failure_if!r} is unknown; choose 'no_success', or as in 'score<0.5'.")
+            raise ValueError(f"failure_if={failure_if!r} is unknown; choose 'no_success' or e.g. 'score<0.5'.")
         self._below = None if below is None else float(below[1])
         self._window, self._always = window, reflect_on == "always"
         self._reflections: list[tuple[int, str]] = []
@@ -45,7 +51,7 @@ class Reflexion(Baseline):
         self._reflections = []
 
     def failed(self, record: EpisodeRecord) -> bool:
-        """Whether the episode counts as a failure."""
+        """Return True if the episode counts as a failure."""
         return not record.success if self._below is None else record.value < self._below
 
     def before_episode(self, episode: int, view: MemoryView) -> None:
@@ -60,6 +66,7 @@ class Reflexion(Baseline):
     def on_answer(self, request: Request, answer: Answer, view: MemoryView) -> None:
         if answer.reason is not None:
             self._tell_failure(request, answer)
+        # A whole reply without the tag is still a plan, but a cut reply is not.
         if answer.reason not in (None, INVALID) or not answer.text:
             return
         self._reflections.append((view.records[-1].index, answer.text))

@@ -1,4 +1,4 @@
-"""How the baselines word an episode: the task in a line, what was seen and done, how it ended."""
+"""Text form of an episode for the baselines: the task in one line, observations and actions, and the outcome."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from mage_envs.text.prompts import EpisodeRecord, TurnRecord, answer_text, outco
 from wrappers.memory import MemoryView
 
 TASK_LINE = 200
-"""Most characters of it."""
+"""Maximum number of characters of the task line."""
 
 
 def task_line(view: MemoryView) -> str:
-    """The first sentence of the rules."""
+    """Return the first sentence of the rules."""
     return view.rules.split(". ")[0].rstrip(".")[:TASK_LINE] + "."
 
 
 def state(view: MemoryView, observation: str) -> str:
-    """What a retrieval asks for: the task, and what is seen now."""
+    """Return the query of a retrieval: the task and the current observation."""
     return f"{task_line(view)}\n{observation}"
 
 
 def trace(turns: Sequence[TurnRecord], most: int) -> str:
-    """What was seen and answered, turn by turn; above `most` characters the turns in the middle are left out."""
+    """Return observations and answers, turn by turn. Above `most` characters, turns in the middle are omitted."""
     texts = [f"{number}. Seen: {r.observation}\nDone: {answer_text(r)}" for number, r in enumerate(turns, start=1)]
     first, last, length = 0, len(texts), 0
     while first < last:
+        # Alternate between the start and the end, so that the omitted turns are those in the middle.
         at = first if first <= len(texts) - last else last - 1
         length += len(texts[at]) + 1
         if length > most:
@@ -36,7 +37,16 @@ def trace(turns: Sequence[TurnRecord], most: int) -> str:
 
 
 def episode_text(record: EpisodeRecord, task: str, most: int) -> str:
-    """A finished episode: the task, how it began, its turns (`most` characters of them), how it ended."""
+    """Return a finished episode as text: the task, the first observation, the turns and the outcome.
+
+    Args:
+        record: The episode.
+        task: The task line.
+        most: Maximum number of characters of the turns.
+
+    Returns:
+        The text.
+    """
     return (
         f"Task: {task}\nIt began with: {record.first_observation}\n{trace(record.turns, most)}\n"
         f"It ended with: {record.outcome}\n{outcome_text(record)}"
@@ -49,5 +59,5 @@ def score_text(record: EpisodeRecord) -> str:
 
 
 def tagged(name: str | None, about: str) -> str:
-    """How to give an answer in a style's remark tag; for bare replies nothing needs to be said."""
+    """Return the instruction to write `about` inside the tag `name`, or an empty string if the style has no tag."""
     return "" if name is None else f" End your reply with {about} inside tags, like this: <{name}>{about}</{name}>"

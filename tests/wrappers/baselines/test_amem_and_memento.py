@@ -299,8 +299,8 @@ def test_what_did_not_come_to_its_end_is_not_stored():
     ("change", "says"),
     [
         (lambda text: text.replace("try w", "try v", 1), "does not match its sha256"),
-        (lambda text: text[:-40], "is no bank of a memory"),
-        (lambda text: "[]", "is no bank of a memory"),
+        (lambda text: text[:-40], "is not a valid memory bank"),
+        (lambda text: "[]", "is not a valid memory bank"),
         (lambda text: text.replace('"schema": 1', '"schema": 9'), "has schema 9; this version reads up to 1"),
     ],
 )

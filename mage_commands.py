@@ -40,29 +40,16 @@ class OneLineParser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"{value!r} must be one of: {', '.join(choices)}.{hint}")
 
 
-def starts(package: str) -> None:
-    """Handle Ctrl-C from here on if the process runs as `python -m package`.
-
-    A package's `__init__` calls this first, because Python imports the package before its `__main__`.
-    """
-    # During the import of the package, `sys.argv` begins with `-m`.
-    if sys.argv[:1] == ["-m"]:
-        asked = sys.orig_argv[sys.orig_argv.index("-m") + 1 :][:1] if "-m" in sys.orig_argv else []
-        for name, module in PROGRAMS.items():
-            if module == f"{package}.__main__" and asked in ([package], [module]):
-                _catch(name)
-
-
-def _catch(name: str, *, running: bool = False) -> None:
+def _catch(name: str) -> None:
     """Install a handler for Ctrl-C and SIGTERM.
 
     During imports it ends the process at once, because some imports swallow KeyboardInterrupt or replace it by another
-    error. Otherwise, in a `running` command, it raises KeyboardInterrupt. SIGTERM comes from schedulers and from
+    error. Otherwise it raises KeyboardInterrupt. SIGTERM comes from schedulers and from
     `kill`. It does the same, so that it keeps everything that Ctrl-C keeps.
     """
 
     def heed(number: int, frame: FrameType | None) -> None:
-        if running and not _imports(frame):
+        if not _imports(frame):
             raise KeyboardInterrupt
         # Not sys.exit, because an import may swallow its exception. Not sys.stderr, because this may interrupt a write.
         os.write(2, _interrupted(name).encode())
@@ -88,7 +75,7 @@ def _imports(frame: FrameType | None) -> bool:
 
 def _run(name: str) -> int:
     """Run a command and return its exit status: 130 after Ctrl-C, also during imports."""
-    _catch(name, running=True)
+    _catch(name)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A character that the terminal cannot show must not raise an error and lose the result.

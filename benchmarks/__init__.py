@@ -7,11 +7,6 @@
 Each name is imported on first access, so that importing this package loads neither torch nor matplotlib.
 """
 
-# ruff: noqa: E402  (the handler for Ctrl-C must be installed before the slow imports)
-import mage_commands
-
-mage_commands.starts(__name__)
-
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

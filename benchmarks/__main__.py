@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 import sys
+
+if __name__ == "__main__":
+    # Before the imports below, so that Ctrl-C ends the command in one line from here on. The command imports this file
+    # again, as a module.
+    import mage_commands
+
+    sys.exit(mage_commands.bench())
+
 from collections.abc import Mapping, Sequence
 
 from mage_commands import OneLineParser
@@ -87,9 +95,3 @@ def _tell(words: Sequence[str]) -> None:
     for name, (_, about) in COMMANDS.items():
         commands.add_parser(name, help=about)
     parser.parse_args(words)
-
-
-if __name__ == "__main__":
-    import mage_commands
-
-    sys.exit(mage_commands.bench())

@@ -4,11 +4,6 @@ Importing this package registers the ids in Gymnasium and PettingZoo. It does no
 names of `opponents` and `wrappers` are available here too. They are loaded on first use.
 """
 
-# ruff: noqa: E402  (Ctrl-C must be handled before the imports that take time)
-import mage_commands
-
-mage_commands.starts(__name__)
-
 from typing import Any
 
 from mage_envs import _siblings

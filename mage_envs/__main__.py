@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 import sys
+
+if __name__ == "__main__":
+    # Before the imports below, so that Ctrl-C ends the command in one line from here on. The command imports this file
+    # again, as a module.
+    import mage_commands
+
+    sys.exit(mage_commands.envs())
+
 from collections.abc import Mapping, Sequence
 
 from mage_envs.terminal.commands import Command, run_command
@@ -21,10 +29,3 @@ COMMANDS: Mapping[str, Command] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand. Returns 0, 2 after an error (one line on stderr), or 130 after Ctrl-C."""
     return run_command("mage-envs", "Text games against registered opponents.", COMMANDS, arguments)
-
-
-if __name__ == "__main__":
-    # Not `main`: this entry also handles Ctrl-C, as the console script does.
-    import mage_commands
-
-    sys.exit(mage_commands.envs())

@@ -3,12 +3,6 @@
 Each public name is imported on first use.
 """
 
-# ruff: noqa: E402
-# `starts` installs the handler of Ctrl-C, so it runs before the slow imports below.
-import mage_commands
-
-mage_commands.starts(__name__)
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

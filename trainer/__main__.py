@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":
+    # Before the imports below, so that Ctrl-C ends the command in one line from here on. The command imports this file
+    # again, as a module.
+    import mage_commands
+
+    sys.exit(mage_commands.train())
+
 import os
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -299,9 +307,3 @@ def _init_kwargs(model: Any) -> dict[str, Any]:
         "dtype": None if model.dtype == "auto" else model.dtype,
     }
     return {key: value for key, value in chosen.items() if value is not None}
-
-
-if __name__ == "__main__":
-    import mage_commands
-
-    sys.exit(mage_commands.train())

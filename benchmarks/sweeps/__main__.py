@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 import sys
+
+if __name__ == "__main__":
+    # Before the imports below, so that Ctrl-C ends the command in one line from here on. The command imports this file
+    # again, as a module.
+    import mage_commands
+
+    sys.exit(mage_commands.sweep())
+
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,9 +58,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     sys.stdout.write(text)
     return 0
-
-
-if __name__ == "__main__":
-    import mage_commands
-
-    sys.exit(mage_commands.sweep())

@@ -30,27 +30,28 @@ if TYPE_CHECKING:
 ENV_ID = "mage/KuhnPoker-Meta-v0"
 TRAINING_POOL = "pool:kuhn/demo"
 CURVE_WINDOW = 10
-"""Rollouts that a reported training figure averages over."""
+"""Number of rollouts that a reported training figure averages over."""
 
 
 @dataclass(frozen=True)
 class DemoSettings:
-    """Everything that a demo run depends on."""
+    """Settings of a demo run, all that its result depends on."""
 
     seed: int = 0
     rollouts: int = 200
     groups: int = 32
     hands: int = 3
     reflect: bool = False
-    """Train with reflections (memory `reflection`) in place of the literal transcript (memory `history`)."""
+    """True if the model is trained with reflections (memory `reflection`), not with transcripts (memory `history`)."""
     critic: bool = True
-    """Train with the exact critic (`advantage="exact"`)."""
+    """True if training uses the exact critic (`advantage="exact"`)."""
     rows: int = 600
-    """Evaluation meta-episodes per training opponent and seat; a third of them per held-out opponent and seat."""
+    """Number of evaluation meta-episodes per training opponent and seat. A held-out opponent plays a third of them."""
 
     @property
     def play(self) -> PlaySettings:
-        """How the model is asked, in training and afterwards."""
+        """Settings of the environment and of generation, in training and in evaluation."""
+        # Words and constrained sampling, because a model with random weights writes no legal action in prose.
         kwargs = {
             "memory": "reflection" if self.reflect else "history",
             "context": "conversation",
@@ -64,11 +65,18 @@ class DemoSettings:
 
 
 REMARK_WORDS = 4
-"""Length of a reflection, in words."""
+"""Length of a reflection in words."""
 
 
 def make_trainer(settings: DemoSettings, folder: Path, on_rollout: Callable[..., None]) -> MAGETrainer:
-    """The trainer of a run; its start model is written to `folder`/start."""
+    """Return the trainer of a run and write its start model.
+
+    Args:
+        settings: Settings of the run.
+        folder: Output folder of the trainer. The start model is written to `folder`/start.
+        on_rollout: Callback after each rollout, with the trainer and the trajectories.
+    """
+    # Imported here, so that `--help` and a wrong option do not load torch.
     import gymnasium as gym
 
     from benchmarks.evaluation.suites import weights_of
@@ -100,6 +108,7 @@ def make_trainer(settings: DemoSettings, folder: Path, on_rollout: Callable[...,
         learning_rate=1e-3,
         adam_beta2=0.98,
         lr_scheduler_type="warmup_stable_decay",
+        # A rollout has 4 updates, so the learning rate decays over the second half of the run.
         lr_scheduler_kwargs={"num_decay_steps": 2 * settings.rollouts, "min_lr_ratio": 0.05, "decay_type": "linear"},
         uniform_legal_coef=0.06,
         uniform_legal_coef_end=0.006,
@@ -124,9 +133,16 @@ def make_trainer(settings: DemoSettings, folder: Path, on_rollout: Callable[...,
 
 
 class Curve:
-    """The learning curve (chips per hand in each episode, per rollout), kept on disk, and the progress line."""
+    """Learning curve on disk (chips per hand in each episode, per rollout), and progress line of the training."""
 
     def __init__(self, path: Path, rollouts: int, log: Callable[[str, bool], None]) -> None:
+        """Load the curve if the file exists.
+
+        Args:
+            path: JSON file of the curve.
+            rollouts: Number of rollouts of the run.
+            log: Function that writes a progress line. Its second argument is True if the line is a milestone.
+        """
         self.path = path
         self.points: list[list[float]] = json.loads(path.read_text()) if path.exists() else []
         self._rollouts = rollouts
@@ -138,9 +154,11 @@ class Curve:
         done = trainer.progress.rollouts
         played = [t for t in trajectories if t.failure is None]
         point = np.mean([[e.value / e.hands for e in t.episodes] for t in played], axis=0)
+        # If the run resumed from a checkpoint, the file may hold points of rollouts that are played again.
         self.points = [*self.points[: done - 1], [round(float(value), 6) for value in point]]
         write_atomically(self.path, json.dumps(self.points))
         now = time.monotonic()
+        # The first rollout of this process only starts the clock, so that loading the model does not count.
         if self._started is None:
             self._started, self._first = now, done
             left = "starting"
@@ -155,7 +173,12 @@ class Curve:
 
 
 def prepare(folder: Path, described: str) -> None:
-    """Empties the folder of a run unless it holds a run of the same settings, which `go_on` then goes on with."""
+    """Empty the folder of a run unless it holds a run with the same settings, which `go_on` then resumes.
+
+    Args:
+        folder: Output folder of the trainer.
+        described: Settings of the run as JSON.
+    """
     kept = folder / "settings.json"
     if not kept.exists() or kept.read_text() != described:
         shutil.rmtree(folder, ignore_errors=True)
@@ -163,14 +186,23 @@ def prepare(folder: Path, described: str) -> None:
 
 
 def go_on(trainer: MAGETrainer, folder: Path, log: Callable[[str, bool], None]) -> bool:
-    """Trains, from the newest sound checkpoint in `folder` if there is one; False when Ctrl-C stopped it."""
+    """Train, and resume from the newest sound checkpoint in `folder` if there is one.
+
+    Args:
+        trainer: Trainer of the run.
+        folder: Folder of the checkpoints.
+        log: Function that writes a progress line. Its second argument is True if the line is a milestone.
+
+    Returns:
+        False if Ctrl-C stopped the training, True otherwise.
+    """
     from trainer.run_folder import newest_checkpoint
 
     last, passed = newest_checkpoint(folder)
     for line in passed:
         log(f"training: {line}", True)
     if last is not None:
-        log(f"training: going on from {last.name}", True)
+        log(f"training: resuming from {last.name}", True)
     try:
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
     except KeyboardInterrupt:
@@ -179,9 +211,15 @@ def go_on(trainer: MAGETrainer, folder: Path, log: Callable[[str, bool], None]) 
 
 
 def train(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> list[list[float]] | None:
-    """Trains, or goes on where an interrupted run of the same settings stopped; saves the model to `out`.
+    """Train the model and save it to `out`. An interrupted run with the same settings is resumed.
 
-    Returns the learning curve, or None when Ctrl-C stopped the run (the model as it then is has been saved).
+    Args:
+        settings: Settings of the run.
+        out: Folder of the model. Checkpoints and the curve are stored in `out`/training.
+        log: Function that writes a progress line. Its second argument is True if the line is a milestone.
+
+    Returns:
+        The learning curve, or None if Ctrl-C stopped the run. The model is saved in both cases.
     """
     folder = out / "training"
     prepare(folder, json.dumps(asdict(settings), sort_keys=True))
@@ -193,7 +231,16 @@ def train(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -
 
 
 def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> DemoResult | None:
-    """Trains, evaluates and writes everything to `out`; None when Ctrl-C stopped the training."""
+    """Train and evaluate the model, and write all results to `out`.
+
+    Args:
+        settings: Settings of the run.
+        out: Folder of the model, the figure and the numbers.
+        log: Function that writes a progress line. Its second argument is True if the line is a milestone.
+
+    Returns:
+        The measurements, or None if Ctrl-C stopped the training.
+    """
     from trainer.quiet import quieten
 
     quieten()
@@ -206,6 +253,7 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> 
     write_atomically(out / "result.json", json.dumps(asdict(result), indent=1))
     from benchmarks.evaluation.report import adaptation_figure
 
+    # Only the last episode's curve is drawn: it is the one in which the model can use what it has seen.
     smoothed = [
         (float(i + 1), float(np.mean([p[-1] for p in curve[max(0, i - CURVE_WINDOW + 1) : i + 1]])))
         for i in range(len(curve))
@@ -215,18 +263,20 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> 
         replace(result.no_memory, opponent="no memory"),
     ]
     adaptation_figure(out / "adaptation.png", result.training, smoothed, controls)
+    # After the figure, so that a run which is interrupted before can still resume from its checkpoints.
     shutil.rmtree(out / "training")
     log(f"trained in {trained:.0f} s, evaluated in {time.monotonic() - started - trained:.0f} s", True)
     return result
 
 
 class Log:
-    """Progress on stderr: redrawn in place on a terminal, every tenth line elsewhere."""
+    """Progress lines on stderr: redrawn in place on a terminal, only the milestones elsewhere."""
 
     def __init__(self) -> None:
         self._live = sys.stderr.isatty()
 
     def __call__(self, text: str, milestone: bool) -> None:
+        # "\r\x1b[K" returns to the start of the line and erases it.
         if self._live:
             sys.stderr.write(f"\r\x1b[K{text}" + ("\n" if milestone else ""))
         elif milestone:
@@ -235,14 +285,18 @@ class Log:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the demo."""
+    """Run the demo and return the exit status (130 if Ctrl-C stopped it)."""
     parser = OneLineParser(prog="python -m benchmarks.demo", description=__doc__)
-    parser.add_argument("--reflect", action="store_true", help="train with reflections; a shorter run")
-    parser.add_argument("--plain", action="store_true", help="train without the exact critic, on sampled returns alone")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the run (0)")
-    parser.add_argument("--rollouts", type=int, help="rollouts to train for (200, with --reflect 60)")
-    parser.add_argument("--rows", type=int, help="evaluation meta-episodes per opponent and seat (600, --reflect 200)")
-    parser.add_argument("--out", type=Path, help="folder of the result (runs/demo, runs/demo-reflect, runs/demo-plain)")
+    parser.add_argument("--reflect", action="store_true", help="train with reflections, in a shorter run")
+    parser.add_argument("--plain", action="store_true", help="train on sampled returns only, without the exact critic")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the run (default: 0)")
+    parser.add_argument("--rollouts", type=int, help="number of training rollouts (default: 200, 60 with --reflect)")
+    parser.add_argument(
+        "--rows",
+        type=int,
+        help="number of evaluation meta-episodes per opponent and seat (default: 600, 200 with --reflect)",
+    )
+    parser.add_argument("--out", type=Path, help="folder of the results (default: runs/demo, with -reflect or -plain)")
     chosen = parser.parse_args(arguments)
     rollouts = chosen.rollouts or (60 if chosen.reflect else 200)
     rows = chosen.rows or (200 if chosen.reflect else 600)
@@ -250,8 +304,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--rollouts must be at least 1 and --rows at least 3.")
     critic = not chosen.plain and not chosen.reflect
     settings = DemoSettings(chosen.seed, rollouts, reflect=chosen.reflect, critic=critic, rows=rows)
-    name = "demo-reflect" if chosen.reflect else "demo-plain" if chosen.plain else "demo"
+    if chosen.reflect:
+        name = "demo-reflect"
+    elif chosen.plain:
+        name = "demo-plain"
+    else:
+        name = "demo"
     out = chosen.out or Path("runs") / name
+    # The start model is made here, so a look-up on the hub would only delay a machine without network access.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     try:
         result = run(settings, out, Log())
@@ -260,7 +320,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         result = None
     if result is None:
-        print(f"\nStopped. The model as it is lies in {out}; the same command (make {name}) goes on where it stopped.")
+        print(f"\nStopped. The unfinished model is in {out}. The same command (make {name}) resumes the training.")
         return 130
     print(table(result))
     print(f"\nFigure: {out}/adaptation.png   Numbers: {out}/result.json   Model: {out}")

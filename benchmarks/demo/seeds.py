@@ -1,4 +1,4 @@
-"""`make demo-seeds`: the demo in three seeds, each checked against what it must reach; writes the report."""
+"""`make demo-seeds`: the demo with three seeds, each checked against its requirements, and a report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ REPORT = Path(__file__).parents[1] / "results" / "demo_seeds.md"
 
 
 def _seed(seed: int, folder: Path) -> dict[str, Any] | None:
-    """What a seed's run gave, its text and whether it reached everything; a run that was done is not done again."""
+    """Return the `text` of a seed's run and whether it met all requirements (`reached`), or None if Ctrl-C stopped it.
+
+    A finished run is loaded from its file.
+    """
     kept = folder / "report.json"
     if kept.exists():
         found: dict[str, Any] = json.loads(kept.read_text())
@@ -39,7 +42,7 @@ def _seed(seed: int, folder: Path) -> dict[str, Any] | None:
 
 
 def main() -> int:
-    """Runs all seeds; exit status 1 where one misses a requirement."""
+    """Run all seeds and write the report. Return 1 if a seed misses a requirement, 130 if Ctrl-C stopped it."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     parts = [
         "# The demo in three seeds\n\nWritten by `make demo-seeds` "
@@ -49,13 +52,14 @@ def main() -> int:
     for seed in SEEDS:
         found = _seed(seed, FOLDER / str(seed))
         if found is None:
-            print(f"\nStopped. What is done lies in {FOLDER}; make demo-seeds goes on.")
+            print(f"\nStopped. The finished seeds are in {FOLDER}. `make demo-seeds` runs the others.")
             return 130
         parts.append(found["text"])
         reached.append(found["reached"])
         print(found["text"], flush=True)
     shutil.copy(FOLDER / str(SEEDS[0]) / "adaptation.png", REPORT.with_name("adaptation.png"))
     parts.append(f"All requirements reached in {sum(reached)} of {len(reached)} seeds.\n")
+    # The report is written before the runs are removed, because it cannot be made again without them.
     write_atomically(REPORT, "\n".join(parts))
     shutil.rmtree(FOLDER)
     print(f"{parts[-1]}Report: {REPORT}", file=sys.stdout)

@@ -18,36 +18,44 @@ from benchmarks.exact.regret import EpisodeRegret, regret
 from opponents.exact import bayes_value
 
 TRAINING = tuple(weights_of("pool:kuhn/demo"))
-"""The opponents that the model is trained against."""
+"""Opponents that the model is trained against."""
 HELD_OUT = ("kuhn/rock", "kuhn/maniac", "kuhn/caller", "kuhn/bluffer", "uniform", "cfr")
-"""Never trained on: extremes near the training ones, not new kinds."""
+"""Opponents that the model is never trained against: extremes near the training opponents, not new kinds."""
 PANEL_SEED = 20_000
-"""Seeds of the evaluation panels start here, a range apart for each seed of the run."""
+"""Seed of the evaluation panels for run seed 0. The run's seed is added to it."""
 
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demo measured."""
+    """Measurements of the demo."""
 
     training: Summary
     held_out: Summary
     other_memory: ScoreRow
-    """Control: the opponent is exchanged for another before the last episode, so the memory is of the wrong one."""
+    """Control: the opponent is replaced before the last episode, so the memory describes the wrong opponent."""
     no_memory: ScoreRow
-    """Control: the same model, shown nothing of the earlier episodes."""
+    """Control: the same model without any memory of the earlier episodes."""
     regret: tuple[Estimate, ...]
-    """By episode: what the model's decisions cost, chips per hand."""
+    """Regret of the model's decisions in each episode, in chips per hand."""
     adjusted: tuple[Estimate, ...]
-    """By episode: best - regret, which estimates the chips without the luck of cards and replies."""
+    """Best value minus regret in each episode, which estimates the chips without the luck of cards and replies."""
     optimal: tuple[float, ...]
-    """By episode: chips per hand of the learner that maximises their sum."""
+    """Chips per hand in each episode of the learner that maximises their sum."""
     critic: bool
-    """Whether the exact critic was used in training."""
+    """True if the exact critic was used in training."""
     seed: int
 
 
 def evaluate_demo(folder: Path, rows: int, seed: int, critic: bool, on_step: Callable[[str, bool], None]) -> DemoResult:
-    """Plays the saved model in `folder` on fresh deals, each from both seats."""
+    """Play the saved model on fresh deals, each from both seats.
+
+    Args:
+        folder: Folder of the saved model.
+        rows: Meta-episodes per training opponent and seat.
+        seed: Seed of the run, which selects the deals.
+        critic: True if the model was trained with the exact critic.
+        on_step: Function that writes a progress line. Its second argument is True if the line is a milestone.
+    """
     agent = SavedModelAgent(folder)
     kwargs = dict(agent.settings.env_kwargs)
     env_id = agent.settings.env_id
@@ -68,10 +76,12 @@ def evaluate_demo(folder: Path, rows: int, seed: int, critic: bool, on_step: Cal
         def report(done: int, total: int) -> None:
             on_step(f"judging decisions: {done}/{total} meta-episodes", done == total)
 
+        # A sixth of the meta-episodes, because regret has less variance than returns.
         tasks = panel(env_id, TRAINING, max(rows // 6, 1), PANEL_SEED + seed)
         return regret(agent, tasks, pool, kwargs, on_step=report).episodes
 
     hands = int(kwargs["hands_per_episode"])
+    # Each training opponent builds the memory, then each of the others replaces it in the last episode.
     pairs = [f"switch:{a},{b},{last}" for a in TRAINING for b in TRAINING if a != b]
     judged = judge()
     return DemoResult(
@@ -116,10 +126,11 @@ def _optimal(result: DemoResult) -> list[str]:
 
 
 def table(result: DemoResult) -> str:
-    """The adaptation table as text."""
+    """Return the adaptation table as text."""
     count = len(result.training.overall.episodes)
     head = ["chips per hand", *(f"episode {k}" for k in range(1, count + 1)), f"gain 1 to {count}"]
     head += ["best blind", "best response", "share"]
+    # A line that is a string is a heading. All rows are aligned together, so that their columns match across headings.
     lines: list[list[str] | str] = ["trained against"]
     lines += [_line(f"  {row.opponent}", row) for row in result.training.rows]
     lines += [_line("  all", result.training.overall, shared=True), _optimal(result)]
@@ -148,7 +159,7 @@ def table(result: DemoResult) -> str:
 
 
 def requirements(result: DemoResult) -> Mapping[str, bool]:
-    """What `make demo-seeds` asks of every seed."""
+    """Return the requirements of `make demo-seeds`, with True for each that the result meets."""
     overall, rock = result.training.overall, result.held_out.rows[HELD_OUT.index("kuhn/rock")]
     gain, rock_gain = overall.gain, rock.gain
     assert gain is not None

@@ -1,1 +1,1 @@
-"""What a GPU and the real vLLM do: commands for a machine that has them."""
+"""Measurements of a GPU and of the real vLLM: commands for a machine that has them."""

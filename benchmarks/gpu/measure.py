@@ -1,11 +1,12 @@
-"""What a GPU does with models of 0.6B and 4B size (random weights): precision, memory, tokens per second.
+"""Precision, memory and tokens per second of a GPU with models of 0.6B and 4B size (random weights).
 
     python -m benchmarks.gpu --out benchmarks/results/gpu.md
     python -m benchmarks.gpu --device cpu --sizes tiny
 
-Loads nothing from the network. A model of random weights plays no legal move, so its gradient comes from penalties and
-the entropy bonus; what is measured is the cost of an update, not what it teaches. Beside the card's peak stands what
-`mage-train --hardware --dry-run` would have said of the same run. The second command tries the same code without a GPU.
+The benchmark downloads nothing. A model with random weights plays no legal move, so its gradient results from penalties
+and the entropy bonus. The benchmark measures the cost of an update, not what the model learns. The table compares the
+GPU's peak memory with the estimate of `mage-train --hardware --dry-run` for the same run. The second command runs the
+same code without a GPU.
 """
 
 from __future__ import annotations
@@ -38,34 +39,35 @@ if TYPE_CHECKING:
     from trainer.mage_trainer import MAGETrainer
     from trainer.trajectory import Trajectory
 
+# Checked before the first measurement, so that a missing package is an error of one line.
 NEEDED = ("torch", "transformers", "accelerate", "peft", "datasets", "trl")
 UPDATES = 3
 BUDGETS = (4096, 16_384)
-"""Tokens per micro-batch whose peak memory is compared."""
+"""Limits of tokens per micro-batch whose peak memory is compared."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """How much a rollout plays."""
+    """Size of a rollout: groups, members of a group, tokens of a reply."""
 
     groups: int = 2
     members: int = 8
     reply_tokens: int = 128
     style: str = "prose"
-    """Of the prompts."""
+    """Style of the prompts."""
 
 
 @dataclass(frozen=True)
 class MeasuredModel:
-    """A model, and how it is trained."""
+    """Model that is measured, and how it is trained."""
 
     model: str
-    """Of `KNOWN`."""
+    """Key of `KNOWN`."""
     adapted: tuple[bool, ...]
-    """For each way: an adapter on bf16 weights, as under `--hardware 1x80gb`; or all weights, float32."""
+    """Runs of the model. True: an adapter on bf16 weights, as with `--hardware 1x80gb`. False: all weights, float32."""
     load: Load = Load()
     width: int = 8192
-    """Of the square matrices whose product is timed."""
+    """Width of the square matrices whose product is timed."""
 
 
 SIZES = {
@@ -77,27 +79,28 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Cost:
-    """What rollouts and updates cost under one token budget."""
+    """Cost of rollouts and updates with one token budget."""
 
     updates: int
     generation_rate: float
     """Sampled tokens per second, median over the rollouts."""
     update_rate: float
-    """Forwarded tokens per second of an update, its optimiser step included; median over the updates."""
+    """Forwarded tokens per second of an update including its optimiser step, median over the updates."""
     operations: float
     """Floating-point operations per second of an update, by `token_operations`."""
     peak_bytes: int
-    """Most memory held at once in an update; 0 without a GPU."""
+    """Peak memory of an update in bytes, 0 without a GPU."""
     estimated_bytes: int
-    """The same by the estimate of a dry run."""
+    """Peak memory that a dry run estimates, in bytes."""
     resting_bytes: int
-    """Memory held after it: weights and the optimiser's state."""
+    """Memory after an update in bytes: weights and the optimiser's state."""
     estimated_resting: int
+    """Memory after an update that a dry run estimates, in bytes."""
     losses: tuple[float, ...]
 
 
 class Meter:
-    """Times and memory of each update: from the end of its rollout to the end of the optimiser's step."""
+    """Time and memory of each update, from the end of its rollout to the end of the optimiser's step."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -107,19 +110,21 @@ class Meter:
         self._started = 0.0
 
     def rollout_ended(self, trainer: MAGETrainer, trajectories: Sequence[Trajectory]) -> None:
-        """For `on_rollout_end`."""
+        """Count the sampled tokens and start the clock; a callback for `on_rollout_end`."""
         import torch
 
         self.sampled.append(sum(len(step.completion_ids) for t in trajectories for step in t.steps))
+        # Kernels run asynchronously. Without this, the rollout's last kernels would count as part of the update.
         synchronize(self.device)
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
         self._started = time.perf_counter()
 
     def update_ended(self) -> None:
-        """Once the optimiser has stepped."""
+        """Record the time and memory of the update; called after the optimiser's step."""
         import torch
 
+        # Before the clock is read, so that all kernels of the update have finished.
         synchronize(self.device)
         if self.device.type == "cuda":
             self.peak = max(self.peak, torch.cuda.max_memory_allocated())
@@ -128,7 +133,7 @@ class Meter:
 
 
 def model_settings(adapted: bool) -> ModelConfig:
-    """Number format and adapter, as flags of mage-train would say it."""
+    """Return the number format and the adapter, as the flags of mage-train would set them."""
     from trl.trainer.model_config import ModelConfig
 
     if not adapted:
@@ -141,11 +146,23 @@ def model_settings(adapted: bool) -> ModelConfig:
 def train_updates(
     size: ModelShape, device: torch.device, budget: int, load: Load, folder: Path, adapted: bool = False
 ) -> Cost:
-    """Three rollouts of Kuhn Poker with one update each, every micro-batch within `budget` tokens."""
+    """Play three rollouts of Kuhn Poker with one update each.
+
+    Args:
+        size: Shape of the model.
+        device: Device of the model.
+        budget: Maximal number of tokens per micro-batch.
+        load: Size of a rollout.
+        folder: Output folder of the trainer.
+        adapted: True to train an adapter on bf16 weights, False to train all weights in float32.
+
+    Raises:
+        torch.OutOfMemoryError: If the device has too little memory.
+    """
     from transformers import PrinterCallback, TrainerCallback
 
     class AfterStep(TrainerCallback):
-        """Tells the meter that an update has ended."""
+        """Callback that reports the end of an update to the meter."""
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             meter.update_ended()
@@ -155,8 +172,10 @@ def train_updates(
     config = run_settings(device, budget, load, folder)
     trainer = make_trainer(size, device, config, chosen, meter.rollout_ended, AfterStep())
     needs = estimate(trainer.args, chosen, size, hardware("1x80gb"), steps=0)
+    # Otherwise the callback would print the logs between the lines of the table.
     trainer.remove_callback(PrinterCallback)
     trainer.train()
+    # The trainer's last entry summarises the run and has no gradient norm.
     logs = [log for log in trainer.state.log_history if "time/generate" in log and "grad_norm" in log]
     sampling = [count / log["time/generate"] for count, log in zip(meter.sampled, logs, strict=True)]
     updating = [log["tokens/forwarded"] / spent for spent, log in zip(meter.seconds, logs, strict=True)]
@@ -174,9 +193,15 @@ def train_updates(
 
 
 def run_settings(device: torch.device, budget: int, load: Load, folder: Path) -> MAGEConfig:
-    """Prose prompts, reflections, fresh prompts, TRL's own generation; one update a rollout.
+    """Return the settings: prose prompts, reflections, fresh prompts, TRL's own generation, one update per rollout.
 
-    Number formats and checkpointing are those of a GPU, on a CPU as well.
+    Number formats and gradient checkpointing are those of a GPU, also if the device is a CPU.
+
+    Args:
+        device: Device of the model.
+        budget: Maximal number of tokens per micro-batch.
+        load: Size of a rollout.
+        folder: Output folder of the trainer.
     """
     from trainer import MAGEConfig
 
@@ -209,7 +234,19 @@ def make_trainer(
     on_rollout_end: Callable[..., None],
     callback: Any,
 ) -> MAGETrainer:
-    """The trainer of a run, its model made on the device."""
+    """Return the trainer of a run, with a model of random weights on the device.
+
+    Args:
+        size: Shape of the model.
+        device: Device of the model.
+        config: Settings of the trainer.
+        chosen: Number format and adapter.
+        on_rollout_end: Callback after each rollout.
+        callback: Callback for the events of transformers' trainer.
+
+    Raises:
+        ValueError: If the model's vocabulary is smaller than that of the tokenizer.
+    """
     import torch
     from trl.trainer.utils import get_peft_config
 
@@ -218,8 +255,9 @@ def make_trainer(
 
     tokenizer = byte_tokenizer()
     if len(tokenizer) > size.vocab:
-        raise ValueError(f"The byte tokenizer has {len(tokenizer)} ids, the model only {size.vocab}; raise vocab.")
+        raise ValueError(f"vocab must be at least {len(tokenizer)}, the size of the byte tokenizer, got {size.vocab}.")
     model = random_model(size, device).to(getattr(torch, str(chosen.dtype)))
+    # The configuration of a random model does not know the tokenizer's special tokens.
     for part in (model.config, model.generation_config):
         if part is not None:
             part.pad_token_id, part.eos_token_id = tokenizer.pad_token_id, tokenizer.eos_token_id
@@ -236,14 +274,25 @@ def make_trainer(
 def train_under(
     budgets: Sequence[int], size: ModelShape, device: torch.device, load: Load, adapted: bool = False
 ) -> Iterator[Cost | None]:
-    """One run per budget, each from the same weights, the last one's memory given back; None for one that had too
-    little."""
+    """Run the updates once per budget, each time from the same weights, and yield the costs.
+
+    Args:
+        budgets: Limits of tokens per micro-batch.
+        size: Shape of the model.
+        device: Device of the model.
+        load: Size of a rollout.
+        adapted: True to train an adapter on bf16 weights, False to train all weights in float32.
+
+    Returns:
+        Generator of one cost per budget, None if the device had too little memory.
+    """
     import torch
 
     for budget in budgets:
         cost = None
         with tempfile.TemporaryDirectory() as folder, suppress(torch.OutOfMemoryError):
             cost = train_updates(size, device, budget, load, Path(folder), adapted)
+        # The trainer and its callbacks refer to each other, so only the garbage collector frees the model's memory.
         gc.collect()
         if device.type == "cuda":
             torch.cuda.empty_cache()
@@ -254,7 +303,13 @@ def train_under(
 
 
 def tables(machine: str, names: Sequence[str], device: torch.device) -> Iterator[str]:
-    """The lines of both tables, in Markdown, each when it is known."""
+    """Yield the lines of both tables in Markdown, each as soon as it is measured.
+
+    Args:
+        machine: Name of the machine, for the title.
+        names: Keys of `SIZES`.
+        device: Device of the models.
+    """
     first = SIZES[names[0]]
     yield f"# GPU: {machine}"
     yield ""
@@ -292,8 +347,10 @@ def tables(machine: str, names: Sequence[str], device: torch.device) -> Iterator
 
 
 def cost_cells(cost: Cost, rate: float) -> str:
-    """The rest of a line of the second table. Where the estimate is below the peak, a run that a dry run lets pass may
-    not fit."""
+    """Return the measured cells of a line of the second table.
+
+    If the estimate is below the peak, a run that passes a dry run may still run out of memory. The cell then says so.
+    """
     counts = (cost.peak_bytes, cost.estimated_bytes, cost.resting_bytes, cost.estimated_resting)
     peak, estimated, resting, rested = (f"{count / 2**30:.2f}" for count in counts)
     share = f"{cost.estimated_bytes / cost.peak_bytes:.2f}" if cost.peak_bytes else "-"
@@ -305,7 +362,7 @@ def cost_cells(cost: Cost, rate: float) -> str:
 
 
 def machine_name(device: torch.device) -> str:
-    """The device with the versions that drive it."""
+    """Return the name of the device, with the versions of torch, transformers and trl."""
     import torch
     import transformers
     import trl
@@ -315,17 +372,20 @@ def machine_name(device: torch.device) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures; prints each line of the tables when it is known, and writes what there is of them."""
+    """Measure, and print and write each line of the tables as soon as it is measured."""
     parser = OneLineParser(prog="python -m benchmarks.gpu", description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, metavar="FILE", help="also write the tables there (Markdown)")
-    parser.add_argument("--sizes", nargs="+", choices=tuple(SIZES), default=["0.6B", "4B"], help="of the models")
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu tries the same without a GPU")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="file for the tables, as Markdown (default: none)")
+    parser.add_argument("--sizes", nargs="+", choices=tuple(SIZES), default=["0.6B", "4B"], help="model sizes")
+    parser.add_argument(
+        "--device", choices=("cuda", "cpu"), default="cuda", help="device (default: cuda; cpu if there is no GPU)"
+    )
     chosen = parser.parse_args(arguments)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
         parser.error(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; install mage-envs[train].")
     try:
-        importlib.import_module("trainer.mage_trainer")  # before anything is measured: a package may lack another
+        # All packages may be present, but one of them may miss a dependency. This fails before any measurement.
+        importlib.import_module("trainer.mage_trainer")
     except ImportError as error:
         parser.error(f"{' '.join(str(error).split())}; install mage-envs[train].")
     import torch
@@ -340,6 +400,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for line in tables(machine_name(device), chosen.sizes, device):
         print(line, flush=True)
         known.append(line + "\n")
+        # Written after every line, so that a run that is stopped keeps its measurements.
         if chosen.out is not None:
             write_atomically(chosen.out, "".join(known))
     return 0

@@ -1,4 +1,4 @@
-"""What a device computes: models of random weights, how far bf16 is from float32, the rate of a matrix product."""
+"""Numerics of a device: models with random weights, the difference of bf16 and float32, the rate of a product."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Precision:
-    """How far one way of computing is from float32, in nats per token."""
+    """Difference of one number format to float32, in nats per token."""
 
     name: str
     tokens: int
@@ -30,7 +30,13 @@ class Precision:
 
 
 def random_model(size: ModelShape, device: str | torch.device = "cpu", seed: int = 0) -> Qwen3ForCausalLM:
-    """A Qwen3 with random weights, float32, made on the device; a function of its arguments."""
+    """Return a Qwen3 model with random float32 weights, which depend on the arguments only.
+
+    Args:
+        size: Shape of the model.
+        device: Device on which the weights are drawn.
+        seed: Seed of the weights.
+    """
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -46,6 +52,7 @@ def random_model(size: ModelShape, device: str | torch.device = "cpu", seed: int
         tie_word_embeddings=size.tied,
         attention_dropout=0.0,
     )
+    # Drawn on the device, which is faster than on the CPU. The fork keeps the caller's random state.
     with torch.random.fork_rng(), torch.device(device):
         torch.manual_seed(seed)
         model: Qwen3ForCausalLM = Qwen3ForCausalLM(config)  # type: ignore[no-untyped-call]
@@ -54,7 +61,13 @@ def random_model(size: ModelShape, device: str | torch.device = "cpu", seed: int
 
 
 def random_rows(vocab: int, lengths: Sequence[int], seed: int = 0) -> list[Row]:
-    """Rows of random tokens, the second half of each trained."""
+    """Return rows of random tokens. The second half of each row is trained.
+
+    Args:
+        vocab: Size of the vocabulary.
+        lengths: Number of tokens of each row.
+        seed: Seed of the tokens.
+    """
     from trainer.batch import Row
 
     rng = np.random.default_rng(seed)
@@ -69,7 +82,13 @@ def random_rows(vocab: int, lengths: Sequence[int], seed: int = 0) -> list[Row]:
 
 
 def log_probabilities(model: Any, rows: Sequence[Row], device: torch.device) -> torch.Tensor:
-    """Log-probabilities (N,) of the trained tokens, through the trainer's collation and scores."""
+    """Return log-probabilities (N,) of the trained tokens, computed by the trainer's collation and scores.
+
+    Args:
+        model: Causal language model.
+        rows: Rows with N trained tokens in total.
+        device: Device of the model.
+    """
     import torch
 
     from trainer.batch import collate
@@ -80,11 +99,18 @@ def log_probabilities(model: Any, rows: Sequence[Row], device: torch.device) -> 
         output = model(
             input_ids=batch.ids, attention_mask=batch.attention, position_ids=batch.positions, use_cache=False
         )
+        # The logits at a position score the next token, hence the column before the trained one.
         return score_logits(output.logits[batch.rows, batch.columns - 1], batch, 1.0, constrained=False).logps
 
 
 def precision(size: ModelShape, device: torch.device, lengths: Sequence[int] = (512, 384, 256, 128)) -> list[Precision]:
-    """bf16 against float32 for the same weights and rows: autocast, as in training, and with the weights cast."""
+    """Compare bf16 with float32 on the same weights and rows: by autocast, as in training, and with cast weights.
+
+    Args:
+        size: Shape of the model.
+        device: Device of the model.
+        lengths: Number of tokens of each row.
+    """
     import torch
 
     rows = random_rows(size.vocab, lengths)
@@ -92,36 +118,48 @@ def precision(size: ModelShape, device: torch.device, lengths: Sequence[int] = (
     exact = log_probabilities(model, rows, device)
     with torch.autocast(device.type, torch.bfloat16):
         found = {"float32 weights, bf16 autocast": log_probabilities(model, rows, device)}
+    # Last, because `to` changes the model in place.
     found["bf16 weights"] = log_probabilities(model.to(torch.bfloat16), rows, device)
     gaps = {name: (values - exact).abs() for name, values in found.items()}
     return [Precision(name, len(gap), float(gap.mean()), float(gap.max())) for name, gap in gaps.items()]
 
 
 def matrix_rate(width: int, device: torch.device, rounds: int = 10) -> float:
-    """Floating-point operations per second of a product of random square matrices in bf16, median over the rounds."""
+    """Return floating-point operations per second of a product of random square matrices in bf16.
+
+    Args:
+        width: Rows and columns of the matrices.
+        device: Device of the matrices.
+        rounds: Number of timed products, whose median counts.
+    """
     import torch
 
     draws = torch.Generator(device).manual_seed(0)
     left, right = (torch.randn(width, width, device=device, generator=draws).to(torch.bfloat16) for _ in range(2))
     seconds = []
-    for _ in range(rounds + 3):  # three to warm up
+    # The first three products only warm up the device.
+    for _ in range(rounds + 3):
         synchronize(device)
         started = time.perf_counter()
         left @ right
         synchronize(device)
         seconds.append(time.perf_counter() - started)
+    # Each of the width^2 entries is a sum of `width` products: one multiplication and one addition per term.
     return 2 * width**3 / statistics.median(seconds[3:])
 
 
 def token_operations(size: ModelShape, adapted: bool) -> int:
-    """Floating-point operations that a token costs in an update, by the products of the layers alone: two per weight
-    forwards, two for the gradient of its input and two for its own, which a frozen weight has none of."""
+    """Return the floating-point operations per token of an update, counting only the matrix products of the layers.
+
+    Each weight costs two in the forward pass, two for the gradient of its input and two for its own gradient. A frozen
+    weight has no gradient of its own.
+    """
     weights = size.layers * sum(inputs * outputs for inputs, outputs in size.products.values())
     return weights * (4 if adapted else 6)
 
 
 def synchronize(device: torch.device) -> None:
-    """Waits until a GPU has done all that it was given."""
+    """Wait until the GPU has finished all submitted work. Does nothing if the device is a CPU."""
     import torch
 
     if device.type == "cuda":

@@ -1,9 +1,9 @@
-"""The real vLLM, colocated: two updates of a tiny model of random weights by each backend that uses it.
+"""Check of the real vLLM, colocated: two updates of a tiny model with random weights by each backend that uses it.
 
     python -m benchmarks.gpu.vllm
 
-This runs where `vllm` is installed (`make vllm` tries it without a GPU). Each backend runs in a process of its own,
-and passes when vLLM's log-probabilities of the sampled tokens agree with the trainer's after every push of weights.
+The check runs if `vllm` is installed (`make vllm` tries it without a GPU). Each backend runs in its own process. It
+passes if vLLM's log-probabilities of the sampled tokens agree with the trainer's after every push of weights.
 """
 
 from __future__ import annotations
@@ -26,14 +26,22 @@ if TYPE_CHECKING:
 
 BACKENDS = ("trl", "vllm_stream")
 TOLERANCE = 0.05
-"""Most mean |log p - log q| between the trainer and vLLM. A mean ratio would be near 1 under any weights."""
+"""Upper limit of the mean |log p - log q| between trainer and vLLM. A mean ratio would be near 1 for any weights."""
 MAX_LENGTH = 4096
 
 
 def make_config(
     backend: str, folder: Path, *, use_vllm: bool = True, context: str = "conversation", **changes: Any
 ) -> MAGEConfig:
-    """Two rollouts of one update each; in one growing conversation ids must survive from call to call."""
+    """Return the settings of two rollouts with one update each.
+
+    Args:
+        backend: Backend of the generation.
+        folder: Output folder of the trainer.
+        use_vllm: True to generate with vLLM.
+        context: Context of the prompts. In a growing conversation, token ids must be the same from call to call.
+        **changes: Further fields of `MAGEConfig`.
+    """
     import torch
 
     from trainer import MAGEConfig
@@ -55,6 +63,7 @@ def make_config(
         updates_per_rollout="1",
         max_completion_length=16,
         max_prompt_length=MAX_LENGTH - 16,
+        # High, so that an update which vLLM did not receive changes the log-probabilities measurably.
         learning_rate=1e-2,
         beta=0.0,
         save_strategy="no",
@@ -65,7 +74,7 @@ def make_config(
 
 
 def start_model(folder: Path) -> str:
-    """A byte-level model of random weights with heads of 64, the smallest that vLLM takes."""
+    """Save a byte-level model with random weights. Its heads have 64 dimensions, the minimum for vLLM."""
     from trainer.tiny import byte_tokenizer, save_tiny, tiny_model
 
     tokenizer = byte_tokenizer()
@@ -73,7 +82,13 @@ def start_model(folder: Path) -> str:
 
 
 def train(config: MAGEConfig, folder: Path, adapter: LoraConfig | None = None) -> list[dict[str, float]]:
-    """Trains the tiny model, or an adapter of it; returns a log line per update."""
+    """Train the tiny model, or an adapter on it, and return the log of each update.
+
+    Args:
+        config: Settings of the trainer.
+        folder: Folder for the start model.
+        adapter: Adapter to train, or None to train all weights.
+    """
     from trainer import MAGETrainer
 
     start = start_model(folder / "start")
@@ -83,7 +98,7 @@ def train(config: MAGEConfig, folder: Path, adapter: LoraConfig | None = None) -
 
 
 def verdict(logs: Sequence[Mapping[str, float]]) -> str | None:
-    """What is wrong with a run's log lines, None when nothing is."""
+    """Return the error in a run's logs, or None if the run passes."""
     if len(logs) != 2:
         return f"{len(logs)} updates instead of 2"
     for number, log in enumerate(logs, start=1):
@@ -91,14 +106,15 @@ def verdict(logs: Sequence[Mapping[str, float]]) -> str | None:
             return f"{log['failures']:.0f} meta-episodes failed in rollout {number}"
         gap = log.get("sampling/log_abs")
         if gap is None:
-            return "vLLM gave no log-probabilities"
+            return "vLLM returned no log-probabilities"
+        # "not <" instead of ">=", so that NaN fails, too.
         if not gap < TOLERANCE:
             return f"mean |log p - log q| to vLLM is {gap:.3f} in update {number}, not below {TOLERANCE}"
     return None
 
 
 def check(backend: str) -> int:
-    """Runs one backend in this process and prints one line."""
+    """Run one backend in this process and print one line. Return 1 if the check failed."""
     with tempfile.TemporaryDirectory() as folder:
         logs = train(make_config(backend, Path(folder)), Path(folder))
     wrong = verdict(logs)
@@ -112,9 +128,11 @@ def check(backend: str) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Checks the backends, one process each; 0 when all passed, or where there is no vLLM."""
+    """Check each backend in its own process. Return 0 if all pass or vLLM is not installed."""
     parser = OneLineParser(prog="python -m benchmarks.gpu.vllm", description=__doc__.partition("\n")[0])
-    parser.add_argument("--backend", choices=BACKENDS, help="this one only, in this process")
+    parser.add_argument(
+        "--backend", choices=BACKENDS, help="backend to check in this process (default: all, one process each)"
+    )
     chosen = parser.parse_args(arguments)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -123,6 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if chosen.backend is not None:
         return check(chosen.backend)
+    # One process per backend, because vLLM may hold GPU memory until its process ends.
     command = [sys.executable, "-m", "benchmarks.gpu.vllm", "--backend"]
     return max(subprocess.run([*command, backend], check=False).returncode != 0 for backend in BACKENDS)
 

@@ -1,1 +1,1 @@
-"""The paper's claim measured: what a learner earns by episode under each credit, beside that credit's exact optimum."""
+"""Test of the paper's claim: a learner's return in each episode under each credit, beside that credit's optimum."""

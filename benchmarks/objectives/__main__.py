@@ -1,7 +1,7 @@
-"""`python -m benchmarks.objectives`: what a tiny model learns under each credit, in games where credits differ.
+"""`python -m benchmarks.objectives`: a tiny model trained under each credit, in games whose credits differ.
 
-Runs with the suite's own trainer, from random weights, in worker processes; each run that is done is kept, and the same
-command goes on with the others.
+The runs use the suite's own trainer, start from random weights and play in worker processes. Each finished run is
+saved. If the command is stopped, the same command does the remaining runs.
 """
 
 from __future__ import annotations
@@ -26,37 +26,59 @@ from mage_envs.durable import write_atomically
 
 SEEDS = 3
 Found = dict[str, dict[str, Any]]
-"""What each run gave, by its name."""
+"""Results of the runs, by the run's name."""
 
 
 def _learning() -> Callable[[StudyRun], dict[str, Any]]:
-    """What a worker does; the trainer is imported there."""
+    """Return the work of a worker process."""
+    # Imported in the worker only, because the calling process needs neither torch nor the trainer.
     from benchmarks.objectives.learning import Learning
 
     return Learning()
 
 
 def kept(run: StudyRun, folder: Path) -> dict[str, Any] | None:
-    """What a run of the same settings gave before."""
+    """Return the saved result of a run, or None if there is none with the same settings."""
     path = folder / f"{run.name}.json"
     if not path.exists():
         return None
     content = json.loads(path.read_text())
     found: dict[str, Any] = content["found"]
+    # The settings make a round trip through JSON, because the file holds lists for tuples.
     return found if content["run"] == json.loads(json.dumps(run.to_json())) else None
 
 
 def keep(run: StudyRun, folder: Path, outcome: dict[str, Any]) -> None:
-    """Writes down what a run gave, for a later call of the same command."""
+    """Save the result of a run for a later call of the same command.
+
+    Args:
+        run: Finished run.
+        folder: Folder of the saved results.
+        outcome: Result of the run as JSON values.
+    """
     write_atomically(folder / f"{run.name}.json", json.dumps({"run": run.to_json(), "found": outcome}))
 
 
 def complete(runs: Sequence[StudyRun], folder: Path, workers: int, log: Callable[[str, bool], None]) -> Found:
-    """Does the runs that were not done before, and keeps each as soon as it is done. Raises what a run raised."""
+    """Do the runs that have no saved result, and save each result immediately.
+
+    Args:
+        runs: All runs of the study.
+        folder: Folder of the saved results.
+        workers: Number of worker processes.
+        log: Function that writes a progress line. Its second argument is True if the line is a milestone.
+
+    Returns:
+        The results by the run's name.
+
+    Raises:
+        Exception: If a run raises, the same exception.
+    """
     found: Found = {run.name: was for run in runs if (was := kept(run, folder)) is not None}
     waiting = [run for run in runs if run.name not in found]
     if found:
         log(f"{len(found)} of {len(runs)} runs were done before", True)
+    # The remaining time is estimated from this call's runs only, hence `first`.
     first, began = len(found), time.monotonic()
     with closing(Processes(workers).run(_learning, waiting)) as running:
         for place, outcome in running:
@@ -74,7 +96,14 @@ def complete(runs: Sequence[StudyRun], folder: Path, workers: int, log: Callable
 def rows_of(
     games: Sequence[StudyGame], learners: Sequence[Learner], runs: Sequence[StudyRun], found: Found
 ) -> list[LearnedRow]:
-    """One row for each learner of each game."""
+    """Return one row for each learner of each game.
+
+    Args:
+        games: Games of the study.
+        learners: Learners of the study.
+        runs: All runs of the study.
+        found: Results of the runs.
+    """
     rows = []
     for game in games:
         for learner in learners:
@@ -86,18 +115,24 @@ def rows_of(
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="python -m benchmarks.objectives", description=__doc__)
     names = [game.name for game in GAMES]
-    parser.add_argument("--ablations", action="store_true", help="anchors, grouping and normalisation instead")
+    parser.add_argument("--ablations", action="store_true", help="compare anchors, grouping, normalisation, not credits")
     parser.add_argument("--games", nargs="+", choices=names, default=names, metavar="GAME", help=", ".join(names))
-    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"runs of each learner ({SEEDS})")
-    parser.add_argument("--rollouts", type=int, help="of every run (each game's own)")
-    parser.add_argument("--workers", type=int, default=2, help="runs side by side, a core each (2)")
-    parser.add_argument("--out", type=Path, default=Path("runs/objectives"), metavar="FOLDER", help="of the results")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"number of runs per learner (default: {SEEDS})")
+    parser.add_argument("--rollouts", type=int, help="number of rollouts of every run (default: set by the game)")
+    parser.add_argument("--workers", type=int, default=2, help="number of parallel runs, one core each (default: 2)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("runs/objectives"),
+        metavar="FOLDER",
+        help="folder of the results (default: runs/objectives)",
+    )
     parser.add_argument("--save", action="store_true", help="also write the results to benchmarks/results")
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Does all runs, prints the table and writes it."""
+    """Do all runs, and print and write the table. Return 130 if Ctrl-C stopped the runs."""
     parser = _parser()
     chosen = parser.parse_args(arguments)
     if min(chosen.seeds, chosen.workers, 1 if chosen.rollouts is None else chosen.rollouts) < 1:
@@ -105,6 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     games = [game for game in GAMES if game.name in chosen.games]
     learners = ABLATIONS if chosen.ablations else LEARNERS
+    # Seeds are the outer loop, so that a stopped study holds every learner with fewer seeds.
     runs = [
         StudyRun(game=game, learner=learner, seed=seed, rollouts=chosen.rollouts)
         for seed in range(chosen.seeds)
@@ -114,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         found = complete(runs, chosen.out / "runs", chosen.workers, Log())
     except KeyboardInterrupt:
-        print(f"\nStopped. What is done lies in {chosen.out}; the same command goes on.")
+        print(f"\nStopped. The finished runs are in {chosen.out}. The same command does the others.")
         return 130
     rows = rows_of(games, learners, runs, found)
     text = table(rows, games)

@@ -1,4 +1,4 @@
-"""What a model earns in each episode, exactly: the mean over all ways in which a meta-episode can go."""
+"""Exact expected return of a model in each episode: the mean over all possible courses of a meta-episode."""
 
 from __future__ import annotations
 
@@ -21,25 +21,34 @@ from trainer.setup import env_maker, pool_weights
 from trainer.tokens import ChatTokenizer
 
 ENVIRONMENTS = 256
-"""That play the ways side by side."""
+"""Maximal number of environments that play in parallel."""
 TOKENS = 65_536
-"""Of a forward pass, padding included."""
+"""Maximal number of tokens in a forward pass, including padding."""
 
 
 class ExactPlay:
-    """All sequences of answers to all opponents of a run's pool, each played once.
+    """Every sequence of answers against every opponent of a run's pool, each played once.
 
-    For games without chance, opponents whose replies follow from what was played, and answers of one token among as
-    many legal ones at every decision; a model's probability of a sequence is then the product of its answers'.
+    The game must have no chance. Each opponent's reply must depend on the earlier moves only. Each answer is one token,
+    and every decision has the same number of legal answers. The model's probability of a sequence is then the product
+    of the probabilities of its answers.
     """
 
     def __init__(self, config: MAGEConfig, tokens: ChatTokenizer, decisions: int, answers: int) -> None:
-        """`decisions`: that a meta-episode has; `answers`: that each decision has. Raises ValueError where an
-        opponent has no name, or where a meta-episode has other numbers of these.
+        """Play all sequences.
+
+        Args:
+            config: Settings of the run.
+            tokens: Tokenizer of the model.
+            decisions: Number of decisions of a meta-episode.
+            answers: Number of legal answers at each decision.
+
+        Raises:
+            ValueError: If the run has no opponents, or if the play has other numbers of decisions or answers.
         """
         pool = pool_weights(config)
         if pool is None:
-            raise ValueError(f"{config.env_id} has no opponents, and so no pool to average over.")
+            raise ValueError(f"{config.env_id} must have a pool of opponents, because returns are averaged over it.")
         ways = list(product(range(answers), repeat=decisions))
         self._pad_id = tokens.pad_id
         self._temperature = config.temperature
@@ -51,6 +60,7 @@ class ExactPlay:
         ]
 
         def answer(prompt: Prompt) -> str:
+            # A group is one opponent, and a member is one sequence. `call` numbers the decisions.
             _, member, call, _ = prompt.seed
             if len(prompt.legal_actions) != answers:
                 raise ValueError(f"A decision has {len(prompt.legal_actions)} answers, not {answers}.")
@@ -59,13 +69,14 @@ class ExactPlay:
         envs = [make_env() for _ in range(min(ENVIRONMENTS, len(specs)))]
         played = collect(envs, ScriptedGenerator(answer, tokens), specs)
         if any(trajectory.failure or len(trajectory.steps) != decisions for trajectory in played):
-            raise ValueError(f"A meta-episode of {config.env_id} has not {decisions} decisions, each answered.")
+            raise ValueError(f"A meta-episode of {config.env_id} must have {decisions} decisions, each answered.")
         rows = build_rows(played, [[0.0] * decisions for _ in played])
         if len(rows) != len(played):
             raise ValueError("The prompts of a meta-episode must extend each other; use context='conversation'.")
+        # Opponents with the same replies lead to the same tokens, so each different row is scored only once.
         numbers: dict[bytes, int] = {}
         self._rows: list[Row] = []
-        """Those that differ."""
+        """Rows without duplicates."""
         for row in rows:
             if numbers.setdefault(row.ids.tobytes(), len(numbers)) == len(self._rows):
                 self._rows.append(row)
@@ -73,12 +84,14 @@ class ExactPlay:
         shares = np.array([pool[trajectory.task.opponent or ""] / total for trajectory in played])
         earned = np.array([[one.value / one.hands for one in trajectory.episodes] for trajectory in played])
         self._pay = np.zeros((len(self._rows), earned.shape[1]))
+        # `np.add.at` adds every occurrence of a repeated index. `+=` would keep only one of them.
         np.add.at(self._pay, [numbers[row.ids.tobytes()] for row in rows], shares[:, None] * earned)
-        """(N, K): what a row pays in each episode, times the share of the opponents with which it comes about."""
+        """(N, K): return of a row in each episode, weighted by the pool shares of the opponents that lead to it."""
 
     def values(self, model: PreTrainedModel) -> npt.NDArray[np.float64]:
-        """(K,): the expected return of each episode, in the game's unit per hand."""
+        """Return the model's expected return in each episode (K,), in the game's unit per hand."""
         found = np.zeros(self._pay.shape[1])
+        # `micro_batches` sorts the rows by length, so each row's index is looked up by identity.
         place = {id(row): number for number, row in enumerate(self._rows)}
         with evaluating(model):
             for rows in micro_batches(self._rows, TOKENS):
@@ -89,6 +102,7 @@ class ExactPlay:
 
     def _log_probabilities(self, model: PreTrainedModel, rows: list[Row]) -> torch.Tensor:
         batch = collate(rows, self._pad_id, model.device)
+        # Logits only for the columns before an answer. Those of all columns would need far more memory.
         columns, where = torch.unique(batch.columns - 1, return_inverse=True)
         output = model(
             input_ids=batch.ids,

@@ -1,4 +1,4 @@
-"""The picture of the study: each learner's episodes beside the optimum of what it is paid."""
+"""Figure of the study: each learner's returns by episode, beside the optimum of its credit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,15 @@ COLOURS = ("#3b6ea8", "#8a5fb0", "#c08a1e", "#c05a2b", "#3f8f5f", "#777777", "#2
 
 
 def draw(path: Path, rows: Sequence[LearnedRow], games: Sequence[StudyGame]) -> None:
-    """Writes a PNG with one panel a game: lines are the learners (bars: standard deviations), rings the optima.
+    """Write a PNG with one panel per game. Lines are learners, bars are standard deviations, rings are optima.
 
-    Raises ImportError with the remedy where matplotlib is missing.
+    Args:
+        path: File to write.
+        rows: Rows of all games.
+        games: Games, one panel each.
+
+    Raises:
+        ImportError: If matplotlib is missing. The message says how to install it.
     """
     figure = figures.blank(5.0 * len(games), 4.4, 130)
     names = list(dict.fromkeys(row.learner for row in rows))
@@ -24,6 +30,7 @@ def draw(path: Path, rows: Sequence[LearnedRow], games: Sequence[StudyGame]) -> 
         for row in mine:
             number = names.index(row.learner)
             colour, places = COLOURS[number % len(COLOURS)], range(1, len(row.mean) + 1)
+            # Each learner is shifted a little, so that bars and rings of different learners do not overlap.
             beside = [place + 0.03 * (number - (len(names) - 1) / 2) for place in places]
             axis.errorbar(
                 beside, row.mean, row.deviation, color=colour, marker=".", linewidth=1.3, capsize=2, label=row.learner

@@ -1,4 +1,4 @@
-"""One training run of the tiny model, with the suite's own trainer, and what the model earns then, exactly."""
+"""Training run of the tiny model with the suite's own trainer, followed by an exact evaluation."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from trainer.words import words_model
 
 
 def config_of(run: StudyRun, folder: Path) -> MAGEConfig:
-    """The settings of a run that leaves its files in `folder`."""
+    """Return the trainer's settings for a run with the output folder `folder`."""
     game = run.game
     settings: dict[str, Any] = {**WORDS, **TRAINING, **game.training, **run.learner.settings}
     rollouts = settings["max_rollouts"] if run.rollouts is None else run.rollouts
     updates = rollouts * int(settings["updates_per_rollout"])
+    # A dictionary, because later keys may repeat a field of the earlier settings.
     return MAGEConfig(
         **{
             **settings,
@@ -50,15 +51,21 @@ def config_of(run: StudyRun, folder: Path) -> MAGEConfig:
 
 
 class Learning:
-    """Does runs, one after the other; what is played for the exact evaluation is played once for each game."""
+    """Work of one process: does runs one after the other. The exact play of a game is built once and then reused."""
 
     def __init__(self) -> None:
         quieten()
-        torch.set_num_threads(1)  # two runs share two cores; and the sums do not depend on the number of cores
+        # Parallel runs use one core each. Also, sums of floats would depend on the number of threads.
+        torch.set_num_threads(1)
         self._plays: dict[str, ExactPlay] = {}
 
     def __call__(self, run: StudyRun) -> dict[str, Any]:
-        """Trains and evaluates; plain JSON: `episodes`, `curve` (means of each rollout's play), `seconds` (of CPU)."""
+        """Train and evaluate the model.
+
+        Returns:
+            JSON values: `episodes` (exact return of each episode), `curve` (mean returns of each rollout) and
+            `seconds` (CPU seconds of the training).
+        """
         curve: list[list[float]] = []
 
         def note(trainer: MAGETrainer, played: Sequence[Trajectory]) -> None:
@@ -72,6 +79,7 @@ class Learning:
             trainer = MAGETrainer(start, config, on_rollout_end=note)
             trainer.train()
             seconds = time.process_time() - began
+            # The play depends on the game and not on the learner, so the first run of a game builds it for all.
             if run.game.name not in self._plays:
                 tokens = chat_tokenizer(trainer)
                 decisions = run.game.decisions * EPISODES

@@ -1,4 +1,4 @@
-"""The table of the study, as text and as JSON."""
+"""Table of the study, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -28,28 +28,37 @@ A difference whose adjusted p is above .05 is none that these seeds show.
 
 @dataclass(frozen=True, kw_only=True)
 class LearnedRow:
-    """One learner in one game, over the seeds that are done."""
+    """Results of one learner in one game, over all finished seeds."""
 
     game: str
     learner: str
     seeds: tuple[int, ...]
     mean: tuple[float, ...]
-    """What it earns in each episode, in the game's unit per hand."""
+    """Mean return of each episode over the seeds, in the game's unit per hand."""
     deviation: tuple[float, ...]
-    """Over the seeds, n - 1; 0 of one seed."""
+    """Standard deviation over the seeds (n - 1), 0 if there is one seed."""
     optimum: tuple[float, ...]
+    """Return of each episode of the policy that is optimal for the learner's credit."""
     short: float
+    """Difference to the optimum, weighted over the episodes by the learner's weights."""
     short_last: float
+    """Difference to the optimum in the last episode."""
     reached: bool
-    """Whether `short` is within what the game asks."""
+    """True if `short` is at most the game's `within`."""
     seconds: float
-    """Of CPU, the mean over the seeds."""
+    """CPU seconds of a run, mean over the seeds."""
     curve: tuple[tuple[float, ...], ...]
-    """What was earned in training, rollout by rollout, in each episode; the mean over the seeds."""
+    """Return of each episode during training, by rollout, mean over the seeds."""
 
 
 def learned_row(game: StudyGame, learner: Learner, found: Mapping[int, Mapping[str, Any]]) -> LearnedRow:
-    """`found`: what `learn` gave, by seed."""
+    """Return the row of one learner in one game.
+
+    Args:
+        game: Game of the runs.
+        learner: Learner of the runs.
+        found: Results of `Learning` by seed.
+    """
     each = [one["episodes"] for one in found.values()]
     mean = tuple(statistics.fmean(values) for values in zip(*each, strict=True))
     spread = tuple(statistics.stdev(values) if len(each) > 1 else 0.0 for values in zip(*each, strict=True))
@@ -75,7 +84,7 @@ def learned_row(game: StudyGame, learner: Learner, found: Mapping[int, Mapping[s
 
 
 def table(rows: Sequence[LearnedRow], games: Sequence[StudyGame]) -> str:
-    """A part for each game, then what the figures are."""
+    """Return the table as text: one part per game, the differences, and notes on the figures."""
     lines: list[str] = []
     for game in games:
         mine = [row for row in rows if row.game == game.name]
@@ -90,6 +99,7 @@ def table(rows: Sequence[LearnedRow], games: Sequence[StudyGame]) -> str:
 
 def contrasts(rows: Sequence[LearnedRow]) -> list[tuple[LearnedRow, LearnedRow, WelchDifference]]:
     """Return the planned comparisons of rows with two seeds or more, by game."""
+    # Welch's test needs a variance of both samples, hence two seeds.
     by_name = {(row.game, row.learner): row for row in rows if len(row.seeds) > 1}
     return [
         (first, second, difference(_last(first), _last(second)))
@@ -138,5 +148,5 @@ def _cells(row: LearnedRow, game: StudyGame) -> list[str]:
 
 
 def as_json(rows: Sequence[LearnedRow], machine: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain JSON values."""
+    """Return the rows and the description of the machine as JSON values."""
     return {**machine, "rows": [asdict(row) for row in rows]}

@@ -1,4 +1,4 @@
-"""What is compared: the games, the learners, and the exact optimum of what each learner is paid."""
+"""Games and learners of the study, and the exact optimum of each learner's credit."""
 
 from __future__ import annotations
 
@@ -12,36 +12,38 @@ from opponents.exact.bayes import differential_weights
 from trainer.presets import WORDS
 
 EPISODES, MEMBERS = 3, 8
-"""Of a meta-episode; of a group."""
+"""Number of episodes of a meta-episode, and of members of a group."""
 EVEN = (1 / EPISODES,) * EPISODES
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyGame:
-    """A game whose credits have different optima, and how the tiny model is trained in it."""
+    """Game whose credits have different optima, and settings of the tiny model's training in it."""
 
     name: str
     game: str
     options: Mapping[str, Any] = field(default_factory=dict)
     decisions: int
-    """Of an episode."""
+    """Number of decisions of an episode."""
     answers: int
-    """Legal at each decision."""
+    """Number of legal answers at each decision."""
     training: Mapping[str, Any]
-    """Fields of `MAGEConfig`; the same for every learner."""
+    """Fields of `MAGEConfig`, the same for every learner."""
     within: float
-    """How near the optimum of its credit a learner should come, in the game's unit per hand."""
+    """Largest expected difference of a learner to the optimum of its credit, in the game's unit per hand."""
 
     @property
     def env_id(self) -> str:
+        """Id of the game's meta-episode."""
         return f"mage/{self.game}-Meta-v0"
 
     @property
     def unit(self) -> str:
+        """Unit of the game's returns."""
         return str(make_game(self.game, **self.options).facts.unit)
 
     def optimum(self, credit: Credit) -> tuple[float, ...]:
-        """What the policy that is optimal for a credit earns in each episode, exactly."""
+        """Return the exact return in each episode of the policy that is optimal for a credit."""
         settings = settings_of(self.game)
         game = make_game(self.game, **self.options)
         found = bayes_value(
@@ -52,34 +54,35 @@ class StudyGame:
 
 @dataclass(frozen=True, kw_only=True)
 class Learner:
-    """One way to pay the learner, and to make advantages of the pay."""
+    """Learner of the study: a credit, and a way to compute advantages from it."""
 
     name: str
     settings: Mapping[str, Any]
-    """Fields of `MAGEConfig` in which it differs from the others."""
+    """Fields of `MAGEConfig` in which the learner differs from the others."""
     credit: Credit
-    """Of which policy is the optimum."""
+    """Credit whose optimal policy the learner is compared with."""
     weights: Sequence[float] = EVEN
-    """Of the episodes in what it is short of the optimum; they sum to 1."""
+    """Weights of the episodes in the difference to the optimum. They sum to 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyRun:
-    """One training run."""
+    """Training run of the study."""
 
     game: StudyGame
     learner: Learner
     seed: int
     rollouts: int | None = None
-    """In place of the game's."""
+    """Number of rollouts, or None to use the game's."""
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """Name of the run's file, without the suffix."""
         return f"{self.game.name}, {self.learner.name}, seed {self.seed}".replace(", ", "-").replace(" ", "-")
 
     def to_json(self) -> dict[str, Any]:
-        """The settings that the result depends on."""
+        """Return all settings that the result depends on."""
+        # The shared settings, too, so that a saved result is not reused if one of them has changed.
         return {**asdict(self), "training": {**WORDS, **TRAINING}, "decay": DECAY}
 
 
@@ -91,16 +94,26 @@ def _cumulative(gt: float) -> tuple[float, ...]:
 def gigpo_weights(
     gt: float, step_weight: float = 1.0, returns: Literal["differential", "cumulative"] = "differential"
 ) -> tuple[tuple[float, ...], ...]:
-    """(K, K): what a decision in each episode makes larger under A = A_E + w A_S of these returns.
+    """Return the weights of the episodes' returns that GiGPO's A = A_E + w A_S maximises at a decision.
 
-    A_E holds R_k alone, which A_S holds as well, so that the weights of the episodes to come are smaller than those of
-    the return itself; they differ from episode to episode, so that no one sum of episodes is maximised.
+    A_E contains R_k only, and A_S contains R_k as well. The weights of later episodes are therefore smaller than in the
+    return itself. The weights differ from episode to episode, so no single sum of episodes is maximised.
+
+    Args:
+        gt: Discount factor per episode.
+        step_weight: Weight w of A_S.
+        returns: Kind of the returns.
+
+    Returns:
+        Weights (K, K): row k for a decision in episode k, each row with sum 1.
     """
     rows = []
     for k in range(EPISODES):
         left = EPISODES - k
+        # Weights of R_k, ..., R_K in the return of episode k.
         own = differential_weights(left, gt) if returns == "differential" else tuple(gt**j for j in range(left))
         to_come = [step_weight * weight for weight in own]
+        # Earlier episodes are over and have weight 0. The 1 is A_E.
         row = [0.0] * k + [1 + to_come[0], *to_come[1:]]
         rows.append(tuple(weight / sum(row) for weight in row))
     return tuple(rows)
@@ -143,12 +156,12 @@ TRAINING: Mapping[str, Any] = {
     "uniform_legal_coef_end": 0.0,
     "lr_scheduler_type": "warmup_stable_decay",
 }
-"""On top of the settings of `--model words`. gs = 1 and no division, so that what is maximised is exactly the sum of
-weighted episodes whose optimum stands beside it. The pull to uniform answers ends at 0. While it lasts it keeps a
-learner from settling on what is best for the present episode before later ones have learned to use what a test shows;
-it is measured against undivided rewards, of which those of the dilemma are larger."""
+"""Settings in addition to those of `--model words`. With gs = 1 and no division by the standard deviation, training
+maximises exactly the weighted sum of episodes whose optimum is reported. The coefficient of uniform answers ends at 0.
+Until then it keeps a learner from an answer that is best for the current episode only, before later episodes have
+learned to use the result of a test. Its scale is that of the undivided rewards, which are larger in the dilemma."""
 DECAY = 0.25
-"""The share of a run, at its end, in which the learning rate falls."""
+"""Share of a run, at its end, in which the learning rate decays."""
 DIFFERENTIAL = {"returns": "differential", "gamma_episode": GT}
 LAST = (0.0,) * (EPISODES - 1) + (1.0,)
 MAGE = differential_weights(EPISODES, GT)
@@ -163,8 +176,8 @@ LEARNERS = (
     Learner(name="cumulative, gt 1", settings={"returns": "cumulative", "gamma_episode": 1.0}, credit="sum"),
     Learner(name="differential, gt .6", settings=DIFFERENTIAL, credit="mage", weights=MAGE),
     Learner(name="final episode", settings={"returns": "final"}, credit="last", weights=LAST),
-    # A trajectory's differential rewards add up to its last episode's return, which is all that GRPO looks at: without
-    # its division by the group's standard deviation it would be the row above, number for number.
+    # The differential rewards of a trajectory sum to the return of its last episode, and GRPO uses only that sum.
+    # Without the division by the group's standard deviation, this row would equal the one above exactly.
     Learner(
         name="differential, GRPO",
         settings={**DIFFERENTIAL, "advantage": "grpo", "advantage_norm": "mean_std"},
@@ -177,7 +190,7 @@ LEARNERS = (
         credit=gigpo_weights(GT),
         weights=MAGE,
     ),
-    # The row above has the returns and the advantage of the presets mage-..., this one those of lamer-....
+    # The row above has the returns and the advantage of the presets mage-..., and this row has those of lamer-....
     Learner(
         name="cumulative, GiGPO",
         settings={"returns": "cumulative", "gamma_episode": GT, "advantage": "gigpo", "credit": "episode"},
@@ -215,5 +228,5 @@ CONTRASTS = (
     *((learner.name, (_GIGPO if learner.name.startswith("GiGPO") else _MEAN).name) for learner in ABLATIONS[1:6]),
     *((learner.name, _MEAN.name) for learner in ABLATIONS[7:]),
 )
-"""Pairs of learners whose last episodes are compared: credits under one advantage, the presets' credits under theirs,
-and each ablation with what it changes. The list is fixed, so that Holm's correction need not cover every pair."""
+"""Pairs of learners whose last episodes are compared: credits with the same advantage, the presets' credits with their
+advantages, and each ablation with its base. The list is fixed, so Holm's correction need not cover every pair."""

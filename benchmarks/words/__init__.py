@@ -1,1 +1,1 @@
-"""What `mage-train --model words` learns in six small games, beside their exact values."""
+"""Results of `mage-train --model words` in six small games, beside their exact values."""

@@ -1,8 +1,8 @@
-"""What `mage-train --model words` learns in six small games: the training's first and last rollouts and the saved
-model, beside the exact values of what can be earned.
+"""Results of `mage-train --model words` in six small games, beside exact values.
 
-Each game is a run of that command with its defaults, in this process and one after another; what is done is not done
-again, and a run that was stopped goes on from its newest checkpoint.
+The table compares the training's first and last rollouts and the saved model with the exact values of the game. Each
+game is a run of that command with its defaults. The runs are done in this process, one after another. A finished run is
+not repeated. If a run was stopped, it resumes from its newest checkpoint.
 """
 
 from __future__ import annotations
@@ -40,41 +40,43 @@ if TYPE_CHECKING:
 FOLDER = Path("runs/words")
 RESULTS = Path(__file__).parents[1] / "results"
 PANEL_SEED = 40_000
-"""Seed of the panels on which the models are measured; the training's seeds are others."""
+"""Seed of the panels that measure the models. Training uses other seeds."""
 TELL_EVERY = 10
-"""Rollouts between two lines of progress where there is no terminal."""
+"""Number of rollouts between two progress lines if stderr is not a terminal."""
 CHECKPOINT_EVERY = 20
+"""Number of rollouts between two checkpoints."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lesson:
-    """A game to learn, and how much of it; the defaults are those of the committed table."""
+    """Training run in one game. The defaults are those of the committed table."""
 
     game: str
     pool: str = ""
-    """The opponents; the game's own where none are named."""
+    """Name of the pool of opponents, or "" for the game's own opponents."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of `MAGEConfig` in place of those that `--model words` sets."""
+    """Fields of `MAGEConfig` that replace those of `--model words`."""
     rows: int = 250
-    """Meta-episodes per opponent and seat on which the model is measured."""
+    """Number of evaluation meta-episodes per opponent and seat."""
     seed: int = 0
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What `mage-train` is told."""
+        """Arguments of `mage-train` for the same run."""
         named = {"env_id": f"mage/{self.game}-Meta-v0"} | ({"opponents": f"pool:{self.pool}"} if self.pool else {})
         chosen = {"model": "words", **named, **self.settings, "seed": self.seed}
         return tuple(text for name, value in chosen.items() for text in (f"--{name}", str(value)))
 
     @property
     def spec(self) -> str:
-        """The opponents as they are named everywhere."""
+        """Specification of the opponents."""
         return f"pool:{self.pool}" if self.pool else str(settings_of(self.game).opponent)
 
 
 LESSONS = (
     Lesson(game="KuhnPoker"),
-    # With the usual pull to uniform answers it folds to every raise before it has learned what to do after a call.
+    # With the usual coefficient of uniform answers, the model folds to every raise before it has learned to play after
+    # a call.
     Lesson(
         game="LeducPoker",
         pool="leduc/four",
@@ -90,22 +92,24 @@ LESSONS = (
 
 @dataclass
 class LessonCurve:
-    """What each rollout of a run earned, kept on disk."""
+    """Learning curve of a run on disk, a callback for `on_rollout_end`."""
 
     path: Path
+    """JSON file of the points."""
     rollouts: int
+    """Number of rollouts of the run."""
     wins: bool
-    """Whether successes are counted, or the game's own unit per hand."""
+    """True if the curve counts successes, False if it uses the game's own unit per hand."""
     log: Callable[[str, bool], None]
     points: list[dict[str, Any]] = field(default_factory=list)
-    """CPU seconds, and the mean of each group in each episode."""
+    """Points of the rollouts: CPU seconds (`cpu`), and the mean of each group in each episode (`groups`)."""
 
     def __post_init__(self) -> None:
         if self.path.exists():
             self.points = json.loads(self.path.read_text())
         self._mark = time.process_time()
         self._started: tuple[float, int] | None = None
-        """When the first rollout of this process was done, and which one it was."""
+        """Time of the end of this process's first rollout, and number of rollouts by then."""
 
     def __call__(self, trainer: MAGETrainer, trajectories: Sequence[Trajectory]) -> None:
         done = trainer.progress.rollouts
@@ -116,6 +120,7 @@ class LessonCurve:
                 groups.setdefault(played.group, []).append(earned)
         now = time.process_time()
         means = [np.mean(members, axis=0).round(6).tolist() for members in groups.values()]
+        # If the run resumed from a checkpoint, the file may hold points of rollouts that are played again.
         self.points = [*self.points[: done - 1], {"cpu": round(now - self._mark, 3), "groups": means}]
         self._mark = now
         write_atomically(self.path, json.dumps(self.points))
@@ -124,6 +129,7 @@ class LessonCurve:
 
     def _left(self, done: int) -> str:
         now = time.monotonic()
+        # The rate is that of this process only, because an earlier process may have run on a busier machine.
         if self._started is None:
             self._started = now, done
             return "starting"
@@ -132,12 +138,12 @@ class LessonCurve:
 
 
 def described(lesson: Lesson) -> dict[str, Any]:
-    """What a run of the lesson depends on, as plain JSON values."""
+    """Return all settings that the result of a lesson depends on, as JSON values."""
     return asdict(lesson) | {"settings": WORDS}
 
 
 def config_of(lesson: Lesson, folder: Path) -> MAGEConfig:
-    """The settings that `mage-train` would come to with the lesson's flags, and checkpoints."""
+    """Return the settings that `mage-train` derives from the lesson's flags, with checkpoints added."""
     from trainer.config import MAGEConfig
     from trainer.setup import prefer_exact
 
@@ -150,16 +156,27 @@ def config_of(lesson: Lesson, folder: Path) -> MAGEConfig:
         "disable_tqdm": True,
         "logging_strategy": "no",
         "save_strategy": "steps",
+        # A step of the trainer is an update.
         "save_steps": CHECKPOINT_EVERY * int(chosen["updates_per_rollout"]),
         "save_total_limit": 1,
     }
     config = MAGEConfig(**chosen)
+    # As the command does: the exact critic if the game is small and its opponents are exact.
     prefer_exact(config)
     return config
 
 
 def learn(lesson: Lesson, out: Path, log: Callable[[str, bool], None]) -> Learned | None:
-    """Trains (or goes on), measures the model, and compares; None when Ctrl-C stopped the training."""
+    """Train or resume, measure the model, and compare it with the exact values.
+
+    Args:
+        lesson: Game and settings of the run.
+        out: Folder of the model. Checkpoints are stored in `out`/training.
+        log: Function that writes a progress line. Its second argument is True if the line is a milestone.
+
+    Returns:
+        The result, or None if Ctrl-C stopped the training.
+    """
     from trainer.mage_trainer import MAGETrainer
     from trainer.words import words_model
 
@@ -176,6 +193,7 @@ def learn(lesson: Lesson, out: Path, log: Callable[[str, bool], None]) -> Learne
     start = words_model(folder / "words", config, warm_start=0)
     trainer = MAGETrainer(start, config, on_rollout_end=curve)
     done = go_on(trainer, folder, tell)
+    # Also if the training was stopped, so that the unfinished model can be played.
     trainer.write_model(out)
     if not done:
         return None
@@ -207,13 +225,17 @@ def learn(lesson: Lesson, out: Path, log: Callable[[str, bool], None]) -> Learne
 
 
 def _rollouts(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The mean by episode over these rollouts, groups being clusters."""
+    """Return the mean of each episode over these rollouts, with groups as clusters."""
+    # Members of a group share their deals, so they are not independent. The mean of a group is one observation.
     groups = np.array([group for point in points for group in point["groups"]])
     return [asdict(estimate(values, range(len(values)))) for values in groups.T]
 
 
 def _measured(lesson: Lesson, out: Path, wins: bool, tell: Callable[[str, bool], None]) -> list[dict[str, Any]]:
-    """The saved model by episode on fresh deals: its wins, or what it earns without the luck of cards and replies."""
+    """Return estimates of the saved model by episode on fresh deals.
+
+    If `wins`, they are rates of success, else returns without the luck of cards and replies.
+    """
     agent, weights = SavedModelAgent(out), weights_of(lesson.spec)
     env_id, kwargs = agent.settings.env_id, agent.settings.env_kwargs
     tasks = panel(env_id, tuple(weights), lesson.rows, PANEL_SEED + lesson.seed)
@@ -234,7 +256,7 @@ def _measured(lesson: Lesson, out: Path, wins: bool, tell: Callable[[str, bool],
 
 
 def _lesson(lesson: Lesson, log: Callable[[str, bool], None]) -> Learned | None:
-    """The lesson's result; one that was done with these settings is not done again."""
+    """Return the lesson's result. It is loaded if the lesson was finished before with the same settings."""
     out = FOLDER / lesson.game
     kept = out / "learned.json"
     if kept.exists():
@@ -249,11 +271,17 @@ def _lesson(lesson: Lesson, log: Callable[[str, bool], None]) -> Learned | None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Learns every game, and writes the table and its numbers."""
+    """Train in every game, and write the table and its numbers. Return 130 if Ctrl-C stopped a run."""
     names = [lesson.game for lesson in LESSONS]
     parser = OneLineParser(prog="python -m benchmarks.words", description=__doc__)
-    parser.add_argument("games", nargs="*", metavar="GAME", help=f"some of {', '.join(names)}; without, all")
-    parser.add_argument("--out", type=Path, default=RESULTS, metavar="FOLDER", help="where words.txt and .json go")
+    parser.add_argument("games", nargs="*", metavar="GAME", help=f"games, of {', '.join(names)} (default: all)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=RESULTS,
+        metavar="FOLDER",
+        help="folder of words.txt and words.json (default: benchmarks/results)",
+    )
     chosen = parser.parse_args(arguments)
     unknown = [name for name in chosen.games if name not in names]
     if unknown:
@@ -271,11 +299,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             learned = None
         if learned is None:
-            print(f"\nStopped. What is done lies in {FOLDER}; the same command goes on.")
+            print(f"\nStopped. The finished games are in {FOLDER}. The same command resumes the run.")
             return 130
         found.append(learned)
         print(table([learned]), flush=True)
     write_atomically(chosen.out / "words.txt", table(found))
     write_atomically(chosen.out / "words.json", json.dumps([asdict(one) for one in found], indent=1) + "\n")
-    print(f"Written to {chosen.out}/words.txt and words.json; the models lie in {FOLDER}.")
+    print(f"Written to {chosen.out}/words.txt and words.json. The models are in {FOLDER}.")
     return 0

@@ -1,4 +1,4 @@
-"""What was learned in each game, as text."""
+"""Text of the results of each game."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from benchmarks.evaluation.report import aligned, number, way_text
 
 @dataclass(frozen=True, kw_only=True)
 class Learned:
-    """One game's run. Estimates are `Estimate`s by episode, as plain JSON values, in `unit`."""
+    """Result of one game's run. Estimates are `Estimate`s by episode, as JSON values, in `unit`."""
 
     game: str
     pool: str
     unit: str
     command: str
-    """That does the same."""
+    """Command of `mage-train` that does the same run."""
     parameters: int
     advantage: str
     rollouts: int
     meta_episodes: int
-    """Per rollout."""
+    """Number of meta-episodes per rollout."""
     cpu_seconds: float
-    """Of the training."""
+    """CPU seconds of the training."""
     curve: Sequence[Sequence[float]]
-    """By rollout, by episode."""
+    """Mean returns by rollout and episode."""
     first: Sequence[Mapping[str, Any]]
-    """Of the first rollout: random weights."""
+    """Estimates of the first rollout, which is played with random weights."""
     last: Sequence[Mapping[str, Any]]
-    """Of the last ten rollouts."""
+    """Estimates of the last ten rollouts."""
     model: Sequence[Mapping[str, Any]]
-    """Of the saved model on fresh deals."""
+    """Estimates of the saved model on fresh deals."""
     exact: Mapping[str, Any]
-    """`Headroom.to_json`."""
+    """Exact values, from `Headroom.to_json`."""
 
     @property
     def share(self) -> Estimate | None:
-        """How far the model's last episode has come from the blind value (0) to that of the policy `sum` (1)."""
+        """Share of the way from the blind value (0) to that of the policy `sum` (1) that the last episode reaches."""
         return way(Estimate(**self.model[-1]), self.exact["blind"], self.exact["per_episode"]["sum"][-1])
 
 
@@ -53,7 +53,7 @@ NOTES = (
 
 
 def table(found: Sequence[Learned]) -> str:
-    """Every game's block, then how to read it."""
+    """Return the blocks of all games, followed by notes on the figures."""
     return "\n\n".join(["\n".join(_block(one)) for one in found] + ["\n".join(NOTES)]) + "\n"
 
 
@@ -79,6 +79,7 @@ def _block(one: Learned) -> list[str]:
 
 
 def _cell(estimate: Mapping[str, Any]) -> str:
+    # An estimate from one observation has no interval.
     if estimate["low"] is None or estimate["high"] is None:
         return number(estimate["mean"])
     return f"{number(estimate['mean'])} ± {(estimate['high'] - estimate['low']) / 2:.3f}"

@@ -176,7 +176,7 @@ def test_the_exact_evaluation_of_a_model(tmp_path):
     assert exact.values(model) == pytest.approx([3.3] * 3, abs=1e-6)
     with pytest.raises(ValueError, match="A decision has 2 answers, not 3"):
         ExactPlay(config, tokens, decisions=3, answers=3)
-    with pytest.raises(ValueError, match="has not 4 decisions"):
+    with pytest.raises(ValueError, match="must have 4 decisions"):
         ExactPlay(config, tokens, decisions=4, answers=2)
 
 

@@ -372,7 +372,7 @@ def test_the_vllm_run_without_vllm(tmp_path):
     """All but the engine: the same model and settings with TRL's own generation."""
     logs = vllm_check.train(vllm_check.make_config("trl", tmp_path, use_vllm=False), tmp_path)
     assert len(logs) == 2
-    assert vllm_check.verdict(logs) == "vLLM gave no log-probabilities"
+    assert vllm_check.verdict(logs) == "vLLM returned no log-probabilities"
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def rows_of(
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="python -m benchmarks.objectives", description=__doc__)
     names = [game.name for game in GAMES]
-    parser.add_argument("--ablations", action="store_true", help="compare anchors, grouping, normalisation, not credits")
+    parser.add_argument("--ablations", action="store_true", help="compare anchors, grouping and normalisation")
     parser.add_argument("--games", nargs="+", choices=names, default=names, metavar="GAME", help=", ".join(names))
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"number of runs per learner (default: {SEEDS})")
     parser.add_argument("--rollouts", type=int, help="number of rollouts of every run (default: set by the game)")

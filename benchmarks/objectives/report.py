@@ -64,6 +64,7 @@ def learned_row(game: StudyGame, learner: Learner, found: Mapping[int, Mapping[s
     spread = tuple(statistics.stdev(values) if len(each) > 1 else 0.0 for values in zip(*each, strict=True))
     optimum = game.optimum(learner.credit)
     missing = [best - value for best, value in zip(optimum, mean, strict=True)]
+    # The weights are those of the learner's credit, so a learner is compared by what it maximises.
     short = sum(weight * value for weight, value in zip(learner.weights, missing, strict=True))
     curves = zip(*(one["curve"] for one in found.values()), strict=True)
     return LearnedRow(
@@ -117,6 +118,7 @@ def _differences(rows: Sequence[LearnedRow]) -> list[str]:
     found = contrasts(rows)
     if not found:
         return []
+    # Adjusted over all games together, because the table shows all differences together.
     adjusted = holm([one.p for _, _, one in found])
     cells = [
         [

@@ -1,1 +1,1 @@
-"""Speed beside other projects: each in a virtual environment of its own, all measured in turn on this machine."""
+"""Speed beside other projects: each in its own virtual environment, all measured in turn on one machine."""

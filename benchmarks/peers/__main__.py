@@ -1,8 +1,8 @@
-"""`python -m benchmarks.peers`: how fast we are beside gym-sokoban, TextArena, GEM and OpenSpiel's Python bot.
+"""`python -m benchmarks.peers`: speed beside gym-sokoban, TextArena, GEM and OpenSpiel's Python bot.
 
-Each peer is installed from the package index into a virtual environment of its own. Every figure is a CPU time inside
-the side's own process; the sides take turns, so that a loaded machine slows all: trust the ratios more. Beside that,
-an environment of TextArena's is made a meta-episode, trained on and evaluated.
+Each peer is installed from the package index into its own virtual environment. Every figure is a CPU time inside the
+side's own process. The sides take turns, so that a loaded machine slows all of them. Trust the ratios more than the
+figures. Also, an environment of TextArena is wrapped as a meta-episode, trained on and evaluated.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from mage_envs.durable import write_atomically
 
 @dataclass(frozen=True)
 class PeerRow:
-    """One thing that is measured on every side that has it."""
+    """Row of the table: a measurement on every side that has the game."""
 
     key: str
-    """Its name in `child.SUBJECTS`."""
+    """Name in `child.SUBJECTS`."""
     name: str
     unit: str
     figure: str = "rate"
-    """`rate` (more is better) or `p50` (less is)."""
+    """Measure: `rate` (more is better) or `p50` (less is better)."""
     scale: float = 1.0
-    """What a figure is multiplied with, to be in `unit`."""
+    """Factor that converts a figure to `unit`."""
 
 
 ROWS = (
@@ -63,20 +63,26 @@ Others used the machine meanwhile (load average {load:.1f}): ratios alone are to
 
 @dataclass(frozen=True)
 class SideFigure:
-    """What one side reached in one row."""
+    """Figure of one side in one row."""
 
     row: str
     side: str
     value: float | None
-    """In the row's unit; None where there is nothing to measure."""
+    """Figure in the row's unit, or None if there is nothing to measure."""
     units: float = 0.0
-    """How many steps, moves or resets were done in all."""
+    """Total number of steps, moves or resets."""
     missing: str = ""
-    """Why there is no value."""
+    """Reason if there is no value, else ""."""
 
 
 def times_as_fast(row: PeerRow, ours: SideFigure, theirs: SideFigure) -> float | None:
-    """How many times as fast as a peer we are."""
+    """Return our speed as a multiple of a peer's, or None if one of the figures is missing.
+
+    Args:
+        row: Row of both figures.
+        ours: Our figure.
+        theirs: The peer's figure.
+    """
     if not ours.value or not theirs.value:
         return None
     return ours.value / theirs.value if row.figure == "rate" else theirs.value / ours.value
@@ -85,12 +91,21 @@ def times_as_fast(row: PeerRow, ours: SideFigure, theirs: SideFigure) -> float |
 def measure(
     rows: Sequence[PeerRow], children: Mapping[Side, Child], rounds: int, seconds: float, limit: float
 ) -> list[SideFigure]:
-    """Every row on every side, the sides in turn; a side that fails in a row is not asked again in that row."""
+    """Measure every row on every side, with the sides in turn. If a side fails in a row, the row skips it from then on.
+
+    Args:
+        rows: Rows to measure.
+        children: Process of each side.
+        rounds: Number of turns per row, whose median counts.
+        seconds: CPU time of one measurement.
+        limit: Timeout of one measurement in seconds.
+    """
     figures = []
     for row in rows:
         sys.stderr.write(f"measuring: {row.name}\n")
         found: dict[Side, list[float]] = {side: [] for side in children}
         units, missing = dict.fromkeys(children, 0.0), dict.fromkeys(children, "")
+        # The sides alternate within a round, so that other load on the machine hits all of them.
         for _ in range(rounds):
             for side, child in children.items():
                 if missing[side]:
@@ -110,19 +125,26 @@ def measure(
 
 
 def number(value: float) -> str:
-    """A value with three significant digits, or none after the point."""
+    """Format a value with three significant digits, or as an integer if it has more."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def is_busy(load: float) -> bool:
-    """Whether so many processes had work that they shared the cores; one of them is a side of ours."""
+    """Return True if more processes than cores had work. One of these processes is the measured side."""
     return load > (os.cpu_count() or 1)
 
 
 def table(
     rows: Sequence[PeerRow], figures: Sequence[SideFigure], failed: Mapping[str, str], ratios_alone: bool = False
 ) -> str:
-    """The figures as a Markdown table, a line per row and peer; sides that could not be set up in a line each."""
+    """Return the figures as a Markdown table with one line per row and peer.
+
+    Args:
+        rows: Rows of the table.
+        figures: Figures of all sides.
+        failed: Reason for each side that could not be set up. Each has a line below the table.
+        ratios_alone: True to leave out the figures and show only their ratios.
+    """
     lines = [
         "| what | unit | ours | peer | its figure | we are so many times as fast |",
         "|---|---|---:|---|---:|---:|",
@@ -130,6 +152,7 @@ def table(
     for row in rows:
         ours, *others = [figure for figure in figures if figure.row == row.key]
         shown = [figure for figure in others if figure.missing != "it has no such game"]
+        # A row always has a line: if no peer has the game, the first peer's line says so.
         for other in shown or others[:1] or [ours]:
             own = number(ours.value) if ours.value else f"n/a: {ours.missing}"
             its = f"{number(other.value)} ({number(other.units)} done)" if other.value else f"n/a: {other.missing}"
@@ -146,7 +169,7 @@ def table(
 def as_json(
     figures: Sequence[SideFigure], failed: Mapping[str, str], outcome: ForeignOutcome | str, load: float
 ) -> str:
-    """Everything that was measured, and where; `outcome` and `load` as in `as_text`."""
+    """Return all measurements and the machine as JSON. The arguments are those of `as_text`."""
     machine = {
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -166,9 +189,14 @@ def as_text(
     outcome: ForeignOutcome | str,
     load: float,
 ) -> str:
-    """The report as Markdown; `outcome`: of the foreign environment, or why there is none, empty if nobody asked.
+    """Return the report as Markdown.
 
-    `load`: the machine's load average meanwhile; where others had a share, ratios alone are told.
+    Args:
+        rows: Rows of the table.
+        figures: Figures of all sides.
+        failed: Reason for each side that could not be set up.
+        outcome: Outcome of the foreign environment, the reason if it failed, or "" if it was not requested.
+        load: Load average of the machine during the measurement. If the machine was busy, only ratios are shown.
     """
     parts = []
     if rows and is_busy(load):
@@ -183,7 +211,7 @@ def as_text(
 
 
 def play_foreign(folder: Path, limit: float) -> ForeignOutcome | str:
-    """Trains on the peer's environment and evaluates there; or why that cannot be."""
+    """Train and evaluate on the peer's environment. Return the outcome, or the reason if this is not possible."""
     sys.stderr.write("playing: a foreign environment\n")
     side = next(side for side in PEERS if side.key == foreign.PEER)
     try:
@@ -195,8 +223,21 @@ def play_foreign(folder: Path, limit: float) -> ForeignOutcome | str:
 def compare(
     peers: Sequence[Side], rows: Sequence[PeerRow], folder: Path, rounds: int, seconds: float, limit: float
 ) -> tuple[list[SideFigure], dict[str, str]]:
-    """Sets the peers up under `folder` and measures; the figures, and why which peers are left out."""
+    """Set up the peers and measure all rows.
+
+    Args:
+        peers: Peers to compare with.
+        rows: Rows to measure.
+        folder: Folder of the virtual environments.
+        rounds: Number of turns per row.
+        seconds: CPU time of one measurement.
+        limit: Timeout of one measurement in seconds.
+
+    Returns:
+        The figures, and the reason for each peer that is left out.
+    """
     failed: dict[str, str] = {}
+    # The stack ends all processes, also if a later side fails.
     with ExitStack() as stack:
         children = {OURS: stack.enter_context(Child(OURS, interpreter(OURS, folder)))}
         for side in peers:
@@ -209,32 +250,45 @@ def compare(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures and prints the table."""
+    """Measure, and print the table."""
     parser = OneLineParser(prog="python -m benchmarks.peers", description=__doc__)
     keys, row_keys = [side.key for side in PEERS], [*(row.key for row in ROWS), foreign.ROW]
     parser.add_argument("--peers", nargs="+", choices=keys, default=keys, metavar="PEER", help=", ".join(keys))
     parser.add_argument(
         "--rows", nargs="+", choices=row_keys, default=row_keys, metavar="ROW", help=", ".join(row_keys)
     )
-    parser.add_argument("--rounds", type=int, default=3, help="how often the sides take turns in a row (3)")
+    parser.add_argument("--rounds", type=int, default=3, help="number of turns of each side per row (default: 3)")
     parser.add_argument(
-        "--seconds", type=float, default=1.0, help="CPU time of one measurement, if it is divisible (1)"
+        "--seconds",
+        type=float,
+        default=1.0,
+        help="CPU seconds of one measurement, longer if one unit takes longer (default: 1)",
     )
     parser.add_argument(
-        "--limit", type=float, default=120.0, help="seconds after which a measurement is given up (120)"
+        "--limit", type=float, default=120.0, help="timeout of one measurement in seconds (default: 120)"
     )
     parser.add_argument(
-        "--foreign-limit", type=float, default=1200.0, help="seconds for the foreign environment (1200)"
+        "--foreign-limit",
+        type=float,
+        default=1200.0,
+        help="timeout of the foreign environment in seconds (default: 1200)",
     )
-    parser.add_argument("--cache", type=Path, metavar="FOLDER", help="where the environments are made (a fresh folder)")
-    parser.add_argument("--keep", action="store_true", help="keep the environments for the next run with --cache")
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of the virtual environments (default: a temporary folder)",
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the virtual environments, so that --cache can reuse them"
+    )
     parser.add_argument(
         "--save",
         type=Path,
         nargs="?",
         const=Path("benchmarks/results"),
         metavar="FOLDER",
-        help="also write peers.json and peers.md there (benchmarks/results)",
+        help="write peers.json and peers.md, too (default folder: benchmarks/results)",
     )
     chosen = parser.parse_args(arguments)
     folder = chosen.cache or Path(tempfile.mkdtemp(prefix="mage-peers-"))
@@ -242,6 +296,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = [row for row in ROWS if row.key in chosen.rows]
     asked = foreign.ROW in chosen.rows and foreign.PEER in chosen.peers
     try:
+        # The load of the last five minutes, before and after: the second value misses load that ended early.
         load = os.getloadavg()[1]
         figures, failed = compare(peers if rows else (), rows, folder, chosen.rounds, chosen.seconds, chosen.limit)
         load = max(load, os.getloadavg()[1])
@@ -250,6 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if chosen.keep:
             sys.stderr.write(f"The environments stay in {folder}\n")
         else:
+            # Only the folders made here are removed, because --cache may name a folder with other files.
             for side in peers:
                 shutil.rmtree(folder / side.key, ignore_errors=True)
             if chosen.cache is None:

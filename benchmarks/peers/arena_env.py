@@ -1,6 +1,6 @@
-"""A game of TextArena as a Gymnasium environment, and as a meta-episode: all that somebody else's environment needs.
+"""Game of TextArena as a Gymnasium environment and as a meta-episode: a complete adapter for a foreign environment.
 
-Importing this module registers `peers/GuessTheNumber-Meta-v0`; TextArena is loaded when an environment is made.
+Importing this module registers `peers/GuessTheNumber-Meta-v0`. TextArena is imported when an environment is made.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import gymnasium as gym
 from mage_envs import FreeText, MetaEpisode
 
 GAME = "GuessTheNumber-v0-raw"
-"""TextArena's id; `-raw`: each text is given once."""
+"""TextArena's id of the game. With `-raw`, an observation contains only texts that are new."""
 ID = "peers/GuessTheNumber-Meta-v0"
 RULES = (
     "Guess a secret number from 1 to 20 in at most ten guesses. Each guess is a number in square brackets, as in [5]; "
@@ -23,13 +23,14 @@ RULES = (
 
 
 class ArenaEnv(gym.Env[str, str]):
-    """A game of TextArena for one player: text in, text out; it pays what TextArena pays, at the end.
+    """Game of TextArena for one player, with text actions and text observations.
 
-    TextArena draws from Python's one global generator, which a reset with a seed seeds anew: an episode follows from
-    its seed in games that draw nothing after their reset.
+    The reward is TextArena's, and it is paid at the end. TextArena draws from Python's global random generator. A reset
+    with a seed seeds this generator, so an episode is reproducible if the game draws nothing after its reset.
     """
 
     def __init__(self, game: str = GAME) -> None:
+        # Imported here, so that the id can be registered without TextArena.
         self._arena = importlib.import_module("textarena").make(game)
         self.observation_space = FreeText()
         self.action_space = FreeText()
@@ -40,7 +41,7 @@ class ArenaEnv(gym.Env[str, str]):
         return self._news()[0], {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Plays an action as TextArena spells it, in square brackets."""
+        """Play an action in TextArena's notation, in square brackets."""
         over = bool(self._arena.step(action)[0])
         text, refused = self._news()
         if not over:
@@ -51,14 +52,16 @@ class ArenaEnv(gym.Env[str, str]):
         return "\n".join(part for part in (text, about[0]["reason"]) if part), reward, True, False, info
 
     def _news(self) -> tuple[str, bool]:
-        """What was told since the last call, without the player's own words, and whether a move was refused."""
+        """Return the texts since the last call, without the player's own, and True if a move was refused."""
+        # TextArena sends a message of kind GAME_ADMIN if it refuses a move.
         told = [(text, kind.name) for _, text, kind in self._arena.get_observation()[1]]
         text = "\n".join(text for text, kind in told if kind != "PLAYER_ACTION")
         return text, any(kind == "GAME_ADMIN" for _, kind in told)
 
 
 def make_meta(**options: Any) -> MetaEpisode:
-    """The entry point: the same number in each episode, so that what was learnt of it helps."""
+    """Return the meta-episode; the entry point of the id."""
+    # The same number in each episode, so that knowledge of it helps.
     return MetaEpisode(ArenaEnv(), rules=RULES, deal="replay", max_turns=20, **options)
 
 

@@ -1,7 +1,7 @@
-"""What runs inside one side's Python: answers requests for measurements, one JSON line each, until its input ends.
+"""Process of one side: it answers requests for measurements, one JSON line each, until its input ends.
 
-Started by path in the side's own environment, so it imports nothing but the standard library before it knows which
-side it is. All times are CPU times of this process.
+The script is started by its path in the side's own virtual environment. It therefore imports only the standard library
+before it knows its side. All times are CPU times of this process.
 """
 
 from __future__ import annotations
@@ -17,24 +17,26 @@ from itertools import cycle
 from typing import Any
 
 Chunk = Callable[[], tuple[float, float]]
-"""Does some work; returns how many units it did and the CPU seconds that count."""
+"""Function that does some work and returns the number of units and the CPU seconds that count."""
 STEPS_PER_CHUNK = 500
 EPISODE = 100
-"""Limit of moves in an episode of Sokoban, on every side."""
+"""Maximal number of moves in an episode of Sokoban, on every side."""
 MOVES = ("up", "down", "left", "right")
 _clock = time.process_time
 
 
 def wandering() -> Iterator[int]:
-    """Moves, 0 to 3, without a pattern that a board could stop: a linear congruential sequence."""
+    """Yield moves from 0 to 3 of a linear congruential sequence, which has no pattern that a board could block."""
+    # Not a module of random numbers, so that all sides have the same moves at the same cost.
     state = 1
     while True:
         state = (state * 1103515245 + 12345) % 2**31
+        # The lowest bits of such a sequence have short periods.
         yield state >> 16 & 3
 
 
 def timed(work: Callable[[], float]) -> Chunk:
-    """A chunk of which all the time counts."""
+    """Return a chunk all of whose time counts."""
 
     def chunk() -> tuple[float, float]:
         started = _clock()
@@ -45,7 +47,13 @@ def timed(work: Callable[[], float]) -> Chunk:
 
 
 def walked(step: Callable[[int], bool], reset: Callable[[], object], with_resets: bool) -> Chunk:
-    """Steps with random moves; `step` says whether the episode is over. Resets count where `with_resets`."""
+    """Return a chunk of steps with random moves.
+
+    Args:
+        step: Function that plays a move and returns True if the episode is over.
+        reset: Function that starts an episode.
+        with_resets: True if the time of resets counts.
+    """
     walk = wandering()
     reset()
 
@@ -62,19 +70,24 @@ def walked(step: Callable[[int], bool], reset: Callable[[], object], with_resets
 
 
 def gym_like_walk(env: Any, actions: Sequence[str], with_resets: bool) -> Chunk:
-    """`walked` in an environment whose step tells third whether the episode is over; `actions` in the order of
-    `MOVES`."""
+    """Return `walked` for an environment whose step returns the end of the episode as its third value.
+
+    Args:
+        env: Environment of Sokoban.
+        actions: Actions in the order of `MOVES`.
+        with_resets: True if the time of resets counts.
+    """
     return walked(lambda move: bool(env.step(actions[move])[2]), env.reset, with_resets)
 
 
 def _sokoban_of(module: str, size: int, boxes: int) -> Any:
-    """The environment of TextArena and of GEM, whose names are the same."""
+    """Return the environment of TextArena or GEM, which use the same names."""
     made = importlib.import_module(module).SokobanEnv
     return made(dim_room=(size, size), max_turns=EPISODE, num_boxes=boxes)
 
 
 def one(work: Callable[[], object]) -> Chunk:
-    """A single unit a chunk."""
+    """Return a chunk of a single unit."""
 
     def unit() -> float:
         work()
@@ -94,7 +107,7 @@ def _our_env(env_id: str, **options: Any) -> Any:
 
 
 def our_steps(env_id: str, opponent: str) -> Chunk:
-    """The learner's steps through `gym.make`, the opponent's replies and resets included."""
+    """Return a chunk of the learner's steps through `gym.make`, including the opponent's replies and the resets."""
     ours = importlib.import_module("benchmarks.speed.ours")
     return timed(ours.env_steps(_our_env(env_id, opponent=opponent), STEPS_PER_CHUNK))
 
@@ -108,7 +121,7 @@ def our_resets(size: int, boxes: int) -> Chunk:
 
 
 def our_search() -> Chunk:
-    """Moves of the opponent `mcts:100` against itself on Tic-Tac-Toe, its resets included."""
+    """Return a chunk of moves of `mcts:100` against itself in Tic-Tac-Toe, including its resets."""
     return timed(importlib.import_module("benchmarks.speed.ours").search(100, 1))
 
 
@@ -116,7 +129,7 @@ def our_search() -> Chunk:
 
 
 def spiel_search() -> Chunk:
-    """Moves of OpenSpiel's Python bot, with the settings of our `mcts:100`, against itself."""
+    """Return a chunk of moves of OpenSpiel's Python bot against itself, with the settings of our `mcts:100`."""
     game = importlib.import_module("pyspiel").load_game("tic_tac_toe")
     mcts = importlib.import_module("open_spiel.python.algorithms.mcts")
     state_of = importlib.import_module("numpy").random.RandomState
@@ -139,16 +152,16 @@ def spiel_search() -> Chunk:
 
 
 def arena_steps(env_id: str, scripts: Sequence[Sequence[str]]) -> Chunk:
-    """One player's steps, the other's replies included, in seats in turn, with its default wrapper; each move with the
-    text that its player sees, episodes by a script.
+    """Return a chunk of one player's steps, including the other player's replies, in alternating seats.
 
-    The environment is made anew for each episode: its wrapper keeps the texts of earlier ones.
+    The environment has its default wrapper. Before each move, the text of the player is read. Scripts play both sides.
     """
     make, turns, seats = importlib.import_module("textarena").make, cycle(scripts), cycle((0, 1))
 
     def work() -> float:
         steps = 0
         while steps < STEPS_PER_CHUNK:
+            # A new environment for each episode, because the wrapper keeps the texts of earlier episodes.
             env, seat = make(env_id), next(seats)
             env.reset(num_players=2)
             for action in next(turns):
@@ -156,7 +169,7 @@ def arena_steps(env_id: str, scripts: Sequence[Sequence[str]]) -> Chunk:
                 if env.step(action)[0]:
                     break
             else:
-                raise RuntimeError(f"the script of {env_id} ended before the game did")
+                raise RuntimeError(f"the script of {env_id} ended before the game")
         return steps
 
     return timed(work)
@@ -167,11 +180,14 @@ CELLS = [[f"[{(2 * place + start) % 9}]" for place in range(9)] for start in ran
 """Orders in which to fill the board of Tic-Tac-Toe."""
 _BETTING = (("check", "check"), ("check", "bet", "call"), ("bet", "fold"), ("check", "bet", "fold"), ("bet", "call"))
 ROUNDS = [[f"[{word}]" for turn in range(3) for word in _BETTING[(start + turn) % 5]] for start in range(5)]
-"""Kuhn Poker: an episode has three rounds."""
+"""Scripts of Kuhn Poker, whose episode has three rounds in TextArena."""
 
 
 def arena_walk(with_resets: bool) -> Chunk:
-    """Random moves; a move against a wall ends an episode there, so another is chosen, and choosing does not count."""
+    """Return a chunk of random moves in TextArena's Sokoban.
+
+    A move against a wall ends an episode there, so another move is chosen. The time of the choice does not count.
+    """
     env, chosen = _sokoban_of(ARENA, 6, 2), 0.0
 
     def step(move: int) -> bool:
@@ -226,7 +242,8 @@ def _board(state: Any) -> str:
 
 
 def gym_walk(with_resets: bool) -> Chunk:
-    """Its step with its smallest image (it has no text), then the board as text."""
+    """Return a chunk of gym-sokoban's steps with its smallest image, followed by the board as text."""
+    # The project has no text observations, so the text is added for a fair comparison.
     module = importlib.import_module("gym_sokoban.envs.sokoban_env")
     env = module.SokobanEnv(dim_room=(6, 6), max_steps=EPISODE, num_boxes=2, reset=False)
 
@@ -239,11 +256,12 @@ def gym_walk(with_resets: bool) -> Chunk:
 
 
 def gym_resets(size: int, boxes: int) -> Chunk:
-    """Its generator alone, tried again where it gives up, as its `reset` does."""
+    """Return a chunk of rooms from gym-sokoban's generator. If the generator gives up, it is called again."""
     generate = importlib.import_module("gym_sokoban.envs.room_utils").generate_room
 
     def room() -> str:
         while True:
+            # The number of steps and the retry are those of the project's own `reset`.
             try:
                 state = generate((size, size), num_steps=int(1.7 * 2 * size), num_boxes=boxes)[1]
             except (RuntimeError, RuntimeWarning):
@@ -281,11 +299,21 @@ SUBJECTS: Mapping[str, Mapping[str, Callable[[], Chunk]]] = {
     "gem": _sokoban(gem_walk, gem_resets),
     "gym_sokoban": _sokoban(gym_walk, gym_resets),
 }
-"""Side to row to what is measured."""
+"""Chunks to measure, by side and row."""
 
 
 def measure(side: str, row: str, seconds: float) -> dict[str, float | str]:
-    """Repeats the work for `seconds`, at least once; `rate`: units a second, `p50`: median seconds a unit."""
+    """Repeat the work of a row for some time, at least once.
+
+    Args:
+        side: Key of the side.
+        row: Key of the row.
+        seconds: CPU seconds of the measurement.
+
+    Returns:
+        `rate` (units per second), `p50` (median seconds per unit) and `units` (their number), or `missing` with the
+        reason if the side does not have the game.
+    """
     if row not in SUBJECTS[side]:
         return {"missing": "it has no such game"}
     chunk = SUBJECTS[side][row]()
@@ -300,14 +328,16 @@ def measure(side: str, row: str, seconds: float) -> dict[str, float | str]:
 
 
 def main(side: str) -> None:
-    """Answers requests; what the measured packages print goes to the error output."""
+    """Answer requests until the input ends."""
+    # Output of the measured packages is redirected to stderr, because stdout carries the replies.
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
         request = json.loads(line)
         try:
             reply = measure(side, request["row"], request["seconds"])
-        except Exception as error:  # whatever another project's code raises is a line of the table, not our end
+        # Any error of another project's code becomes a cell of the table and does not stop the benchmark.
+        except Exception as error:
             reply = {"missing": f"{type(error).__name__}: {error}"}
         replies.write(json.dumps(reply) + "\n")
         replies.flush()

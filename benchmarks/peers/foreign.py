@@ -1,4 +1,4 @@
-"""A peer's environment trained on and evaluated, in a process that finds that peer's packages and ours."""
+"""Training and evaluation on a peer's environment, in a process that finds the peer's packages and ours."""
 
 from __future__ import annotations
 
@@ -15,44 +15,45 @@ from typing import Any
 from benchmarks.peers.sides import ROOT, Unavailable
 
 PEER = "textarena"
-"""The side whose environment it is."""
+"""Key of the side whose environment is used."""
 ROW = "foreign"
-"""Its name on the command line."""
+"""Name of this measurement on the command line."""
 RUN = "benchmarks.peers.foreign_run"
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What an agent reached."""
+    """Result of one agent."""
 
     agent: str
     played: int
-    """Meta-episodes."""
+    """Number of meta-episodes, including failed ones."""
     failed: int
     returns: tuple[float, ...]
-    """Mean return of each episode, over the meta-episodes that did not fail."""
+    """Mean return of each episode over the meta-episodes that did not fail."""
 
 
 @dataclass(frozen=True)
 class ForeignOutcome:
-    """What came of training on an environment and of evaluating there."""
+    """Result of training and evaluation on an environment."""
 
     updates: int
     changed: bool
-    """Whether the weights differ from those before."""
+    """True if training changed the weights."""
     played: int
-    """Meta-episodes of training."""
+    """Number of training meta-episodes, including failed ones."""
     failed: int
     evaluated: tuple[Evaluated, ...]
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> ForeignOutcome:
-        """What `asdict` and JSON made of one."""
+        """Return the outcome from the JSON values of `asdict`."""
+        # JSON has no tuples, so the returns are lists.
         each = tuple(Evaluated(**{**one, "returns": tuple(one["returns"])}) for one in told["evaluated"])
         return cls(**{**told, "evaluated": each})
 
     def table(self, name: str) -> str:
-        """The outcome as Markdown, a line per agent; `name`: the environment's."""
+        """Return the outcome as Markdown, with one line per agent. `name` is the environment's name."""
         weights = "changed" if self.changed else "did not change"
         lines = [
             f"{name} through the adapter `benchmarks/peers/arena_env.py`, as a meta-episode:",
@@ -69,12 +70,22 @@ class ForeignOutcome:
 
 
 def play(python: Path, limit: float) -> ForeignOutcome:
-    """Trains and evaluates with a side's Python, to which our packages are lent. Raises Unavailable."""
+    """Train and evaluate with a side's Python.
+
+    Args:
+        python: Python of the side's virtual environment.
+        limit: Timeout in seconds.
+
+    Raises:
+        Unavailable: If the process fails or does not end within `limit` seconds.
+    """
+    # Our packages are added by PYTHONPATH, because installing them, too, would take minutes.
     ours = (str(ROOT), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
     lent = {"PYTHONPATH": os.pathsep.join(dict.fromkeys(ours)), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "outcome.json"
         command = [str(python), "-m", RUN, str(written)]
+        # The working directory is temporary, so that the process does not import packages from the user's.
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, env={**os.environ, **lent}, cwd=folder, timeout=limit

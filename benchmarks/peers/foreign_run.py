@@ -1,6 +1,6 @@
-"""`python -m benchmarks.peers.foreign_run FILE`: another project's environment is trained on and evaluated.
+"""`python -m benchmarks.peers.foreign_run FILE`: training and evaluation on another project's environment.
 
-It runs where that project is installed and our dependencies are found too, and writes a `ForeignOutcome` as JSON.
+The process needs that project and our dependencies. It writes a `ForeignOutcome` as JSON.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ REPLY_TOKENS = 32
 
 
 def guess(prompt: Prompt, numbers: int = 20) -> str:
-    """Guesses every number in an order of its own for each seed and member; a plan where it is to reflect."""
+    """Return a guess, or a plan if the prompt requests a reflection. Each seed and member has its own order of guesses.
+
+    7 and 20 have no common divisor, so 20 turns guess every number.
+    """
     if prompt.phase == "reflect":
         return "<remark>plan</remark>"
     seed, member, turn, _ = prompt.seed
@@ -38,7 +41,13 @@ def guess(prompt: Prompt, numbers: int = 20) -> str:
 
 
 def settings(folder: Path, members: int = 4, imports: Sequence[str] = ()) -> MAGEConfig:
-    """Two rollouts of one group with an update each, into `folder`."""
+    """Return the settings of two rollouts of one group, with one update each.
+
+    Args:
+        folder: Output folder of the trainer.
+        members: Number of members of the group.
+        imports: Modules that register the environment.
+    """
     return MAGEConfig(
         output_dir=str(folder),
         groups_per_rollout=1,
@@ -56,8 +65,17 @@ def settings(folder: Path, members: int = 4, imports: Sequence[str] = ()) -> MAG
 
 
 def trained(env_id: str, answer: Callable[[Prompt], str], folder: Path, module: str) -> tuple[int, bool, int, int]:
-    """Two updates of a tiny model, on replies of `answer`, into `folder`: updates, whether the weights changed,
-    meta-episodes played, and those of them that failed."""
+    """Train a tiny model on scripted replies for two updates, and save it to `folder`.
+
+    Args:
+        env_id: Id of the environment.
+        answer: Script of the replies.
+        folder: Folder of the model.
+        module: Module that registers the id.
+
+    Returns:
+        Number of updates, True if the weights changed, number of meta-episodes, and number of failed ones.
+    """
     played: list[Trajectory] = []
     tiny = general_tiny(folder / "tiny")
     tokens = ChatTokenizer(AutoTokenizer.from_pretrained(tiny))
@@ -65,10 +83,12 @@ def trained(env_id: str, answer: Callable[[Prompt], str], folder: Path, module: 
         tiny,
         settings(folder / "run", imports=[module]),
         partial(gym.make, env_id, disable_env_checker=True),
+        # A model with random weights would write no legal action, so a script does.
         generator=lambda _: ScriptedGenerator(answer, tokens),
         on_rollout_end=lambda _, trajectories: played.extend(trajectories),
     )
     model = cast(PreTrainedModel, trainer.model)
+    # Copies, because the optimiser changes the weights in place.
     before = [weights.detach().clone() for weights in model.parameters()]
     trainer.train()
     changed = any(not old.equal(new) for old, new in zip(before, model.parameters(), strict=True))
@@ -77,7 +97,7 @@ def trained(env_id: str, answer: Callable[[Prompt], str], folder: Path, module: 
 
 
 def told(agent: str, trajectories: Sequence[Trajectory]) -> Evaluated:
-    """What an evaluation gave."""
+    """Return the result of an agent's evaluation."""
     whole = [t for t in trajectories if t.failure is None]
     by_episode = zip(*([episode.value for episode in t.episodes] for t in whole), strict=False)
     returns = tuple(sum(values) / len(values) for values in by_episode)
@@ -85,7 +105,14 @@ def told(agent: str, trajectories: Sequence[Trajectory]) -> Evaluated:
 
 
 def outcome(env_id: str, answer: Callable[[Prompt], str], folder: Path, module: str) -> ForeignOutcome:
-    """Trains on an id, which `module` registers, and evaluates there the script and the model that was trained."""
+    """Train on an environment, and evaluate the script and the trained model on it.
+
+    Args:
+        env_id: Id of the environment.
+        answer: Script of the replies.
+        folder: Folder of the model.
+        module: Module that registers the id.
+    """
     updates, changed, played, failed = trained(env_id, answer, folder, module)
     tasks = [Task(env_id, seed=seed) for seed in range(TASKS)]
     agents: dict[str, Agent] = {
@@ -102,7 +129,8 @@ def outcome(env_id: str, answer: Callable[[Prompt], str], folder: Path, module: 
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Plays TextArena's game, and writes what came of it."""
+    """Train and evaluate on TextArena's game, and write the outcome."""
+    # Imported here, so that the other functions can be used without registering the id.
     from benchmarks.peers import arena_env
 
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""The sides of the comparison, and a throwaway virtual environment for each that is not ours."""
+"""Sides of the comparison, and a temporary virtual environment for each peer."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ CHILD = Path(__file__).with_name("child.py")
 
 @dataclass(frozen=True)
 class Side:
-    """A project that is measured."""
+    """Project that is measured."""
 
     key: str
-    """Its name in `child.SUBJECTS`."""
+    """Name in `child.SUBJECTS`."""
     name: str
     requirements: tuple[str, ...] = ()
-    """What its environment gets from the package index; empty: it runs in ours."""
+    """Packages to install in its virtual environment. If empty, the side runs in ours."""
 
 
 OURS = Side("ours", "MAGE Envs")
@@ -39,18 +39,24 @@ PEERS = (
 
 
 class Unavailable(RuntimeError):
-    """A side that cannot be measured; the text is one line."""
+    """Error of a side that cannot be measured. The message is one line."""
 
 
 def interpreter(side: Side, folder: Path) -> Path:
-    """The side's Python; makes its environment under `folder` unless it is there complete. Raises Unavailable."""
+    """Return the side's Python. Its virtual environment is made under `folder` unless it is already complete.
+
+    Raises:
+        Unavailable: If the installation fails.
+    """
     if not side.requirements:
         return Path(sys.executable)
     home = folder / side.key
     python, complete = home / "bin" / "python", home / "complete.txt"
+    # `complete.txt` is written last, so that an interrupted installation is not reused.
     wanted = "\n".join(side.requirements)
     if complete.is_file() and complete.read_text() == wanted:
         return python
+    # Our pip installs into the other environment by --python, which is faster than installing pip there first.
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--disable-pip-version-check"]
     for command in ([sys.executable, "-m", "venv", "--clear", "--without-pip", str(home)], [*pip, *side.requirements]):
         done = subprocess.run(command, capture_output=True, text=True)
@@ -62,11 +68,12 @@ def interpreter(side: Side, folder: Path) -> Path:
 
 
 class Child:
-    """One side's process, which measures on request; started again after it was ended for taking too long."""
+    """Process of one side, which measures on request. If a timeout ended it, the next request starts it again."""
 
     def __init__(self, side: Side, python: Path) -> None:
         self._command = [str(python), str(CHILD), side.key]
         self._environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+        # Our own packages must not shadow the peer's.
         self._environment.pop("PYTHONPATH", None)
         if not side.requirements:
             self._environment["PYTHONPATH"] = str(ROOT)
@@ -74,7 +81,16 @@ class Child:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the child)
 
     def ask(self, row: str, seconds: float, limit: float) -> dict[str, Any]:
-        """One measurement, for `seconds` of CPU time. Raises Unavailable, at the latest after `limit` seconds."""
+        """Return one measurement.
+
+        Args:
+            row: Key of the row.
+            seconds: CPU seconds of the measurement.
+            limit: Timeout in seconds.
+
+        Raises:
+            Unavailable: If the process fails, reports an error, or does not reply within `limit` seconds.
+        """
         process = self._process = self._process or subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
@@ -89,6 +105,7 @@ class Child:
         try:
             process.stdin.write(json.dumps({"row": row, "seconds": seconds}).encode() + b"\n")
             process.stdin.flush()
+            # `select` and `os.read` instead of `readline`, which would wait forever for a process that hangs.
             while not line.endswith(b"\n"):
                 if not select.select([process.stdout], [], [], max(deadline - time.monotonic(), 0))[0]:
                     self.end()
@@ -111,7 +128,7 @@ class Child:
         return lines[-1] if lines else "it said nothing"
 
     def end(self) -> None:
-        """Ends the process, if one runs."""
+        """End the process if it runs."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()

@@ -1,1 +1,1 @@
-"""How fast the project is, side by side in one run: commands for its developers."""
+"""Speed of the project, compared side by side in one run: commands for its developers."""

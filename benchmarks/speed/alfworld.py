@@ -1,8 +1,8 @@
-"""ALFWorld's fast engine beside the stock one: steps, starts, memory (`python -m benchmarks.speed.alfworld`).
+"""Steps, starts and memory of ALFWorld's fast engine beside the stock engine (`python -m benchmarks.speed.alfworld`).
 
-Times are CPU times of this process. The two engines take turns on the same games and commands, and what they say is
-compared, so that a loaded machine slows both and a wrong answer is no fast one. Without ALFWORLD_DATA the games are
-generated ones of the official size.
+Times are CPU times of this process. The two engines take turns on the same games and commands, so that a loaded machine
+slows both. Their results are compared, so that a wrong result never counts as fast. If ALFWORLD_DATA is not set, the
+games are generated, with the size of official games.
 """
 
 from __future__ import annotations
@@ -32,44 +32,45 @@ from mage_envs.games.alfworld.stock import StockEngine
 
 ENVIRONMENTS = 256
 EPISODE = 30
-"""Steps of an episode of random play."""
+"""Number of steps of an episode of random play."""
 SHARED = 6
-"""Games that both engines play; one of each task type."""
+"""Number of games that both engines play: one of each task type."""
 CACHE = "MAGE_ENVS_CACHE"
 MILLION = 1_000_000
 
 
 @dataclass(frozen=True)
 class Line:
-    """One measured figure."""
+    """Measured figure."""
 
     name: str
     value: float
     unit: str
     stock: float | None = None
-    """The stock engine's figure."""
+    """Figure of the stock engine."""
     target: str = ""
     bound: float | None = None
-    """The target as a number."""
+    """Target as a number."""
     most: bool = False
-    """Whether less is better."""
+    """True if less is better, so that the target is an upper limit."""
 
     @property
     def times(self) -> float | None:
-        """How many times better than the stock engine."""
+        """Factor by which the figure is better than that of the stock engine."""
         if self.stock is None:
             return None
         return self.stock / self.value if self.most else self.value / self.stock
 
     @property
     def met(self) -> bool | None:
+        """True if the target is met, None if there is none."""
         if self.bound is None:
             return None
         return self.value <= self.bound if self.most else self.value >= self.bound
 
 
 def all_games(count: int) -> list[GameLike]:
-    """Official games where ALFWORLD_DATA says where they are, else generated ones; of all task types in turn."""
+    """Return official games if ALFWORLD_DATA is set and has any, else generated games of all task types in turn."""
     root = os.environ.get("ALFWORLD_DATA")
     official = sorted(Path(root).rglob("game.tw-pddl"))[:count] if root else []
     return list(official) or [
@@ -96,16 +97,23 @@ class Clock:
 
 @dataclass
 class Clocks:
-    """What is timed of one engine."""
+    """Clocks of one engine."""
 
     start: Clock = field(default_factory=Clock)
-    """Load and reset of a game that was played before."""
+    """Time to load and reset a game that was played before."""
     restart: Clock = field(default_factory=Clock)
+    """Time to reset the game that is loaded."""
     step: Clock = field(default_factory=Clock)
 
 
 def begin(engine: Engine, game: GameLike, clocks: Clocks) -> EngineState:
-    """Starts a game, and once more."""
+    """Load and start a game, and start it once more.
+
+    Args:
+        engine: Engine of the game.
+        game: Game to start.
+        clocks: Clocks of the engine.
+    """
     with clocks.start.running():
         engine.load(game)
         engine.reset()
@@ -114,13 +122,18 @@ def begin(engine: Engine, game: GameLike, clocks: Clocks) -> EngineState:
 
 
 def side_by_side(games: Sequence[GameLike], steps: int) -> tuple[Clocks, Clocks]:
-    """(fast, stock): `steps` random commands in each game, the same for both. Raises RuntimeError where they differ."""
+    """Play `steps` random commands in each game, the same in both engines, and return the clocks (fast, stock).
+
+    Raises RuntimeError if the engines differ.
+    """
     rng = np.random.default_rng(0)
     engines: tuple[tuple[Engine, Clocks], ...] = ((FastEngine(), Clocks()), (StockEngine(), Clocks()))
-    for game in games:  # a known game is one that this process has played
+    # `start` measures games that this process has played before, so the fast engine plays each of them once.
+    for game in games:
         engines[0][0].load(game)
         engines[0][0].reset()
-    engines[1][0].load(games[0])  # lazy imports are not counted
+    # The stock engine's lazy imports do not count.
+    engines[1][0].load(games[0])
     for game in games:
         first, second = (begin(engine, game, clocks) for engine, clocks in engines)
         agree(first, second)
@@ -137,19 +150,20 @@ def side_by_side(games: Sequence[GameLike], steps: int) -> tuple[Clocks, Clocks]
 
 
 def agree(fast: EngineState, stock: EngineState) -> None:
-    """Raises RuntimeError where the engines say different things."""
+    """Raise RuntimeError if the states of the engines differ."""
     if fast != stock:
         raise RuntimeError(f"The engines differ: {fast} and {stock}.")
 
 
 def steady_rate(games: Sequence[GameLike], passes: int) -> float:
-    """The fast engine's steps per CPU-second over whole episodes of random play, starts not counted."""
+    """Return the fast engine's steps per CPU second in whole episodes of random play. Starts do not count."""
     rng = np.random.default_rng(1)
     engine, clock = FastEngine(), Clock()
     for _ in range(passes):
         for game in games:
             engine.load(game)
             state = engine.reset()
+            # Drawn before the clock starts, so that only the engine is timed.
             draws = rng.random(EPISODE)
             with clock.running():
                 for draw in draws:
@@ -160,10 +174,11 @@ def steady_rate(games: Sequence[GameLike], passes: int) -> float:
 
 
 def first_loads(games: Sequence[GameLike]) -> tuple[float, float]:
-    """Mean CPU seconds of (translating a game, reading a translated one from disk)."""
+    """Return the mean CPU seconds to translate a game, and to read a translated game from disk."""
     kept = os.environ.get(CACHE)
     with tempfile.TemporaryDirectory() as folder:
         os.environ[CACHE] = folder
+        # Two child processes share the cache folder: the first fills it and the second reads it.
         translated, read = (in_child(lambda: loading(games)) for _ in range(2))
     if kept is None:
         del os.environ[CACHE]
@@ -173,9 +188,10 @@ def first_loads(games: Sequence[GameLike]) -> tuple[float, float]:
 
 
 def loading(games: Sequence[GameLike]) -> float:
-    """Mean CPU seconds of a load in this process."""
+    """Return the mean CPU seconds to load a game in this process."""
     engine, clock = FastEngine(), Clock()
-    engine.load(make_game("train", "tiny", TASK_TYPES[0], 0).data())  # lazy imports are not counted
+    # A load of another game before the clock starts, because lazy imports do not count.
+    engine.load(make_game("train", "tiny", TASK_TYPES[0], 0).data())
     for game in games:
         with clock.running():
             engine.load(game)
@@ -183,11 +199,12 @@ def loading(games: Sequence[GameLike]) -> float:
 
 
 def in_child(work: Callable[[], Any]) -> Any:
-    """What `work` returns (a JSON value) in a forked child, so that nothing that it keeps in memory stays."""
+    """Return the result of `work`, a JSON value, from a forked child process. Its caches end with the child."""
     receiving, sending = os.pipe()
     child = os.fork()
     if child == 0:
         os.write(sending, json.dumps(work()).encode())
+        # Without clean-up, which belongs to the parent process.
         os._exit(0)
     os.close(sending)
     with os.fdopen(receiving) as pipe:
@@ -197,24 +214,25 @@ def in_child(work: Callable[[], Any]) -> Any:
 
 
 def resident() -> float:
-    """MB of memory that this process holds (Linux)."""
+    """Return the resident memory of this process in MB (Linux), or NaN if it is not reported."""
     found = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return int(found[1]) * 1024 / MILLION if found else math.nan
 
 
 def pinned() -> float:
-    """MB of temporary files that are deleted but still mapped as libraries (Linux)."""
+    """Return the size of deleted temporary files that are still mapped as libraries, in MB (Linux)."""
     sizes: dict[str, int] = {}
     for line in Path("/proc/self/maps").read_text().splitlines():
         if "libdownward" in line:
             addresses, _, offset, _, inode, _ = line.split(maxsplit=5)
+            # A file has several mappings. The end of the last one is the size of the file.
             begins, ends = (int(word, 16) for word in addresses.split("-"))
             sizes[inode] = max(sizes.get(inode, 0), int(offset, 16) + ends - begins)
     return sum(sizes.values()) / MILLION
 
 
 def space(games: Sequence[GameLike]) -> tuple[float, float]:
-    """(MB of memory, MB of temporary files) of a process with 256 environments after an episode in each."""
+    """Return MB of memory and of temporary files of this process, with 256 environments after an episode in each."""
     rng = np.random.default_rng(2)
     engines = [FastEngine() for _ in range(ENVIRONMENTS)]
     for number, engine in enumerate(engines):
@@ -226,7 +244,14 @@ def space(games: Sequence[GameLike]) -> tuple[float, float]:
 
 
 def measure(games: Sequence[GameLike], steps: int, passes: int) -> list[Line]:
-    """All figures."""
+    """Return all figures.
+
+    Args:
+        games: Games to play.
+        steps: Number of steps per game in the comparison of the engines.
+        passes: Number of passes over the games in the measurement of whole episodes.
+    """
+    # First, in child processes: forked from a process that has loaded the games, they would find them in memory.
     translated, read = first_loads(games[:SHARED])
     memory, files = in_child(lambda: space(games))
     fast, stock = side_by_side(games[:SHARED], steps)
@@ -254,18 +279,18 @@ def measure(games: Sequence[GameLike], steps: int, passes: int) -> list[Line]:
 
 
 def number(value: float) -> str:
-    """A value with three significant digits or none after the point."""
+    """Format a value with three significant digits, or as an integer if it has more."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def table(lines: Sequence[Line]) -> str:
-    """The figures as text."""
+    """Return the figures as text."""
     rows = [("", "fast", "", "stock", "times", "target", "")]
     for line in lines:
         stock = "" if line.stock is None else number(line.stock)
         times = "" if line.times is None else number(line.times)
         target = f"{'at most' if line.most else 'at least'} {line.target}" if line.target else ""
-        met = "" if line.met is None else "met" if line.met else "MISSED"
+        met = {None: "", True: "met", False: "MISSED"}[line.met]
         rows.append((line.name, number(line.value), line.unit, stock, times, target, met))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     right = {1, 3, 4}
@@ -280,10 +305,10 @@ def table(lines: Sequence[Line]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures and prints the table; 1 where a target is missed."""
+    """Measure, and print the table. Return 1 if a target is missed."""
     parser = OneLineParser(prog="python -m benchmarks.speed.alfworld", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer games and steps, for a look")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument("--quick", action="store_true", help="measure fewer games and steps")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="file for the figures, as JSON (default: none)")
     chosen = parser.parse_args(arguments)
     games = all_games(SHARED if chosen.quick else 4 * SHARED)
     lines = measure(games, 5, 3) if chosen.quick else measure(games, 30, 10)

@@ -1,4 +1,4 @@
-"""A real Chromium without a window, for what measures pages and for the tests of pages."""
+"""A real Chromium without a window, for measurements and tests of pages."""
 
 from __future__ import annotations
 
@@ -24,10 +24,14 @@ FLAGS = (
 
 @contextmanager
 def opened_chromium(*further: str) -> Iterator[webdriver.Chrome]:
-    """A browser, with `further` flags, that logs its console and its requests; raises FileNotFoundError without one."""
+    """Yield a browser with further flags, which logs its console and its requests.
+
+    Raises:
+        FileNotFoundError: If chromedriver is missing.
+    """
     path = shutil.which("chromedriver")
     if path is None:
-        raise FileNotFoundError("chromedriver is missing; tests/system_packages.sh installs it, with Chromium.")
+        raise FileNotFoundError("chromedriver is missing. tests/system_packages.sh installs it with Chromium.")
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
     for flag in (*FLAGS, *further):

@@ -1,7 +1,7 @@
 """Speed on this machine: environments, opponents, `collect`, a demo training step, tokens per update (`make bench`).
 
-Times are CPU times. A figure and what it is compared with take short turns, and the best turn of each counts, as
-timeit has it: what other processes cost is in the rest. Trust the ratios more than the figures.
+Times are CPU times. A figure and its reference take short turns, and the best turn of each counts, as in timeit: slower
+turns contain the cost of other processes. Trust the ratios more than the figures.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from trainer.trajectory import Trajectory
 STEPS, SEARCHES, REMARK = "steps per CPU-second", "search, us of CPU per move", "No remark."
 TRAINING, TOKENS = "demo training step, seconds", "tokens forwarded per update"
 SAME_STEPS, EITHER = "the same in pyspiel's state", "moves of either player there"
-"""What a base id stands beside: a learner's move with the reply, as it counts them; and a count of every move."""
+"""References of a base id: a learner's move with the reply as one step, as the base id counts; and every move."""
 MEMBERS = 8
-"""Meta-episodes that share their deals, as in training."""
+"""Number of meta-episodes that share their deals, as in training."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table: a value, and what it is seen beside."""
+    """Line of the table: a value and its reference."""
 
     section: str
     name: str
@@ -56,16 +56,16 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """The value as a multiple of its reference."""
+        """Value as a multiple of its reference, None if there is none."""
         return None if not self.reference else self.value / self.reference
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured."""
+    """Amount of work of the measurement."""
 
     repeats: int = 50
-    """Turns of each subject."""
+    """Number of turns of each subject."""
     steps: int = 3_000
     games: int = 40
     meta_episodes: int = 256
@@ -77,14 +77,16 @@ QUICK = Effort(repeats=3, steps=3_000, games=5, meta_episodes=32, rollouts=2, gr
 
 
 def rates(subjects: Mapping[str, Work], repeats: int) -> dict[str, float]:
-    """Units per CPU-second of each subject: the best of its turns."""
+    """Return the units per CPU second of each subject in its best turn."""
+    # The first call of each subject fills caches and does lazy imports, so it does not count.
     for work in subjects.values():
-        work()  # caches, lazy imports
+        work()
     found = dict.fromkeys(subjects, 0.0)
     for _ in range(repeats):
         for name, work in subjects.items():
             started = time.process_time()
             units = work()
+            # The lower limit avoids a division by zero if the work is shorter than the clock's resolution.
             found[name] = max(found[name], units / max(time.process_time() - started, 1e-9))
     return found
 
@@ -93,7 +95,7 @@ def rates(subjects: Mapping[str, Work], repeats: int) -> dict[str, float]:
 
 
 def spiel_steps(short_name: str, steps: int) -> Work:
-    """Plays `steps` moves of either player in pyspiel's own state, with the mover's observation string after each."""
+    """Return work of `steps` moves of either player in pyspiel's own state, with an observation string after each."""
     import pyspiel
 
     game = pyspiel.load_game(short_name)
@@ -118,18 +120,21 @@ def spiel_steps(short_name: str, steps: int) -> Work:
 
 
 def spiel_replied(short_name: str, steps: int) -> Work:
-    """What a base id does, in pyspiel's own state: `steps` moves of a learner in alternating seats, the other's replies
-    and the deals between them, and its observation string after each move and each deal. Nothing is drawn: chance and
-    the other take their actions in turn."""
+    """Return the work of a base id, done in pyspiel's own state.
+
+    The work has `steps` moves of a learner in alternating seats, with the other player's replies and the deals between
+    them. The learner's observation string is made after each move and each deal.
+    """
     import pyspiel
 
     game = pyspiel.load_game(short_name)
 
     def work() -> int:
+        # Chance and the other player take their actions in turn. Nothing is drawn, so no time goes to random numbers.
         others = itertools.count()
 
         def on(state: Any, seat: int) -> bool:
-            """Plays what is not the learner's; returns whether the hand is over."""
+            """Play all moves before the learner's next one. Return True if the hand is over."""
             while not state.is_terminal():
                 if state.current_player() == seat:
                     break
@@ -152,7 +157,7 @@ def spiel_replied(short_name: str, steps: int) -> Work:
 
 
 def pettingzoo_steps(steps: int) -> Work | None:
-    """PettingZoo's own Tic-Tac-Toe, either player's moves; None where its extras are not installed."""
+    """Return work of `steps` moves in PettingZoo's own Tic-Tac-Toe, or None if its extras are not installed."""
     try:
         from pettingzoo.classic.tictactoe.tictactoe import env as make
     except (ImportError, gym.error.DependencyNotInstalled):
@@ -174,7 +179,7 @@ def pettingzoo_steps(steps: int) -> Work | None:
 
 
 def base_figures(effort: Effort) -> list[Figure]:
-    """Base ids through `gym.make` with its default wrappers, beside pyspiel's own state with its observation string."""
+    """Return figures of base ids through `gym.make`, beside pyspiel's own state with its observation string."""
     pairs = (
         ("TicTacToe", "tictactoe/pattern-1", "tic_tac_toe"),
         ("KuhnPoker", "kuhn/conservative", "kuhn_poker"),
@@ -184,9 +189,11 @@ def base_figures(effort: Effort) -> list[Figure]:
     for game, opponent, short_name in pairs:
         ours = env_steps(gym.make(f"mage/{game}-v0", opponent=opponent), effort.steps)
         theirs = {SAME_STEPS: spiel_replied(short_name, effort.steps), EITHER: spiel_steps(short_name, effort.steps)}
+        # PettingZoo is far slower, so a tenth of the steps is enough.
         if game == "TicTacToe" and (zoo := pettingzoo_steps(effort.steps // 10)) is not None:
             theirs["PettingZoo tictactoe_v3"] = zoo
-        for other, work in theirs.items():  # in pairs: a third one's turns empty the caches of the second's
+        # Measured in pairs, because the turns of a third subject would evict the caches of the second.
+        for other, work in theirs.items():
             found = rates({"ours": ours, "theirs": work}, effort.repeats)
             name, value = f"mage/{game}-v0, {opponent}", found["ours"]
             figures.append(Figure(section=STEPS, name=name, value=value, beside=other, reference=found["theirs"]))
@@ -197,7 +204,7 @@ def base_figures(effort: Effort) -> list[Figure]:
 
 
 def spiel_search(simulations: int, games: int) -> Work:
-    """Moves of pyspiel's bot against itself, nothing around it."""
+    """Return work of moves of pyspiel's bot against itself, without our code around it."""
     import pyspiel
 
     game = pyspiel.load_game("tic_tac_toe")
@@ -221,11 +228,12 @@ def spiel_search(simulations: int, games: int) -> Work:
 
 
 def search_figures(effort: Effort) -> list[Figure]:
-    """`mcts:N` on Tic-Tac-Toe beside the bot it is made of."""
+    """Return figures of `mcts:N` on Tic-Tac-Toe, beside the bot that it uses."""
     figures = []
     for simulations, games in ((100, effort.games), (1000, max(effort.games // 5, 1))):
         subjects = {"ours": search(simulations, games), "bot": spiel_search(simulations, games)}
         found = rates(subjects, effort.repeats)
+        # The table shows microseconds per move, not moves per second.
         name = f"mcts:{simulations}, TicTacToe"
         ours, bot = 1e6 / found["ours"], 1e6 / found["bot"]
         figures.append(Figure(section=SEARCHES, name=name, value=ours, beside="pyspiel's bot alone", reference=bot))
@@ -236,7 +244,17 @@ def search_figures(effort: Effort) -> list[Figure]:
 
 
 def collected_steps(env_id: str, kwargs: Mapping[str, Any], opponent: str, count: int) -> Work:
-    """Model calls of `count` meta-episodes, groups of 8 and fresh deals each time, through `collect`, by a script."""
+    """Return work of scripted meta-episodes through `collect`, in groups of 8 with fresh deals each time.
+
+    Args:
+        env_id: Id of the meta-episode.
+        kwargs: Options of the environment.
+        opponent: Name of the opponent.
+        count: Number of meta-episodes.
+
+    Returns:
+        Work whose unit is a model call.
+    """
     envs = make_envs(env_id, {**kwargs, "opponent": opponent}, count)
 
     def answer(prompt: Prompt) -> str:
@@ -254,7 +272,7 @@ def collected_steps(env_id: str, kwargs: Mapping[str, Any], opponent: str, count
 
 
 def collect_figures(effort: Effort) -> list[Figure]:
-    """Meta-episodes through `collect` with a scripted model, beside steps of the base id alone."""
+    """Return figures of scripted meta-episodes through `collect`, beside steps of the base id alone."""
     prose: dict[str, Any] = {"style": "prose"}
     subjects = (
         ("TicTacToe, prose, rebuilt", "TicTacToe", prose, "tictactoe/pattern-1"),
@@ -275,7 +293,11 @@ def collect_figures(effort: Effort) -> list[Figure]:
 
 
 def demo_run(settings: DemoSettings, folder: Path) -> tuple[dict[str, float], float, list[list[Trajectory]]]:
-    """Trains two or more rollouts of the demo: mean recorded metrics, seconds from one to the next, trajectories."""
+    """Train the demo, for two rollouts or more.
+
+    Returns:
+        Mean metrics that the trainer records, seconds from one rollout to the next, and trajectories by rollout.
+    """
     from transformers import PrinterCallback
 
     quieten()
@@ -289,11 +311,12 @@ def demo_run(settings: DemoSettings, folder: Path) -> tuple[dict[str, float], fl
     trainer = make_trainer(settings, folder, keep)
     trainer.remove_callback(PrinterCallback)
     trainer.train()
+    # The intervals between rollouts exclude the start of the trainer.
     return trainer.state.log_history[-1], (times[-1] - times[0]) / (len(times) - 1), kept
 
 
 def training_figures(metrics: Mapping[str, float], whole: float) -> list[Figure]:
-    """The parts of one rollout with its updates; seconds of wall time, since they are what the trainer records."""
+    """Return the parts of a rollout with its updates, in seconds of wall time, because the trainer records these."""
     seconds = {
         "environment (collect without the model)": metrics["time/environment"],
         "generation": metrics["time/generate"],
@@ -308,7 +331,7 @@ def training_figures(metrics: Mapping[str, float], whole: float) -> list[Figure]
 
 
 def token_figures(rollouts: Sequence[Sequence[Trajectory]]) -> list[Figure]:
-    """Tokens per update, on the demo's rollouts and on the paper's length spread; the reference is what is useful."""
+    """Return tokens per update on the demo's rollouts and on the paper's lengths, beside the useful tokens."""
     demo = [tokens.rollout_counts(trajectories, 4, 8192) for trajectories in rollouts]
     spreads = {"demo": demo, "paper's spread": [tokens.paper_counts(tokens.paper_calls())]}
     figures = []
@@ -333,7 +356,7 @@ def token_figures(rollouts: Sequence[Sequence[Trajectory]]) -> list[Figure]:
 
 
 def demo_figures(effort: Effort) -> list[Figure]:
-    """Time and tokens of the demo."""
+    """Return the figures on time and tokens of the demo."""
     settings = DemoSettings(rollouts=effort.rollouts, groups=effort.groups)
     with tempfile.TemporaryDirectory() as folder:
         metrics, whole, rollouts = demo_run(settings, Path(folder))
@@ -344,14 +367,14 @@ def demo_figures(effort: Effort) -> list[Figure]:
 
 
 def number(value: float | None) -> str:
-    """A value with three significant digits or none after the point."""
+    """Format a value with three significant digits, or as an integer if it has more."""
     if value is None:
         return ""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """All figures as text, a block per section."""
+    """Return all figures as text, with one block per section."""
     width = max(len(figure.name) for figure in figures)
     beside = max(len(figure.beside) for figure in figures)
     lines = []
@@ -365,17 +388,17 @@ def table(figures: Sequence[Figure]) -> str:
 
 
 def as_json(figures: Sequence[Figure], effort: Effort) -> str:
-    """Everything that was measured, with where and how hard."""
+    """Return all figures, the machine and the effort as JSON."""
     machine = {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
     lines = [asdict(figure) | {"ratio": figure.ratio} for figure in figures]
     return json.dumps({**machine, "effort": asdict(effort), "figures": lines}, indent=1) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures and prints the table."""
+    """Measure, and print the table."""
     parser = OneLineParser(prog="python -m benchmarks.speed", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a fifth of the time, for a look")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument("--quick", action="store_true", help="measure less, in a fifth of the time")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="file for the figures, as JSON (default: none)")
     chosen = parser.parse_args(arguments)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     effort = QUICK if chosen.quick else Effort()

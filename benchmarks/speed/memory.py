@@ -1,4 +1,4 @@
-"""What a memory adds to a play call: CPU time of rendering ten notes (`python -m benchmarks.speed.memory`)."""
+"""Cost of a memory in a play call: CPU time of rendering ten notes (`python -m benchmarks.speed.memory`)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from wrappers import MemoryView, MetaEpisode
 from wrappers.baselines.amem import AMem
 
 TARGET = 1.0
-"""Milliseconds per play call, encoder `hash`, ten notes."""
+"""Target in milliseconds per play call, with the encoder `hash` and ten notes."""
 CALLS = 300
+"""Number of timed renderings."""
 
 
 def answer(info: dict[str, Any], number: int) -> str:
-    """A well-formed reply."""
+    """Return a well-formed reply."""
     if info["kind"] == "note":
         words = [f"word{number}", "second", "third"]
         return json.dumps({"keywords": words, "context": f"Attempt {number}.", "tags": words})
@@ -25,8 +26,9 @@ def answer(info: dict[str, Any], number: int) -> str:
 
 
 def filled(env_id: str, **options: Any) -> MetaEpisode:
-    """A meta-episode in its eleventh episode."""
+    """Return a meta-episode in its eleventh episode, with ten notes in memory."""
     env = gym.make(env_id, disable_env_checker=True, memory="amem", num_episodes=12, **options)
+    # The benchmark needs the memory itself, which other wrappers of `gym.make` hide.
     inner: Any = env
     while not isinstance(inner, MetaEpisode):
         inner = inner.env
@@ -39,10 +41,11 @@ def filled(env_id: str, **options: Any) -> MetaEpisode:
 
 
 def milliseconds(memory: AMem, view: MemoryView) -> float:
-    """CPU time of rendering the memory once, the mean over `CALLS` different observations."""
+    """Return the CPU milliseconds of rendering the memory once, the mean over `CALLS` different observations."""
     if view.turn is None:
-        raise ValueError("A memory is rendered in play.")
+        raise ValueError("The memory must be rendered in a play call, but the view has no turn.")
     turn = view.turn
+    # Different observations, so that no cache could serve a repeated query.
     views = [view._replace(turn=turn._replace(observation=f"{turn.observation} {n}")) for n in range(CALLS)]
     started = time.process_time()
     for one in views:
@@ -51,12 +54,12 @@ def milliseconds(memory: AMem, view: MemoryView) -> float:
 
 
 def main() -> None:
-    """Prints a line per game."""
+    """Print one line per game."""
     for env_id, options in (("mage/WebShop-Meta-v0", {"size": "tiny"}), ("mage/Sokoban-Meta-v0", {})):
         env = filled(env_id, **options)
         memory, view = env.memory, env.memory_view()
         if not isinstance(memory, AMem):
-            raise TypeError("The benchmark needs the memory amem in play.")
+            raise TypeError(f"The environment must use the memory amem, got {type(memory).__name__}.")
         print(f"{env_id}: {len(memory.notes)} notes, {milliseconds(memory, view):.2f} ms (target {TARGET:g} ms)")
 
 

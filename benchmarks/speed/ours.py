@@ -1,4 +1,4 @@
-"""The work of ours that is timed: steps of a base id, and moves of a search. Nothing of the trainer is loaded."""
+"""Our work that is timed: steps of a base id, and moves of a search. The module does not import the trainer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from mage_envs.seats import Seat, Table
 from opponents import make_opponent
 
 Work = Callable[[], int]
-"""Does some work and returns how many units it did."""
+"""Function that does some work and returns the number of units."""
 
 
 def env_steps(env: gym.Env[Any, Any], steps: int) -> Work:
-    """Plays `steps` of the learner's moves, opponent's replies and resets included."""
+    """Return work of `steps` learner moves, including the opponent's replies and the resets."""
+    # Seeded once. The later resets draw new deals from the same stream.
     env.reset(seed=0)
 
     def work() -> int:
@@ -35,7 +36,7 @@ def env_steps(env: gym.Env[Any, Any], steps: int) -> Work:
 
 
 def search(simulations: int, games: int) -> Work:
-    """Moves of the opponent `mcts:N` against itself on Tic-Tac-Toe, its resets included."""
+    """Return work of moves of the opponent `mcts:N` against itself in Tic-Tac-Toe, including its resets."""
     name, game = f"mcts:{simulations}", make_game("TicTacToe")
     table = Table([Seat(make_opponent(name, game), name) for _ in range(2)])
     hand, numbers = Hand(game), count()

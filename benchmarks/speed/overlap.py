@@ -1,9 +1,9 @@
-"""How much of a rollout a model generates for, beside slow opponents: `collect` on a clock that is only counted.
+"""Share of a rollout in which the model generates, beside slow opponents: `collect` on a simulated clock.
 
-`python -m benchmarks.speed.overlap`. The environments, `collect` and its waiting are the real ones; a move takes 2 s of
-the counted clock because of its opponent, a token 25 ms, whatever else is under way (continuous batching). Compared:
-an engine that works in the background and one that works while it is waited for, opponents that think one after the
-other and in worker processes. The share is the time in which the model generated.
+`python -m benchmarks.speed.overlap`. The environments, `collect` and its waiting are the real ones. On the simulated
+clock, a move takes 2 s because of its opponent. A token takes 25 ms, independent of other replies under way (continuous
+batching). The comparison has two engines: one works in the background, the other works only while the rollout waits for
+it. Opponents think one after the other, or in worker processes. The share is the time in which the model generates.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from trainer.stages import Environments, Move, Outcome
 
 LEAST_SHARE = 0.9
 MOVE, TOKEN = 2.0, 0.025
-"""Seconds."""
+"""Duration of a move and of a token in seconds."""
 REPLY = (5.3, 1.0)
-"""Reply lengths in tokens, log-normal: mean and deviation of the logarithm; median 200, one in twenty above 1,000."""
+"""Mean and deviation of the logarithm of a reply's length in tokens. The median is 200, and 5% are above 1,000."""
 
 
 class CountedTime:
-    """A clock that stands still until somebody waits."""
+    """Simulated clock in seconds, which advances only if the model or an environment is waited for."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -44,20 +44,27 @@ class CountedTime:
 
 
 class Thinking:
-    """A streaming model; `background` tells whether it works while it is not waited for."""
+    """Streaming model on the simulated clock."""
 
     def __init__(self, time: CountedTime, background: bool) -> None:
+        """Start without any reply under way.
+
+        Args:
+            time: Simulated clock.
+            background: True if the model also works while it is not waited for.
+        """
         self._time, self._background = time, background
         self._worked = 0.0
-        """Seconds that it could work up to now."""
+        """Seconds that the model could work so far."""
         self._seen = 0.0
         self._running: list[tuple[float, int, Completion]] = []
         self.generating = self.replying = 0.0
-        """Seconds in which it worked at something, and these times the replies under way."""
+        """Seconds of work on at least one reply, and the same seconds multiplied by the number of replies under way."""
 
     def submit(self, prompt: Prompt) -> None:
         self._work(self._background)
         mean, deviation = REPLY
+        # The length depends on the prompt's seed only, so every setting has the same replies.
         tokens = Stream(fold(0, *prompt.seed)).generator().lognormal(mean, deviation)
         text = "<remark>x</remark>" if prompt.phase == "reflect" else f"<action>{prompt.legal_actions[0]}</action>"
         heapq.heappush(self._running, (self._worked + tokens * TOKEN, prompt.slot, Completion(text)))
@@ -68,6 +75,7 @@ class Thinking:
         self._time.now += max(min(first, inf if timeout is None else timeout), 0.0)
         self._work(True)
         ready = []
+        # The tolerance covers rounding errors in the sums of times.
         while self._running and self._running[0][0] <= self._worked + 1e-9:
             ready.append(heapq.heappop(self._running)[1:])
         return ready
@@ -76,7 +84,7 @@ class Thinking:
         self._running.clear()
 
     def _work(self, works: bool) -> None:
-        """Up to now."""
+        """Account for the time since the last call, in which the model worked if `works`."""
         passed = self._time.now - self._seen
         self._seen = self._time.now
         if works:
@@ -86,9 +94,16 @@ class Thinking:
 
 
 class SlowEnvironments:
-    """Real environments whose moves take `MOVE` seconds each, `workers` of them at once; 0: one after the other."""
+    """Stage of real environments whose moves take `MOVE` seconds each on the simulated clock."""
 
     def __init__(self, time: CountedTime, slots: int, workers: int) -> None:
+        """Start without any move.
+
+        Args:
+            time: Simulated clock.
+            slots: Number of environments.
+            workers: Number of moves at once, or 0 to play in the calling process, one move after the other.
+        """
         self.pause = 0.01 if workers else 0.0
         self._time, self._slots, self._workers = time, slots, workers
         self._environments = Environments(lambda: gym.make("mage/KuhnPoker-Meta-v0", disable_env_checker=True))
@@ -109,11 +124,13 @@ class SlowEnvironments:
     def ended(self, timeout: float | None) -> list[Outcome]:
         until = inf if timeout is None else self._time.now + timeout
         found: list[Outcome] = []
-        if not self._workers:  # as `Here`: one move, however long it takes
+        # As the stage `Here`: all moves, or one if a timeout is set, however long it takes.
+        if not self._workers:
             for _ in range(len(self._waiting) if timeout is None else min(1, len(self._waiting))):
                 self._time.now += MOVE
                 found.append(self._play(self._waiting.popleft()))
             return found
+        # As worker processes: wait for the first move that ends, then add those that have ended by then.
         while self._playing and (not found or timeout is None or self._playing[0][0] <= self._time.now):
             if self._playing[0][0] > until:
                 self._time.now = until
@@ -130,6 +147,7 @@ class SlowEnvironments:
 
     def _start(self) -> None:
         while self._waiting and len(self._playing) < self._workers:
+            # The move is played at once, and its outcome is delivered `MOVE` simulated seconds later.
             slot, outcome = self._play(self._waiting.popleft())
             heapq.heappush(self._playing, (self._time.now + MOVE, slot, outcome))
 
@@ -139,7 +157,7 @@ class SlowEnvironments:
 
 @dataclass(frozen=True)
 class OverlapSetting:
-    """One line of the table."""
+    """Line of the table: an engine and a number of workers."""
 
     name: str
     background: bool
@@ -156,17 +174,17 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Shares:
-    """Where a rollout's time went."""
+    """Use of a rollout's time."""
 
     seconds: float
     generating: float
     """Share of the time in which the model works."""
     under_way: float
-    """Mean number of replies that it works at."""
+    """Mean number of replies under way."""
 
 
 def play(setting: OverlapSetting, slots: int = 64) -> Shares:
-    """Plays one meta-episode of Kuhn Poker in each slot."""
+    """Play one meta-episode of Kuhn Poker in each slot."""
     time = CountedTime()
     model, stage = Thinking(time, setting.background), SlowEnvironments(time, slots, setting.workers)
     clock = RolloutClock(now=time)
@@ -179,9 +197,11 @@ def play(setting: OverlapSetting, slots: int = 64) -> Shares:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the table; 1 where the last line's share is too small."""
+    """Print the table. Return 1 if the last line's share is too small."""
     parser = OneLineParser(prog="python -m benchmarks.speed.overlap", description=__doc__.partition("\n")[0])
-    parser.add_argument("--slots", type=int, default=64, metavar="N", help="meta-episodes at once, a multiple of 8")
+    parser.add_argument(
+        "--slots", type=int, default=64, metavar="N", help="meta-episodes at once, a multiple of 8 (default: 64)"
+    )
     slots = parser.parse_args(arguments).slots
     print(f"{'':<52} {'seconds':>8} {'generating':>11} {'replies under way':>18}")
     shares = Shares(0.0, 0.0, 0.0)

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.speed.processes`: how much sooner an evaluation is done in several processes, by the clock.
+"""`python -m benchmarks.speed.processes`: wall-clock speed-up of an evaluation in several processes.
 
-Both play and record the panel of `policy:mcts:1000`; the processes' start is part of their time. To be run on a machine
-with as many idle cores as processes: the ratio of a busy one says nothing.
+Both sides play and record the panel with `policy:mcts:1000`. The start of the processes is part of their time. The
+machine should have as many idle cores as processes, because the ratio on a busy machine is meaningless.
 """
 
 from __future__ import annotations
@@ -29,12 +29,22 @@ from mage_envs.processes import DEADLINE
 
 AGENT, PANEL = "policy:mcts:1000", "tictactoe-paper-unseen"
 TARGET = 1.7
-"""Times as fast, with two processes on two idle cores."""
+"""Target of the speed-up with two processes on two idle cores."""
 BATCH = 256
 
 
 def seconds(setting: Setting, about: Mapping[str, Any], count: int, folder: Path) -> float:
-    """Seconds until the panel is played and recorded, in this process (`count` 0) or in others."""
+    """Return the seconds until the panel is played and recorded.
+
+    Args:
+        setting: Panel and options of the environment.
+        about: Description of the run.
+        count: Number of worker processes, or 0 to play in this process.
+        folder: Folder of the records.
+
+    Raises:
+        RuntimeError: If a worker was lost.
+    """
     started = time.perf_counter()
     writer = Writer(folder, about, resume=False)
     if not count:
@@ -49,21 +59,33 @@ def seconds(setting: Setting, about: Mapping[str, Any], count: int, folder: Path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures, and prints a line; 1 where the records differ."""
+    """Measure, and print one line. Return 1 if the records differ."""
     parser = OneLineParser(prog="python -m benchmarks.speed.processes", description=(__doc__ or "").partition(":")[2])
-    parser.add_argument("--panel", default=PANEL, metavar="NAME", help=f"what is played ({PANEL})")
-    parser.add_argument("--num-episodes", type=_positive, default=3, metavar="K", help="of a meta-episode (3)")
-    parser.add_argument("--processes", type=_positive, default=2, metavar="N", help="(2)")
-    parser.add_argument("--rounds", type=_positive, default=3, metavar="N", help="of both, in turn; medians count (3)")
+    parser.add_argument("--panel", default=PANEL, metavar="NAME", help=f"panel to play (default: {PANEL})")
+    parser.add_argument(
+        "--num-episodes",
+        type=_positive,
+        default=3,
+        metavar="K",
+        help="number of episodes of a meta-episode (default: 3)",
+    )
+    parser.add_argument(
+        "--processes", type=_positive, default=2, metavar="N", help="number of worker processes (default: 2)"
+    )
+    parser.add_argument(
+        "--rounds", type=_positive, default=3, metavar="N", help="number of rounds, whose medians count (default: 3)"
+    )
     chosen = parser.parse_args(arguments)
     setting = Setting(named_panel(chosen.panel), chosen.panel, {"num_episodes": chosen.num_episodes})
     about = about_run(make_agent(AGENT), setting)
     times: dict[int, list[float]] = {0: [], chosen.processes: []}
     roots = set()
+    # Both sides take turns, so that a change of the machine's load affects both.
     for _ in range(chosen.rounds):
         for count, taken in times.items():
             with tempfile.TemporaryDirectory() as folder:
                 taken.append(seconds(setting, about, count, Path(folder) / "run"))
+                # The digest of all records. It must not depend on the number of processes.
                 roots.add(Records(Path(folder) / "run").root()["root"])
     alone, spread = (statistics.median(taken) for taken in times.values())
     load = os.getloadavg()[0]

@@ -1,7 +1,7 @@
-"""What records cost: CPU time of playing alone, of playing with records, and of executing them again.
+"""Cost of records: CPU time of playing alone, of playing with records, and of executing the records again.
 
-`python -m benchmarks.speed.records`. Each round measures all three of a panel, one after the other, in one process; the
-ratios of a round are compared with `RECORDING` and `REPLAY`. The agent is scripted: nothing but the suite is paid for.
+`python -m benchmarks.speed.records`. Each round measures all three for a panel, one after the other, in one process.
+The ratios of a round are compared with `RECORDING` and `REPLAY`. The agent is scripted, so all time is the suite's own.
 """
 
 from __future__ import annotations
@@ -23,20 +23,29 @@ from benchmarks.records.replay import replay
 from benchmarks.records.store import Records, Writer
 
 RECORDING, REPLAY = 1.2, 1.3
-"""Times the CPU time of playing, at most: records with their digests, and `replay --verify`."""
+"""Upper limits as multiples of the CPU time of playing: records with their digests, and `replay --verify`."""
 PANELS = ("kuhn-paper-512", "tictactoe-paper-128", "sokoban-eval-2box-128")
 ROUNDS = 5
 
 
 def cpu(work: Callable[[], Any]) -> float:
-    """Seconds, of this process with its system calls."""
+    """Return the CPU seconds of `work` in this process, including system calls."""
     started = time.process_time()
     work()
     return time.process_time() - started
 
 
 def round_of(setting: Setting, about: dict[str, Any], folder: Path) -> tuple[float, float, float]:
-    """CPU seconds of playing, of playing with records, and of reading and executing these again."""
+    """Return CPU seconds of playing, of playing with records, and of reading and executing the records.
+
+    Args:
+        setting: Panel and options of the environment.
+        about: Description of the run.
+        folder: Folder of the records.
+
+    Raises:
+        RuntimeError: If the execution of the records has another result.
+    """
     agent = make_agent("scripted:random")
 
     def recorded() -> None:
@@ -47,29 +56,31 @@ def round_of(setting: Setting, about: dict[str, Any], folder: Path) -> tuple[flo
     def again() -> None:
         lines = [line for _, line in sorted(Records(folder).lines.items())]
         if found := replay(lines, setting):
-            raise RuntimeError(f"{len(found)} meta-episodes came out otherwise.")
+            raise RuntimeError(f"The replay of {len(found)} meta-episodes differs from their records.")
 
     return cpu(lambda: evaluate(agent, setting.tasks, setting.options)), cpu(recorded), cpu(again)
 
 
 def measure(panel: str, rounds: int) -> list[tuple[float, float, float]]:
-    """The rounds of a panel, after one that only warms up."""
+    """Return the times of a panel's rounds."""
     setting = Setting(named_panel(panel), panel, {})
     about = about_run(make_agent("scripted:random"), setting)
     found = []
     for number in range(rounds + 1):
         with tempfile.TemporaryDirectory() as folder:
             times = round_of(setting, about, Path(folder) / "run")
+        # The first round only warms up caches and imports.
         if number:
             found.append(times)
     return found
 
 
 def main() -> None:
-    """Writes a line per panel to stdout."""
+    """Write one line per panel to stdout."""
     for panel in PANELS:
         found = measure(panel, ROUNDS)
         played = statistics.median(times[0] for times in found)
+        # Ratios within a round, because the load of the machine may change between rounds.
         recording = statistics.median(times[1] / times[0] for times in found)
         replaying = statistics.median(times[2] / times[0] for times in found)
         sys.stdout.write(f"{panel}: playing {played:.2f} CPU s, with records {recording:.2f} times that ")

@@ -1,8 +1,8 @@
-"""How large a report of many long transcripts is, and how soon a reader sees them: `python -m benchmarks.speed.report`.
+"""Size and opening time of a report with many long transcripts: `python -m benchmarks.speed.report`.
 
-WebShop at K = 10 is played by a script that writes some hundred drawn words before each action, recorded and reported;
-a real Chromium opens the file. Times of the page are by the clock, so that a busy machine's say nothing: the load
-stands beside them. Memory is read on Linux alone.
+A script plays WebShop at K = 10 and writes a hundred random words before each action. The run is recorded and reported,
+and a real Chromium opens the file. Times of the page are wall-clock times, which are meaningless on a busy machine. The
+load is therefore printed, too. Memory is read on Linux only.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from mage_envs.text.generation import Completion, Generator, Prompt
 
 PANEL, EPISODES = "webshop-ood-catalogue", 10
 VOCABULARY, THOUGHT = 5000, 100
-"""Words that a thought is drawn from, as often as words of a language are, and words of a thought."""
+"""Number of different words, and number of words of a thought. Words are as frequent as in a language (Zipf)."""
 VIEWS, TRANSCRIPTS = 5, 40
-"""How often the file is opened in a browser of its own, and transcripts in the last one."""
+"""Number of new browsers that open the file, and number of transcripts opened in the last one."""
 PAINT = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
 OPEN = """
 const [index, done] = arguments, started = performance.now();
@@ -52,17 +52,18 @@ look();
 
 
 class Thinker:
-    """Another generator's answers, each after a thought of its own."""
+    """Generator that adds a random thought before each answer of another generator."""
 
     def __init__(self, answers: Generator, rng: np.random.Generator) -> None:
         self._answers, self._rng = answers, rng
         letters = rng.integers(97, 123, (VOCABULARY, 6), np.uint8)
         self._words = [bytes(word).decode() for word in letters]
+        # Zipf's law. Uniform words would compress worse than a model's text.
         self._chances = 1 / np.arange(1, VOCABULARY + 1)
         self._chances /= self._chances.sum()
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
-        """The answers, in order."""
+        """Return one completion per prompt, in order."""
         drawn = self._rng.choice(VOCABULARY, (len(prompts), THOUGHT), p=self._chances)
         thoughts = [" ".join(self._words[word] for word in row) for row in drawn]
         answers = self._answers.generate(prompts)
@@ -70,7 +71,7 @@ class Thinker:
 
 
 def record(folder: Path, setting: Setting) -> int:
-    """Plays and records it; returns the characters of the replies and of what was new in the prompts."""
+    """Play and record the panel. Return the number of characters of the replies and of new text in the prompts."""
     game = game_of(setting.panel.env_id, setting.options)
     thinker = Thinker(make_agent("policy:webshop/next").generator(game), np.random.default_rng(0))
     agent = GeneratorAgent(thinker, "thinker")
@@ -82,13 +83,15 @@ def record(folder: Path, setting: Setting) -> int:
 
 
 def page_memory(driver: Any) -> float:
-    """MiB that the largest page of the browser has held at most."""
+    """Return the peak memory in MiB of the largest page process of the browser."""
+    # In the order of process ids, a parent usually precedes its children, so one pass finds the whole family.
     family, found = {driver.service.process.pid}, 0.0
     for status in sorted(Path("/proc").glob("[0-9]*/status"), key=lambda path: int(path.parent.name)):
         try:
             told = dict(line.split(":", 1) for line in status.read_text().splitlines())
             command = (status.parent / "cmdline").read_bytes()
-        except OSError:  # it has ended
+        # The process has ended since the folder was listed.
+        except OSError:
             continue
         if int(told["PPid"]) in family:
             family.add(int(told["Pid"]))
@@ -98,8 +101,9 @@ def page_memory(driver: Any) -> float:
 
 
 def read(page: Path, meta_episodes: int) -> tuple[list[float], list[float], float]:
-    """Milliseconds to the first paint and to open a transcript, and the page's memory in MiB."""
+    """Return milliseconds to the first paint and to open a transcript, and the page's memory in MiB."""
     paints = []
+    # A new browser for each view, because a browser would cache the page.
     for _ in range(VIEWS - 1):
         with opened_chromium() as driver:
             paints.append(paint(driver, page))
@@ -111,15 +115,15 @@ def read(page: Path, meta_episodes: int) -> tuple[list[float], list[float], floa
 
 
 def paint(driver: Any, page: Path) -> float:
-    """Opens the page; milliseconds to its first paint."""
+    """Open the page and return the milliseconds to its first paint."""
     driver.get(page.as_uri())
     return float(WebDriverWait(driver, 20).until(lambda shown: shown.execute_script(PAINT)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures, and prints a line per figure."""
+    """Measure, and print one line per figure."""
     parser = OneLineParser(prog="python -m benchmarks.speed.report", description=(__doc__ or "").partition(":")[0])
-    parser.add_argument("--panel", default=PANEL, metavar="NAME", help=f"what is played ({PANEL})")
+    parser.add_argument("--panel", default=PANEL, metavar="NAME", help=f"panel to play (default: {PANEL})")
     panel = parser.parse_args(arguments).panel
     with tempfile.TemporaryDirectory() as folder:
         run, page = Path(folder) / "run", Path(folder) / "report.html"

@@ -1,6 +1,6 @@
-"""How many tokens an update forwards: our merged rows, one row per model call, and TRL's own padding.
+"""Number of tokens that an update forwards: our merged rows, one row per model call, and TRL's own padding.
 
-Pure planning by lengths, through the trainer's own rows and micro-batches; no model and no training.
+The counts need only lengths and the trainer's own rows and micro-batches, without a model or training.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 from trainer.trajectory import Trajectory
 
 PROMPTS = (300, 4096)
-"""Prompt lengths of the sample, in tokens, uniform: a bare first prompt, up to the paper's limit."""
+"""Range of the sample's prompt lengths in tokens, uniform: from a bare first prompt to the paper's limit."""
 REPLY_MEDIAN, REPLY_SIGMA, REPLY_LIMIT = 1000, 0.8, 4096
-"""Reply lengths of the sample: log-normal, cut at the paper's limit; 4% of the replies reach it."""
+"""Reply lengths of the sample in tokens: log-normal, cut at the paper's limit, which 4% of the replies reach."""
 PAPER_CALLS, PAPER_UPDATE, PAPER_BUDGET = 128 * 11, 64, 16_384
 """Model calls of a rollout (16 x 8 meta-episodes of 11 calls), calls per update, tokens per micro-batch."""
 
 
 class Call(NamedTuple):
-    """One model call, in tokens."""
+    """Lengths of a model call in tokens."""
 
     prompt: int
     reply: int
@@ -34,21 +34,22 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class TokenCounts:
-    """Tokens forwarded for one pass over a rollout, padding included."""
+    """Numbers of tokens forwarded in one pass over a rollout, including padding."""
 
     updates: int
     useful: int
-    """Tokens of the merged rows, without padding: the least that merging leaves."""
+    """Tokens of the merged rows without padding: the lower limit with merging."""
     merged: int
-    """Our rows: one for each run of calls that extend each other."""
+    """Tokens of our rows: one row for each run of calls that extend each other."""
     unmerged: int
-    """One row per call, in our micro-batches."""
+    """Tokens of one row per call, in our micro-batches."""
     trl: int
-    """One row per call, padded as TRL pads."""
+    """Tokens of one row per call, padded as in TRL."""
 
 
 def forwarded(lengths: Sequence[int], max_tokens: int) -> int:
-    """Tokens of one update's micro-batches: rows times the longest row of each."""
+    """Return the tokens of an update's micro-batches: number of rows times longest row, summed over micro-batches."""
+    # The trainer is imported in functions, because the other benchmarks of this folder do not need torch.
     from trainer.batch import plan_micro_batches
 
     plan = plan_micro_batches(lengths, max_tokens)
@@ -56,16 +57,14 @@ def forwarded(lengths: Sequence[int], max_tokens: int) -> int:
 
 
 def trl_forwarded(calls: Sequence[Call]) -> int:
-    """Tokens that TRL forwards for a rollout.
-
-    `GRPOTrainer._generate_and_score_completions` pads all prompts on the left to the longest prompt and all replies on
-    the right to the longest reply of the whole generation batch, before it is cut into updates (trl 1.16).
-    """
+    """Return the number of tokens that TRL forwards for a rollout."""
+    # `GRPOTrainer._generate_and_score_completions` pads all prompts on the left to the longest prompt, and all replies
+    # on the right to the longest reply. It pads the whole generation batch before it splits it into updates (trl 1.16).
     return len(calls) * (max(call.prompt for call in calls) + max(call.reply for call in calls)) if calls else 0
 
 
 def calls_of(trajectories: Sequence[Trajectory]) -> list[Call]:
-    """The model calls that are trained: those with a reply, of meta-episodes that did not fail."""
+    """Return the model calls that are trained: those with a reply, if their meta-episode did not fail."""
     return [
         Call(len(step.prompt_ids), len(step.completion_ids))
         for trajectory in trajectories
@@ -76,21 +75,34 @@ def calls_of(trajectories: Sequence[Trajectory]) -> list[Call]:
 
 
 def row_lengths(trajectories: Sequence[Trajectory], *, merge: bool) -> list[int]:
-    """Lengths of the rows that the trainer makes of a rollout."""
+    """Return the lengths of the rows that the trainer builds from a rollout."""
     from trainer.batch import build_rows
 
+    # The lengths do not depend on the advantages, so any values do.
     ones = [[1.0] * len(trajectory.steps) for trajectory in trajectories]
     return [row.length for row in build_rows(trajectories, ones, merge=merge)]
 
 
 def into_updates(lengths: Sequence[int], updates: int, seed: int = 0) -> list[list[int]]:
-    """The rows, shuffled, in updates of near-equal numbers, as the trainer splits them."""
+    """Shuffle the rows and split them into updates of nearly equal numbers, as the trainer does.
+
+    Args:
+        lengths: Lengths of the rows.
+        updates: Number of updates, reduced if there are fewer rows.
+        seed: Seed of the order.
+    """
     order = np.random.default_rng(seed).permutation(len(lengths))
     return [[lengths[i] for i in part] for part in np.array_split(order, min(updates, len(lengths)))]
 
 
 def rollout_counts(trajectories: Sequence[Trajectory], updates: int, max_tokens: int) -> TokenCounts:
-    """The counts of one rollout."""
+    """Return the token counts of one rollout.
+
+    Args:
+        trajectories: Trajectories of the rollout.
+        updates: Number of updates.
+        max_tokens: Maximal number of tokens per micro-batch.
+    """
     merged = row_lengths(trajectories, merge=True)
     unmerged = row_lengths(trajectories, merge=False)
     return TokenCounts(
@@ -103,9 +115,10 @@ def rollout_counts(trajectories: Sequence[Trajectory], updates: int, max_tokens:
 
 
 def paper_calls(count: int = PAPER_CALLS, seed: int = 0) -> list[Call]:
-    """A made-up sample with the paper's limits: fresh prompts (context `rebuilt`), thinking replies.
+    """Return an artificial sample with the paper's limits: fresh prompts (context `rebuilt`) and thinking replies.
 
-    The paper prints no length distribution; this one is stated in PROMPTS and REPLY_*, and spreads over its limits.
+    The paper does not report the distribution of lengths. PROMPTS and REPLY_* define the one used here, which covers
+    the range up to the paper's limits.
     """
     rng = np.random.default_rng(seed)
     prompts = rng.integers(PROMPTS[0], PROMPTS[1], count, endpoint=True)
@@ -114,7 +127,14 @@ def paper_calls(count: int = PAPER_CALLS, seed: int = 0) -> list[Call]:
 
 
 def paper_counts(calls: Sequence[Call], per_update: int = PAPER_UPDATE, max_tokens: int = PAPER_BUDGET) -> TokenCounts:
-    """The counts of a rollout of fresh prompts, which nothing merges: merged rows are rows of one call."""
+    """Return the token counts of a rollout of fresh prompts, in which no calls are merged.
+
+    Args:
+        calls: Model calls of the rollout.
+        per_update: Number of calls per update.
+        max_tokens: Maximal number of tokens per micro-batch.
+    """
+    # Division that rounds up: a last, smaller update counts.
     updates = -(-len(calls) // per_update)
     lengths = [call.length for call in calls]
     tokens = sum(forwarded(part, max_tokens) for part in into_updates(lengths, updates))

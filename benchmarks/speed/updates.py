@@ -1,8 +1,8 @@
-"""One update beside TRL's own: the same rows, the same gradient, useful tokens per CPU second.
+"""Useful tokens per CPU second of an update, beside TRL's own update with the same rows and the same gradient.
 
-`python -m benchmarks.speed.updates`. Both train the same model calls with the same old and reference log-probabilities:
-ours by `MAGETrainer`, in micro-batches by tokens; TRL's by `GRPOTrainer._compute_loss`, on calls that are padded as
-`GRPOTrainer._generate_and_score_completions` pads them. Both have the same tokens per forward pass. They take turns.
+`python -m benchmarks.speed.updates`. Both train the same model calls with the same old and reference log-probabilities.
+Ours uses `MAGETrainer` with micro-batches by tokens. TRL's uses `GRPOTrainer._compute_loss` with the padding of
+`GRPOTrainer._generate_and_score_completions`. Both have the same limit of tokens per forward pass. They take turns.
 """
 
 from __future__ import annotations
@@ -31,36 +31,39 @@ if TYPE_CHECKING:
     from trainer.mage_trainer import MAGETrainer
 
 LEAST_RATIO, MOST_DIFFERENCE = 1.5, 1e-5
-"""Of useful tokens per CPU second, ours over TRL's; of gradients, as a share of the largest entry."""
+"""Lower limit of the ratio of useful tokens per CPU second (ours to TRL's), and upper limit of the difference of the
+gradients as a share of the largest entry."""
 VOCABULARY = 256
-"""Bytes."""
+"""Upper limit of the token ids in the random rows. The ids below it are bytes."""
 SCALE = 8
-"""The paper's lengths are divided by this, prompts, replies and tokens per forward pass alike, to fit a small CPU."""
+"""Divisor of the paper's lengths of prompts and replies and of its tokens per forward pass, to fit a small CPU."""
 
 
 @dataclass(frozen=True)
 class UpdateSide:
-    """What one of both took for an update, and the gradient that it left."""
+    """CPU seconds of an update by one side, and its gradient."""
 
     seconds: float
     gradient: torch.Tensor
 
 
 def scaled_calls(count: int, scale: int = SCALE) -> list[Call]:
-    """A mini-batch of the paper's spread."""
+    """Return a mini-batch of calls with the paper's lengths, divided by `scale`."""
     return [Call(max(call.prompt // scale, 1), max(call.reply // scale, 1)) for call in paper_calls(count)]
 
 
 def rows_of(calls: Sequence[Call], vocabulary: int) -> list[Row]:
-    """Random tokens of these lengths: one row per call, as fresh prompts make them."""
+    """Return rows of random tokens with these lengths: one row per call, because fresh prompts are not merged."""
     from trainer.batch import Row
 
     rng = np.random.default_rng(0)
     rows = []
     for call in calls:
+        # About log(1/256), the log-probability of a token under the untrained model, so that ratios are near 1.
         old = -5.5 + rng.normal(0.0, 0.3, call.reply).astype(np.float32)
         rows.append(
             Row(
+                # Any ids of bytes. The special tokens of the byte tokenizer have ids from 256 on.
                 ids=rng.integers(4, vocabulary, call.length),
                 targets=np.arange(call.prompt, call.length),
                 advantages=np.full(call.reply, rng.normal(), np.float32),
@@ -75,7 +78,7 @@ def rows_of(calls: Sequence[Call], vocabulary: int) -> list[Row]:
 
 
 def make_trainer(folder: Path) -> MAGETrainer:
-    """A trainer of a small model; its environment is never played."""
+    """Return a trainer of a small model. Its environment is never played."""
     import mage_envs  # noqa: F401  (registers the ids)
     from trainer import MAGEConfig, MAGETrainer
     from trainer.tiny import byte_tokenizer, save_tiny, tiny_model
@@ -87,7 +90,8 @@ def make_trainer(folder: Path) -> MAGETrainer:
         groups_per_rollout=1,
         num_generations=2,
         beta=0.1,
-        entropy_coef=0.0,  # TRL's is a mean over each forward pass, which no split of the rows leaves alone
+        # TRL's entropy bonus is a mean over each forward pass, so it depends on the split of the rows.
+        entropy_coef=0.0,
         max_rollouts=1,
         save_strategy="no",
         use_cpu=True,
@@ -98,7 +102,18 @@ def make_trainer(folder: Path) -> MAGETrainer:
 
 
 def padded(rows: Sequence[Row], pad: int, prompt: int, reply: int, tokens: int) -> dict[str, torch.Tensor]:
-    """Rows as TRL holds them: prompts padded on the left, replies on the right, to the longest of the whole batch."""
+    """Return rows in TRL's form: prompts padded on the left and replies on the right, to the longest of the batch.
+
+    Args:
+        rows: Rows (B) of a forward pass.
+        pad: Token id of the padding.
+        prompt: Length P of the longest prompt of the whole batch.
+        reply: Length R of the longest reply of the whole batch.
+        tokens: Number of trained tokens of the whole batch, by which TRL divides the loss.
+
+    Returns:
+        Inputs of `GRPOTrainer._compute_loss`: tensors (B, P) of prompts, (B, R) of replies, and (B,) of advantages.
+    """
     import torch
 
     def full(width: int, value: float, dtype: torch.dtype) -> torch.Tensor:
@@ -127,7 +142,13 @@ def padded(rows: Sequence[Row], pad: int, prompt: int, reply: int, tokens: int) 
 
 
 def ours(trainer: MAGETrainer, rows: Sequence[Row], budget: int) -> None:
-    """Leaves the update's gradient in the model."""
+    """Compute the gradient of the update with our trainer, and leave it in the model.
+
+    Args:
+        trainer: Trainer of the model.
+        rows: Rows of the update.
+        budget: Maximal number of tokens per forward pass.
+    """
     from trainer.batch import share_of
 
     model: Any = trainer.model
@@ -135,10 +156,11 @@ def ours(trainer: MAGETrainer, rows: Sequence[Row], budget: int) -> None:
 
 
 def trls(trainer: MAGETrainer, rows: Sequence[Row], budget: int) -> None:
-    """The same by TRL's loss."""
+    """Compute the gradient of the update with TRL's loss, and leave it in the model. The arguments are as in `ours`."""
     prompt = max(row.length - len(row.targets) for row in rows)
     reply = max(len(row.targets) for row in rows)
     tokens = sum(len(row.targets) for row in rows)
+    # TRL divides the loss by this number, which the training loop would set.
     trainer.current_gradient_accumulation_steps = 1
     at_once = max(budget // (prompt + reply), 1)
     for first in range(0, len(rows), at_once):
@@ -148,7 +170,7 @@ def trls(trainer: MAGETrainer, rows: Sequence[Row], budget: int) -> None:
 
 
 def timed(trainer: MAGETrainer, update: Callable[[], None]) -> UpdateSide:
-    """Runs an update from a gradient of zero."""
+    """Time an update that starts from a gradient of zero."""
     import torch
 
     model: Any = trainer.model
@@ -161,11 +183,23 @@ def timed(trainer: MAGETrainer, update: Callable[[], None]) -> UpdateSide:
 
 
 def compare(rows: Sequence[Row], budget: int, trainer: MAGETrainer, rounds: int) -> tuple[float, float, float]:
-    """Useful tokens per CPU second, ours and TRL's (medians), and the largest difference of the gradients."""
+    """Compare both updates on the same rows.
+
+    Args:
+        rows: Rows of the update.
+        budget: Maximal number of tokens per forward pass.
+        trainer: Trainer of the model.
+        rounds: Number of timed updates of each side, whose median counts.
+
+    Returns:
+        Useful tokens per CPU second, ours and TRL's, and the largest difference of the gradients as a share of the
+        largest entry.
+    """
     model: Any = trainer.model
     model.train()
     sides: tuple[list[UpdateSide], list[UpdateSide]] = ([], [])
-    for _ in range(rounds + 1):  # the first only warms up
+    # The first round only warms up.
+    for _ in range(rounds + 1):
         for side, update in zip(sides, (ours, trls), strict=True):
             side.append(timed(trainer, partial(update, trainer, rows, budget)))
     useful = sum(row.length for row in rows)
@@ -175,10 +209,12 @@ def compare(rows: Sequence[Row], budget: int, trainer: MAGETrainer, rounds: int)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints one line; 1 where a bound is missed."""
+    """Print one line. Return 1 if a limit is missed."""
     parser = OneLineParser(prog="python -m benchmarks.speed.updates", description=__doc__.partition("\n")[0])
-    parser.add_argument("--calls", type=int, default=PAPER_UPDATE, metavar="N", help="model calls of the update")
-    parser.add_argument("--rounds", type=int, default=3, metavar="N")
+    parser.add_argument(
+        "--calls", type=int, default=PAPER_UPDATE, metavar="N", help=f"model calls of the update ({PAPER_UPDATE})"
+    )
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="timed updates of each side (default: 3)")
     chosen = parser.parse_args(arguments)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     with tempfile.TemporaryDirectory() as folder:

@@ -1,11 +1,11 @@
-"""WebShop's speed and memory on this machine, beside their targets: `python -m benchmarks.speed.webshop`.
+"""Speed and memory of WebShop on this machine, beside their targets: `python -m benchmarks.speed.webshop`.
 
     python -m benchmarks.speed.webshop [--products 1000 100000 1180000] [--folder DIR] [--json FILE]
 
-For each size a catalogue is generated and written as the original's files, then imported in a process of its own, then
-opened, searched and played on in two others. Times are CPU times. The default sizes take half a minute; 1180000, the
-size of the original's full data, takes half an hour and 8 GB of disk in `--folder` (default: a temporary folder), where
-everything is removed again. Memory is measured on Linux alone.
+For each size, a catalogue is generated and written in the format of the original's files. One process imports it, and
+two others open, search and play it. Times are CPU times. The default sizes take half a minute. 1180000, the size of the
+original's full data, takes half an hour and 8 GB of disk in `--folder` (default: a temporary folder). All files are
+removed at the end. Memory is measured on Linux only.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from mage_envs.games.webshop.catalogue_maker import FamilyRecord, about, stream
 from mage_envs.games.webshop.official import SIZES, import_official
 
 PEOPLE = 12_087
-"""Goals of the generated files that are written as people's instructions: as many as the original has."""
+"""Number of goals that are written as human instructions, as many as in the original."""
 SEARCHES, EPISODES, READS = 300, 300, 5000
 COLD_STARTS = 3
 SMAPS = Path("/proc/self/smaps_rollup")
 READING = ("description", "< prev", "features", "< prev")
 MOST_TO_SEARCH = {1000: 1.0, 100_000: 3.0}
-"""Milliseconds at the median, by the number of products."""
+"""Upper limit of the median time of a search in milliseconds, by the number of products."""
 BYTES_PER_PRODUCT = 7000
-"""Of disk: the files (3.1 kB) and what the import makes of them, with its shards."""
+"""Disk space per product in bytes: the files (3.1 kB) and the imported data with its shards."""
 
 
 @dataclass(frozen=True)
 class WebShopLine:
-    """One measured figure."""
+    """Measured figure."""
 
     products: int
     name: str
@@ -56,10 +56,11 @@ class WebShopLine:
     unit: str
     target: float | None = None
     most: bool = True
-    """Whether the target is the most that the figure may be, not the least."""
+    """True if the target is an upper limit, False if it is a lower limit."""
 
     @property
     def met(self) -> bool | None:
+        """True if the target is met, None if there is none."""
         if self.target is None:
             return None
         return self.value <= self.target if self.most else self.value >= self.target
@@ -69,11 +70,15 @@ class WebShopLine:
 
 
 def write_files(folder: Path, products: int) -> None:
-    """Writes a catalogue as the original's full data: a product in ten has an instruction, some have people's."""
+    """Write a catalogue in the format of the original's full data.
+
+    One product in ten has a generated instruction. The first products have human instructions.
+    """
     names = SIZES["full"]
     people: dict[str, list[dict[str, Any]]] = {}
     left = PEOPLE
     with (folder / names.products).open("w") as shelf, (folder / names.instructions).open("w") as told:
+        # Written product by product, because the full size would not fit into memory.
         shelf.write("[")
         told.write("{")
         for number, (raw, entry, wanted) in enumerate(_entries(products)):
@@ -109,7 +114,7 @@ def _wanted(family: FamilyRecord, asin: str) -> list[dict[str, Any]]:
 
 
 def _dropped(raw: dict[str, Any]) -> dict[str, Any]:
-    """Fields that the original's entries have and nobody reads."""
+    """Return fields of the original's entries that the import drops. They make the files as long as the original's."""
     return {
         "product_information": {"ASIN": raw["asin"], "Department": raw["category"], "Notes": raw["name"] * 4},
         "brand_url": f"https://example.org/stores/{raw['asin']}",
@@ -119,11 +124,12 @@ def _dropped(raw: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-# -- what child processes measure ----------------------------------------------------------------------------------
+# -- measurements in child processes ----------------------------------------------------------------------------------
 
 
 def child(*words: str) -> dict[str, float]:
-    """The figures that `python -m benchmarks.speed.webshop --child ...` prints."""
+    """Return the figures that `python -m benchmarks.speed.webshop --child ...` prints."""
+    # A process per measurement, because peak memory and caches of one would falsify the next.
     command = [sys.executable, "-m", "benchmarks.speed.webshop", "--child", *words]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, float] = json.loads(done.stdout)
@@ -131,14 +137,15 @@ def child(*words: str) -> dict[str, float]:
 
 
 def imported(source: str, cache: str) -> dict[str, float]:
-    """Imports the files."""
+    """Import the files. Return its CPU seconds and the peak memory in MB."""
     started = time.process_time()
     import_official(source, "full", cache)
     return {"import": time.process_time() - started, "import peak": _status("VmHWM")}
 
 
 def used(source: str, cache: str) -> dict[str, float]:
-    """Opens the imported files, searches and plays."""
+    """Open the imported files, search and play. Return the figures of all three, and of a forked process."""
+    # The import is complete, so this call only returns its folder.
     folder = str(import_official(source, "full", cache))
     started = time.perf_counter()
     game = WebShop("train", data=folder, goals="human")
@@ -149,7 +156,7 @@ def used(source: str, cache: str) -> dict[str, float]:
 
 
 def alone(source: str, cache: str) -> dict[str, float]:
-    """Memory that opening the imported files, searching and reading takes in a process that no other one forked."""
+    """Return the private memory in MB that opening, searching and reading add in a process that was not forked."""
     folder = str(import_official(source, "full", cache))
     if not SMAPS.is_file():
         return {}
@@ -164,57 +171,64 @@ def _drawn_instructions(game: WebShop, count: int) -> list[str]:
 
 
 def searched(game: WebShop) -> dict[str, float]:
-    """Milliseconds per search: whole instructions, instructions without the price, their last four words."""
+    """Return milliseconds per search, by whole instructions, instructions without the price, and their ends."""
     shapes = (lambda text: text, lambda text: text.partition(", and price")[0], lambda text: text[-40:])
     taken = []
     for number, text in enumerate(_drawn_instructions(game, SEARCHES + 3)):
         query = shapes[number % 3](text)
+        # Instructions may repeat, and a cached search costs nothing.
         game.shop.search.cache_clear()
         started = time.process_time()
         game.shop.search(query)
         taken.append(1000 * (time.process_time() - started))
+    # The first three searches, one of each shape, only warm up.
     middle, slow = np.percentile(taken[3:], [50, 99])
     return {"search p50": float(middle), "search p99": float(slow)}
 
 
 def episode(game: WebShop, rng: np.random.Generator) -> int:
-    """A purchase after a look at two pages of results and a product's texts. Returns the number of steps."""
+    """Play a purchase after a look at two pages of results and a product's texts. Return the number of steps."""
     state, done = game.initial_state(rng), 0
     for step in ("search", "next >", "< prev", "product", *READING, "option", "buy now"):
         legal, action = state.legal_actions, f"click[{step}]"
         if step == "search":
             action = f"search[{state.session.goal.instruction}]"
-        elif step == "product":  # behind an example of a search and two buttons
+        elif step == "product":
+            # The products follow an example of a search and two buttons.
             action = legal[3 + int(rng.integers(len(legal) - 3))]
-        elif step == "option":  # behind all buttons
+        elif step == "option":
+            # The options follow seven buttons. If the product has none, its reviews are opened.
             action = legal[7 + int(rng.integers(len(legal) - 7))] if len(legal) > 7 else "click[reviews]"
         state = state.after(action)
         state.observation(0)
         done += 1
+        # Back to the product, because a purchase is possible on its page only.
         if action == "click[reviews]":
             state = state.after("click[< prev]")
     return done
 
 
 def played(game: WebShop) -> dict[str, float]:
-    """Steps per CPU-second, no search known from before."""
+    """Return steps per CPU second, without cached searches from earlier episodes."""
     rng, steps, seconds = np.random.default_rng(0), 0, 0.0
     for number in range(EPISODES + 1):
         game.shop.search.cache_clear()
         started = time.process_time()
         made = episode(game, rng)
-        if number:  # the first one warms up
+        # The first episode only warms up.
+        if number:
             steps += made
             seconds += time.process_time() - started
     return {"steps": steps / seconds}
 
 
 def in_fork(game: WebShop) -> float | None:
-    """Megabytes that a forked process has of its own after searching and reading; None where it cannot be told."""
+    """Return the private memory in MB of a forked process after searching and reading, or None if it is unknown."""
     if not SMAPS.is_file():
         return None
     reader, writer = os.pipe()
-    gc.freeze()  # as a server that forks should: or a collection writes to, and so copies, all that the parent has
+    # As in a server that forks. Otherwise a collection in the child would write to, and so copy, all parent objects.
+    gc.freeze()
     if os.fork() == 0:
         searched_and_read(game)
         os.write(writer, json.dumps(_private()).encode())
@@ -228,7 +242,7 @@ def in_fork(game: WebShop) -> float | None:
 
 
 def searched_and_read(game: WebShop) -> None:
-    """What a process does before its memory is measured."""
+    """Search and read products, the work of a process before its memory is measured."""
     rng = np.random.default_rng(1)
     for query in _drawn_instructions(game, SEARCHES):
         game.shop.search(query)
@@ -237,13 +251,14 @@ def searched_and_read(game: WebShop) -> None:
 
 
 def _private() -> float:
-    """Megabytes that nothing else may use: not the clean pages of mapped files, which all processes share."""
+    """Return the private memory of this process in MB."""
+    # Dirty pages only. Clean pages of mapped files are shared by all processes.
     lines = SMAPS.read_text().splitlines()
     return next(int(line.split()[1]) / 1000 for line in lines if line.startswith("Private_Dirty:"))
 
 
 def _status(name: str) -> float:
-    """Megabytes of an entry of /proc/self/status, 0 where there is none."""
+    """Return an entry of /proc/self/status in MB, or 0 if the file does not exist."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except FileNotFoundError:
@@ -258,10 +273,21 @@ CHILDREN: dict[str, Callable[..., dict[str, float]]] = {"imported": imported, "u
 
 
 def measure(products: int, folder: Path) -> list[WebShopLine]:
-    """The figures of one size; `folder` is empty before and after. Raises OSError where the disk is too full."""
+    """Return the figures of one size.
+
+    Args:
+        products: Number of products.
+        folder: Folder of the files. It is empty before and after the call.
+
+    Raises:
+        OSError: If the disk has less than twice the required space.
+    """
     need, free = products * BYTES_PER_PRODUCT, shutil.disk_usage(folder).free
     if free < 2 * need:
-        raise OSError(f"{products:,} products need {need / 1e9:.1f} GB in {folder}, of which half may be filled.")
+        raise OSError(
+            f"{products:,} products need {need / 1e9:.1f} GB in {folder}, which must have twice as much free space, "
+            f"got {free / 1e9:.1f} GB. Set --folder to a larger disk."
+        )
     source, cache = folder / "files", folder / "cache"
     source.mkdir()
     try:
@@ -304,14 +330,14 @@ env.reset(seed=0)
 env.step("search[red shoes]")
 sys.stdout.write(str(time.process_time()))
 """
-"""CPU time from the start of a process to the first answer of an environment. Not a function of this module, since a
-process that runs one imports the package of benchmarks too, and the trainer with it, which no environment does."""
+"""Script that prints the CPU time from the start of a process to the first result of an environment. It is not a
+function of this module, because its process would then import the benchmarks and the trainer, too."""
 
 
 def cold_starts(size: str, folder: Path) -> list[WebShopLine]:
-    """The figures of the built-in catalogue, medians of new processes: the first to want it, and those that follow.
+    """Return the figures of the built-in catalogue in new processes: the first to use it, and a later one.
 
-    Folders inside `folder` serve as caches, one for each pair.
+    The figures are medians. Folders inside `folder` are the caches, one for each pair of processes.
     """
     taken: list[tuple[float, float]] = []
     for number in range(COLD_STARTS):
@@ -333,7 +359,7 @@ def cold_starts(size: str, folder: Path) -> list[WebShopLine]:
 
 
 def table(lines: Sequence[WebShopLine]) -> str:
-    """The figures as text."""
+    """Return the figures as text."""
     told = []
     for line in lines:
         value = f"{line.value:,.0f}" if line.value >= 100 else f"{line.value:.2f}"
@@ -345,11 +371,13 @@ def table(lines: Sequence[WebShopLine]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures and prints; 1 where a target is missed."""
+    """Measure, and print the figures. Return 1 if a target is missed."""
     parser = OneLineParser(prog="python -m benchmarks.speed.webshop", description="Speed of WebShop.")
     parser.add_argument("--products", type=int, nargs="+", default=[1000, 100_000], metavar="N", help="catalogue sizes")
-    parser.add_argument("--folder", type=Path, help="for the data, which is removed again (default: a temporary one)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument(
+        "--folder", type=Path, help="folder for the data, which is removed at the end (default: a temporary folder)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="file for the figures, as JSON (default: none)")
     parser.add_argument("--size", default="small", help=argparse.SUPPRESS)
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)

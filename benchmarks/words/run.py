@@ -129,7 +129,7 @@ class LessonCurve:
 
     def _left(self, done: int) -> str:
         now = time.monotonic()
-        # The rate is that of this process only, because an earlier process may have run on a busier machine.
+        # The rate counts this process's rollouts only, because the wall time of an earlier process is not stored.
         if self._started is None:
             self._started = now, done
             return "starting"

@@ -60,6 +60,7 @@ def table(found: Sequence[Learned]) -> str:
 def _block(one: Learned) -> list[str]:
     episodes = len(one.model)
     solved = one.exact["per_episode"]
+    # The exact values of blind and known play are the same in every episode.
     rows = [
         ["first rollout", *map(_cell, one.first)],
         [f"last {min(10, one.rollouts)} rollouts", *map(_cell, one.last)],

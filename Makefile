@@ -28,7 +28,7 @@ demo-seeds: $(VENV)/.runtime
 	$(BIN)/python -m benchmarks.demo.seeds
 
 demo-objectives: $(VENV)/.runtime
-	$(BIN)/python -m benchmarks.objectives
+	$(BIN)/python -m examples.objectives
 
 # Every suite with scripted columns, as a trial, and the demo's model (runs/demo, from `make demo`) under all controls.
 tables: $(VENV)/.runtime
@@ -38,10 +38,10 @@ tables: $(VENV)/.runtime
 	  --columns benchmarks/results/demo.yaml --out runs/demo-suite
 
 bench: $(VENV)/.runtime
-	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m dev.speed
 
 peers: $(VENV)/.runtime
-	$(BIN)/python -m benchmarks.peers
+	$(BIN)/python -m dev.peers
 
 # Three workers on two cores: what waits for a deadline leaves the others the time.
 test: $(VENV)/.develop

@@ -10,21 +10,21 @@ Each name is imported on first access, so that importing this package loads neit
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from benchmarks.evaluation.agents import Agent, GeneratorAgent, PolicyAgent, SavedModelAgent, make_agent
-    from benchmarks.evaluation.environments import game_of, make_envs
-    from benchmarks.evaluation.estimates import Estimate, estimate
-    from benchmarks.evaluation.evaluate import evaluate
-    from benchmarks.evaluation.report import adaptation_figure, save, table
-    from benchmarks.evaluation.scores import EpisodeScore, ScoreRow, Summary, summarise
+    from benchmarks.evaluation.run.agents import Agent, GeneratorAgent, PolicyAgent, SavedModelAgent, make_agent
+    from benchmarks.evaluation.run.environments import game_of, make_envs
+    from benchmarks.evaluation.run.evaluate import evaluate
+    from benchmarks.evaluation.scoring.estimates import Estimate, estimate
+    from benchmarks.evaluation.scoring.scores import EpisodeScore, ScoreRow, Summary, summarise
     from benchmarks.evaluation.suites import SUITES, Panel, Setting, Suite, named_panel, panel
+    from benchmarks.evaluation.tables.summary_table import adaptation_figure, save, table
 
 _MODULES = {
-    "benchmarks.evaluation.agents": ("Agent", "GeneratorAgent", "PolicyAgent", "SavedModelAgent", "make_agent"),
-    "benchmarks.evaluation.environments": ("game_of", "make_envs"),
-    "benchmarks.evaluation.evaluate": ("evaluate",),
-    "benchmarks.evaluation.report": ("adaptation_figure", "save", "table"),
-    "benchmarks.evaluation.estimates": ("Estimate", "estimate"),
-    "benchmarks.evaluation.scores": ("EpisodeScore", "ScoreRow", "Summary", "summarise"),
+    "benchmarks.evaluation.run.agents": ("Agent", "GeneratorAgent", "PolicyAgent", "SavedModelAgent", "make_agent"),
+    "benchmarks.evaluation.run.environments": ("game_of", "make_envs"),
+    "benchmarks.evaluation.run.evaluate": ("evaluate",),
+    "benchmarks.evaluation.tables.summary_table": ("adaptation_figure", "save", "table"),
+    "benchmarks.evaluation.scoring.estimates": ("Estimate", "estimate"),
+    "benchmarks.evaluation.scoring.scores": ("EpisodeScore", "ScoreRow", "Summary", "summarise"),
     "benchmarks.evaluation.suites": ("SUITES", "Panel", "Setting", "Suite", "named_panel", "panel"),
 }
 """Module to the names that this package exports from it."""
@@ -58,7 +58,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # This import loads mage_envs, which `mage-bench --help` does not need.
-    from mage_envs import _siblings
+    from mage_envs.loading import siblings as _siblings
 
     for module, names in _MODULES.items():
         if name in names:

@@ -18,11 +18,11 @@ from mage_commands import OneLineParser
 ABOUT = "Evaluate agents, score them against exact references, and store reproducible records."
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "eval": (
-        "benchmarks.evaluation.command",
+        "benchmarks.evaluation.run.eval_command",
         "evaluate a saved model, a policy or a scripted agent on a panel, and store its records",
     ),
     "suite": (
-        "benchmarks.evaluation.suite_command",
+        "benchmarks.evaluation.suites.suite_command",
         "evaluate several agents and memories at all settings of a suite, next to the paper's reported scores",
     ),
     "replay": (
@@ -35,15 +35,18 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "train and evaluate the ablations of the paper's section 4.4 over seeds, in one table",
     ),
     "compare": (
-        "benchmarks.evaluation.comparison",
+        "benchmarks.evaluation.tables.comparison",
         "compare runs of the same tasks: paired differences, intervals, p-values, detectable differences",
     ),
     "export": ("benchmarks.records.export", "write the calls of a run as CSV or Parquet, or its transcripts as ATIF"),
-    "report": ("benchmarks.report.command", "write one HTML file of runs: scores, adaptation curves, every transcript"),
+    "report": (
+        "benchmarks.report.report_command",
+        "write one HTML file of runs: scores, adaptation curves, every transcript",
+    ),
     "quote": ("benchmarks.report.quote", "print a transcript of a run as Markdown"),
     "leaderboard": ("benchmarks.records.leaderboard", "compare validated runs of one setting in a table"),
     "fill": (
-        "benchmarks.evaluation.fill",
+        "benchmarks.evaluation.run.fill",
         "play a panel to fill the bank of a memory with scope=run",
     ),
     "ceilings": (
@@ -63,11 +66,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "query a saved model at every information set of a small game and print its exploitability",
     ),
     "tournament": (
-        "benchmarks.tournaments.command",
+        "benchmarks.tournaments.tournament_command",
         "play every policy against every policy: payoff matrix, exact values, ranking, heat map",
     ),
     "chaos": (
-        "benchmarks.chaos.command",
+        "benchmarks.chaos.chaos_command",
         "stress-test your environment, game or opponent: garbage, copies, processes, hangs, NaN, memory",
     ),
     "list": ("benchmarks.evaluation.suites.listing", "list the panels, the suites and the kinds of agents"),
@@ -82,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # mage_envs below.
     if not COMMANDS.keys() & set(words):
         _tell(words)
-    from mage_envs.terminal.commands import Command, run_command
+    from mage_envs.cli.commands import Command, run_command
 
     table = {name: Command(*entry) for name, entry in COMMANDS.items()}
     return run_command("mage-bench", ABOUT, table, words, "Interrupted; nothing was written.")

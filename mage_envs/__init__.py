@@ -6,7 +6,6 @@ names of `opponents` and `wrappers` are available here too. They are loaded on f
 
 from typing import Any
 
-from mage_envs import _siblings
 from mage_envs.core import (
     ExactPolicy,
     Game,
@@ -24,6 +23,7 @@ from mage_envs.core import (
 )
 from mage_envs.env import TextGameEnv
 from mage_envs.hand import Hand, OpponentFailure
+from mage_envs.loading import siblings as _siblings
 from mage_envs.match import MatchResult, play_match
 from mage_envs.registry import UnknownGame, list_games, load_game, load_plugins, make_game, register_game, settings_of
 from mage_envs.settings import GameSettings
@@ -142,7 +142,7 @@ for _name, _module in {
     "Inspection": "inspection",
 }.items():
     register_game(_name, f"mage_envs.games.{_module}:{_name}", settings=f"mage_envs.games.{_module}:SETTINGS")
-_TITLES = "mage_envs.games.openspiel.titles"
+_TITLES = "mage_envs.games.openspiel.registered"
 register_game("LeducPoker", f"{_TITLES}:LeducPoker", settings=f"{_TITLES}:LEDUC")
 register_game("ConnectFour", f"{_TITLES}:ConnectFour")
 register_game("LiarsDice", f"{_TITLES}:LiarsDice")

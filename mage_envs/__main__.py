@@ -13,16 +13,16 @@ if __name__ == "__main__":
 
 from collections.abc import Mapping, Sequence
 
-from mage_envs.terminal.commands import Command, run_command
+from mage_envs.cli.commands import Command, run_command
 
 COMMANDS: Mapping[str, Command] = {
-    "play": Command("mage_envs.terminal.play", "Play a game in the terminal"),
-    "list": Command("mage_envs.terminal.listing", "List games with their ids and their opponents"),
+    "play": Command("mage_envs.cli.play", "Play a game in the terminal"),
+    "list": Command("mage_envs.cli.listing", "List games with their ids and their opponents"),
     "webshop": Command(
-        "mage_envs.terminal.webshop",
+        "mage_envs.cli.webshop",
         "Convert and check WebShop's original data files, or serve its site to a browser",
     ),
-    "doctor": Command("mage_envs.terminal.doctor", "Report the engines, data and caches that the games find"),
+    "doctor": Command("mage_envs.cli.doctor", "Report the engines, data and caches that the games find"),
 }
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_check
 import numpy as np
 
 from mage_envs.drawing.picture import Picture
-from mage_envs.text.spelling import WordsOfState, split_at_blanks
+from mage_envs.text.words.spelling import WordsOfState, split_at_blanks
 
 
 class IllegalAction(ValueError):

@@ -8,8 +8,8 @@ from typing import NoReturn, cast
 from mage_envs.core import BY_FORFEIT, BY_TIMEOUT, Game, HandResult, IllegalAction, State, Turn
 from mage_envs.drawing.picture import Picture
 from mage_envs.exceptions import message_of, reason_of, stops
-from mage_envs.games.table import TableGame
-from mage_envs.randomness import GAME, SEATS, Streams
+from mage_envs.games.table_game import TableGame
+from mage_envs.random.streams import GAME, SEATS, Streams
 from mage_envs.seats import Seat, Table, open_table
 from mage_envs.text.parser import INVALID
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mage_envs.core import Game, Policy
 from mage_envs.hand import Hand
-from mage_envs.randomness import SEED_BITS, Streams
+from mage_envs.random.streams import SEED_BITS, Streams
 from mage_envs.seats import Seat, Table
 
 

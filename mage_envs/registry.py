@@ -10,8 +10,8 @@ from typing import Any
 import gymnasium as gym
 import pettingzoo
 
-from mage_envs.arguments import nearest_name
 from mage_envs.core import Game
+from mage_envs.loading.arguments import nearest_name
 from mage_envs.settings import GameSettings
 
 GROUP = "mage_envs.games"
@@ -20,7 +20,7 @@ GROUP = "mage_envs.games"
 _GAMES: dict[str, str] = {}
 _SETTINGS: dict[str, GameSettings | str] = {}
 DEFAULTS = GameSettings()
-ENV, META_ENV = "mage_envs.making:make_env", "mage_envs.making:make_meta_env"
+ENV, META_ENV = "mage_envs.loading.entry_points:make_env", "mage_envs.loading.entry_points:make_meta_env"
 """Entry points in the specifications of the ids that this package registers."""
 
 
@@ -67,8 +67,8 @@ def register_game(
     for kind, maker in (("v0", "make_env"), ("Meta-v0", "make_meta_env")):
         gym.register(
             f"mage/{name}-{kind}",
-            entry_point=f"mage_envs.making:{maker}",
-            vector_entry_point=f"mage_envs.making:{maker}s",
+            entry_point=f"mage_envs.loading.entry_points:{maker}",
+            vector_entry_point=f"mage_envs.loading.entry_points:{maker}s",
             # The environments raise ResetNeeded themselves.
             order_enforce=False,
             # `mage_envs.testing.check_id` checks more, and only once, not in each environment.

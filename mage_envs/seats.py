@@ -17,7 +17,7 @@ from mage_envs.core import (
     Turn,
     is_state_policy,
 )
-from mage_envs.distributions import cuts_of
+from mage_envs.random.distributions import cuts_of
 
 Said = tuple[str, State]
 """A move: the action in its canonical spelling, and the state after it."""

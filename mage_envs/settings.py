@@ -12,7 +12,7 @@ from math import isnan
 from typing import Any
 
 from mage_envs.core import HandResult
-from mage_envs.imports import load_function
+from mage_envs.loading.imports import load_function
 
 EpisodeReward = Callable[[Sequence[HandResult], int], float]
 """Function from the finished hands and the number of planned hands to the task reward R so far.

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from mage_envs.arguments import nearest_name
 from mage_envs.core import Policy
-from mage_envs.plugins import load_announced
-from mage_envs.randomness import Stream
+from mage_envs.loading.arguments import nearest_name
+from mage_envs.loading.plugins import load_announced
+from mage_envs.random.streams import Stream
 from opponents.registry import UnknownOpponent
 
 Entry = str | Policy

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar, overload
 
-from mage_envs.arguments import convert, nearest_name
 from mage_envs.core import Game, Policy
-from mage_envs.imports import NoSuchModule, NoSuchName, load_class, load_entry, searched
-from mage_envs.plugins import load_announced
+from mage_envs.loading.arguments import convert, nearest_name
+from mage_envs.loading.imports import NoSuchModule, NoSuchName, load_class, load_entry, searched
+from mage_envs.loading.plugins import load_announced
 
 Builder = Callable[..., Policy]
 B = TypeVar("B", bound=Builder)

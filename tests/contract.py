@@ -7,7 +7,7 @@ from typing import Any
 from mage_envs import list_games, load_game, make_game, testing
 from mage_envs.testing import GARBAGE, transcript
 from opponents import list_opponents, make_opponent
-from opponents.openspiel import DoesNotSuit
+from opponents.search.openspiel import DoesNotSuit
 
 __all__ = ["GARBAGE", "check_id", "opponents_of", "pairs", "transcript"]
 

@@ -11,7 +11,7 @@ from benchmarks.__main__ import main
 from tests.test_readme import ROOT, SHELL, blocks
 
 PAGE = blocks(ROOT / "docs" / "adaptation.md")
-EXPERIMENTS = ("make demo-objectives", "python -m benchmarks.objectives")
+EXPERIMENTS = ("make demo-objectives", "python -m examples.objectives")
 
 
 def test_the_commands_run_as_printed(

@@ -15,10 +15,10 @@ import pytest
 
 from benchmarks.__main__ import COMMANDS, main
 from mage_envs.games.kuhn_poker import KuhnPoker
-from mage_envs.text.vocabulary import vocabulary
+from mage_envs.text.words.vocabulary import vocabulary
 from tests.test_readme import ROOT, SHELL, blocks, marked
-from trainer.saved import PlaySettings
-from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
+from trainer.backends.play_settings import PlaySettings
+from trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
 
 PAGES = ("benchmarks.md", "publish.md")
 ELSEWHERE = {"ablate", "report", "quote"}
@@ -31,7 +31,7 @@ def test_the_commands_run_as_printed(name, tmp_path, monkeypatch, capsys):
     page = blocks(ROOT / "docs" / name)
     for block in page:
         if (file := marked(block, "file")) is not None:
-            # one panel of the five: the whole suite is a slow test of tests/benchmarks/test_suite_command.py
+            # one panel of the five: the whole suite is a slow test of tests/benchmarks/evaluation/test_suite_command.py
             Path(file).write_text(block.text.replace("agent: scripted:random", "agent: {kuhn: scripted:random}"))
     commands = [line for block in page if block.language in SHELL for line in block.text.splitlines()]
     assert commands

@@ -15,7 +15,7 @@ import pytest
 import benchmarks.__main__
 import mage_envs.__main__
 import trainer.__main__
-from mage_envs import imports
+from mage_envs.loading import imports
 from tests.test_readme import ROOT, SHELL, blocks, marked, scripts
 
 PAGE = ROOT / "docs" / "extending.md"

@@ -10,7 +10,7 @@ import pytest
 import benchmarks.__main__
 from tests.test_readme import blocks
 from trainer.__main__ import main
-from trainer.hardware import hardware_names
+from trainer.config.hardware import hardware_names
 
 PAGE = Path(__file__).parent.parent / "docs" / "hardware.md"
 LINES = [line for block in blocks(PAGE) if block.language == "sh" for line in block.text.splitlines()]

@@ -42,9 +42,9 @@ WORDS = {
 OURS = tuple(f'  File "{ROOT / package}/' for package in ("mage_envs", "opponents", "wrappers", *WORDS))
 """How a line of a traceback begins that names code of the suite, which may lie beside an environment of its own."""
 MOMENTS = {
-    "mage_envs": ("mage_envs.core", "numpy", "gymnasium", "mage_envs.terminal.listing"),
-    "trainer": ("trainer.metrics", "numpy", "trainer.arguments", "trainer.estimate"),
-    "benchmarks": ("mage_envs.terminal.commands", "numpy", "benchmarks.evaluation.suites"),
+    "mage_envs": ("mage_envs.core", "numpy", "gymnasium", "mage_envs.cli.listing"),
+    "trainer": ("trainer.method.metrics", "numpy", "trainer.cli.arguments", "trainer.cli.estimate"),
+    "benchmarks": ("mage_envs.cli.commands", "numpy", "benchmarks.evaluation.suites"),
 }
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.tournaments import Settings, Store, play_all, score
-from mage_envs.cache import VARIABLE
-from mage_envs.durable import drafts_of, files_below
+from mage_envs.files.atomic import drafts_of, files_below
+from mage_envs.files.cache import VARIABLE
 from mage_envs.games.webshop.cache import MANIFEST, read_manifest, verify
 from mage_envs.games.webshop.embedded import embedded
 from opponents.llm.cache import AnswerCache, ServerAnswer

@@ -74,7 +74,7 @@ import gymnasium as gym
 import torch
 import my_games
 from trainer import MAGEConfig, MAGETrainer
-from trainer.tiny import general_tiny
+from trainer.backends.tiny import general_tiny
 
 folder = sys.argv[1]
 config = MAGEConfig(

@@ -149,7 +149,7 @@ def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Pa
     page = {path.name for path in (ROOT / "benchmarks" / "report" / "page").iterdir()}
     assert {"page.html", "page.css", *SCRIPTS} == page
     assert {f"benchmarks/report/page/{name}" for name in page} <= set(files)
-    assert {"mage_envs/testing.py", "mage_envs/py.typed", "trainer/presets.py"} <= set(files)
+    assert {"mage_envs/testing.py", "mage_envs/py.typed", "trainer/config/presets.py"} <= set(files)
 
 
 @pytest.mark.parametrize("package", [mage_envs, benchmarks])

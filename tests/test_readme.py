@@ -167,7 +167,7 @@ def check_training(arguments: list[str]) -> str | None:
     from trl.trainer.model_config import ModelConfig
 
     from trainer import MAGEConfig
-    from trainer.presets import PRESETS
+    from trainer.config.presets import PRESETS
 
     known = {item.name for kind in (MAGEConfig, ModelConfig) for item in fields(kind)}
     known |= {

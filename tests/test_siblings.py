@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mage_envs import _siblings
+from mage_envs.loading import siblings as _siblings
 
 ROOT = Path(__file__).parent.parent
 NAMES = ("opponents", "wrappers", "trainer", "benchmarks")

@@ -7,22 +7,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trainer.advantages import CreditConfig, weigh
-    from trainer.components import register_advantage, register_kl, register_policy_loss, register_returns
-    from trainer.config import MAGEConfig
-    from trainer.mage_trainer import MAGETrainer
-    from trainer.returns import differential_rewards, step_returns
-    from trainer.rollout import RolloutClock, RolloutSpec, collect
-    from trainer.trajectory import EpisodeResult, Step, Trajectory
+    from trainer.config.mage_config import MAGEConfig
+    from trainer.method.advantages import CreditConfig, weigh
+    from trainer.method.components import register_advantage, register_kl, register_policy_loss, register_returns
+    from trainer.method.returns import differential_rewards, step_returns
+    from trainer.method.trajectory import EpisodeResult, Step, Trajectory
+    from trainer.rollout.rollout import RolloutClock, RolloutSpec, collect
+    from trainer.trl.mage_trainer import MAGETrainer
 
 _MODULES = {
-    "trainer.advantages": ("CreditConfig", "weigh"),
-    "trainer.components": ("register_advantage", "register_kl", "register_policy_loss", "register_returns"),
-    "trainer.config": ("MAGEConfig",),
-    "trainer.mage_trainer": ("MAGETrainer",),
-    "trainer.returns": ("differential_rewards", "step_returns"),
-    "trainer.rollout": ("RolloutClock", "RolloutSpec", "collect"),
-    "trainer.trajectory": ("EpisodeResult", "Step", "Trajectory"),
+    "trainer.method.advantages": ("CreditConfig", "weigh"),
+    "trainer.method.components": ("register_advantage", "register_kl", "register_policy_loss", "register_returns"),
+    "trainer.config.mage_config": ("MAGEConfig",),
+    "trainer.trl.mage_trainer": ("MAGETrainer",),
+    "trainer.method.returns": ("differential_rewards", "step_returns"),
+    "trainer.rollout.rollout": ("RolloutClock", "RolloutSpec", "collect"),
+    "trainer.method.trajectory": ("EpisodeResult", "Step", "Trajectory"),
 }
 """Public names by the module that defines them."""
 

@@ -22,18 +22,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import gymnasium as gym
 
-from mage_envs import _siblings, imports, progress
-from mage_envs.locking import FolderLock
-from mage_envs.processes.outcomes import TRACEBACK
+from mage_envs.cli import progress
+from mage_envs.cli.commands import told
+from mage_envs.files.locking import FolderLock
+from mage_envs.loading import imports
+from mage_envs.loading import siblings as _siblings
+from mage_envs.processes.call_outcomes import TRACEBACK
 from mage_envs.secrets import scrubbed
-from mage_envs.terminal.commands import told
 from mage_envs.text.visible import one_line
-from trainer.hardware import hardware_names
-from trainer.metrics import RunStopped, WronglyStarted
-from trainer.presets import listing
+from trainer.config.hardware import hardware_names
+from trainer.config.presets import listing
+from trainer.method.metrics import RunStopped, WronglyStarted
 
 if TYPE_CHECKING:
-    from trainer.arguments import Typed
+    from trainer.cli.arguments import Typed
 
 USAGE = """usage: mage-train [--preset NAME] [--config FILE.yaml] [--model NAME_OR_PATH] [--import MODULE ...]
                   [--hardware NAME] [--dry-run] [--resume | --resume-if-any] [--verbose] [--FIELD VALUE ...]
@@ -103,7 +105,7 @@ def _told(error: Exception) -> str:
 
 
 def _run(arguments: list[str]) -> int:
-    from trainer.arguments import taken_apart
+    from trainer.cli.arguments import taken_apart
 
     imports.search_current_folder()
     typed = taken_apart(arguments)
@@ -118,16 +120,16 @@ def _run(arguments: list[str]) -> int:
 def _run_typed(arguments: list[str], typed: Typed) -> int:
     from trl.trainer.model_config import ModelConfig
 
-    from trainer import preflight
-    from trainer.arguments import ScriptArguments, taken_apart
-    from trainer.settings import RunSettings
+    from trainer.cli import preflight
+    from trainer.cli.arguments import ScriptArguments, taken_apart
+    from trainer.config.run_settings import RunSettings
 
     if "--dry-run" not in arguments:
         preflight.check_started(typed.machine)
     # RunSettings checks its fields without torch, so that a mistake is reported before the slow imports. Options that
     # only TRL knows need MAGEConfig, which imports torch.
     if typed.needs_trl:
-        from trainer.config import MAGEConfig
+        from trainer.config.mage_config import MAGEConfig
 
         kinds = (ScriptArguments, MAGEConfig, ModelConfig)
         typed = taken_apart(arguments, {item.name for kind in kinds for item in fields(kind)} | {"config"})
@@ -146,7 +148,7 @@ def _run_typed(arguments: list[str], typed: Typed) -> int:
         return 0
     preflight.check_disk(found, config.output_dir)
     if not typed.needs_trl:
-        from trainer.config import MAGEConfig
+        from trainer.config.mage_config import MAGEConfig
 
         # `_say_suited` may have changed these two fields of the first config; parsing again would lose them.
         light = config
@@ -158,7 +160,7 @@ def _run_typed(arguments: list[str], typed: Typed) -> int:
     with FolderLock(Path(str(config.output_dir))) if PartialState().is_main_process else nullcontext():
         status = _train(config, model, script, arguments)
     if status == 0:
-        from trainer.garbage import end_group
+        from trainer.runs.garbage import end_group
 
         # Here and not in `_train`, because the trainer must be unreachable by now to be collected first.
         end_group()
@@ -167,8 +169,8 @@ def _run_typed(arguments: list[str], typed: Typed) -> int:
 
 def _check_kept_imports(folder: str | None) -> None:
     """Raise UntrustedName if the resumed run needs a module that the user did not import."""
-    from trainer.run_folder import checkpoints
-    from trainer.saved import FILE, PlaySettings
+    from trainer.backends.play_settings import FILE, PlaySettings
+    from trainer.runs.run_folder import checkpoints
 
     kept = [place for place in checkpoints(Path(folder or ".")) if (place / FILE).exists()]
     if kept:
@@ -177,7 +179,7 @@ def _check_kept_imports(folder: str | None) -> None:
 
 def _say_suited(chosen: dict[str, Any], config: Any) -> None:
     """Print the fields that `--model words` sets, and select the advantage by the game and its opponents."""
-    from trainer.setup import prefer_exact
+    from trainer.trl.setup import prefer_exact
 
     if "advantage" in chosen and prefer_exact(config):
         chosen |= {name: config.__dict__[name] for name in ("advantage", "statistics")}
@@ -188,11 +190,11 @@ def _say_suited(chosen: dict[str, Any], config: Any) -> None:
 def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> int:
     from trl.trainer.utils import get_peft_config, get_quantization_config
 
-    from trainer.mage_trainer import MAGETrainer
-    from trainer.persistence import on_first_rank
-    from trainer.quiet import quieten
-    from trainer.tiny import general_tiny
-    from trainer.words import words_model
+    from trainer.backends.tiny import general_tiny
+    from trainer.cli.words_model import words_model
+    from trainer.runs.quiet import quieten
+    from trainer.trl.checkpoints import on_first_rank
+    from trainer.trl.mage_trainer import MAGETrainer
 
     quieten()
     out = Path(config.output_dir)
@@ -232,7 +234,7 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
 
 def _checkpoint(out: Path, resume: bool, if_any: bool) -> Path | None:
     """Return the checkpoint to resume from, or None for a new run. Print a line for each skipped checkpoint."""
-    from trainer.run_folder import check_new, checkpoints, newest_checkpoint
+    from trainer.runs.run_folder import check_new, checkpoints, newest_checkpoint
 
     if if_any and not checkpoints(out):
         return None
@@ -254,7 +256,7 @@ def _finish(trainer: Any, out: str, start: str | None, arguments: Sequence[str])
     SIGTERM writes a checkpoint, discards the rollout under way, and returns 143. Ctrl-C stops at once, saves the
     current model, and returns 130. A second Ctrl-C exits without saving.
     """
-    from trainer import summary
+    from trainer.runs import summary
 
     signal.signal(signal.SIGTERM, trainer.preemption.ask)
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:

@@ -15,11 +15,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from mage_envs.arguments import nearest_name
-from mage_envs.cache import cache_root
 from mage_envs.core import HandResult, Turn
-from mage_envs.durable import write_atomically
-from mage_envs.randomness import Streams
+from mage_envs.files.atomic import write_atomically
+from mage_envs.files.cache import cache_root
+from mage_envs.loading.arguments import nearest_name
+from mage_envs.random.streams import Streams
 from mage_envs.text.prompts import BLOCK, EpisodeRecord, TurnRecord
 from wrappers.chat import Chat, Message
 from wrappers.memory import MemoryView

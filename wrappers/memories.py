@@ -15,9 +15,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from mage_envs.arguments import nearest_name, options
-from mage_envs.imports import check_path, load_class, load_entry
-from mage_envs.plugins import load_announced
+from mage_envs.loading.arguments import nearest_name, options
+from mage_envs.loading.imports import check_path, load_class, load_entry
+from mage_envs.loading.plugins import load_announced
 from wrappers.memory import EpisodicMemory, MemoryStrategy
 
 Builder = Callable[..., MemoryStrategy]

@@ -8,24 +8,24 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from mage_envs.checks import check_choice, check_positive
 from mage_envs.core import Turn
-from mage_envs.randomness import SEED_BITS, seed_of
-from mage_envs.returned import checked_reset, checked_step
+from mage_envs.loading.options import check_choice, check_positive
+from mage_envs.random.streams import SEED_BITS, seed_of
 from mage_envs.settings import EpisodeReward, GameSettings, as_reward
 from mage_envs.spaces import FreeText
+from mage_envs.step_checks import checked_reset, checked_step
 from mage_envs.text.parser import INVALID, OVERFLOW, Reply, encodable, parse_reply
 from mage_envs.text.prompts import ContinueView, EpisodeRecord, PlayView, PromptStyle, TurnRecord
 from mage_envs.text.styles import as_style
 from wrappers.answers import outcome, penalty_of, unusable
 from wrappers.chat import Chat
 from wrappers.controls import split_control
-from wrappers.described import Described, describe, hand_of
+from wrappers.env_metadata import Described, describe, hand_of
+from wrappers.episode_buffer import RunningEpisode
 from wrappers.memories import MemorySpec, as_memory
 from wrappers.memory import MemoryView
 from wrappers.memory_calls import AFTER_EPISODE, AFTER_TURN, BEFORE_EPISODE, BEFORE_TURN, MemoryCalls
 from wrappers.protocol import Protocol, as_protocol
-from wrappers.running import RunningEpisode
 
 MAX_EPISODES = 1000
 """Maximum number of episodes in a meta-episode."""

@@ -20,8 +20,8 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from mage_envs.arguments import nearest_name
-from mage_envs.imports import load_class, load_entry
+from mage_envs.loading.arguments import nearest_name
+from mage_envs.loading.imports import load_class, load_entry
 
 Floats = npt.NDArray[np.float64]
 DIMENSIONS = 4096
@@ -184,7 +184,7 @@ def _counted(text: str) -> Counter[str]:
 ENCODERS: Mapping[str, Callable[..., Encoder] | str] = {
     "hash": HashEncoder,
     "bm25": BM25Encoder,
-    "minilm": "trainer.minilm:MiniLM",
+    "minilm": "trainer.backends.minilm:MiniLM",
 }
 """Builders of encoders by name. A `module:Class` is imported at its first use."""
 

@@ -25,8 +25,8 @@ from benchmarks.chaos.playing import (
 )
 from mage_envs.core import Task
 from mage_envs.testing import scripted_reply
-from trainer.generation import ScriptedGenerator
-from trainer.rollout import RolloutSpec, collect
+from trainer.backends.generation import ScriptedGenerator
+from trainer.rollout.rollout import RolloutSpec, collect
 
 Check = Callable[[Make, int], None]
 WARM_PASSES, PASSES, PER_PASS = 3, 5, 6

@@ -20,7 +20,7 @@ import gymnasium as gym
 from benchmarks.chaos.checks import CHECKS, ONCE
 from benchmarks.chaos.places import place_of
 from benchmarks.chaos.playing import Env, Finding, Make, Watched, episodes_of, watch
-from mage_envs import imports
+from mage_envs.loading import imports
 
 TRANSCRIPTS = "processes"
 """Name of the check that compares transcripts of several processes. The command itself compares them."""

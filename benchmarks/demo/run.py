@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.demo.table import DemoResult, evaluate_demo, table
+from benchmarks.demo.demo_table import DemoResult, evaluate_demo, table
 from mage_commands import OneLineParser
-from mage_envs.durable import write_atomically
-from trainer.saved import PlaySettings
-from trainer.trajectory import Trajectory
+from mage_envs.files.atomic import write_atomically
+from trainer.backends.play_settings import PlaySettings
+from trainer.method.trajectory import Trajectory
 
 if TYPE_CHECKING:
-    from trainer.mage_trainer import MAGETrainer
+    from trainer.trl.mage_trainer import MAGETrainer
 
 ENV_ID = "mage/KuhnPoker-Meta-v0"
 TRAINING_POOL = "pool:kuhn/demo"
@@ -81,9 +81,9 @@ def make_trainer(settings: DemoSettings, folder: Path, on_rollout: Callable[...,
 
     from benchmarks.evaluation.suites import weights_of
     from mage_envs.games.kuhn_poker import KuhnPoker
-    from mage_envs.text.vocabulary import vocabulary
+    from mage_envs.text.words.vocabulary import vocabulary
     from trainer import MAGEConfig, MAGETrainer
-    from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
+    from trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
 
     play = settings.play
     tokenizer = tiny_tokenizer(vocabulary(KuhnPoker()))
@@ -196,7 +196,7 @@ def go_on(trainer: MAGETrainer, folder: Path, log: Callable[[str, bool], None]) 
     Returns:
         False if Ctrl-C stopped the training, True otherwise.
     """
-    from trainer.run_folder import newest_checkpoint
+    from trainer.runs.run_folder import newest_checkpoint
 
     last, passed = newest_checkpoint(folder)
     for line in passed:
@@ -241,7 +241,7 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> 
     Returns:
         The measurements, or None if Ctrl-C stopped the training.
     """
-    from trainer.quiet import quieten
+    from trainer.runs.quiet import quieten
 
     quieten()
     started = time.monotonic()
@@ -251,7 +251,7 @@ def run(settings: DemoSettings, out: Path, log: Callable[[str, bool], None]) -> 
     trained = time.monotonic() - started
     result = evaluate_demo(out, settings.rows, settings.seed, settings.critic, on_step=log)
     write_atomically(out / "result.json", json.dumps(asdict(result), indent=1))
-    from benchmarks.evaluation.report import adaptation_figure
+    from benchmarks.evaluation.tables.summary_table import adaptation_figure
 
     # Only the last episode's curve is drawn: it is the one in which the model can use what it has seen.
     smoothed = [

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.demo.demo_table import requirements, table
 from benchmarks.demo.run import DemoSettings, Log, run
-from benchmarks.demo.table import requirements, table
-from mage_envs.durable import write_atomically
+from mage_envs.files.atomic import write_atomically
 
 SEEDS = (0, 1, 2)
 FOLDER = Path("runs/demo-seeds")

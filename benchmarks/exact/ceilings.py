@@ -8,10 +8,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
+from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, number
 from benchmarks.executors import Executor, add_option, in_order, make_executor
+from mage_envs.cli.json_options import game_with, read_object
 from mage_envs.core import Game
-from mage_envs.terminal.json_options import game_with, read_object
 from opponents import OpponentPool, UnknownOpponent, as_pool, list_opponents, list_pools, make_opponent, opponent_info
 from opponents.exact import (
     NotExact,

@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.report import aligned, number
-from benchmarks.evaluation.scores import headline
-from benchmarks.evaluation.tables import stdout_width
+from benchmarks.evaluation.scoring.scores import headline
+from benchmarks.evaluation.tables.layout import stdout_width
+from benchmarks.evaluation.tables.summary_table import aligned, number
 from benchmarks.exact.headroom_figure import draw, draw_table
 from benchmarks.exact.headroom_table import interval_text, row_cells, solved_rows, table_lines
 from benchmarks.executors import Local, add_option, make_executor
+from mage_envs.cli.json_options import game_with
 from mage_envs.core import Game
-from mage_envs.durable import output_path, write_atomically
 from mage_envs.env import SEATINGS
+from mage_envs.files.atomic import output_path, write_atomically
 from mage_envs.registry import settings_of
-from mage_envs.terminal.json_options import game_with
 from opponents import PoolSpec, as_pool, make_opponent
 from opponents.exact import GT, Headroom, Objective, headroom
 from opponents.exact.beliefs import STATES

@@ -7,23 +7,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from benchmarks.evaluation.agents import Agent
-from benchmarks.evaluation.evaluate import evaluate, progress_of
-from benchmarks.evaluation.floors import floor_rows
-from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
-from benchmarks.evaluation.scores import ScoreRow, headline
+from benchmarks.evaluation.run.agents import Agent
+from benchmarks.evaluation.run.baselines import floor_rows
+from benchmarks.evaluation.run.evaluate import evaluate, progress_of
+from benchmarks.evaluation.scoring.scores import ScoreRow, headline
 from benchmarks.evaluation.suites import Setting, named_panel
-from benchmarks.evaluation.tables import WIDTH, fitting
+from benchmarks.evaluation.tables.layout import WIDTH, fitting
+from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, number
 from benchmarks.executors import Executor, Local, in_order
+from mage_envs.cli.commands import told
 from mage_envs.registry import list_games, load_game, make_game, settings_of
-from mage_envs.terminal.commands import told
 from opponents import as_pool, list_pools, make_opponent, opponent_info
 from opponents.exact import Headroom, NotExact, Objective, headroom
 from opponents.exact.beliefs import TellsStates
 from opponents.exact.headroom import CREDITS
 from opponents.exact.single_hands import SAMPLES, Bounds
 from opponents.exact.tree import is_enumerable, is_exact
-from trainer.trajectory import Trajectory
+from trainer.method.trajectory import Trajectory
 
 
 @dataclass(frozen=True, kw_only=True)

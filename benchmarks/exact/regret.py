@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.evaluation.agents import Agent, GeneratorAgent
-from benchmarks.evaluation.environments import game_of, make_envs
-from benchmarks.evaluation.estimates import Estimate, estimate
-from benchmarks.evaluation.evaluate import evaluate
-from benchmarks.exact.watched import SeenPrompt, WatchedGenerator
+from benchmarks.evaluation.run.agents import Agent, GeneratorAgent
+from benchmarks.evaluation.run.environments import game_of, make_envs
+from benchmarks.evaluation.run.evaluate import evaluate
+from benchmarks.evaluation.scoring.estimates import Estimate, estimate
+from benchmarks.exact.recorded_generator import SeenPrompt, WatchedGenerator
 from benchmarks.records.about import setting_of
+from benchmarks.records.record_store import Records, reading
 from benchmarks.records.replay import executed
-from benchmarks.records.store import Records, reading
 from mage_envs.core import BY_THE_RULES, Game, Task
 from mage_envs.text.generation import Generator
 from opponents.exact import GT
 from opponents.exact.bayes import CreditName
 from opponents.exact.regret import DecisionValues, HandRegret, OwnChoice, PlayedHand, Rest
 from opponents.exact.tree import roots_of
-from trainer.trajectory import Step, Trajectory
+from trainer.method.trajectory import Step, Trajectory
 
 
 @dataclass(frozen=True, kw_only=True)

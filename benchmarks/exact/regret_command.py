@@ -13,24 +13,24 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.agents import SavedModelAgent, make_agent
-from benchmarks.evaluation.environments import game_of
-from benchmarks.evaluation.estimates import Estimate
-from benchmarks.evaluation.evaluate import progress_of
-from benchmarks.evaluation.report import NOT_KNOWN, aligned, number
+from benchmarks.evaluation.run.agents import SavedModelAgent, make_agent
+from benchmarks.evaluation.run.environments import game_of
+from benchmarks.evaluation.run.evaluate import progress_of
+from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.suites import named_panel, panel, weights_of
 from benchmarks.evaluation.suites.panels import full_name
+from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, number
 from benchmarks.exact.regret import EpisodeRegret, Horizon, RegretReport, StateRegret, regret, regret_of_run
 from benchmarks.records.about import setting_of
-from benchmarks.records.store import RUN, Records, reading
+from benchmarks.records.record_store import RUN, Records, reading
+from mage_envs.cli.json_options import read_object
 from mage_envs.core import Task
-from mage_envs.durable import output_path, write_atomically
+from mage_envs.files.atomic import output_path, write_atomically
 from mage_envs.registry import settings_of
-from mage_envs.terminal.json_options import read_object
 from mage_envs.text.visible import one_line
 from opponents.exact import GT
 from opponents.exact.tree import is_enumerable
-from trainer.saved import FILE
+from trainer.backends.play_settings import FILE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

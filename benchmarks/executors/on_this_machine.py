@@ -8,10 +8,10 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
-from mage_envs.checks import check_positive
+from mage_envs.loading.options import check_positive
 from mage_envs.processes import Lost, Pool, Watch, attempt
-from mage_envs.processes.outcomes import HANG
-from mage_envs.processes.serving import Closes
+from mage_envs.processes.call_outcomes import HANG
+from mage_envs.processes.worker_loop import Closes
 
 PIECES = 4
 """Jobs per process. Several small jobs per process balance the load better than one large job."""

@@ -14,7 +14,7 @@ from ray.exceptions import LocalRayletDiedError, RayError, RaySystemError
 from benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
 from benchmarks.executors.remote import Sent, sent
 from mage_envs.processes import Lost
-from mage_envs.processes.outcomes import CRASH
+from mage_envs.processes.call_outcomes import CRASH
 
 CPUS = 1
 """CPUs per job."""

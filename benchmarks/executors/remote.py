@@ -11,9 +11,9 @@ from gymnasium.vector.utils import CloudpickleWrapper
 
 from benchmarks.executors.jobs import MakeWork, Work
 from benchmarks.versions import package_versions, refuse_other_versions
-from mage_envs.imports import imported, load_modules, search_current_folder
+from mage_envs.loading.imports import imported, load_modules, search_current_folder
 from mage_envs.processes import Raised, attempt
-from mage_envs.processes.outcomes import portable
+from mage_envs.processes.call_outcomes import portable
 
 _HELD: dict[bytes, Work] = {}
 """Work that this process made last, by its pickled `make`. A worker process serves many jobs, even of later runs."""

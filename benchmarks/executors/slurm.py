@@ -19,7 +19,7 @@ from submitit.core.utils import FailedJobError, UncompletedJobError
 from benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
 from benchmarks.executors.remote import Sent, sent
 from mage_envs.processes import Lost, Raised
-from mage_envs.processes.outcomes import CRASH, HANG
+from mage_envs.processes.call_outcomes import CRASH, HANG
 
 FOLDER = Path("slurm-jobs")
 """Folder of scripts, pickled jobs, results and logs, in the current folder, which all nodes must share."""

@@ -13,12 +13,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.agents import Agent, EndpointAgent, GeneratorAgent, SavedModelAgent, make_agent
+from benchmarks.evaluation.run.agents import Agent, EndpointAgent, GeneratorAgent, SavedModelAgent, make_agent
 from benchmarks.evaluation.suites.panels import Panel, named_panel
-from benchmarks.evaluation.suites.settings import Setting
+from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.records.lines import VERSION
 from benchmarks.versions import package_versions
-from mage_envs.imports import imported, load_modules
+from mage_envs.loading.imports import imported, load_modules
 
 _END = 2**16
 """Number of bytes at the end of a weight file that the identity of a model covers."""

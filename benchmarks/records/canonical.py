@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
-from trainer.lines import plain
+from trainer.runs.trajectory_json import plain
 
 
 def canonical(value: Any) -> bytes:

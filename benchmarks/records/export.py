@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.report import delimited
-from benchmarks.records.store import Records
-from mage_envs.durable import output_path, write_atomically
-from trainer.lines import Line
+from benchmarks.evaluation.tables.summary_table import delimited
+from benchmarks.records.record_store import Records
+from mage_envs.files.atomic import output_path, write_atomically
+from trainer.runs.trajectory_json import Line
 
 _TASK = ("opponent", "category", "seat0", "failure")
 _CALL = (

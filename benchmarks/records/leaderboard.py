@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.comparison import rank_intervals
-from benchmarks.evaluation.estimates import Estimate
-from benchmarks.evaluation.report import NOT_KNOWN, PROBLEM_COLUMNS, delimited
-from benchmarks.evaluation.summary import summary_of
+from benchmarks.evaluation.run.summary import summary_of
+from benchmarks.evaluation.scoring.estimates import Estimate
+from benchmarks.evaluation.tables.comparison import rank_intervals
+from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, PROBLEM_COLUMNS, delimited
 from benchmarks.records.about import setting_of
+from benchmarks.records.record_store import Records, reading
 from benchmarks.records.replay import replay
-from benchmarks.records.store import Records, reading
 from benchmarks.records.validate import problems
 from benchmarks.report.document import REPORT
 from mage_envs.text.visible import one_line

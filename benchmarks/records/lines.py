@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from benchmarks.records.canonical import canonical, digest_of, written
 from mage_envs.secrets import scrubbed, secrets_of
 from mage_envs.text.generation import Message
-from trainer.lines import Line, line_of
-from trainer.trajectory import Trajectory
+from trainer.method.trajectory import Trajectory
+from trainer.runs.trajectory_json import Line, line_of
 
 VERSION = 2
 """Version of the schema. Readers accept all older versions."""

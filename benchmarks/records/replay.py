@@ -17,20 +17,20 @@ from typing import Any
 
 import gymnasium as gym
 
-from benchmarks.evaluation.environments import make_envs
-from benchmarks.evaluation.suites.settings import Setting
+from benchmarks.evaluation.run.environments import make_envs
+from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.records.about import setting_of
 from benchmarks.records.lines import chats, encoded
-from benchmarks.records.store import Records, differences, known_part, reading, run_folders
+from benchmarks.records.record_store import Records, differences, known_part, reading, run_folders
 from mage_envs.core import Task
 from mage_envs.secrets import scrubbed
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
 from mage_envs.text.parser import NO_TEXT, OVERFLOW
 from mage_envs.text.visible import visible
-from opponents.language_model import NOT_RECORDED, answered_by
-from trainer.lines import Line
-from trainer.rollout import RolloutSpec, collect
-from trainer.trajectory import Trajectory
+from opponents.llm.opponent import NOT_RECORDED, answered_by
+from trainer.method.trajectory import Trajectory
+from trainer.rollout.rollout import RolloutSpec, collect
+from trainer.runs.trajectory_json import Line
 
 ENDED = "the record ends here"
 """Error that ends the replay of a meta-episode after its last recorded reply."""

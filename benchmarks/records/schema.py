@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from benchmarks.evaluation.suites.panels import MAX_META_EPISODES
-from trainer.line_schema import MAX_SEAT, MAX_SEED, Count, FiniteFloat, Options, PlayedRecord, Seat, StrictRecord
+from trainer.runs.line_schema import MAX_SEAT, MAX_SEED, Count, FiniteFloat, Options, PlayedRecord, Seat, StrictRecord
 from wrappers.meta_episode import MAX_EPISODES
 
 MAX_OPPONENTS = 1000

@@ -8,13 +8,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.evaluation.report import SUMMARY
-from benchmarks.evaluation.suites.settings import Setting
-from benchmarks.evaluation.summary import summary_of
+from benchmarks.evaluation.run.summary import summary_of
+from benchmarks.evaluation.suites.setting import Setting
+from benchmarks.evaluation.tables.summary_table import SUMMARY
 from benchmarks.records.about import setting_of
 from benchmarks.records.canonical import digest_of
-from benchmarks.records.schema import RootRecord
-from benchmarks.records.store import (
+from benchmarks.records.record_store import (
     ROOT,
     RUN,
     SUITE,
@@ -26,10 +25,11 @@ from benchmarks.records.store import (
     run_folders,
     short,
 )
-from mage_envs.bounded_files import read_json_inside
+from benchmarks.records.schema import RootRecord
+from mage_envs.files.bounded import read_json_inside
 from mage_envs.text.visible import one_line
-from trainer.line_schema import problems_of
-from trainer.lines import plain
+from trainer.runs.line_schema import problems_of
+from trainer.runs.trajectory_json import plain
 
 
 def problems(folder: Path) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import figures
-from benchmarks.report.escaping import short, shown
+from benchmarks.report.html_text import short, shown
 from benchmarks.report.runs import ReportedRun
 
 STATES, ACTIONS = 48, 16

@@ -12,12 +12,12 @@ from typing import Any
 from benchmarks.report import sections
 from benchmarks.report.blocks import Blocks, pack
 from benchmarks.report.bubbles import bubbles
-from benchmarks.report.escaping import embedded
+from benchmarks.report.html_text import embedded
 from benchmarks.report.runs import ReportedRun
 from benchmarks.report.trained import TrainedRun
 from benchmarks.report.trained import section as training
 from benchmarks.report.trained import sentence as trained_sentence
-from mage_envs.durable import write_atomically
+from mage_envs.files.atomic import write_atomically
 
 SCRIPTS = ("text.js", "records.js", "listing.js", "transcript.js", "page.js")
 """Scripts in the order of the page. They share one scope."""

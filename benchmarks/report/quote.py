@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.records.store import Records
+from benchmarks.records.record_store import Records
 from benchmarks.report.trained import trained_folders, trained_lines
 from benchmarks.report.transcripts import numbered, outcomes, parts
 from mage_envs.text.visible import visible
-from trainer.lines import Line
+from trainer.runs.trajectory_json import Line
 
 _WORDS = {"W": "success", "L": "no success", "D": "draw", "T": "out of turns"}
 

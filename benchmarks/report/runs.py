@@ -12,25 +12,25 @@ from sys import intern
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from benchmarks.evaluation.calls import without_texts
-from benchmarks.evaluation.environments import game_of
-from benchmarks.evaluation.report import SUMMARY, load
-from benchmarks.evaluation.scores import ScoreRow, Summary, cluster_of, headline, label, per_hand
-from benchmarks.evaluation.suites.settings import Setting
-from benchmarks.evaluation.summary import summary_of
+from benchmarks.evaluation.run.environments import game_of
+from benchmarks.evaluation.run.summary import summary_of
+from benchmarks.evaluation.scoring.call_stats import without_texts
+from benchmarks.evaluation.scoring.scores import ScoreRow, Summary, cluster_of, headline, label, per_hand
+from benchmarks.evaluation.suites.setting import Setting
+from benchmarks.evaluation.tables.summary_table import SUMMARY, load
 from benchmarks.records.about import setting_of, told_apart
 from benchmarks.records.canonical import digest_of
+from benchmarks.records.record_store import ROOT, RUN, Shards, read_about, read_suite, reading, run_folders
 from benchmarks.records.replay import replay
-from benchmarks.records.store import ROOT, RUN, Shards, read_about, read_suite, reading, run_folders
 from benchmarks.report.blocks import Pages
 from benchmarks.report.transcripts import outcomes, packed
-from mage_envs.bounded_files import read_json_inside
 from mage_envs.core import Game
+from mage_envs.files.bounded import read_json_inside
 from mage_envs.text.parser import NO_TEXT
 from mage_envs.text.visible import one_line
 from opponents.exact import Objective
-from trainer.lines import Line, trajectory_of
-from trainer.trajectory import EpisodeResult, Trajectory
+from trainer.method.trajectory import EpisodeResult, Trajectory
+from trainer.runs.trajectory_json import Line, trajectory_of
 
 INVALID = "(no usable action)"
 

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from math import sqrt
 
-from benchmarks.evaluation.report import NOT_KNOWN
-from benchmarks.evaluation.scores import ScoreRow
+from benchmarks.evaluation.scoring.scores import ScoreRow
 from benchmarks.evaluation.suites.paper import is_reported_at, reported
-from benchmarks.report.curves import Series, View, chart, figures, interval, paired, switch, views
-from benchmarks.report.escaping import shown
+from benchmarks.evaluation.tables.summary_table import NOT_KNOWN
+from benchmarks.report.charts import Series, View, chart, figures, interval, paired, switch, views
+from benchmarks.report.html_text import shown
 from benchmarks.report.runs import ReportedRun
 
 _NOTHING = f"<td>{NOT_KNOWN}</td>" * 2

@@ -8,15 +8,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.evaluation.estimates import estimate
-from benchmarks.evaluation.scores import label, per_hand
-from benchmarks.report.curves import Series, chart, switch
-from benchmarks.report.escaping import shown
+from benchmarks.evaluation.scoring.estimates import estimate
+from benchmarks.evaluation.scoring.scores import label, per_hand
+from benchmarks.report.charts import Series, chart, switch
+from benchmarks.report.html_text import shown
 from benchmarks.report.transcripts import outcomes, packed
 from mage_envs.text.parser import NO_TEXT
-from trainer.lines import Line, trajectory_of
-from trainer.run_log import TRANSCRIPTS, metric_rows, transcripts
-from trainer.summary import table
+from trainer.runs.run_log import TRANSCRIPTS, metric_rows, transcripts
+from trainer.runs.summary import table
+from trainer.runs.trajectory_json import Line, trajectory_of
 
 PARTS = 10
 """Maximum number of points of a curve. Each point is the mean over neighbouring rollouts."""

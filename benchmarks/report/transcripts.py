@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from mage_envs.text.parser import after_reasoning
-from trainer.lines import Line, read_episode
-from trainer.trajectory import EpisodeResult
+from trainer.method.trajectory import EpisodeResult
+from trainer.runs.trajectory_json import Line, read_episode
 
 
 class ReplyParts(NamedTuple):

@@ -18,9 +18,10 @@ from benchmarks.executors import add_option
 from benchmarks.sweeps.plan import EXAMPLE, read_plan
 from benchmarks.sweeps.sweep import swept
 from mage_commands import OneLineParser
-from mage_envs import imports, progress
-from mage_envs.durable import output_path
-from mage_envs.terminal.commands import told
+from mage_envs.cli import progress
+from mage_envs.cli.commands import told
+from mage_envs.files.atomic import output_path
+from mage_envs.loading import imports
 from mage_envs.text.visible import one_line
 
 

@@ -10,8 +10,8 @@ from itertools import product
 from benchmarks.executors import add_option
 from benchmarks.sweeps.plan import Fields, SweepRun, flags, seeds_of
 from benchmarks.sweeps.sweep import swept
-from mage_envs.durable import output_path
-from trainer.presets import ABLATIONS
+from mage_envs.files.atomic import output_path
+from trainer.config.presets import ABLATIONS
 
 SECTIONS: Mapping[str, int] = {"4.4.1": 0, "4.4.2": 1, "4.4.3": 2}
 """Section of arXiv 2603.03680 to index in `ABLATIONS`: returns; opponents, statistics and grouping; anchors."""

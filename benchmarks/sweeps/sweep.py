@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks.evaluation.estimates import estimate
-from benchmarks.evaluation.evaluate import progress_of
+from benchmarks.evaluation.run.evaluate import progress_of
+from benchmarks.evaluation.scoring.estimates import estimate
 from benchmarks.executors import make_executor
 from benchmarks.executors.jobs import given
 from benchmarks.sweeps.plan import SweepRun
 from benchmarks.sweeps.training import Measures, done, trainer_in
-from mage_envs.durable import write_atomically
+from mage_envs.files.atomic import write_atomically
 
 TABLE = "sweep.txt"
 

@@ -8,8 +8,8 @@ from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from benchmarks.sweeps.plan import SweepRun
-from mage_envs.durable import write_atomically
-from mage_envs.imports import names_from
+from mage_envs.files.atomic import write_atomically
+from mage_envs.loading.imports import names_from
 
 RESULT, SHOWN = "result.json", "shown.txt"
 _PART = 5
@@ -29,7 +29,7 @@ def trainer_in(out: Path) -> Callable[[SweepRun], Measures]:
         import torch
 
         from trainer.__main__ import main
-        from trainer.run_folder import checkpoints
+        from trainer.runs.run_folder import checkpoints
 
         folder = folder_of(out, run)
         folder.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def measured(folder: Path) -> Measures:
 
     The means are success and value of the first and the last episode, and their differences.
     """
-    from trainer.run_log import means, metric_rows
+    from trainer.runs.run_log import means, metric_rows
 
     rows = metric_rows(folder, "rollout")
     last = means(rows[-max(len(rows) // _PART, 1) :])

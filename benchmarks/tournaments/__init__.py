@@ -6,10 +6,10 @@ sys.stdout.write(report.text(results))
 """
 
 from benchmarks.tournaments.pairing import Pairing, PairingFailure, play_pairing
+from benchmarks.tournaments.pairing_store import Store
 from benchmarks.tournaments.results import Cell, Results, Standing, score
 from benchmarks.tournaments.schedule import play_all
-from benchmarks.tournaments.settings import Settings
-from benchmarks.tournaments.store import Store
+from benchmarks.tournaments.tournament_settings import Settings
 
 __all__ = [
     "Cell",

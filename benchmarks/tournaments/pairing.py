@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from benchmarks.tournaments.settings import Settings
+from benchmarks.tournaments.tournament_settings import Settings
 from mage_envs.core import ExactPolicy, Game, Policy, State, Turn, is_state_policy
 from mage_envs.exceptions import message_of, stops
-from mage_envs.games.table import TableGame
+from mage_envs.games.table_game import TableGame
 from mage_envs.hand import Hand, OpponentFailure
 from mage_envs.processes import Late, Watch
-from mage_envs.randomness import Streams
+from mage_envs.random.streams import Streams
 from mage_envs.seats import Asking, Reply, Seat, Table
 from opponents import make_opponent
 from opponents.exact import policy_value

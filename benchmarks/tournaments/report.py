@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks import figures
-from benchmarks.evaluation.estimates import Estimate
-from benchmarks.evaluation.report import NOT_KNOWN, aligned, delimited, number
+from benchmarks.evaluation.scoring.estimates import Estimate
+from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, delimited, number
 from benchmarks.tournaments.results import Cell, Results, RowSeat, Standing
-from mage_envs.durable import write_atomically
+from mage_envs.files.atomic import write_atomically
 
 EXACT = "*"
 """Mark after an exact value."""

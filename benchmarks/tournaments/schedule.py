@@ -10,10 +10,10 @@ from functools import partial
 
 from benchmarks.executors import Conditions, Executor, Local, given
 from benchmarks.tournaments.pairing import Pairing, PairingFailure, PairingRun
-from benchmarks.tournaments.settings import Settings
-from benchmarks.tournaments.store import Store
+from benchmarks.tournaments.pairing_store import Store
+from benchmarks.tournaments.tournament_settings import Settings
 from mage_envs.processes import DEADLINE, SLOW, Lost, Watch
-from mage_envs.processes.outcomes import HANG
+from mage_envs.processes.call_outcomes import HANG
 
 Names = tuple[str, str]
 LOGGER = logging.getLogger(__name__)

@@ -6,12 +6,12 @@ from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
-from mage_envs.checks import check_positive
 from mage_envs.core import GameFacts
 from mage_envs.games.rounds import together
-from mage_envs.games.table import GrownState, Origin, TableGame
+from mage_envs.games.table_game import GrownState, Origin, TableGame
+from mage_envs.loading.options import check_positive
 from mage_envs.settings import PAID_BY_RETURN, GameSettings
-from mage_envs.text.spelling import said
+from mage_envs.text.words.spelling import said
 
 ITEMS = ("book", "hat", "ball")
 ORDERS = ((6, 3, 1), (1, 6, 3), (3, 1, 6))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mage_envs.checks import check_positive
 from mage_envs.core import GameFacts
 from mage_envs.games.rounds import Round, RoundsGame, StageGame, together
+from mage_envs.loading.options import check_positive
 from mage_envs.settings import PAID_BY_RETURN, GameSettings
 
 WORTH: Mapping[str, int] = {"vault": 5, "gallery": 4, "archive": 3, "garage": 2, "garden": 1}

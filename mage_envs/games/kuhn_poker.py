@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import permutations
 
-from mage_envs.checks import check_choice
 from mage_envs.core import GameFacts
 from mage_envs.drawing import Picture
 from mage_envs.drawing import kuhn as drawing
-from mage_envs.games.table import TableGame, TableState
+from mage_envs.games.table_game import TableGame, TableState
+from mage_envs.loading.options import check_choice
 from mage_envs.settings import GameSettings, five_times_total, mean_reward, outcome_reward
-from mage_envs.text.spelling import said
+from mage_envs.text.words.spelling import said
 
 CARDS = ("J", "Q", "K")
 DEALS = tuple(permutations(range(3), 2))

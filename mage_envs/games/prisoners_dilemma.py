@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from mage_envs.checks import check_positive
 from mage_envs.core import GameFacts
 from mage_envs.drawing import Picture
 from mage_envs.drawing import payoffs as drawing
 from mage_envs.games.rounds import Round, RoundsGame, StageGame, together
+from mage_envs.loading.options import check_positive
 from mage_envs.settings import PAID_BY_RETURN, GameSettings
 
 COOPERATE, DEFECT = "cooperate", "defect"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from mage_envs.core import GameFacts
 from mage_envs.drawing import Picture
-from mage_envs.games.table import GrownState, Origin, TableGame
+from mage_envs.games.table_game import GrownState, Origin, TableGame
 
 
 class Round(NamedTuple):

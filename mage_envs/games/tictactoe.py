@@ -7,9 +7,9 @@ from functools import cache
 from mage_envs.core import GameFacts
 from mage_envs.drawing import Picture
 from mage_envs.drawing import tictactoe as drawing
-from mage_envs.games.table import TableGame, TableState
+from mage_envs.games.table_game import TableGame, TableState
 from mage_envs.settings import GameSettings
-from mage_envs.text.spelling import said
+from mage_envs.text.words.spelling import said
 
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 ACTIONS = tuple(f"({row}, {column})" for row in (1, 2, 3) for column in (1, 2, 3))

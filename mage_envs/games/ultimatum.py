@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from mage_envs.checks import check_positive
 from mage_envs.core import GameFacts
 from mage_envs.drawing import Picture
-from mage_envs.drawing import shares as drawing
-from mage_envs.games.table import GrownState, Origin, TableGame
+from mage_envs.drawing import division as drawing
+from mage_envs.games.table_game import GrownState, Origin, TableGame
+from mage_envs.loading.options import check_positive
 from mage_envs.settings import PAID_BY_RETURN, GameSettings
 
 ACCEPT, REFUSE = "accept", "refuse"

@@ -1,6 +1,6 @@
 """`Pool`: worker processes with one function each, one call at a time, with deadlines and limits of memory.
 
-It is the suite's only pool: `trainer.rollout.collect`, `gym.make_vec(workers=)` and tournaments use it.
+It is the suite's only pool: `trainer.rollout.rollout.collect`, `gym.make_vec(workers=)` and tournaments use it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 from gymnasium.vector.utils import CloudpickleWrapper
 
-from mage_envs.checks import check_positive
-from mage_envs.processes.outcomes import HANG, Lost, Raised, WorkerFailure
-from mage_envs.processes.watch import SLOW
+from mage_envs.loading.options import check_positive
+from mage_envs.processes.call_outcomes import HANG, Lost, Raised, WorkerFailure
+from mage_envs.processes.watchdog import SLOW
 from mage_envs.processes.worker import GRACE, Worker
 
 START = 600.0

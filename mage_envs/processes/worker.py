@@ -13,9 +13,9 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from mage_envs.imports import imported
-from mage_envs.processes.outcomes import CRASH, HANG, Lost
-from mage_envs.processes.serving import READY, WHERE, serve
+from mage_envs.loading.imports import imported
+from mage_envs.processes.call_outcomes import CRASH, HANG, Lost
+from mage_envs.processes.worker_loop import READY, WHERE, serve
 
 GRACE = 5.0
 """Seconds in which a stopped worker may end by itself."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mage_envs.core import GameFacts
-from mage_envs.imports import load_class
+from mage_envs.loading.imports import load_class
 from mage_envs.text.prompts import PromptStyle, Prose
-from mage_envs.text.words import Words
+from mage_envs.text.words.style import Words
 
 STYLES: dict[str, Callable[[GameFacts], PromptStyle]] = {"prose": lambda facts: Prose(), "words": Words}
 """Functions that create a style for a game with these facts."""

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from mage_envs.checks import check_positive
+from mage_envs.loading.options import check_positive
 from mage_envs.spaces import FreeText
 
 Infos = dict[str, Any]

@@ -15,10 +15,10 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
-from mage_envs.checks import check_positive, check_seconds
+from mage_envs.loading.options import check_positive, check_seconds
 from mage_envs.processes import DEADLINE, Lost, Pool, Raised, WorkerFailure
 from mage_envs.processes.pool import check_started
-from mage_envs.randomness import seed_of
+from mage_envs.random.streams import seed_of
 from mage_envs.vector.text_vector import Batch, Infos, Slots, SlotStep, Texts, TextVectorEnv, batch_infos, or_none
 
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from mage_envs.core import Game
 from mage_envs.env import SEATINGS
 from opponents.exact.beliefs import CHUNK, STATES, BeliefStage, TellsStates, stages_of
-from opponents.exact.hands import Branch, Floats, LivedHand, Places
+from opponents.exact.learner_hands import Branch, Floats, LivedHand, Places
 from opponents.exact.plans import CELLS, Best, HandPlan, LivedHands
 from opponents.exact.tree import Objective, check_seat, exact_policy
 from opponents.pools import PoolSpec, as_pool

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mage_envs.core import ExactPolicy, Game, Policy
-from opponents.exact.by_history import best_by_history
+from opponents.exact.perfect_information import best_by_history
 from opponents.exact.tree import (
     Node,
     Objective,

@@ -26,7 +26,7 @@ from opponents.exact.bayes import (
     meetings,
 )
 from opponents.exact.beliefs import STATES, TellsStates
-from opponents.exact.hands import TooManyStates
+from opponents.exact.learner_hands import TooManyStates
 from opponents.exact.single_hands import Bounds, SingleHands
 from opponents.exact.tree import Objective
 from opponents.pools import PoolSpec, as_pool

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, is_state_policy
-from opponents.exact.hands import Branch, Floats, LivedHand, Places, hand_of
+from opponents.exact.learner_hands import Branch, Floats, LivedHand, Places, hand_of
 from opponents.exact.tree import Objective, in_episode, payoff_of, positions, roots_of, uncollected
 
 CELLS = 2**25

@@ -30,7 +30,7 @@ from opponents.exact.bayes import (
     credit_weights,
     lived_hands,
 )
-from opponents.exact.hands import Branch, Floats
+from opponents.exact.learner_hands import Branch, Floats
 from opponents.exact.tree import Objective
 from opponents.pools import PoolSpec, as_pool
 

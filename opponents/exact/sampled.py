@@ -17,8 +17,8 @@ from typing import Protocol
 import numpy as np
 
 from mage_envs.core import ExactPolicy, Game, Policy, Turn
+from opponents.adaptive.switching import Switching, switching
 from opponents.exact.tree import Node, is_exact, roots_of
-from opponents.switching import Switching, switching
 from opponents.tabular import TabularPolicy
 
 GROUPS = 5

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mage_envs.core import ExactPolicy, Game, NotEnumerable, Policy
 from opponents.exact.best_response import best_response_value, respond
-from opponents.exact.by_history import HistoryPolicy
+from opponents.exact.perfect_information import HistoryPolicy
 from opponents.exact.tree import BySeat, Node, NotExact, Objective, exact_policy, payoff_of, positions, roots_of
 
 

@@ -9,6 +9,6 @@ The package requires `httpx2` (`pip install "mage-envs[llm]"`), which is importe
 from opponents.llm.budget import Budget
 from opponents.llm.cache import AnswerCache
 from opponents.llm.endpoint import AnswerStream, EndpointGenerator
-from opponents.llm.spec import language_model, shared_endpoint
+from opponents.llm.endpoint_spec import language_model, shared_endpoint
 
 __all__ = ["AnswerCache", "AnswerStream", "Budget", "EndpointGenerator", "language_model", "shared_endpoint"]

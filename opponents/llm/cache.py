@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-from mage_envs.cache import VARIABLE, cache_root
+from mage_envs.files.cache import VARIABLE, cache_root
 
 LOCK_SECONDS = 60.0
 """Timeout in seconds for another process's write."""

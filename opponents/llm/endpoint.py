@@ -21,7 +21,7 @@ from mage_envs.text.generation import Completion, Prompt
 from opponents.llm.budget import Budget
 from opponents.llm.cache import AnswerCache, ServerAnswer
 from opponents.llm.failures import PROMPT, CallFailed, PromptTooLong
-from opponents.llm.underway import Underway
+from opponents.llm.pending import Underway
 
 if TYPE_CHECKING:
     from opponents.llm.calls import Connection

@@ -71,7 +71,7 @@ def played_alone(command, folder):
     import pytest
 
     from benchmarks.__main__ import main
-    from benchmarks.records.store import Records
+    from benchmarks.records.record_store import Records
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FUSE, str(folder / "no fuse"))

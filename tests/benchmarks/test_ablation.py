@@ -9,7 +9,7 @@ import pytest
 import benchmarks.__main__
 from benchmarks.sweeps.ablation import SECTIONS, ablation_runs
 from trainer.__main__ import main as train
-from trainer.presets import PRESETS
+from trainer.config.presets import PRESETS
 
 
 def test_sections_hold_every_ablation_once() -> None:

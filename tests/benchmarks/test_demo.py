@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from benchmarks.demo.demo_table import HELD_OUT, TRAINING, DemoResult, requirements, table
 from benchmarks.demo.run import DemoSettings, run, train
-from benchmarks.demo.table import HELD_OUT, TRAINING, DemoResult, requirements, table
-from benchmarks.evaluation.scores import Summary
+from benchmarks.evaluation.scoring.scores import Summary
 
 UNIFORM = -0.166
 """What a uniform player earns against the training opponents, in chips per hand (exact to three digits)."""

@@ -11,17 +11,18 @@ import pytest
 from benchmarks import make_agent
 from benchmarks.__main__ import main
 from benchmarks.chaos.processes import CheckRow, Found
-from benchmarks.evaluation import command, evaluate
-from benchmarks.evaluation.spread import Playing
+from benchmarks.evaluation.run import eval_command as command
+from benchmarks.evaluation.run import evaluate
+from benchmarks.evaluation.run.distributed import Playing
 from benchmarks.evaluation.suites.paper import setting_for
 from benchmarks.exact.headroom_table import Setup, solved_rows
 from benchmarks.executors import Conditions, Local, Processes, given, in_order, make_executor
 from benchmarks.executors.remote import sent
 from benchmarks.records.about import about_run
 from benchmarks.records.lines import encoded
-from benchmarks.records.store import Records, Writer
+from benchmarks.records.record_store import Records, Writer
 from mage_envs.processes import Lost, Raised, WorkerFailure
-from mage_envs.processes.outcomes import CRASH, HANG
+from mage_envs.processes.call_outcomes import CRASH, HANG
 from tests.benchmarks.executors_work import FUSE, HERE, Backwards, Work, played_alone
 
 EVAL = ["eval", f"policy:{HERE}:DiesOnce", "--env", "mage/KuhnPoker-Meta-v0", "--opponents", "uniform,kuhn/aggressive"]
@@ -134,8 +135,8 @@ def test_ceilings_are_the_same(monkeypatch, capsys):
 
 
 def test_checks_of_chaos_are_done_one_by_one(monkeypatch, capsys):
-    monkeypatch.setattr("benchmarks.chaos.command.make_executor", lambda spec: Backwards())
-    monkeypatch.setattr("benchmarks.chaos.command.checked", checks_in_words)
+    monkeypatch.setattr("benchmarks.chaos.chaos_command.make_executor", lambda spec: Backwards())
+    monkeypatch.setattr("benchmarks.chaos.chaos_command.checked", checks_in_words)
     command = [
         "chaos",
         "--env",

@@ -15,7 +15,7 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.executors import Conditions
 from benchmarks.executors.slurm import SlurmQueue
-from benchmarks.records.store import Records
+from benchmarks.records.record_store import Records
 from mage_envs.processes import Lost, Raised
 from tests.benchmarks.executors_work import PAUSE, Work
 from tests.cluster.conftest import EVAL

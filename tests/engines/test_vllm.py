@@ -24,17 +24,17 @@ from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.generation.vllm_generation import VLLMGeneration
 
-from benchmarks.gpu.vllm import MAX_LENGTH, TOLERANCE, make_config, start_model, train, verdict
+from dev.gpu.vllm import MAX_LENGTH, TOLERANCE, make_config, start_model, train, verdict
 from tests.processes import ROOT
 from tests.trainer.tiny_runs import TINY, flags
 from trainer.__main__ import main
-from trainer.batch import build_rows, collate
-from trainer.rollout import collect
-from trainer.setup import env_maker, pool_weights
-from trainer.specs import rollout_specs
-from trainer.tokens import ChatTokenizer
-from trainer.vllm_server import StreamingServerGenerator
-from trainer.vllm_stream import RequestSettings
+from trainer.backends.tokens import ChatTokenizer
+from trainer.backends.vllm_server import StreamingServerGenerator
+from trainer.backends.vllm_stream import RequestSettings
+from trainer.method.batch import build_rows, collate
+from trainer.rollout.rollout import collect
+from trainer.rollout.tasks import rollout_specs
+from trainer.trl.setup import env_maker, pool_weights
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 

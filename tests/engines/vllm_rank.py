@@ -9,7 +9,7 @@ import pytest
 from trl.generation.vllm_client import VLLMClient
 from trl.generation.vllm_generation import VLLMGeneration
 
-from benchmarks.gpu.vllm import make_config, verdict
+from dev.gpu.vllm import make_config, verdict
 from tests.engines.conftest import take_weights
 from trainer import MAGETrainer
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mage_envs.__main__ import main
-from mage_envs.terminal.commands import told
+from mage_envs.cli.commands import told
 
 
 def test_a_closed_pipe_ends_a_command_quietly() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mage_envs.durable import draft_beside, drafts_of, remove_drafts, write_atomically
+from mage_envs.files.atomic import draft_beside, drafts_of, remove_drafts, write_atomically
 
 
 def test_the_next_writer_removes_what_a_killed_one_left_an_hour_ago(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import mage_envs
 from mage_envs import Game, GameFacts, IllegalAction, OpponentFailure, State, play_match
 from mage_envs.core import is_state_policy
 from mage_envs.env import TextGameEnv
-from mage_envs.games.table import TableGame, TableState
+from mage_envs.games.table_game import TableGame, TableState
 from mage_envs.registry import list_games, load_game, make_game, register_game
 from opponents import OpponentPool, SeatedOpponents, TabularPolicy, make_opponent
 from wrappers import MetaEpisode

@@ -14,8 +14,8 @@ import gymnasium as gym
 import pytest
 
 import mage_envs  # noqa: F401  (registers the ids)
+from mage_envs.cli.keyboard import spelt_out
 from mage_envs.games.sokoban import MOVES
-from mage_envs.terminal.keyboard import spelt_out
 from tests.mage_envs.terminal import ROOT
 
 SOKOBAN = ("play", "mage/Sokoban-v0", "--seed", "4")

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from mage_envs import progress
+from mage_envs.cli import progress
 
 
 @pytest.fixture

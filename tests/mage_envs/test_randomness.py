@@ -8,7 +8,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from mage_envs.randomness import (
+from mage_envs.random.streams import (
     GAME,
     POOL,
     SEATS,

@@ -11,8 +11,8 @@ import pytest
 from benchmarks import summarise, table
 from mage_envs import Game, GameFacts, GameSettings, IllegalAction, State, Task, make_game, register_game
 from mage_envs.text.generation import Completion, Prompt
-from trainer.metrics import rollout_metrics
-from trainer.rollout import RolloutSpec, collect
+from trainer.method.metrics import rollout_metrics
+from trainer.rollout.rollout import RolloutSpec, collect
 from wrappers.make import make_env, make_meta_env
 
 WORDS = {"an-1": "apple", "an-2": "anvil", "b-1": "bread"}

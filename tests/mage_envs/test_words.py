@@ -11,8 +11,8 @@ import pytest
 import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.core import Game, State
 from mage_envs.registry import make_game
-from mage_envs.text.spelling import as_word
-from mage_envs.text.vocabulary import vocabulary
+from mage_envs.text.words.spelling import as_word
+from mage_envs.text.words.vocabulary import vocabulary
 
 SMALL = ("KuhnPoker", "LeducPoker", "TicTacToe", "PrisonersDilemma", "Ultimatum", "Inspection")
 OTHERS = ("RockPaperScissors", "Bargaining", "LiarsDice", "Negotiation", "ConnectFour", "Breakthrough")

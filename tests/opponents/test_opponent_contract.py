@@ -24,7 +24,7 @@ from mage_envs.text.prompts import Prose
 from opponents import LanguageModelPolicy, list_opponents, make_opponent, opponent_info
 from tests.contract import opponents_of
 from tests.opponents.dealing import check_copies, decisions, play
-from trainer.generation import ScriptedGenerator
+from trainer.backends.generation import ScriptedGenerator
 
 GAMES: dict[str, Game] = {
     "KuhnPoker": KuhnPoker(),

@@ -12,7 +12,7 @@ import pytest
 
 from mage_envs import make_game, settings_of
 from opponents import OpponentPool, UnknownOpponent, as_pool, list_pools, make_opponent, pools, register_pool
-from opponents.kuhn import nash
+from opponents.games.kuhn import nash
 
 
 @pytest.fixture(autouse=True)

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import opponents
-from mage_envs import plugins
 from mage_envs.core import Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.tictactoe import TicTacToe
-from mage_envs.imports import searched
+from mage_envs.loading import plugins
+from mage_envs.loading.imports import searched
 from opponents import (
     RulePolicy,
     UnknownOpponent,
@@ -95,7 +95,7 @@ def test_names_by_game() -> None:
 def test_a_class_a_function_and_a_string_register(kuhn: KuhnPoker) -> None:
     assert register_opponent("mine/class", games=["KuhnPoker"])(AlwaysFirst) is AlwaysFirst
     register_opponent("mine/function")(partial(AlwaysFirst, 5))
-    register_opponent("mine/string", entry_point="opponents.kuhn:nash", games=["KuhnPoker"])
+    register_opponent("mine/string", entry_point="opponents.games.kuhn:nash", games=["KuhnPoker"])
     assert isinstance(make_opponent("mine/class", kuhn), AlwaysFirst)
     assert make_opponent("mine/function", kuhn).depth == 5  # type: ignore[attr-defined]
     assert isinstance(make_opponent("mine/string:0.1", kuhn), RulePolicy)
@@ -132,13 +132,13 @@ def test_module_and_class(kuhn: KuhnPoker) -> None:
 
 
 def test_module_and_class_keep_what_was_registered() -> None:
-    assert make_opponent("opponents.mcts:MCTS:7", TicTacToe()).simulations == 7  # type: ignore[attr-defined]
+    assert make_opponent("opponents.search.mcts:MCTS:7", TicTacToe()).simulations == 7  # type: ignore[attr-defined]
     with raises(
         ValueError,
-        "Opponent 'opponents.mcts:MCTS' plays Breakthrough or ConnectFour or OpenSpiel or TicTacToe, not KuhnPoker. "
+        "Opponent 'opponents.search.mcts:MCTS' plays Breakthrough or ConnectFour or OpenSpiel or TicTacToe, not KuhnPoker. "
         'list_opponents("KuhnPoker") returns the names that fit.',
     ):
-        make_opponent("opponents.mcts:MCTS", KuhnPoker())
+        make_opponent("opponents.search.mcts:MCTS", KuhnPoker())
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,10 @@ def test_the_same_again_is_fine_another_is_not() -> None:
             "Unknown opponent 'no_such_module'. list_opponents(\"KuhnPoker\") returns all names. "
             f"There is no module 'no_such_module' either. Searched: {searched()}.",
         ),
-        ("opponents.kuhn:Bot", "Unknown opponent 'opponents.kuhn:Bot': the module has no 'Bot'; name a class in it."),
+        (
+            "opponents.games.kuhn:Bot",
+            "Unknown opponent 'opponents.games.kuhn:Bot': the module has no 'Bot'; name a class in it.",
+        ),
         ("", "Unknown opponent ''. list_opponents(\"KuhnPoker\") returns all names."),
     ],
 )

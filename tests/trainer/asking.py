@@ -1,8 +1,8 @@
 """Prompts of a few words, and a tokenizer that knows them, for tests of backends."""
 
 from mage_envs.text.generation import Message, Prompt
-from trainer.tiny import tiny_tokenizer
-from trainer.tokens import ChatTokenizer
+from trainer.backends.tiny import tiny_tokenizer
+from trainer.backends.tokens import ChatTokenizer
 
 WORDS = ("bet", "check", "call", "fold", *(f"w{index}" for index in range(20)))
 LEGAL = ("bet", "check")

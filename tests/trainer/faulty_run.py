@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.trainer.faulty import Faulty
-from trainer.garbage import end_group
+from trainer.runs.garbage import end_group
 from wrappers.make import make_meta_env
 
 if TYPE_CHECKING:

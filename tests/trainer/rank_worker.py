@@ -10,8 +10,8 @@ from transformers import TrainerCallback
 
 from mage_envs.core import Task
 from tests.trainer.tiny_runs import make_trainer
-from trainer import trl_compat
-from trainer.garbage import end_group
+from trainer.runs.garbage import end_group
+from trainer.trl import trl_compat
 
 
 class Gradients(TrainerCallback):

@@ -8,8 +8,8 @@ from typing import Any
 
 from mage_envs.core import Task
 from mage_envs.text.generation import Completion, Prompt
-from trainer.rollout import RolloutSpec
-from trainer.trajectory import Trajectory
+from trainer.method.trajectory import Trajectory
+from trainer.rollout.rollout import RolloutSpec
 from wrappers import MetaEpisode
 from wrappers.make import make_meta_env
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import torch
 
-from benchmarks.evaluation.agents import PolicyAgent
+from benchmarks.evaluation.run.agents import PolicyAgent
 from mage_envs.core import Game, Policy
 from mage_envs.text.generation import Completion, Prompt
 from trainer import MAGEConfig, MAGETrainer, Step, Trajectory
-from trainer.advantages import weigh
-from trainer.generation import ScriptedGenerator
-from trainer.tiny import general_tiny
-from trainer.tokens import ChatTokenizer
+from trainer.backends.generation import ScriptedGenerator
+from trainer.backends.tiny import general_tiny
+from trainer.backends.tokens import ChatTokenizer
+from trainer.method.advantages import weigh
 from wrappers.make import make_meta_env
 
 Make = Callable[[Game], Policy]

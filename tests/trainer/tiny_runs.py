@@ -14,14 +14,14 @@ import gymnasium as gym
 
 from mage_envs.core import Task
 from mage_envs.games.kuhn_poker import KuhnPoker
-from mage_envs.text.vocabulary import vocabulary
+from mage_envs.text.words.vocabulary import vocabulary
 from trainer import MAGEConfig, MAGETrainer, Step, Trajectory
-from trainer.cached import CachedGenerator
-from trainer.generation import ScriptedGenerator
-from trainer.local_model import Sampling
-from trainer.tiny import save_tiny, tiny_model, tiny_tokenizer
-from trainer.tokens import ChatTokenizer
-from trainer.trajectory import EpisodeResult
+from trainer.backends.cached import CachedGenerator
+from trainer.backends.generation import ScriptedGenerator
+from trainer.backends.local_model import Sampling
+from trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
+from trainer.backends.tokens import ChatTokenizer
+from trainer.method.trajectory import EpisodeResult
 
 POOL = {"kuhn/soft-conservative": 1.0, "kuhn/soft-aggressive": 1.0}
 

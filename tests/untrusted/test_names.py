@@ -11,15 +11,15 @@ from importlib import import_module
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.evaluation.report import delimited
-from mage_envs import imports
-from mage_envs.bounded_files import UnsafeFile, lines_inside, open_inside, parse_json, read_inside
+from benchmarks.evaluation.tables.summary_table import delimited
+from mage_envs.files.bounded import UnsafeFile, lines_inside, open_inside, parse_json, read_inside
 from mage_envs.games.kuhn_poker import KuhnPoker
-from mage_envs.imports import UntrustedName, check_path, load_class, load_modules, names_from
+from mage_envs.loading import imports
+from mage_envs.loading.imports import UntrustedName, check_path, load_class, load_modules, names_from
 from mage_envs.text.visible import one_line
 from opponents import make_opponent
 from trainer.__main__ import main as train
-from trainer.saved import PlaySettings
+from trainer.backends.play_settings import PlaySettings
 from wrappers.memories import as_memory
 
 KUHN = "mage/KuhnPoker-Meta-v0"
@@ -160,7 +160,7 @@ def test_only_regular_files_of_the_folder_are_opened(tmp_path):
 
 
 def test_lines_and_nesting_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("mage_envs.bounded_files.MAX_FILE_BYTES", 8)
+    monkeypatch.setattr("mage_envs.files.bounded.MAX_FILE_BYTES", 8)
     (tmp_path / "a.jsonl").write_bytes(b"1234567\n12345678\n")
     lines = lines_inside(tmp_path, "a.jsonl")
     assert next(lines) == b"1234567\n"

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 
 import mage_envs  # noqa: F401  (registers the ids)
-from mage_envs.randomness import Streams
+from mage_envs.random.streams import Streams
 from mage_envs.text.generation import Completion, Prompt
 from wrappers import MetaEpisode
 

@@ -11,10 +11,10 @@ import gymnasium as gym
 import pytest
 
 from benchmarks import GeneratorAgent, evaluate, panel
-from mage_envs import plugins
+from mage_envs.loading import plugins
 from tests.wrappers.memory_players import KUHN, good, make, play
-from trainer.generation import ScriptedGenerator
-from trainer.rollout import RolloutSpec, collect
+from trainer.backends.generation import ScriptedGenerator
+from trainer.rollout.rollout import RolloutSpec, collect
 from wrappers import EpisodicMemory, as_memory, list_memories, memories, memory_settings, register_memory
 
 

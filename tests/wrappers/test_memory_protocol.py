@@ -12,10 +12,10 @@ from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.text.parser import Reply, parse_reply
 from mage_envs.text.prompts import EpisodeRecord
 from tests.wrappers.memory_players import good, kinds, make, play
-from trainer.advantages import CreditConfig, weigh
-from trainer.generation import ScriptedGenerator
-from trainer.returns import step_returns
-from trainer.rollout import RolloutSpec, collect
+from trainer.backends.generation import ScriptedGenerator
+from trainer.method.advantages import CreditConfig, weigh
+from trainer.method.returns import step_returns
+from trainer.rollout.rollout import RolloutSpec, collect
 from wrappers import Request, as_memory
 from wrappers.memory_calls import TooManyCalls
 

@@ -11,8 +11,8 @@ import pytest
 
 from mage_envs import Task
 from tests.wrappers.playing import answer, make, play
-from trainer.generation import ScriptedGenerator
-from trainer.rollout import RolloutSpec, collect
+from trainer.backends.generation import ScriptedGenerator
+from trainer.rollout.rollout import RolloutSpec, collect
 from wrappers import ADAPTIVE, PAPER, EpisodicMemory, MetaEpisode, Protocol
 
 

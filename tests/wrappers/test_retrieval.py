@@ -135,7 +135,7 @@ def test_encoders_by_name_by_module_and_as_objects():
 
 
 def test_minilm_needs_its_package_or_a_folder(tmp_path, monkeypatch):
-    import trainer.minilm
+    import trainer.backends.minilm
 
     monkeypatch.setattr(trainer.minilm, "PACKAGE", "no-such-package")
     with pytest.raises(ImportError, match=r"encoder=minilm needs no-such-package. Install it with: pip install"):

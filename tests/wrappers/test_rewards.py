@@ -10,7 +10,7 @@ import pytest
 import mage_envs
 from mage_envs.core import Task
 from trainer import RolloutSpec, Trajectory, collect
-from trainer.generation import ScriptedGenerator
+from trainer.backends.generation import ScriptedGenerator
 
 OPTIONS: dict[str, Any] = {"num_episodes": 2, "memory": "reflection"}
 

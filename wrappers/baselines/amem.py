@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from mage_envs.checks import check_choice, check_positive
+from mage_envs.loading.options import check_choice, check_positive
 from mage_envs.text.prompts import answer_text
-from wrappers.baselines.bank import Bank, bank_text
 from wrappers.baselines.baseline import Baseline
+from wrappers.baselines.episode_text import episode_text, state, task_line
 from wrappers.baselines.json_answers import read_object, text_of, texts_of
-from wrappers.baselines.traces import episode_text, state, task_line
+from wrappers.baselines.memory_bank import Bank, bank_text
 from wrappers.memory import Answer, MemoryView, Request
 from wrappers.retrieval import Encoder, make_encoder, nearest
 
@@ -105,7 +105,7 @@ class AMem(Baseline):
             encoder: Similarity of notes.
             query_llm: True if the model writes keywords for the query before each episode.
             granularity: `episode` for one note per episode, or `turn` for one note per turn.
-            scope: Scope of the bank (wrappers/baselines/bank.py).
+            scope: Scope of the bank (wrappers/baselines/memory_bank.py).
             bank: Path of the bank's file, if the scope is `run`.
             max_tokens: Maximum length of the memory's text in a play prompt.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mage_envs.checks import check_positive
+from mage_envs.loading.options import check_positive
 from wrappers.memory import Answer, Request
 
 CHARACTERS_PER_TOKEN = 4

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mage_envs.checks import check_positive
+from mage_envs.loading.options import check_positive
 from mage_envs.text.prompts import answer_text
-from wrappers.baselines.bank import Bank, bank_text
 from wrappers.baselines.baseline import Baseline
 from wrappers.baselines.case_values import FEATURES, CaseValues, features
-from wrappers.baselines.traces import score_text, state, tagged
+from wrappers.baselines.episode_text import score_text, state, tagged
+from wrappers.baselines.memory_bank import Bank, bank_text
 from wrappers.memory import Answer, MemoryView, Request
 from wrappers.retrieval import Encoder, make_encoder, nearest
 
@@ -62,7 +62,7 @@ class Memento(Baseline):
             k: Maximum number of retrieved cases.
             encoder: Similarity of states.
             show_cases: True if play prompts also show the cases.
-            scope: Scope of the bank (wrappers/baselines/bank.py).
+            scope: Scope of the bank (wrappers/baselines/memory_bank.py).
             bank: Path of the bank's file, if the scope is `run`.
             max_tokens: Maximum length of the memory's text in a play prompt.
         """

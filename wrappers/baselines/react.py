@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mage_envs.checks import check_positive
+from mage_envs.loading.options import check_positive
 from mage_envs.text.prompts import TurnRecord
 from wrappers.baselines.baseline import Baseline
 from wrappers.memory import MemoryView

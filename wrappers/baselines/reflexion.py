@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from mage_envs.checks import check_choice, check_positive
+from mage_envs.loading.options import check_choice, check_positive
 from mage_envs.text.parser import INVALID
 from mage_envs.text.prompts import EpisodeRecord, outcome_text
 from wrappers.baselines.baseline import Baseline
-from wrappers.baselines.traces import tagged, trace
+from wrappers.baselines.episode_text import tagged, trace
 from wrappers.memory import Answer, MemoryView, Request
 
 TRACE = 12_000

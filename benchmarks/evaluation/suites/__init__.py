@@ -2,7 +2,7 @@
 
 from benchmarks.evaluation.suites.panels import EVALUATION, Panel, named_panel, panel, panel_names, weights_of
 from benchmarks.evaluation.suites.paper import SUITES, Suite, named_suite, reported
-from benchmarks.evaluation.suites.settings import Setting
+from benchmarks.evaluation.suites.setting import Setting
 
 __all__ = [
     "EVALUATION",

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.sampling import checked, read_sampling
-from mage_envs.arguments import nearest_name
+from benchmarks.evaluation.run.sampling import checked, read_sampling
+from mage_envs.loading.arguments import nearest_name
 from wrappers.controls import CONTROLS
 
 KEYS = ("name", "agent", "memory", "env_kwargs", "sampling", "control", "from")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks.evaluation.agents import FORMS
+from benchmarks.evaluation.run.agents import FORMS
 from benchmarks.evaluation.suites.panels import BASES, SIZES
 from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES, setting_for
 

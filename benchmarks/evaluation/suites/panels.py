@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from benchmarks.evaluation.environments import seats_of
-from mage_envs.arguments import nearest_name
+from benchmarks.evaluation.run.environments import seats_of
 from mage_envs.core import Task
-from mage_envs.randomness import seed_of
+from mage_envs.loading.arguments import nearest_name
+from mage_envs.random.streams import seed_of
 from opponents import as_pool
 
 EVALUATION = 1000

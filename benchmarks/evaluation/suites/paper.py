@@ -9,8 +9,8 @@ from importlib.resources import files
 from typing import Any
 
 from benchmarks.evaluation.suites.panels import full_name, named_panel
-from benchmarks.evaluation.suites.settings import Setting
-from mage_envs.arguments import nearest_name
+from benchmarks.evaluation.suites.setting import Setting
+from mage_envs.loading.arguments import nearest_name
 
 EPISODES = (3, 10)
 PROTOCOLS = ("adaptive", "paper")

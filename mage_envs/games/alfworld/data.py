@@ -16,13 +16,13 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
-from mage_envs.arguments import nearest_name
-from mage_envs.durable import write_atomically
+from mage_envs.files.atomic import write_atomically
 from mage_envs.games.alfworld import maker
 from mage_envs.games.alfworld.gamefile import read_game
 from mage_envs.games.alfworld.index import GAME_FILE, Entry, read_index
 from mage_envs.games.alfworld.plan import NoPlan, shortest_plan
 from mage_envs.games.alfworld.scenes import TASK_TYPES, package_folder
+from mage_envs.loading.arguments import nearest_name
 
 FOLDERS: Mapping[str, str] = {
     "train": "train",

@@ -18,7 +18,7 @@ from mage_envs.games.alfworld.errors import GameFileError
 from mage_envs.games.alfworld.maker import SPLITS
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 from mage_envs.games.alfworld.stock import StockEngine
-from mage_envs.imports import check_path
+from mage_envs.loading.imports import check_path
 from mage_envs.settings import GameSettings, success_or_nothing, success_reward
 
 BANNER = "-= Welcome to TextWorld, ALFRED! =-\n\n"

@@ -15,8 +15,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mage_envs.cache import cache_root
-from mage_envs.durable import write_atomically
+from mage_envs.files.atomic import write_atomically
+from mage_envs.files.cache import cache_root
 from mage_envs.games.alfworld.scenes import TASK_TYPES
 
 GAME_FILE = "game.tw-pddl"

@@ -12,8 +12,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from mage_envs.cache import cache_root
-from mage_envs.durable import write_atomically
+from mage_envs.files.atomic import write_atomically
+from mage_envs.files.cache import cache_root
 from mage_envs.games.alfworld import packages
 from mage_envs.games.alfworld.compiled import CompiledGame
 from mage_envs.games.alfworld.compiler import compile_game, game_key

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mage_envs.games.openspiel.texts import Texts
-from mage_envs.text.spelling import WordsOfState
+from mage_envs.games.openspiel.generic_texts import Texts
+from mage_envs.text.words.spelling import WordsOfState
 
 _MARKS = "xo"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from mage_envs.games.openspiel.texts import Texts
-from mage_envs.text.spelling import WordsOfState, said
+from mage_envs.games.openspiel.generic_texts import Texts
+from mage_envs.text.words.spelling import WordsOfState, said
 
 RANKS = "JQK"
 RULES = (

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any
 
-from mage_envs.games.openspiel.texts import Texts
-from mage_envs.text.spelling import WordsOfState, said
+from mage_envs.games.openspiel.generic_texts import Texts
+from mage_envs.text.words.spelling import WordsOfState, said
 
 _FACES = ("one", "two", "three", "four", "five", "six")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mage_envs.arguments import nearest_name
-from mage_envs.imports import check_path
+from mage_envs.loading.arguments import nearest_name
+from mage_envs.loading.imports import check_path
 
 MOST_LEGAL = 2000
 """Maximum number of legal actions at one decision, because prompts list them as text."""

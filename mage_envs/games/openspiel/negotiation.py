@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mage_envs.games.openspiel.texts import Texts
-from mage_envs.text.spelling import WordsOfState, said
+from mage_envs.games.openspiel.generic_texts import Texts
+from mage_envs.text.words.spelling import WordsOfState, said
 
 ITEMS = (("book", "books"), ("hat", "hats"), ("ball", "balls"))
 

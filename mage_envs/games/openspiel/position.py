@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from mage_envs.games.openspiel.generic_texts import CHANCE, Texts
 from mage_envs.games.openspiel.loading import check_legal, load
 from mage_envs.games.openspiel.size import is_small
-from mage_envs.games.openspiel.texts import CHANCE, Texts
-from mage_envs.games.openspiel.voices import VOICES
+from mage_envs.games.openspiel.worded import VOICES
 
 KEPT = 20_000
 """Maximum number of positions to keep per small game. The first positions stay; a state needs one to five kilobytes."""

@@ -16,7 +16,7 @@ import numpy as np
 from mage_envs.games.sokoban.level import Level, level_of
 from mage_envs.games.sokoban.rooms import Room
 from mage_envs.games.sokoban.search import Retrograde
-from mage_envs.imports import check_path
+from mage_envs.loading.imports import check_path
 
 SYMBOLS = {character: character for character in "# .*$@+"}
 

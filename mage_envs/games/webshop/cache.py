@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mage_envs.cache import VARIABLE, cache_root
-from mage_envs.durable import checksum, draft_beside, files_below, remove_drafts, sync, sync_tree
+from mage_envs.files.atomic import checksum, draft_beside, files_below, remove_drafts, sync, sync_tree
+from mage_envs.files.cache import VARIABLE, cache_root
 
 MANIFEST = "manifest.json"
 

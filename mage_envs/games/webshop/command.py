@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mage_commands import OneLineParser
+from mage_envs.cli.commands import told
+from mage_envs.cli.progress import shown
 from mage_envs.games.webshop.cache import DamagedCache, read_manifest, verify
 from mage_envs.games.webshop.catalogue_maker import SIZES as MADE
 from mage_envs.games.webshop.embedded import embedded
@@ -15,8 +17,6 @@ from mage_envs.games.webshop.official import SIZES, import_official
 from mage_envs.games.webshop.search.nouns import spacy_nouns
 from mage_envs.games.webshop.shop import Shop, open_shop
 from mage_envs.games.webshop.title_check import compare_taggers
-from mage_envs.progress import shown
-from mage_envs.terminal.commands import told
 
 
 def add_commands(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[argparse.ArgumentParser]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from mage_envs.cli.progress import Progress
 from mage_envs.games.webshop.cache import cached
 from mage_envs.games.webshop.catalogue_maker import (
     SIZES,
@@ -20,7 +21,6 @@ from mage_envs.games.webshop.catalogue_maker.guarantee import CERTIFIED, certifi
 from mage_envs.games.webshop.products import MadeGoal, Product, from_record, normalise
 from mage_envs.games.webshop.search.index import Index
 from mage_envs.games.webshop.store import FORMAT, KeyedRecords, write_catalogue
-from mage_envs.progress import Progress
 
 HELD_OUT = "ood_catalogue"
 """The split with its own catalogue."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mage_envs.games.webshop.goals import KINDS, UNLIMITED, Goal, goal_for, parse_id
 from mage_envs.games.webshop.products import MadeGoal, Product
 from mage_envs.games.webshop.store import Catalogue
-from mage_envs.imports import check_path
+from mage_envs.loading.imports import check_path
 
 EVERY = "all"
 """Split of all goals, which exists only with `upstream`. The original draws from it by weight."""

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
+from mage_envs.cli.progress import Progress
 from mage_envs.games.webshop.cache import cached
 from mage_envs.games.webshop.products import (
     MalformedAnnotation,
@@ -22,7 +23,6 @@ from mage_envs.games.webshop.products import (
     normalise,
 )
 from mage_envs.games.webshop.store import FORMAT, KeyedRecords, RecordWriter, write_catalogue
-from mage_envs.progress import Progress
 
 CHUNK = 1 << 20
 """Number of characters per read."""

@@ -10,7 +10,7 @@ from mage_envs.games.webshop.embedded import embedded
 from mage_envs.games.webshop.goal_tables import read_goals
 from mage_envs.games.webshop.official import import_official
 from mage_envs.games.webshop.shop import Shop, open_shop
-from mage_envs.imports import check_path
+from mage_envs.loading.imports import check_path
 
 GOALS = ("synthetic", "human")
 

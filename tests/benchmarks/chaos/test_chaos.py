@@ -11,7 +11,7 @@ import gymnasium as gym
 import pytest
 
 from benchmarks.__main__ import main
-from mage_envs import imports
+from mage_envs.loading import imports
 
 PLANTED = "tests.benchmarks.chaos.planted"
 

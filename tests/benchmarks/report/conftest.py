@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.evaluation.agents import GeneratorAgent
-from benchmarks.evaluation.evaluate import evaluate
+from benchmarks.evaluation.run.agents import GeneratorAgent
+from benchmarks.evaluation.run.evaluate import evaluate
 from benchmarks.evaluation.suites.panels import Panel
-from benchmarks.evaluation.suites.settings import Setting
+from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.records.about import about_run
-from benchmarks.records.store import Writer
+from benchmarks.records.record_store import Writer
 from mage_envs.text.generation import Completion
 
 EVAL = ["--env", "mage/KuhnPoker-Meta-v0", "--rows", "2", "--num-episodes", "2"]

@@ -17,17 +17,17 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.evaluation.comparison import compare
-from benchmarks.evaluation.scores import Estimate
-from benchmarks.records.store import Records
+from benchmarks.evaluation.scoring.scores import Estimate
+from benchmarks.evaluation.tables.comparison import compare
+from benchmarks.records.record_store import Records
 from benchmarks.report.blocks import pack
 from benchmarks.report.bubbles import measured
-from benchmarks.report.curves import Reference, Series, chart, paired
-from benchmarks.report.escaping import embedded, visible
+from benchmarks.report.charts import Reference, Series, chart, paired
+from benchmarks.report.html_text import embedded, visible
 from benchmarks.report.runs import read_runs
 from benchmarks.report.trained import read_trained
 from benchmarks.report.transcripts import packed, parts
-from trainer.run_log import RunLog
+from trainer.runs.run_log import RunLog
 
 
 def unpacked(page):

@@ -9,9 +9,9 @@ from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.support.ui import WebDriverWait
 
 from benchmarks.__main__ import main
-from benchmarks.records.store import Records
-from benchmarks.speed import report as speed
-from benchmarks.speed.chromium import opened_chromium
+from benchmarks.records.record_store import Records
+from dev.speed import report as speed
+from dev.speed.chromium import opened_chromium
 from tests.browser import NO_NETWORK, needs_browser
 
 pytestmark = needs_browser

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.report.curves import COLOURS, mark
+from benchmarks.report.charts import COLOURS, mark
 
 CSS = Path(__file__).parents[3] / "benchmarks" / "report" / "page" / "page.css"
 # Vienot, Brettel and Mollon 1999 (Color Research and Application 24, 243-252), in linear RGB.

@@ -16,7 +16,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from mage_envs.cache import cache_root
+from mage_envs.files.cache import cache_root
 from mage_envs.games.alfworld import ALFWorld, GameFileError, NoGames, make_game, shortest_plan, write_dataset
 from mage_envs.games.alfworld import index as index_module
 from mage_envs.games.alfworld.data import FOLDERS, GameFiles, data_root

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mage_envs.cli.doctor import report
 from mage_envs.games.alfworld import write_dataset
-from mage_envs.terminal.doctor import report
 
 
 def line(part):

@@ -14,10 +14,10 @@ from mage_envs.games.alfworld import ALFWorld, NoGames
 from mage_envs.games.alfworld.maker import SPLITS
 from mage_envs.games.alfworld.scenes import TASK_TYPES, wording
 from mage_envs.hand import Hand
-from mage_envs.randomness import Streams
+from mage_envs.random.streams import Streams
 from mage_envs.seats import open_table
 from opponents import make_opponent
-from opponents.alfworld import ALFWorldExpert, read_task
+from opponents.solo.alfworld import ALFWorldExpert, read_task
 
 HERE = "ALFWORLD_DATA" in os.environ
 OFFICIAL = os.environ.get("ALFWORLD_DATA", "")

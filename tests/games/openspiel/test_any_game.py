@@ -216,7 +216,7 @@ def test_games_copy_and_pickle() -> None:
 
 
 def test_equal_texts_are_told_apart() -> None:
-    from mage_envs.games.openspiel.texts import Texts
+    from mage_envs.games.openspiel.generic_texts import Texts
 
     class Mute(Texts):
         def action(self, state: object, player: int, action: int) -> str:

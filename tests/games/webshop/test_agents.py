@@ -9,10 +9,10 @@ from mage_envs import make_game, play_match
 from mage_envs.core import Task
 from mage_envs.games.webshop import WebShop
 from mage_envs.hand import Hand
-from mage_envs.randomness import Streams
+from mage_envs.random.streams import Streams
 from mage_envs.seats import open_table
 from opponents import make_opponent
-from opponents.webshop import WebShopFirst, WebShopNext, WebShopOracle, WebShopRule, instruction_in
+from opponents.solo.webshop import WebShopFirst, WebShopNext, WebShopOracle, WebShopRule, instruction_in
 
 
 def shopping(game, agent, goals):

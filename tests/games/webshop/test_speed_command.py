@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from benchmarks.speed.webshop import WebShopLine, main, measure, table
+from dev.speed.webshop import WebShopLine, main, measure, table
 from mage_envs.games.webshop.official import SIZES, read_array, read_object
 
 
@@ -26,7 +26,7 @@ def test_a_tiny_run(tmp_path, capsys):
 
 
 def test_the_generated_files_have_the_official_form(tmp_path):
-    from benchmarks.speed.webshop import write_files
+    from dev.speed.webshop import write_files
 
     write_files(tmp_path, 60)
     products = list(read_array(tmp_path / SIZES["full"].products))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mage_envs.durable import draft_beside
+from mage_envs.files.atomic import draft_beside
 from mage_envs.games.webshop import DamagedCache, cache, import_official
 from mage_envs.games.webshop.cache import MANIFEST, cache_root, cached, read_manifest, verify
 from mage_envs.games.webshop.products import from_record

@@ -15,14 +15,14 @@ import gymnasium as gym
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.records.store import Records
+from benchmarks.records.record_store import Records
 from mage_envs.text.parser import NO_TEXT
 from opponents.llm import calls as bounds
 from tests.opponents.llm.hostile_modes import ANSWER, MODES, OVERFLOW, Mode
 from tests.opponents.llm.hostile_server import MIXED, HostileServer
 from tests.trainer.tiny_runs import make_config, save_model, scripted
 from trainer import MAGETrainer
-from trainer.run_log import metric_rows
+from trainer.runs.run_log import metric_rows
 
 FAILURES = [mode for mode in MODES if mode.kind not in (ANSWER, OVERFLOW, *NO_TEXT)]
 OTHERS = [mode for mode in MODES if mode.kind in (ANSWER, OVERFLOW, *NO_TEXT)]

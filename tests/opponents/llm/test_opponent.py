@@ -16,8 +16,8 @@ import pytest
 
 import mage_envs  # noqa: F401
 from benchmarks.__main__ import main
-from benchmarks.evaluation.agents import make_agent
-from benchmarks.evaluation.evaluate import evaluate
+from benchmarks.evaluation.run.agents import make_agent
+from benchmarks.evaluation.run.evaluate import evaluate
 from benchmarks.evaluation.suites import panel
 from mage_envs import OpponentFailure
 from mage_envs.games.kuhn_poker import KuhnPoker

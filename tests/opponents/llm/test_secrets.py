@@ -21,7 +21,7 @@ from tests.opponents.llm.server import Server, Trouble
 from tests.opponents.llm.test_endpoint import ask
 from tests.trainer.tiny_runs import make_config, save_model, scripted
 from trainer import MAGETrainer
-from trainer.step_lines import StepLines
+from trainer.runs.resumable_jsonl import StepLines
 
 KEY = "cheese-CANARY-7f3e9a1b2c"
 VARIABLE = "LUNCH"

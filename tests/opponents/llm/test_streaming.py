@@ -14,19 +14,19 @@ import pytest
 
 from benchmarks import GeneratorAgent, evaluate, make_agent
 from benchmarks.__main__ import main
-from benchmarks.evaluation.asking import Limits
+from benchmarks.evaluation.run.budget import Limits
 from benchmarks.evaluation.suites.paper import setting_for
 from benchmarks.records.about import setting_of
 from benchmarks.records.lines import digest
+from benchmarks.records.record_store import Records, read_about
 from benchmarks.records.replay import replay
-from benchmarks.records.store import Records, read_about
 from mage_envs.core import Turn
 from mage_envs.registry import make_game
 from mage_envs.text.generation import Completion, Message, Prompt
 from opponents.llm import AnswerStream
 from tests.opponents.llm.conftest import Connect
 from tests.opponents.llm.server import Server, hang_up, says, status
-from trainer.generation import StreamingGenerator
+from trainer.backends.generation import StreamingGenerator
 
 SECRET = "sk-planted-0123456789abcdef"
 KUHN = ["--env", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/rock", "--rows", "4"]

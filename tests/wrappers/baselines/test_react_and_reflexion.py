@@ -136,7 +136,7 @@ def as_minimax():
     """Plays perfectly, hence draws."""
     from mage_envs import Turn
     from mage_envs.games.tictactoe import TicTacToe
-    from mage_envs.randomness import Streams
+    from mage_envs.random.streams import Streams
     from opponents import make_opponent
 
     policy = make_opponent("minimax", TicTacToe())

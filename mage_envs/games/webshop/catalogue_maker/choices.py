@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mage_envs.durable import write_atomically
+from mage_envs.files.atomic import write_atomically
 from mage_envs.games.webshop.products import ProductStanding
 
 VERSION = 2

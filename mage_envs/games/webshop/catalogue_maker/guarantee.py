@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mage_envs.cli.progress import Progress
 from mage_envs.games.webshop.catalogue_maker.ranking import Ranking
 from mage_envs.games.webshop.products import MadeGoal, Product
 from mage_envs.games.webshop.search.analysis import words
@@ -23,7 +24,6 @@ from mage_envs.games.webshop.search.index import Index
 from mage_envs.games.webshop.search.nouns import nouns
 from mage_envs.games.webshop.shop import HITS
 from mage_envs.games.webshop.store import FORMAT, Catalogue
-from mage_envs.progress import Progress
 
 _FIRST, _NEXT = 3, (4, 8, 16)
 """Number of words in the query of a title's rarest words, and in the queries of the product's rarest words."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mage_envs.durable import write_atomically
+from mage_envs.files.atomic import write_atomically
 
 FORMAT = 1
 """Version of the stored index. It changes with the files and with the conversion of text to terms."""

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 
 from mage_commands import OneLineParser
+from mage_envs.cli.commands import told
+from mage_envs.cli.progress import shown
 from mage_envs.games.webshop.cache import DamagedCache
 from mage_envs.games.webshop.site.command import add_options, serve
-from mage_envs.progress import shown
-from mage_envs.terminal.commands import told
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

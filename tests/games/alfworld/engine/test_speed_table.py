@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from benchmarks.speed import alfworld as alfworld_speed
+from dev.speed import alfworld as alfworld_speed
 from mage_envs.games.alfworld.engine import NOTHING, FastEngine
 from tests.games.alfworld.engine.games import needs_engine, tiny
 

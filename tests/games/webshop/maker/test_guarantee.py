@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from mage_envs import progress
+from mage_envs.cli import progress
 from mage_envs.games.webshop import embedded
 from mage_envs.games.webshop.cache import cached
 from mage_envs.games.webshop.catalogue_maker import stream

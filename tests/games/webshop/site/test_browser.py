@@ -13,7 +13,7 @@ from selenium.common.exceptions import WebDriverException
 from selenium.webdriver import ActionChains
 from selenium.webdriver.support.ui import WebDriverWait
 
-from benchmarks.speed.chromium import opened_chromium
+from dev.speed.chromium import opened_chromium
 from mage_envs.games.webshop import WebShop
 from mage_envs.games.webshop.site import Site
 from tests.browser import NO_NETWORK, needs_browser

@@ -1,0 +1,122 @@
+"""`mage-bench chaos`: stress-tests an environment, its game and its opponent, and prints how to reproduce a failure."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+from benchmarks.chaos.checks import CHECKS
+from benchmarks.chaos.child import TRANSCRIPTS, CheckRequest
+from benchmarks.chaos.processes import CheckRow, Found, checked, compared
+from benchmarks.executors import Executor, Local, add_option, in_order, make_executor
+from mage_envs.cli.json_options import read_object
+from mage_envs.loading import imports
+
+EPISODES, QUICK = 20, 3
+DEADLINE = 30.0
+ROW = "{:<13}{:>6}{:>9}  {}\n"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `mage-bench chaos` to its parser."""
+    parser.epilog = "Example: mage-bench chaos --env mage/KuhnPoker-Meta-v0 --quick --check order"
+    parser.add_argument(
+        "--env", metavar="ID", required=True, help="environment id, such as my_games:mage/MyGame-Meta-v0 (required)"
+    )
+    parser.add_argument(
+        "--opponent",
+        metavar="NAME",
+        help="name of the opponent, such as rps/cycle or my_games:Mine (default: the one of the environment id)",
+    )
+    parser.add_argument("--env-kwargs", metavar="JSON", help="options of the environment as a JSON object")
+    parser.add_argument("--quick", action="store_true", help=f"run {QUICK} seeds per check instead of {EPISODES}")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="first seed of each check (default: 0)")
+    parser.add_argument(
+        "--check",
+        action="append",
+        choices=(*CHECKS, TRANSCRIPTS),
+        help="run only this check, and print the traceback if it fails; may be repeated",
+    )
+    parser.add_argument(
+        "--deadline",
+        type=float,
+        default=DEADLINE,
+        metavar="SECONDS",
+        help=f"timeout in seconds per reset or step (default: {DEADLINE:g})",
+    )
+    add_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the checks and print a table of their results. Raise SystemExit(1) if a check finds a failure."""
+    if arguments.seed < 0 or not 0 < arguments.deadline < 86400:
+        raise ValueError(
+            "--seed must be 0 or more, and --deadline must be above 0 and below 86400 seconds; "
+            f"got --seed {arguments.seed} --deadline {arguments.deadline:g}."
+        )
+    env_kwargs = read_object("--env-kwargs", arguments.env_kwargs, '{"num_episodes": 2}')
+    if arguments.opponent is not None:
+        env_kwargs["opponent"] = arguments.opponent
+    request = CheckRequest(
+        env_id=arguments.env,
+        env_kwargs=env_kwargs,
+        modules=list(imports.imported()),
+        checks=arguments.check or [*CHECKS, TRANSCRIPTS],
+        seed=arguments.seed,
+        episodes=QUICK if arguments.quick else EPISODES,
+        deadline=arguments.deadline,
+    )
+    findings = _table(request, make_executor(arguments.executor))
+    for found in findings:
+        sys.stdout.write(f"\n{found.check}: {found.what}\n  again with: {_again(arguments, found)}\n")
+        if arguments.check and found.trace:
+            sys.stdout.write(found.trace.rstrip() + "\n")
+    if findings:
+        raise SystemExit(1)
+
+
+def _table(request: CheckRequest, executor: Executor) -> list[Found]:
+    """Run the checks, print one row per check, and return the findings without repeated causes."""
+    opponent = request.env_kwargs.get("opponent")
+    sys.stdout.write(f"{request.env_id} against {opponent}\n" if opponent else f"{request.env_id}\n")
+    sys.stdout.write(ROW.format("check", "seeds", "seconds", "result"))
+    # By cause: one defect usually fails several checks, and its row then names the first of them.
+    told: dict[str, Found] = {}
+    for row in _rows(request, executor):
+        result = "ok"
+        if row.found is not None:
+            first = told.setdefault(row.found.cause, row.found)
+            result = "FAILED" if first is row.found else f"FAILED, as {first.check}"
+        sys.stdout.write(ROW.format(row.check, row.seeds, f"{row.seconds:.1f}", result))
+        sys.stdout.flush()
+    return list(told.values())
+
+
+def _rows(request: CheckRequest, executor: Executor) -> Iterator[CheckRow]:
+    """Yield the row of each check; an executor other than `local` runs each check as a separate job."""
+    if isinstance(executor, Local):
+        # One child for all checks imports and makes the environment once; it is replaced only if it dies.
+        yield from checked(replace(request, checks=[name for name in request.checks if name != TRANSCRIPTS]))
+        if TRANSCRIPTS in request.checks:
+            yield compared(request)
+        return
+    for rows in in_order(executor, _row, (request,), request.checks):
+        yield from rows
+
+
+def _row(request: CheckRequest, name: str) -> list[CheckRow]:
+    return [compared(request)] if name == TRANSCRIPTS else list(checked(replace(request, checks=[name])))
+
+
+def _again(arguments: argparse.Namespace, found: Found) -> str:
+    """Return the command line that reproduces a finding."""
+    words = ["mage-bench", "chaos", "--env", arguments.env]
+    for option, value in (("--opponent", arguments.opponent), ("--env-kwargs", arguments.env_kwargs)):
+        words += [] if value is None else [option, value]
+    for module in imports.imported():
+        words += [imports.OPTION, module]
+    words += ["--check", found.check, "--seed", str(found.seed)]
+    return shlex.join(words if arguments.deadline == DEADLINE else [*words, "--deadline", f"{arguments.deadline:g}"])

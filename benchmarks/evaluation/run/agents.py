@@ -1,0 +1,328 @@
+"""Agents under evaluation: generators of replies. All of them use the same text interface as a trained model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from mage_envs.core import BY_THE_RULES, Game, HandResult, Policy, RemembersMetaEpisode, SeesResults, Turn
+from mage_envs.exceptions import reason_of, stops
+from mage_envs.loading.arguments import nearest_name
+from mage_envs.random.streams import Streams
+from mage_envs.text.generation import Completion, Generator, Prompt
+from opponents import list_opponents, make_opponent
+from opponents.llm import AnswerStream, EndpointGenerator, shared_endpoint
+from trainer.backends.play_settings import PlaySettings, load_generator
+from trainer.config.presets import reply_limit
+from trainer.runs.quiet import quieten
+
+REPLY_DEADLINE_S = 600
+"""Timeout in seconds for one reply of a model behind an endpoint, unless its name sets a deadline."""
+REMARK = "No remark."
+"""Reply of a policy to a request for a reflection."""
+AGENT = 2
+"""Role of an agent's own random streams, next to the environment's `GAME`, `POOL` and `SEATS`."""
+FORMS: Mapping[str, str] = {
+    "policy:NAME": "a registered opponent in the learner's seat, as in policy:kuhn/nash or policy:mcts:1000",
+    "scripted:first": "always the first legal action",
+    "scripted:last": "always the last legal action",
+    "scripted:random": "any legal action",
+    "model:FOLDER": "a saved model, or a training checkpoint, as in model:runs/demo; the folder's path alone will do, "
+    "and so will checkpoint:FOLDER, its name as an opponent",
+    "llm:MODEL@URL": "a model behind an OpenAI-compatible endpoint, as in llm:qwen3:4b@http://localhost:11434/v1; "
+    "a second @URL names another server of it",
+}
+"""Forms of agent names that `make_agent` accepts, with their descriptions."""
+
+
+class Agent(Protocol):
+    """An agent that can be evaluated."""
+
+    name: str
+
+    def generator(self, game: Game) -> Generator:
+        """Return a generator of replies. `game` shows the game's facts and options; it is not played itself."""
+        ...
+
+
+class GeneratorAgent:
+    """An existing generator, such as a model in memory or a user's own backend."""
+
+    def __init__(self, generator: Generator, name: str, sampling: Mapping[str, float] | None = None) -> None:
+        """Wrap a generator.
+
+        Args:
+            generator: Generator to evaluate.
+            name: Name of the agent in records and tables.
+            sampling: Sampling settings of its replies, which are only recorded.
+        """
+        self.name = name
+        self.sampling = sampling
+        self._generator = generator
+
+    def generator(self, game: Game) -> Generator:
+        return self._generator
+
+
+class EndpointAgent:
+    """A model behind an endpoint.
+
+    The game's presets limit the length of its replies, unless its name sets a limit.
+    """
+
+    def __init__(self, name: str, endpoint: str, options: Sequence[str], sampling: Mapping[str, float] | None) -> None:
+        """Check the name of the endpoint, and prepare its options.
+
+        Args:
+            name: Name of the agent in records and tables.
+            endpoint: `MODEL@URL`, or `MODEL@URL@URL` for several servers of the model.
+            options: Options of the name as `KEY=VALUE`.
+            sampling: Sampling settings, which are added to the options.
+
+        Raises:
+            ValueError: If the name is malformed or an option is unknown.
+        """
+        self.name = name
+        self.sampling = sampling
+        self._endpoint = endpoint
+        self._options = (*options, *(f"{key}={value:g}" for key, value in (sampling or {}).items()))
+        # Fail on a bad name before anything is played. The endpoint itself is created per game.
+        _endpoints(endpoint, *self._options)
+
+    def generator(self, game: Game) -> Generator:
+        return _endpoints(self._endpoint, *self._options_for(game.facts.name))
+
+    def request(self, game_name: str) -> dict[str, Any]:
+        """Return the parameters of its requests in that game, limits and sampling included, for the records."""
+        model, *urls = _servers(self._endpoint)
+        return shared_endpoint(f"{model}@{urls[0]}", *self._options_for(game_name)).parameters
+
+    def _options_for(self, game_name: str) -> tuple[str, ...]:
+        given = {option.partition("=")[0] for option in self._options}
+        options = self._options
+        if given.isdisjoint(("max_tokens", "max_completion_tokens")):
+            options = (*options, f"max_tokens={reply_limit(game_name)}")
+        # A local server takes minutes for thousands of tokens.
+        return options if "deadline" in given else (*options, f"deadline={REPLY_DEADLINE_S}")
+
+
+class SavedModelAgent:
+    """A model in a folder, queried with its training settings. `settings` names the environment of its training."""
+
+    def __init__(self, folder: str | Path, sampling: Mapping[str, float] | None = None) -> None:
+        """Read the settings. The model itself is loaded by `generator`.
+
+        Args:
+            folder: Folder of a saved model or a training checkpoint.
+            sampling: Fields of the trainer's `Sampling` to replace.
+
+        Raises:
+            FileNotFoundError: If the folder does not exist.
+            ValueError: If the folder holds no readable settings.
+        """
+        self.sampling = sampling
+        self.name = f"model:{folder}"
+        # The model is loaded later, when other code may have changed the current directory.
+        self.folder = Path(folder).absolute()
+        if not self.folder.is_dir():
+            raise FileNotFoundError(f"Agent {self.name!r}: the folder does not exist. Use the folder of a saved model.")
+        self.settings = PlaySettings.load(folder)
+
+    def request(self, game_name: str) -> dict[str, Any]:
+        """Return its sampling settings for the records. They are the same in every game."""
+        own = {"max_tokens": self.settings.max_new_tokens, "temperature": self.settings.temperature}
+        return own | dict(self.sampling or {})
+
+    def generator(self, game: Game) -> Generator:
+        # In a conversation each prompt extends the last one, so its key-value cache can be reused.
+        converses = self.settings.env_kwargs.get("context") == "conversation"
+        try:
+            quieten()
+            generator, _ = load_generator(self.folder, cached=converses, **(self.sampling or {}))
+        except ModuleNotFoundError as error:
+            raise ImportError(
+                f'Agent {self.name!r} requires {error.name}. Install it with: pip install "mage-envs[train]"'
+            ) from error
+        return generator
+
+
+class PolicyAgent:
+    """A policy in the learner's seat. It reads the `info` of the prompts instead of their text."""
+
+    def __init__(self, make_policy: Callable[[Game], Policy], name: str) -> None:
+        """Wrap a policy. `make_policy` is called once for each meta-episode that is played concurrently."""
+        self.name = name
+        self._make_policy = make_policy
+
+    def generator(self, game: Game) -> Generator:
+        return _PolicyGenerator(partial(self._make_policy, game))
+
+    def policy(self, game: Game) -> Policy:
+        """Return a new policy for the game."""
+        return self._make_policy(game)
+
+
+@dataclass
+class _SeatedPolicy:
+    """The policy of a slot, and its position in the meta-episode."""
+
+    policy: Policy
+    hand: tuple[int, ...] = ()
+    """Key of the current hand; empty before the first hand."""
+    episode: int = 0
+
+    def begin(self) -> None:
+        """Start a meta-episode."""
+        self.hand = ()
+        if isinstance(self.policy, RemembersMetaEpisode):
+            self.policy.begin_meta_episode()
+
+    def hear(self, results: Sequence[Mapping[str, Any]]) -> None:
+        """Pass the policy the results of the hands that ended by the rules since its last answer."""
+        if not isinstance(self.policy, SeesResults):
+            return
+        for result in (HandResult(**told) for told in results):
+            if result.ended_by == BY_THE_RULES:
+                self.policy.see_result(
+                    Turn(
+                        player=result.seat,
+                        observation=result.observation,
+                        legal_actions=(),
+                        information_state=result.information_state,
+                        episode=self.episode,
+                        success=result.success,
+                    )
+                )
+
+    def act(self, prompt: Prompt) -> str:
+        """Return the policy's action, and reset the policy if a new hand has begun."""
+        info, (seed, member, _, retry) = prompt.info, prompt.seed
+        observation = info.get("anchor", prompt.messages[-1].content)
+        turn = Turn(
+            player=info.get("seat", 0),
+            observation=observation,
+            legal_actions=prompt.legal_actions,
+            information_state=info.get("information_state", observation),
+            episode=info.get("episode_index", 0),
+            history=tuple(info.get("history", ())),
+            task=info.get("task"),
+        )
+        number = info.get("hand", 0)
+        key = (seed, member, retry, turn.episode, number)
+        if key != self.hand:
+            self.hand, self.episode = key, turn.episode
+            # The stream depends only on task, member, retry, episode and hand, so actions do not depend on the batch or
+            # the order of play.
+            self.policy.reset(Streams(seed, member, retry).at(AGENT, turn.episode, number).generator())
+        return self.policy.act(turn)
+
+
+class _PolicyGenerator:
+    """A generator with one policy per slot."""
+
+    def __init__(self, make_policy: Callable[[], Policy]) -> None:
+        """Make the first policy, so that an error in its construction is raised before anything is played."""
+        self._make_policy = make_policy
+        self._spare = [make_policy()]
+        self._policies: dict[int, _SeatedPolicy] = {}
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        return [self._answer(prompt) for prompt in prompts]
+
+    def _answer(self, prompt: Prompt) -> Completion:
+        """Return the policy's answer to a prompt, in the answer tag if the prompt style has one."""
+        seated = self._policies.get(prompt.slot)
+        if seated is None:
+            policy = self._spare.pop() if self._spare else self._make_policy()
+            seated = self._policies[prompt.slot] = _SeatedPolicy(policy)
+        try:
+            # The third part of the seed numbers the calls of a meta-episode.
+            if prompt.seed[2] == 0:
+                seated.begin()
+            seated.hear(prompt.info.get("hand_results", ()))
+            text = REMARK if prompt.phase == "reflect" else seated.act(prompt)
+        # A policy may be a user's code. Its failure is counted and masked, and must not end the evaluation.
+        except BaseException as error:
+            if stops(error):
+                raise
+            return Completion("", error=reason_of(error))
+        tag = prompt.info.get("answer_tag")
+        return Completion(text if tag is None else f"<{tag}>{text}</{tag}>")
+
+
+class _Placed:
+    """A policy that plays the legal action at a fixed index, or answers nothing if the game lists no actions."""
+
+    def __init__(self, place: int) -> None:
+        self._place = place
+
+    def reset(self, rng: np.random.Generator) -> None: ...
+
+    def act(self, turn: Turn) -> str:
+        return turn.legal_actions[self._place] if turn.legal_actions else ""
+
+
+_SCRIPTS: Mapping[str, Callable[[Game], Policy]] = {
+    "first": lambda game: _Placed(0),
+    "last": lambda game: _Placed(-1),
+    "random": lambda game: make_opponent("uniform", game),
+}
+
+
+def _endpoints(endpoint: str, *options: str) -> EndpointGenerator | AnswerStream:
+    """Return the endpoint of `MODEL@URL`, or for `MODEL@URL@URL` a stream that queries the least busy one."""
+    model, *urls = _servers(endpoint)
+    if len(urls) < 2:
+        return shared_endpoint(endpoint, *options)
+    return AnswerStream([shared_endpoint(f"{model}@{url}", *options) for url in dict.fromkeys(urls)])
+
+
+def _servers(endpoint: str) -> list[str]:
+    """Return the model and the addresses of `MODEL@URL@URL`."""
+    # Names of models may contain an @ themselves, so only one in front of an address separates.
+    return re.split(r"@(?=https?://)", endpoint)
+
+
+def make_agent(spec: str, sampling: Mapping[str, float] | None = None) -> Agent:
+    """Return the agent that `spec` names in one of `FORMS`. `sampling` applies to models only.
+
+    Raises:
+        FileNotFoundError: If the folder of a model does not exist.
+        ValueError: If the name is unknown, or if `sampling` is set for an agent without sampling.
+    """
+    kind, _, rest = spec.partition(":")
+    saved = kind in ("model", "checkpoint")
+    models = (saved and rest) or (kind not in ("policy", "scripted", "llm") and Path(spec).is_dir() and spec)
+    if models:
+        return SavedModelAgent(models, sampling)
+    if kind == "llm" and rest:
+        endpoint, *options = rest.split(",")
+        return EndpointAgent(spec, endpoint, options, sampling)
+    if sampling:
+        raise ValueError(f"Agent {spec!r} is not a model, so sampling has no effect. Remove the sampling settings.")
+    if kind == "policy" and rest:
+        return PolicyAgent(lambda game: make_opponent(rest, game), spec)
+    if kind == "scripted" and rest in _SCRIPTS:
+        return PolicyAgent(_SCRIPTS[rest], spec)
+    policies = [f"policy:{name}" for name in list_opponents()]
+    known = policies + [f"scripted:{name}" for name in _SCRIPTS]
+    hint = f" Did you mean 'policy:{spec}'?" if f"policy:{spec}" in policies else nearest_name(spec, known)
+    raise ValueError(f"Unknown agent {spec!r}: expected a folder or one of the forms {', '.join(FORMS)}.{hint}")
+
+
+def split_memory(spec: str) -> tuple[str, str | None]:
+    """Return the two parts of `AGENT+MEMORY`; the memory is None if the name has none.
+
+    A `+` in a path or in the name of a model does not separate.
+    """
+    agent, plus, memory = spec.rpartition("+")
+    named = memory.partition(":")[0]
+    if not plus or not agent or not named or "@" in named or Path(spec).exists():
+        return spec, None
+    return agent, memory

@@ -1,0 +1,119 @@
+"""`--control` of `mage-bench eval`: the same agent with its memory removed or exchanged (see `wrappers.controls`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from benchmarks.evaluation.run.environments import make_envs
+from benchmarks.evaluation.suites.setting import Setting
+from benchmarks.records.about import setting_of
+from benchmarks.records.record_store import Records, reading
+from benchmarks.records.replay import executed
+from mage_envs.text.generation import Completion, Generator, Prompt
+from wrappers.controls import CONTROLS, Control, keep_source, record_json, split_control
+
+BATCH = 256
+"""Maximum number of meta-episodes of the source run that are executed concurrently."""
+NAMES = ("none", *CONTROLS)
+_SHARED = ("memory", "context", "style", "env_id")
+"""Options in which the source run must agree."""
+
+
+def controlled(setting: Setting, control: str, source: str | None) -> Setting:
+    """Return the setting under a control.
+
+    Args:
+        setting: Setting without a control.
+        control: One of `NAMES`.
+        source: Folder of the run from which the control `other` copies memories; None for other controls.
+
+    Raises:
+        NoRun: If `source` holds no run.
+        ValueError: If the setting has a single episode or a control already, or if `source` is missing or does not
+            match.
+    """
+    if control != "other" and source is not None:
+        raise ValueError("--from requires --control other. Remove --from.")
+    if (episodes := setting.resolved["num_episodes"]) < 2:
+        raise ValueError(f"--control {control} requires num_episodes of at least 2, got {episodes}.")
+    if control == "none":
+        return setting.changed(memory="none")
+    memory = setting.resolved["memory"]
+    if type(split_control(memory)[0]) is not Control:
+        raise ValueError(f"memory={memory!r} already has a control. Remove --control.")
+    if control == "other":
+        if source is None:
+            raise ValueError("--control other requires --from RUN: a run with the same memory to copy memories from.")
+        control = f"other@{keep_source(memories_of(Path(source), setting))}"
+    return setting.changed(memory=f"{control}/{memory}")
+
+
+def memories_of(folder: Path, setting: Setting) -> list[dict[str, Any]]:
+    """Return the memory before each episode of a run's meta-episodes, by executing its records again."""
+    with reading(folder):
+        return _memories(Records(folder), setting)
+
+
+def _memories(records: Records, setting: Setting) -> list[dict[str, Any]]:
+    """Return the memories of a run. Raise ValueError if it does not match the setting or has another outcome now."""
+    folder, there = records.folder, setting_of(records.about)
+    for name in _SHARED:
+        if there.resolved[name] != setting.resolved[name]:
+            raise ValueError(
+                f"--from {folder} was played with {name}={there.resolved[name]!r}, and this run has "
+                f"{setting.resolved[name]!r}. Use a run with the same {name}."
+            )
+    if there.resolved["num_episodes"] < setting.resolved["num_episodes"]:
+        raise ValueError(
+            f"--from {folder} has meta-episodes of {there.resolved['num_episodes']}, and this run of "
+            f"{setting.resolved['num_episodes']} episodes. Use a run that is at least as long."
+        )
+    lines = [line for _, line in sorted(records.lines.items()) if line["failure"] is None]
+    if not lines:
+        raise ValueError(f"--from {folder} holds no finished meta-episode.")
+    # The listener reads the memory out of these environments, so they are made here and not by `executed`.
+    envs = make_envs(there.panel.env_id, there.options, min(len(lines), BATCH))
+    taken: list[list[dict[str, Any]]] = [[] for _ in lines]
+    _, found = executed(lines, there, watch=lambda generator: _Listener(generator, envs, taken), envs=envs)
+    if found:
+        raise ValueError(f"--from {folder} has another outcome when it is executed again: {found[0].lines()[0]}")
+    return [
+        {"task": str(line["task"]["opponent"] or line["task"]["task_id"] or line["task"]["seed"]), "episodes": episodes}
+        for line, episodes in zip(lines, taken, strict=True)
+    ]
+
+
+class _Listener:
+    """A generator of the recorded replies that stores the memory at the first play prompt of each episode."""
+
+    def __init__(
+        self, generator: Generator, envs: Sequence[gym.Env[Any, Any]], taken: Sequence[list[dict[str, Any]]]
+    ) -> None:
+        self._generator, self._envs, self._taken = generator, envs, taken
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        for prompt in prompts:
+            self._listen(prompt)
+        return self._generator.generate(prompts)
+
+    def _listen(self, prompt: Prompt) -> None:
+        # `executed` numbers the lines by `member`, the second part of the seed.
+        """Store the memory if the prompt is the first play prompt of an episode."""
+        found = self._taken[prompt.seed[1]]
+        if prompt.phase != "play" or prompt.info["episode_index"] < len(found):
+            return
+        env = self._envs[prompt.slot]
+        view = env.get_wrapper_attr("memory_view")()
+        found.append(
+            {
+                # `render` may log events. A copy renders, so that the memory itself logs them only once.
+                "text": deepcopy(env.get_wrapper_attr("memory")).render(view),
+                "chat": [message._asdict() for message in prompt.messages[:-1]],
+                "previous": record_json(view.records[-1]) if view.records else None,
+            }
+        )

@@ -1,0 +1,396 @@
+"""`mage-bench eval`: evaluation of agents at a setting, with records that can be executed again."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.evaluation.run.agents import Agent, SavedModelAgent, make_agent, split_memory
+from benchmarks.evaluation.run.baselines import floor_rows
+from benchmarks.evaluation.run.budget import Limits
+from benchmarks.evaluation.run.controls import NAMES, controlled
+from benchmarks.evaluation.run.distributed import play_spread
+from benchmarks.evaluation.run.environments import game_of, seats_of
+from benchmarks.evaluation.run.evaluate import account, evaluate, lacked_budget, ledger_in, progress_of
+from benchmarks.evaluation.run.sampling import FORM, read_sampling
+from benchmarks.evaluation.run.summary import summary_of
+from benchmarks.evaluation.scoring.call_stats import without_texts
+from benchmarks.evaluation.scoring.scores import Summary, label
+from benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, weights_of
+from benchmarks.evaluation.suites.setting import Setting
+from benchmarks.evaluation.tables import layout as tables
+from benchmarks.evaluation.tables import summary_table as report
+from benchmarks.executors import Executor, Local, add_option, make_executor
+from benchmarks.records.about import about_run
+from benchmarks.records.record_store import Shards, Writer
+from benchmarks.report.document import REPORT, write_report
+from benchmarks.report.runs import read_runs
+from mage_envs.cli.commands import told
+from mage_envs.cli.json_options import read_object
+from mage_envs.core import Game
+from mage_envs.files.atomic import output_path
+from mage_envs.processes import DEADLINE
+from mage_envs.registry import settings_of
+from mage_envs.text.visible import one_line
+from opponents import split_names
+from trainer.method.trajectory import Trajectory
+from trainer.runs.trajectory_json import trajectory_of
+
+_OPTIONS = {"protocol": str, "num_episodes": int, "memory": str, "context": str, "style": str}
+"""Options of the environment that have a flag of their own."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `mage-bench eval`."""
+    parser.epilog = "Example: mage-bench eval scripted:random+reflexion --panel kuhn-paper-16 --out runs/a"
+    parser.add_argument(
+        "agents",
+        metavar="AGENT",
+        nargs="+",
+        help="policy:NAME, scripted:first, model:FOLDER or a folder, llm:…; AGENT+MEMORY sets the memory of one agent",
+    )
+    parser.add_argument("--env", metavar="ID", help="Id that ends with -Meta-v0 (default: a saved model's own)")
+    parser.add_argument("--env-kwargs", metavar="JSON", help="Options of the id as JSON; override a saved model's own")
+    for name, kind in _OPTIONS.items():
+        flag = f"--{name.replace('_', '-')}"
+        parser.add_argument(flag, type=kind, metavar=kind.__name__.upper(), help=f"Same as {name} in --env-kwargs")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--opponents", metavar="NAMES", help="pool:NAME, or names such as ultimatum/soft-reserve:3,.2,uniform"
+    )
+    which.add_argument("--panel", metavar="NAME", help="Named panel; mage-bench list shows all of them")
+    parser.add_argument("--rows", type=int, metavar="N", help="Meta-episodes per opponent and first seat (default: 64)")
+    parser.add_argument("--seed", type=int, metavar="S", help="Seed of the panel (default: 0)")
+    parser.add_argument("--control", choices=NAMES, help="Control of the memory, see docs/benchmarks.md")
+    parser.add_argument("--from", dest="source", metavar="RUN", help="Run to take memories from (with --control other)")
+    parser.add_argument("--sampling", metavar="S", help=f"Sampling of a model's replies: {FORM}")
+    parser.add_argument("--wide", action="store_true", help="Print a wide table with full intervals and every episode")
+    parser.add_argument("--tsv", action="store_true", help="Print all scores with tabs between the fields, not aligned")
+    parser.add_argument(
+        "--out", type=output_path, metavar="RUN", help="Folder of the run; several agents get one subfolder each"
+    )
+    parser.add_argument("--resume", action="store_true", help="Play missing and failed meta-episodes of --out")
+    add_play_arguments(parser)
+
+
+def add_play_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that control how meta-episodes are played."""
+    parser.add_argument("--batch", type=int, default=256, metavar="N", help="Concurrent meta-episodes (default: 256)")
+    parser.add_argument(
+        "--env-workers", type=int, default=0, metavar="N", help="Environment worker processes (default: 0, none)"
+    )
+    parser.add_argument(
+        "--env-memory-gb", type=float, default=0.0, metavar="G", help="Address space per worker in GiB (default: any)"
+    )
+    parser.add_argument(
+        "--env-timeout",
+        type=float,
+        default=DEADLINE,
+        metavar="S",
+        help="Timeout in seconds per environment step, opponents included (default: 600, 0 disables it)",
+    )
+    add_option(parser)
+    parser.add_argument("--max-calls", type=int, metavar="N", help="Maximum number of model calls (default: no limit)")
+    parser.add_argument(
+        "--max-tokens", type=int, metavar="N", help="Maximum prompt and reply tokens (default: no limit)"
+    )
+    parser.add_argument("--max-minutes", type=float, metavar="M", help="Time limit in minutes (default: no limit)")
+    parser.add_argument("--no-floors", action="store_true", help="Omit the baselines of repeated tasks (as in Sokoban)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Evaluate each agent, and write its table to stdout.
+
+    Raises:
+        SystemExit: With status 1 if an opponent has no scored meta-episode, or 3 if some failed or were not played.
+    """
+    if arguments.resume and arguments.out is None:
+        raise ValueError("--resume continues the run of a folder. Name the folder with --out.")
+    if len(set(arguments.agents)) < len(arguments.agents):
+        raise ValueError(f"Agents must differ, got {' '.join(arguments.agents)}.")
+    # Make every agent before the first one plays, so that a bad name fails early.
+    cells = [_cell(arguments, spec) for spec in arguments.agents]
+    statuses = []
+    for number, (agent, setting, own) in enumerate(cells):
+        measured = measure(own, agent, setting)
+        written: list[Path] = []
+        if own.out is not None:
+            written = [*report.save(own.out, measured.summary), own.out / REPORT]
+            write_report(written[-1], read_runs([own.out], known={own.out: measured.summary}))
+        # Write the files first: if the reader of stdout is gone, the next line raises.
+        sys.stdout.write(("\n" if number else "") + shown(arguments, measured.summary))
+        sys.stderr.write("".join(f"wrote {path}\n" for path in written))
+        statuses.append(ending(setting, measured))
+    if any(statuses):
+        raise SystemExit(min(status for status in statuses if status))
+
+
+def _cell(arguments: argparse.Namespace, spec: str) -> tuple[Agent, Setting, argparse.Namespace]:
+    """Return an agent, its setting, and a copy of the arguments for this agent alone."""
+    own = argparse.Namespace(**vars(arguments))
+    name, memory = split_memory(spec)
+    if memory is not None and arguments.memory is not None:
+        raise ValueError(f"{spec} already names a memory. Remove --memory, or the part after the plus sign.")
+    own.memory = memory or arguments.memory
+    if arguments.out is not None and len(arguments.agents) > 1:
+        own.out = arguments.out / re.sub(r"[^\w.+-]+", "-", spec).strip("-")
+    agent = make_agent(name, None if arguments.sampling is None else read_sampling(arguments.sampling))
+    setting = setting_from(own, agent)
+    if arguments.control is None:
+        if arguments.source is not None:
+            raise ValueError("--from requires --control other. Add --control other, or remove --from.")
+        return agent, setting, own
+    return agent, controlled(setting, arguments.control, arguments.source), own
+
+
+class Measured(NamedTuple):
+    """The result of an agent at a setting."""
+
+    summary: Summary
+    trajectories: Sequence[Trajectory]
+    limits: Limits
+
+
+def measure(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> Measured:
+    """Play the meta-episodes of the setting that are not in `arguments.out` yet, and score all of them.
+
+    Args:
+        arguments: Parsed options, at least those of `add_play_arguments` with `out` and `resume`.
+        agent: Agent to evaluate.
+        setting: Panel and options.
+
+    Raises:
+        RuntimeError: If no meta-episode was played.
+        ValueError: If an option is out of range.
+    """
+    least = arguments.env_workers, arguments.env_memory_gb, arguments.env_timeout
+    if arguments.batch < 1 or not all(number >= 0 for number in least):
+        raise ValueError("--batch must be at least 1; --env-workers, --env-memory-gb and --env-timeout at least 0.")
+    executor = _executor(arguments)
+    limits = Limits(arguments.max_calls, arguments.max_tokens, arguments.max_minutes)
+    about = about_run(agent, setting)
+    writer = None if arguments.out is None else Writer(arguments.out, about, arguments.resume)
+    if isinstance(executor, Local):
+        play = partial(_play, arguments, agent, setting, limits)
+    else:
+        play = partial(_play_spread, arguments, executor, about)
+    if writer is None:
+        trajectories = play(range(len(setting.tasks)), None)
+    else:
+        for problem in writer.problems:
+            sys.stderr.write(f"{arguments.out}: {problem}; playing it again\n")
+        _keep(writer, play)
+        # Scoring the stored records gives a resumed run the same tables as an uninterrupted one.
+        trajectories = _played_in(writer.folder) if writer.kept else []
+    if not trajectories:
+        raise RuntimeError(f"Nothing was played: {limits.spent() or 'no worker returned a meta-episode'}.")
+    floors = () if arguments.no_floors else floor_rows(setting, partial(_play_floor, arguments))
+    return Measured(replace(summary_of(agent.name, setting, trajectories), floors=floors), trajectories, limits)
+
+
+def _played_in(folder: Path) -> list[Trajectory]:
+    """Return all meta-episodes of a run in the panel's order, with the fields that tables read."""
+    found: dict[int, Trajectory] = {}
+    Shards(folder, lambda line: found.update({line["index"]: without_texts(trajectory_of(line))}))
+    return [trajectory for _, trajectory in sorted(found.items())]
+
+
+def _keep(writer: Writer, play: Callable[..., list[Trajectory]]) -> None:
+    """Play the missing meta-episodes of a run. If this fails, report on stderr how many are stored."""
+    try:
+        play(writer.todo, writer.add)
+        writer.close()
+    except BaseException as error:
+        # If the disk is full, this fails, too. The error that is raised below already reports it.
+        with suppress(OSError):
+            writer.give_up()
+        kept = f"{writer.safe} of {writer.planned} meta-episodes are kept"
+        if isinstance(error, KeyboardInterrupt):
+            sys.stderr.write(f"\nInterrupted: {kept}; the same command with --resume continues the run.\n")
+            raise SystemExit(130) from None
+        if isinstance(error, OSError) and writer.kept:
+            raise RuntimeError(f"{told(error)} {kept}; the same command with --resume continues the run.") from error
+        raise
+
+
+def shown(arguments: argparse.Namespace, summary: Summary) -> str:
+    """Return the table in the form that the arguments select."""
+    if arguments.tsv:
+        return report.csv_text(summary, "\t")
+    return report.table(summary) if arguments.wide else tables.narrow(summary, tables.stdout_width())
+
+
+def _play_floor(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> list[Trajectory]:
+    """Play the policy of a baseline with the options of the agent, but without the limits, which are for models."""
+    return evaluate(
+        agent,
+        setting.tasks,
+        setting.options,
+        batch=arguments.batch,
+        workers=arguments.env_workers,
+        env_timeout=arguments.env_timeout,
+        memory_gb=arguments.env_memory_gb,
+        on_step=progress_of(agent.name),
+        reduce=without_texts,
+    )
+
+
+def _play(
+    arguments: argparse.Namespace,
+    agent: Agent,
+    setting: Setting,
+    limits: Limits,
+    todo: Sequence[int],
+    add: Callable[[int, Trajectory], None] | None,
+) -> list[Trajectory]:
+    """Play the tasks at the indices `todo` of the panel.
+
+    `add` receives each meta-episode that finished within the budget.
+    """
+    if not todo:
+        return []
+    progress = progress_of(agent.name)
+    before = len(setting.tasks) - len(todo)
+
+    def keep(place: int, trajectory: Trajectory) -> None:
+        if add is not None and not lacked_budget(trajectory):
+            add(todo[place], trajectory)
+
+    with ledger_in(arguments.out) as ledger:
+        played = evaluate(
+            agent,
+            [setting.tasks[index] for index in todo],
+            setting.options,
+            # `collect` starts every slot at once, so the number of slots must respect the budget before the first call.
+            batch=limits.slots(arguments.batch, setting.most_calls // len(setting.tasks)),
+            workers=arguments.env_workers,
+            env_timeout=arguments.env_timeout,
+            memory_gb=arguments.env_memory_gb,
+            on_step=lambda done, total: progress(done + before, total + before, before),
+            on_finished=keep,
+            reduce=without_texts,
+            limits=limits,
+            ledger=ledger,
+        )
+    return [trajectory for trajectory in played if not lacked_budget(trajectory)]
+
+
+def _executor(arguments: argparse.Namespace) -> Executor:
+    """Return the executor. Raise ValueError if an option requires a single process."""
+    executor = make_executor(arguments.executor)
+    for name in ("max_calls", "max_tokens", "max_minutes", "env_workers", "env_memory_gb"):
+        if vars(arguments)[name] and not isinstance(executor, Local):
+            raise ValueError(
+                f"--{name.replace('_', '-')} requires a single process, but --executor {arguments.executor} uses "
+                "several. Remove one of them."
+            )
+    return executor
+
+
+def _play_spread(
+    arguments: argparse.Namespace,
+    executor: Executor,
+    about: Mapping[str, Any],
+    todo: Sequence[int],
+    add: Callable[[int, Trajectory], None] | None,
+) -> list[Trajectory]:
+    """Play like `_play`, but with an executor of several processes. The pieces of lost workers count as not played."""
+    if not todo:
+        return []
+    progress = progress_of(about["agent"]["name"])
+    planned = about["setting"]["meta_episodes"]
+    before = planned - len(todo)
+    played: list[Trajectory] = []
+
+    def keep(place: int, trajectory: Trajectory) -> None:
+        played.append(without_texts(trajectory))
+        if add is not None:
+            add(place, trajectory)
+        progress(len(played) + before, planned, before)
+
+    with ledger_in(arguments.out) as ledger:
+        lost = play_spread(executor, about, todo, keep, batch=arguments.batch, env_timeout=arguments.env_timeout)
+        if played:
+            account(played, about["agent"]["name"], ledger)
+    sys.stderr.write("".join(f"mage-bench: {one_line(one)}\n" for one in lost))
+    return played
+
+
+def ending(setting: Setting, measured: Measured) -> int:
+    """Report missing and failed meta-episodes on stderr.
+
+    Returns:
+        1 if an opponent has no scores, 3 if any meta-episode failed or was not played, else 0.
+    """
+    summary, trajectories, limits = measured
+    if unscored := [row.opponent or "all" for row in summary.rows if not row.meta_episodes]:
+        first = next(t.failure for t in trajectories if (label(t) or "all") == unscored[0])
+        sys.stderr.write(
+            f"mage-bench: no meta-episode of {', '.join(unscored)} could be played; the first: {one_line(first)}\n"
+        )
+        return 1
+    missing = len(setting.tasks) - len(trajectories)
+    if missing:
+        reason = limits.spent() or "the budget is spent, or their workers were lost"
+        sys.stderr.write(f"mage-bench: {missing} meta-episodes were not played: {reason}; --resume plays them\n")
+    failed = [t.failure for t in trajectories if t.failure is not None]
+    if failed:
+        sys.stderr.write(f"mage-bench: {len(failed)} meta-episodes failed; the first: {one_line(failed[0])}\n")
+    return 3 if missing or failed else 0
+
+
+def setting_from(arguments: argparse.Namespace, agent: Agent) -> Setting:
+    """Return the setting that the arguments select. The options of a saved model are the defaults."""
+    own = dict(agent.settings.env_kwargs) if isinstance(agent, SavedModelAgent) else {}
+    given = read_object("--env-kwargs", arguments.env_kwargs, '{"num_episodes": 5}')
+    flags = {name: vars(arguments)[name] for name in _OPTIONS if vars(arguments)[name] is not None}
+    if doubled := sorted(set(given) & set(flags)):
+        raise ValueError(f"{doubled[0]} is set in --env-kwargs and by its flag. Remove one of them.")
+    chosen = {**given, **flags}
+    if arguments.panel is not None:
+        named = named_panel(arguments.panel)
+        if arguments.rows is not None or arguments.seed is not None:
+            raise ValueError("--panel fixes its rows and its seed. Remove --rows and --seed, or use --opponents.")
+        env_id = arguments.env or (agent.settings.env_id if isinstance(agent, SavedModelAgent) else named.env_id)
+        if env_id != named.env_id:
+            raise ValueError(f"Panel {arguments.panel!r} is played in {named.env_id}, not in {env_id}.")
+        # The panel's options win over those of the model's training. The user's own ones are checked by `Setting`.
+        kept = {key: value for key, value in own.items() if key not in named.env_kwargs}
+        return Setting(named, full_name(arguments.panel), {**kept, **chosen})
+    return _own_setting(arguments, agent, {**own, **chosen})
+
+
+def _own_setting(arguments: argparse.Namespace, agent: Agent, options: Mapping[str, Any]) -> Setting:
+    """Return a setting with the given opponents, rows and seed instead of a named panel."""
+    env_id = arguments.env
+    if env_id is None and isinstance(agent, SavedModelAgent):
+        env_id = agent.settings.env_id
+    if env_id is None:
+        raise ValueError("Nothing to play. Use --env mage/KuhnPoker-Meta-v0 (or another -Meta-v0 id), or --panel NAME.")
+    rows = 64 if arguments.rows is None else arguments.rows
+    seed = arguments.seed or 0
+    seats = tuple(seat for seat in seats_of(env_id, options) if seat is not None)
+    weights = _opponents(arguments.opponents, game_of(env_id, options)) if seats else ""
+    panel = Panel(env_id=env_id, about="", seed=seed, rows_per_cell=rows, opponents=weights, seats=seats, size=0)
+    if rows < 1:
+        raise ValueError(f"A panel needs at least one row per cell, got --rows {rows}.")
+    return Setting(panel, f"seed {seed}", options)
+
+
+def _opponents(text: str | None, game: Game) -> dict[str, float]:
+    """Return the opponents and their weights; the game's default opponents if `text` is None."""
+    if text is None:
+        return weights_of(settings_of(game.facts.name).opponent)
+    names = split_names(text)
+    if len(names) == 1 and names[0].startswith("pool:"):
+        return weights_of(names[0])
+    if len(set(names)) < len(names):
+        raise ValueError(f"The opponents of a panel must differ, got --opponents {text}.")
+    return dict.fromkeys(names, 1.0)

@@ -1,0 +1,200 @@
+"""`evaluate`: evaluation of an agent on a panel through the shared rollout loop."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from benchmarks.evaluation.run.agents import Agent
+from benchmarks.evaluation.run.budget import SPENT, Limits, guarded
+from benchmarks.evaluation.run.environments import check_opponents, env_maker, game_of
+from mage_envs.cli.progress import Progress
+from mage_envs.core import Task
+from mage_envs.processes import DEADLINE
+from mage_envs.processes.call_outcomes import TRACEBACK
+from trainer.method.trajectory import Trajectory
+from trainer.rollout.env_pool import RunEnvs
+from trainer.rollout.rollout import RolloutSpec, collect
+from trainer.runs.failure_log import Ledger
+
+
+class PanelPlayer:
+    """Plays tasks of one environment with one agent.
+
+    The environments are created on demand and reused until `close`.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        tasks: Sequence[Task],
+        env_kwargs: Mapping[str, Any] | None = None,
+        *,
+        workers: int = 0,
+        memory_gb: float = 0.0,
+        limits: Limits | None = None,
+    ) -> None:
+        """Create the generator and check the opponents.
+
+        Args:
+            agent: Agent to evaluate.
+            tasks: All tasks that may be played.
+            env_kwargs: Options of the environment.
+            workers: Number of worker processes (0: this process).
+            memory_gb: Maximum address space of each worker in GiB (0: no limit).
+            limits: Budget of the model calls.
+        """
+        env_id = tasks[0].env_id
+        game = game_of(env_id, env_kwargs)
+        self._generator = guarded(agent.generator(game), limits)
+        check_opponents(tasks, game)
+        self._envs = RunEnvs(env_maker(env_id, env_kwargs), workers, memory_gb)
+
+    def __call__(
+        self,
+        tasks: Sequence[Task],
+        batch: int,
+        env_timeout: float,
+        *,
+        on_step: Callable[[int, int], None] | None = None,
+        on_finished: Callable[[int, Trajectory], None] | None = None,
+        reduce: Callable[[Trajectory], Trajectory] | None = None,
+    ) -> list[Trajectory]:
+        """Return the meta-episodes of the tasks in their order. A failed one is retried once.
+
+        Args:
+            tasks: Tasks to play.
+            batch: Number of meta-episodes played concurrently.
+            env_timeout: Timeout per environment step in seconds (0: none).
+            on_step: Callback with the numbers of finished and of all meta-episodes.
+            on_finished: Callback with the index and the trajectory of each final meta-episode.
+            reduce: Function that returns a smaller trajectory to keep.
+        """
+        played = collect(
+            self._envs.stage(min(batch, len(tasks))),
+            self._generator,
+            [RolloutSpec(task) for task in tasks],
+            env_timeout=env_timeout,
+            make_env=self._envs.make_env,
+            on_step=on_step,
+            on_finished=on_finished,
+            reduce=reduce,
+        )
+        if any(trajectory.failures for trajectory in played):
+            # After a failure the state of an environment is unknown, so the next call must not reuse it.
+            self._envs.renew()
+        return played
+
+    def close(self) -> None:
+        """Stop the worker processes."""
+        self._envs.close()
+
+
+def evaluate(
+    agent: Agent,
+    panel: Sequence[Task],
+    env_kwargs: Mapping[str, Any] | None = None,
+    *,
+    batch: int = 256,
+    workers: int = 0,
+    env_timeout: float = DEADLINE,
+    memory_gb: float = 0.0,
+    on_step: Callable[[int, int], None] | None = None,
+    on_finished: Callable[[int, Trajectory], None] | None = None,
+    reduce: Callable[[Trajectory], Trajectory] | None = None,
+    limits: Limits | None = None,
+    ledger: Ledger | None = None,
+) -> list[Trajectory]:
+    """Play every task of `panel` once, with all wrappers of its id, and return the trajectories in the panel's order.
+
+    A generator with `submit` and `poll` streams: no meta-episode waits for the reply to another one. A failed
+    meta-episode is retried once and then returned with its `failure`. Replies do not depend on `batch` or `workers`.
+
+    Args:
+        agent: Agent to evaluate.
+        panel: Tasks, which must share one environment id.
+        env_kwargs: Options of the environment.
+        batch: Number of meta-episodes played concurrently.
+        workers: Number of worker processes for environments and opponents (0: this process).
+        env_timeout: Timeout in seconds per environment step, opponents included (0: none).
+        memory_gb: Maximum address space of each worker in GiB (0: no limit).
+        on_step: Callback with the numbers of finished and of all meta-episodes, called after each round.
+        on_finished: Callback with the index in the panel and the trajectory of each final meta-episode.
+        reduce: Function that returns a smaller trajectory to keep, which saves memory.
+        limits: Budget of the model calls. A meta-episode beyond it has a `failure` of the kind `generator: budget`.
+        ledger: Ledger for tracebacks, including that of an error that ends the evaluation.
+
+    Raises:
+        RuntimeError: If every meta-episode failed. The message contains the first reason.
+        ValueError: If the panel is empty or mixes ids, or if an argument is out of range.
+    """
+    if not panel:
+        raise ValueError("The panel holds no task.")
+    if len({task.env_id for task in panel}) > 1:
+        raise ValueError("The tasks of a panel must share one environment id. Evaluate each id separately.")
+    if batch < 1 or workers < 0:
+        raise ValueError(f"evaluate() requires batch >= 1 and workers >= 0, got {batch} and {workers}.")
+    if memory_gb and not workers:
+        raise ValueError(f"memory_gb={memory_gb:g} limits worker processes. Use at least one worker.")
+    # Further workers would have no environment to play.
+    workers = min(workers, batch, len(panel))
+    player = PanelPlayer(agent, panel, env_kwargs, workers=workers, memory_gb=memory_gb, limits=limits)
+    kept = nullcontext() if ledger is None else ledger.kept("eval", 0)
+    with closing(player), kept:
+        trajectories = player(panel, batch, env_timeout, on_step=on_step, on_finished=on_finished, reduce=reduce)
+    account(trajectories, agent.name, ledger)
+    return trajectories
+
+
+def account(trajectories: Sequence[Trajectory], agent: str, ledger: Ledger | None) -> None:
+    """Record failures in the ledger.
+
+    Args:
+        trajectories: Meta-episodes that were played.
+        agent: Name of the agent, for the message.
+        ledger: Ledger of the run, if there is one.
+
+    Raises:
+        RuntimeError: If every meta-episode failed, and none of them because of the budget.
+    """
+    if ledger is not None:
+        ledger.record([t for t in trajectories if not lacked_budget(t)], "eval", 0)
+    failures = [t.failure for t in trajectories if t.failure is not None]
+    if len(failures) == len(trajectories) and not any(lacked_budget(t) for t in trajectories):
+        error = RuntimeError(f"All {len(failures)} meta-episodes of {agent} failed; the first: {failures[0]}")
+        if ledger is not None:
+            error.add_note(f"{TRACEBACK} {ledger.path}")
+        raise error
+
+
+def lacked_budget(trajectory: Trajectory) -> bool:
+    """Return True if a meta-episode was not finished because the budget was exhausted."""
+    return (trajectory.failure or "").startswith(f"generator: {SPENT}: ")
+
+
+@contextmanager
+def ledger_in(folder: Path | None) -> Iterator[Ledger]:
+    """Yield a ledger in the folder, or in a temporary folder that is removed unless something failed.
+
+    At the end, the totals of new failures are written to stderr with the name of the file.
+    """
+    ledger = Ledger(folder or mkdtemp(prefix="mage-eval-"))
+    # An evaluation has no optimiser steps: 0 keeps its lines and drops only an incomplete last one.
+    ledger.resume(0)
+    before = ledger.count
+    try:
+        yield ledger
+        if ledger.count > before:
+            sys.stderr.write(f"{ledger.told()}\n")
+    finally:
+        if folder is None and not ledger.path.exists():
+            ledger.path.parent.rmdir()
+
+
+def progress_of(what: str, unit: str = "meta-episodes") -> Progress:
+    """Return a progress display for slow work, which is shown from the beginning."""
+    return Progress(what, 0, unit, at_once=True)

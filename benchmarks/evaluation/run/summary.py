@@ -1,0 +1,36 @@
+"""`summary_of`: scores of a setting from its trajectories, shared by commands, checks and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.evaluation.run.environments import game_of
+from benchmarks.evaluation.scoring.exact_values import optimal_learner
+from benchmarks.evaluation.scoring.scores import Summary, headline, summarise
+from benchmarks.evaluation.suites.setting import Setting
+from trainer.method.trajectory import Trajectory
+
+
+def summary_of(agent: str, setting: Setting, trajectories: Sequence[Trajectory]) -> Summary:
+    """Return the scores with the name and the fingerprint of the setting.
+
+    Args:
+        agent: Name of the agent.
+        setting: Setting that was played.
+        trajectories: Meta-episodes that were played there.
+    """
+    game = game_of(setting.panel.env_id, setting.options)
+    count = len(setting.tasks)
+    hashed = f"{setting.name}, {count} meta-episodes, sha256 {setting.fingerprint[:12]}"
+    weights = setting.panel.weights()
+    met = {trajectory.opponent for trajectory in trajectories}
+    # The weighted mean needs every opponent of the pool. In a partial run, those that were met count equally.
+    scored = weights if weights and set(weights) <= met else None
+    optimal: tuple[float, ...] = ()
+    whole = [t for t in trajectories if t.failure is None]
+    # The optimal learner is solved for returns, fresh deals and whole meta-episodes only.
+    if scored and whole and headline(game) == "returns" and setting.resolved["deal"] == "fresh":
+        planned = max(t.num_episodes for t in whole)
+        if all(len(t.episodes) == planned for t in whole):
+            optimal = optimal_learner(game, scored, whole)
+    return summarise(trajectories, game, weights=scored, optimal=optimal, agent=agent, panel=hashed)

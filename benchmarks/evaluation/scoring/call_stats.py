@@ -1,0 +1,129 @@
+"""Statistics of an evaluation's model calls by kind, and their costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from mage_envs.text.parser import INVALID, LENGTH, NO_TEXT, OVERFLOW
+from trainer.method.trajectory import Step, Trajectory
+
+
+@dataclass(frozen=True)
+class CallShares:
+    """Calls of one kind (`play`, or a memory's request) in meta-episodes that did not fail."""
+
+    calls: int
+    invalid: float
+    """Share without a usable answer: no action or an illegal one, or no text if the request needs one."""
+    cut: float
+    """Share cut at the token limit."""
+    overflow: float
+    """Share with a prompt that was too long and could not be shortened."""
+    no_text: float = 0.0
+    """Share for which a server returned no text: a refusal, tool calls, or nothing."""
+
+
+REPLY_PROBLEMS: Mapping[str, str] = {
+    "invalid": "held no legal action",
+    "cut": "were cut at the token limit; raise max_tokens",
+    "overflow": "had a prompt above the model's limit",
+    "no_text": "came back without a text (refusals, tool calls or empty)",
+}
+"""Field of `CallShares` to the rest of a sentence about such replies."""
+MAX_UNUSABLE = 0.05
+"""Share of unusable replies, or of failed meta-episodes, above which tables warn."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Mean costs per meta-episode."""
+
+    calls: float
+    tokens_in: float | None
+    """Prompt tokens, or None if the backend does not count them."""
+    tokens_out: float | None
+    """Reply tokens, or None if the backend does not count them."""
+    seconds: float
+    """Time from each prompt to its reply, summed over the calls."""
+
+
+def without_texts(trajectory: Trajectory) -> Trajectory:
+    """Return the meta-episode with the fields that scores and tables read, in about 1% of the memory.
+
+    Steps with equal fields share one object. The seconds are summed.
+    """
+    # The many steps of a panel have few distinct combinations of these fields. The cache returns one object for each.
+    steps = tuple(_counted_step(step.phase, step.kind, step.invalid_reason, step.tokens) for step in trajectory.steps)
+    return replace(trajectory, steps=steps, seconds=(sum(trajectory.seconds),), opponent_calls=(), failed_reply=None)
+
+
+@lru_cache(maxsize=10_000)
+def _counted_step(phase: str, kind: str, reason: str | None, tokens: tuple[int, int] | None) -> Step:
+    """Return the shared step with these fields."""
+    return Step(episode=0, phase=phase, turn=0, hand=0, anchor="", kind=kind, invalid_reason=reason, tokens=tokens)
+
+
+def shares_by_kind(trajectories: Sequence[Trajectory]) -> dict[str, CallShares]:
+    """Return the shares of each kind of call: `play` first, then the other kinds in alphabetical order."""
+    steps: dict[str, list[Step]] = {}
+    for step in (step for t in trajectories for step in t.steps):
+        steps.setdefault(step.kind or step.phase, []).append(step)
+    return {kind: _shares(steps[kind]) for kind in sorted(steps, key=lambda kind: (kind != "play", kind))}
+
+
+def _shares(steps: Sequence[Step]) -> CallShares:
+    """Return the shares of calls of one kind."""
+    reasons = Counter(step.invalid_reason for step in steps)
+    invalid, cut, overflow = (reasons[reason] / len(steps) for reason in (INVALID, LENGTH, OVERFLOW))
+    return CallShares(
+        calls=len(steps),
+        invalid=invalid,
+        cut=cut,
+        overflow=overflow,
+        no_text=share_without_text(steps),
+    )
+
+
+def share_without_text(steps: Sequence[Step]) -> float:
+    """Return the share of these calls for which a server returned no text."""
+    return sum(step.invalid_reason in NO_TEXT for step in steps) / max(len(steps), 1)
+
+
+def share_invalid(steps: Sequence[Step]) -> float:
+    """Return the share of these calls whose answer had text, or whose prompt did not fit, but no usable action."""
+    return sum(step.invalid_reason not in (None, *NO_TEXT) for step in steps) / max(len(steps), 1)
+
+
+def costs_of(trajectories: Sequence[Trajectory]) -> Costs | None:
+    """Return the mean costs, or None if `trajectories` is empty."""
+    if not trajectories:
+        return None
+    counted = [step.tokens for t in trajectories for step in t.steps]
+    known = [one for one in counted if one is not None]
+    # A mean over the counted calls alone would be too low, so the tokens are unknown if any call was not counted.
+    told = len(known) == len(counted) > 0
+    count = len(trajectories)
+    return Costs(
+        calls=len(counted) / count,
+        tokens_in=sum(one[0] for one in known) / count if told else None,
+        tokens_out=sum(one[1] for one in known) / count if told else None,
+        seconds=sum(sum(t.seconds) for t in trajectories) / count,
+    )
+
+
+def first_success(trajectories: Sequence[Trajectory]) -> float | None:
+    """Return the mean number of the first successful episode, from 1, among the meta-episodes that had one."""
+    firsts = [next((k for k, e in enumerate(t.episodes, start=1) if e.success), None) for t in trajectories]
+    found = [k for k in firsts if k is not None]
+    return float(np.mean(found)) if found else None
+
+
+def failure_kinds(trajectories: Sequence[Trajectory]) -> dict[str, int]:
+    """Return the number of failed meta-episodes by cause: generator, opponent, environment, hang, crash, and so on."""
+    kinds = Counter(t.failure.partition(":")[0] for t in trajectories if t.failure is not None)
+    return dict(sorted(kinds.items()))

@@ -1,0 +1,218 @@
+"""Paired comparison of two runs of the same tasks: differences, intervals, p-values, power. Requires only NumPy.
+
+Everything is paired by task and clustered as in `scores`: meta-episodes that share a seed are drawn, or change their
+sign, together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import comb
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.evaluation.scoring.estimates import quantile
+
+DRAWS = 10_000
+"""Number of draws of the bootstrap and of the permutation test."""
+SEED = 20_260_303
+"""Seed of both, so that a repeated comparison returns the same numbers."""
+POWER = 0.8
+"""Probability with which a detectable difference is significant."""
+_CHUNK = 500
+"""Draws per block. It limits the memory to clusters x `_CHUNK` numbers."""
+_TIE = 1e-12
+"""Tolerance for equal sums, because the same numbers may be added in another order."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """Difference between the means of two runs."""
+
+    measure: str
+    mean: float
+    low: float | None
+    """Lower end of the 95% interval; None if there are fewer than two clusters."""
+    high: float | None
+    p: float
+    """Two-sided p-value of the permutation test."""
+    adjusted: float
+    """`p` after Holm's correction over all tests that were made together."""
+    detectable: float | None
+    """Smallest true difference that a panel with this spread detects at the 5% level with 80% power. None if the spread
+    is 0."""
+    n: int
+    """Number of pairs."""
+    only: tuple[int, int] | None = None
+    """For values of 0 and 1: the number of pairs in which only the first run has a 1, and in which only the second has
+    one."""
+    mcnemar: float | None = None
+    """p-value of McNemar's exact test on `only`, which treats the pairs as independent."""
+    mcnemar_adjusted: float | None = None
+    """`mcnemar` after Holm's correction over all tests that were made together."""
+
+
+class Pairs:
+    """Values of two runs, with a row per measure and a column per task."""
+
+    def __init__(
+        self,
+        clusters: Sequence[Hashable],
+        strata: Sequence[str],
+        weights: Mapping[str, float] | None = None,
+    ) -> None:
+        """Prepare the clusters and the weight of each task.
+
+        Args:
+            clusters: Cluster of each task.
+            strata: Stratum of each task.
+            weights: Weight of each stratum in the mean (default: equal weights).
+
+        Raises:
+            ValueError: If the tasks are empty, or if the lengths differ.
+        """
+        if not len(clusters) == len(strata) or not len(clusters):
+            raise ValueError(f"Pairs requires tasks with a cluster each, got {len(strata)} and {len(clusters)}.")
+        names, stratum = np.unique(np.array(list(strata)), return_inverse=True)
+        share = np.array([1.0 if weights is None else weights[str(name)] for name in names])
+        self._weights: Floats = (share / share.sum() / np.bincount(stratum))[stratum]
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(clusters))}
+        self._cluster = np.array([numbers[name] for name in clusters])
+        self.clusters = len(numbers)
+        self._rows: list[tuple[str, Floats, tuple[int, int] | None]] = []
+
+    def add(self, measure: str, first: Sequence[float], second: Sequence[float], proportion: bool = False) -> None:
+        """Add a measure.
+
+        Args:
+            measure: Name of the measure.
+            first: Value of the first run for each task.
+            second: Value of the second run for each task.
+            proportion: True if all values are 0 or 1, which adds McNemar's test.
+        """
+        a, b = np.asarray(first, float), np.asarray(second, float)
+        only = (int(((a == 1) & (b == 0)).sum()), int(((a == 0) & (b == 1)).sum())) if proportion else None
+        self._rows.append((measure, a - b, only))
+
+    def _summed(self, row: Floats) -> Floats:
+        """Return the weighted sum of each cluster."""
+        return np.bincount(self._cluster, self._weights * row).astype(np.float64)
+
+    def differences(self, seed: int = SEED) -> list[PairedDifference]:
+        """Return one row per measure, in the order of `add`."""
+        sums = np.stack([self._summed(row) for _, row, _ in self._rows], axis=1)
+        sizes = self._summed(np.ones(len(self._cluster)))
+        means = sums.sum(axis=0)
+        bounds = _intervals(sums, sizes, seed)
+        chances = sign_test(sums, seed)
+        found = []
+        for number, (measure, row, only) in enumerate(self._rows):
+            error = _error(sums[:, number] - means[number] * sizes)
+            low, high = (None, None) if bounds is None else (float(bounds[0][number]), float(bounds[1][number]))
+            # Difference detected with power 1 - b at level a: the standard error times the sum of the quantiles of a /
+            # 2 and b.
+            t = quantile(self.clusters - 1) + NormalDist().inv_cdf(POWER) if self.clusters > 1 else 0.0
+            found.append(
+                PairedDifference(
+                    measure=measure,
+                    mean=float(means[number]),
+                    low=low,
+                    high=high,
+                    p=chances[number],
+                    adjusted=chances[number],
+                    detectable=t * error if error > _TIE else None,
+                    n=len(row),
+                    only=only,
+                    mcnemar=None if only is None else mcnemar(*only),
+                )
+            )
+        return adjusted_together([found])[0]
+
+
+def adjusted_together(tables: Sequence[Sequence[PairedDifference]]) -> list[list[PairedDifference]]:
+    """Return the tables with Holm's correction over every test in all of them.
+
+    A reader who looks for any significant row runs all tests at once, so all tables form one family.
+    """
+    chances = [p for rows in tables for row in rows for p in (row.p, row.mcnemar) if p is not None]
+    # The nested loops below must consume the values in the order of `chances`.
+    adjusted = iter(holm(chances))
+    return [
+        [
+            replace(row, adjusted=next(adjusted), mcnemar_adjusted=None if row.mcnemar is None else next(adjusted))
+            for row in rows
+        ]
+        for rows in tables
+    ]
+
+
+def _error(residuals: Floats) -> float:
+    """Return the clustered standard error."""
+    groups = len(residuals)
+    return float((groups / (groups - 1) * (residuals**2).sum()) ** 0.5) if groups > 1 else 0.0
+
+
+def _intervals(sums: Floats, sizes: Floats, seed: int) -> tuple[Floats, Floats] | None:
+    """Return the ends of the 95% intervals, one per column of `sums` (clusters, measures).
+
+    The result is None if there are fewer than two clusters.
+
+    This is the percentile interval of the cluster bootstrap. Its levels are widened so that it is as wide as Student's
+    interval for a normal mean (T. Hesterberg, What Teachers Should Know About the Bootstrap, 2015, section 4). The
+    plain one is too short if there are few clusters.
+    """
+    groups = len(sums)
+    if groups < 2:
+        return None
+    # The second number keeps this stream apart from that of `sign_test`.
+    rng = np.random.default_rng([seed, 0])
+    means = np.empty((DRAWS, sums.shape[1]))
+    for start in range(0, DRAWS, _CHUNK):
+        drawn = rng.multinomial(groups, np.full(groups, 1 / groups), size=min(_CHUNK, DRAWS - start)).astype(float)
+        means[start : start + _CHUNK] = (drawn @ sums) / (drawn @ sizes)[:, None]
+    level = NormalDist().cdf(-((groups / (groups - 1)) ** 0.5) * quantile(groups - 1))
+    low, high = np.quantile(means, [level, 1 - level], axis=0)
+    return low, high
+
+
+def sign_test(sums: Floats, seed: int = SEED) -> list[float]:
+    """Return two-sided p-values for the symmetry about 0 of the columns of `sums` (clusters, measures).
+
+    Under this hypothesis the runs are exchangeable in each cluster. All sign patterns are used if there are at most
+    `DRAWS`. Otherwise `DRAWS` patterns are drawn, and the observed one is added.
+    """
+    groups, observed = len(sums), np.abs(sums.sum(axis=0)) - _TIE
+    if 2**groups <= DRAWS:
+        signs = 1.0 - 2.0 * ((np.arange(2**groups)[:, None] >> np.arange(groups)) & 1)
+        return [float(share) for share in (np.abs(signs @ sums) >= observed).mean(axis=0)]
+    rng = np.random.default_rng([seed, 1])
+    # The ones count the observed pattern, so that a p-value is never 0.
+    reached = np.ones(sums.shape[1])
+    for start in range(0, DRAWS, _CHUNK):
+        signs = 1.0 - 2.0 * rng.integers(2, size=(min(_CHUNK, DRAWS - start), groups))
+        reached += (np.abs(signs @ sums) >= observed).sum(axis=0)
+    return [float(share) for share in reached / (DRAWS + 1)]
+
+
+def holm(chances: Sequence[float]) -> list[float]:
+    """Return the p-values after Holm's correction (1979), which bounds the probability of any false finding."""
+    adjusted, least = [0.0] * len(chances), 0.0
+    for rank, place in enumerate(sorted(range(len(chances)), key=lambda place: chances[place])):
+        least = max(least, min((len(chances) - rank) * chances[place], 1.0))
+        adjusted[place] = least
+    return adjusted
+
+
+def mcnemar(first: int, second: int) -> float:
+    """Return the exact two-sided p-value of McNemar's test.
+
+    Under the null hypothesis, each pair that differs favours either run with probability 1/2.
+    """
+    differing, fewer = first + second, min(first, second)
+    tail: int = sum(comb(differing, k) for k in range(fewer + 1))
+    return min(float(2 * tail / (1 << differing)), 1.0)

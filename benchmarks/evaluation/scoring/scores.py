@@ -1,0 +1,378 @@
+"""Scores of an evaluation: means with intervals, gains, Pass@k, and exact values. Requires only NumPy.
+
+Intervals are 95%, clustered, and use Student's t. A cluster holds everything that depends on one seed: the episodes of
+a meta-episode and, in a panel, the meta-episodes that replay its deals from the other seat and against other opponents.
+If every meta-episode has its own seed, each is a cluster. Tasks of one family (`Game.family`; WebShop's near
+duplicates) are one cluster.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from benchmarks.evaluation.scoring.call_stats import (
+    MAX_UNUSABLE,
+    REPLY_PROBLEMS,
+    CallShares,
+    Costs,
+    costs_of,
+    failure_kinds,
+    first_success,
+    share_invalid,
+    share_without_text,
+    shares_by_kind,
+)
+from benchmarks.evaluation.scoring.estimates import Estimate, estimate, way
+from benchmarks.evaluation.scoring.exact_values import ExactValues
+from benchmarks.evaluation.scoring.worst_case import FEW, as_losses
+from mage_envs.core import Game
+from mage_envs.registry import list_games, settings_of
+from mage_envs.settings import outcome_reward
+from opponents.exact import Objective
+from trainer.method.trajectory import EpisodeResult, Trajectory
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One measure of one episode and its exact references over the seats that were played. None means not available."""
+
+    estimate: Estimate
+    ceiling: float | None
+    """Best response value."""
+    uninformed: float | None
+    """Value of the best policy that knows the pool but not the current opponent, and learns nothing."""
+
+    @property
+    def regret(self) -> float | None:
+        """Return the difference between the ceiling and the mean."""
+        return None if self.ceiling is None else self.ceiling - self.estimate.mean
+
+    @property
+    def share(self) -> float | None:
+        """Return the position of the mean between `uninformed` (0) and `ceiling` (1), or None if these are equal."""
+        found = self.share_estimate
+        return None if found is None else found.mean
+
+    @property
+    def share_estimate(self) -> Estimate | None:
+        """Return `share` with its interval."""
+        return way(self.estimate, self.uninformed, self.ceiling)
+
+
+@dataclass(frozen=True)
+class EpisodeScore:
+    """Scores of one episode of the meta-episode, over the meta-episodes that played it."""
+
+    returns: Measure
+    """Return in the game's unit per hand."""
+    success: Measure
+    draws: float
+    """Share of episodes that are neither a success nor a failure."""
+    timeouts: float
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """The game's own metrics at the end of the episode, as means over the meta-episodes that have them."""
+
+    def measure(self, objective: Objective) -> Measure:
+        """Return the measure of an objective."""
+        return self.returns if objective == "returns" else self.success
+
+
+@dataclass(frozen=True)
+class ScoreRow:
+    """Scores against one opponent, on one category of tasks, or as the weighted mean over all."""
+
+    opponent: str
+    weight: float
+    meta_episodes: int
+    """Number of scored meta-episodes, without failed ones."""
+    failures: int
+    invalid: float
+    """Share of the answers without a usable action or remark, except those without text."""
+    episodes: tuple[EpisodeScore, ...]
+    gain: Estimate | None
+    """Last episode minus first, in the game's unit per hand, paired within the meta-episode. None if a meta-episode
+    stopped early."""
+    success_gain: Estimate | None
+    """`gain` of the success rate."""
+    pass_at: tuple[Estimate, ...]
+    """Share of meta-episodes with a success within the first k episodes, k from 1."""
+    first_success: float | None = None
+    """Mean number of the first successful episode, from 1, among the meta-episodes that had one."""
+    calls: Mapping[str, CallShares] = field(default_factory=dict)
+    """Kind of call to its shares."""
+    costs: Costs | None = None
+    failed_by: Mapping[str, int] = field(default_factory=dict)
+    """Cause of failure to the number of meta-episodes."""
+    optimal: tuple[float, ...] = ()
+    """Return in each episode of the learner that knows the pool and maximises the sum of the episodes; empty if
+    unknown."""
+    no_text: float = 0.0
+    """Share of the calls for which a server returned no text: a refusal, tool calls, or nothing."""
+
+    def reply_problems(self) -> dict[str, float]:
+        """Return the share of replies with each of `REPLY_PROBLEMS`, over all kinds of call."""
+        count = max(sum(one.calls for one in self.calls.values()), 1)
+        return {
+            name: sum(one.calls * float(vars(one)[name]) for one in self.calls.values()) / count
+            for name in REPLY_PROBLEMS
+        }
+
+    def warnings(self) -> list[str]:
+        """Return one line for each problem that makes the scores doubtful: many unusable replies, or many failures."""
+        found = [
+            f"Warning: {share:.0%} of the replies {REPLY_PROBLEMS[name]}."
+            for name, share in self.reply_problems().items()
+            if share > MAX_UNUSABLE
+        ]
+        played = self.meta_episodes + self.failures
+        if self.failures > MAX_UNUSABLE * played:
+            found.append(f"Warning: {self.failures} of {played} meta-episodes failed and are left out of the scores.")
+        return found
+
+    def efficiency(self, k: int, objective: Objective) -> float | None:
+        """Return the position in episode k (from 0) of the mean between `uninformed` (0) and `optimal` (1)."""
+        found = self.efficiency_estimate(k, objective)
+        return None if found is None else found.mean
+
+    def efficiency_estimate(self, k: int, objective: Objective) -> Estimate | None:
+        """Return `efficiency` with its interval."""
+        if not 0 <= k < min(len(self.episodes), len(self.optimal)):
+            return None
+        measure = self.episodes[k].measure(objective)
+        return way(measure.estimate, measure.uninformed, self.optimal[k])
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The scores of one agent on one panel."""
+
+    agent: str
+    env_id: str
+    panel: str
+    """Name, size and fingerprint of the panel."""
+    unit: str
+    objective: Objective
+    """Headline measure."""
+    rows: tuple[ScoreRow, ...]
+    overall: ScoreRow
+    rows_are: str = "opponent"
+    """Subject of a row: an `opponent`, or `tasks` of one category."""
+    early_stop: bool = False
+    """True if meta-episodes ended with their first success. Later episodes then contain only meta-episodes without one,
+    so Pass@k is the headline, exact values are omitted, and there is no gain."""
+    floors: tuple[ScoreRow, ...] = ()
+    """Baselines of tasks that repeat: scores on the same panel of policies that learn nothing or read nothing."""
+    with_losses: ScoreRow | None = None
+    """`overall` with failures counted as losses, if they exceed 1%."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the summary as plain JSON values."""
+        return asdict(self)
+
+
+def read_scores(kind: type[S], data: bytes) -> S:
+    """Return the `Summary` or `ScoreRow` from JSON that `dataclasses.asdict` produced.
+
+    Raises:
+        ValueError: If the JSON does not fit the class.
+    """
+    read: S = _reader(kind).validate_json(data)  # type: ignore[arg-type]  # a class is hashable
+    return read
+
+
+@cache
+def _reader(kind: type[Any]) -> TypeAdapter[Any]:
+    """Return the validator of a class."""
+    # pydantic takes 0.1 s to import, and most commands read no scores.
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def headline(game: Game) -> Objective:
+    """Return the headline measure of a game.
+
+    It is success if the task is to win or to solve something. It is the game's own unit if the size of the return
+    counts, or if the game is not registered.
+    """
+    name = game.facts.name
+    if name not in list_games():
+        return "returns"
+    wins = game.facts.players == 1 or settings_of(name).rewards.get("task") is outcome_reward
+    return "success" if wins else "returns"
+
+
+def summarise(
+    trajectories: Sequence[Trajectory],
+    game: Game,
+    *,
+    weights: Mapping[str, float] | None = None,
+    pool: Mapping[str, float] | None = None,
+    optimal: Sequence[float] = (),
+    agent: str = "",
+    panel: str = "",
+) -> Summary:
+    """Return the scores per opponent and over all of them.
+
+    In games of one player, categories of tasks replace the opponents.
+
+    Args:
+        trajectories: Meta-episodes to score.
+        game: Game for facts and exact values, which no environment plays.
+        weights: Weight of each opponent in the overall row (default: equal weights).
+        pool: Opponents that the policy without information expects, by weight (default: those that were met).
+        optimal: Return in each episode of the learner that is optimal against the pool.
+        agent: Name of the agent.
+        panel: Description of the panel.
+
+    Raises:
+        ValueError: If `trajectories` is empty, or if `weights` does not name exactly the opponents that were met.
+    """
+    names = list(dict.fromkeys(label(t) for t in trajectories))
+    if not names:
+        raise ValueError("No meta-episode was played, so there are no scores.")
+    if weights is not None and set(weights) != set(names):
+        raise ValueError(f"weights must name the opponents met, {', '.join(names)}; got {', '.join(weights)}.")
+    alone = not any(t.opponent for t in trajectories)
+    counts = Counter(label(t) for t in trajectories)
+    # Opponents count equally, but categories of tasks count by their number of tasks: they are not met equally often.
+    given = weights or {name: float(counts[name]) if alone else 1.0 for name in names}
+    shares = {name: given[name] / sum(given.values()) for name in names}
+    objective = headline(game)
+    scoring = _Scoring(shares, objective, ExactValues(game, pool or shares), game)
+    rows = []
+    for name in names:
+        mine = [t for t in trajectories if label(t) == name]
+        rows.append(_row(name, shares[name], mine, scoring._replace(weights={name: 1.0})))
+    title = "all, weighted" if weights and len(set(weights.values())) > 1 else "all"
+    kept = [t for t in trajectories if t.failure is None]
+    overall = replace(_row(title, 1.0, trajectories, scoring), optimal=tuple(optimal))
+    lost = None
+    if kept and len(trajectories) - len(kept) > FEW * len(trajectories):
+        lost = _row("failures as losses", 1.0, as_losses(trajectories, game), scoring)
+    return Summary(
+        agent=agent,
+        env_id=trajectories[0].task.env_id,
+        panel=panel,
+        unit=game.facts.unit,
+        objective=objective,
+        rows=tuple(rows),
+        overall=overall,
+        rows_are="tasks" if alone else "opponent",
+        early_stop=any(len(t.episodes) < t.num_episodes for t in kept),
+        with_losses=lost,
+    )
+
+
+class _Scoring(NamedTuple):
+    """Data shared by all scores of a row."""
+
+    weights: Mapping[str, float]
+    """Weight of each opponent in the row."""
+    objective: Objective
+    exact: ExactValues
+    game: Game
+
+    def mean(self, trajectories: Sequence[Trajectory], values: Sequence[float], proportion: bool = False) -> Estimate:
+        """Return the estimate from one value per meta-episode."""
+        clusters = [cluster_of(t, self.game) for t in trajectories]
+        return estimate(values, clusters, [label(t) for t in trajectories], self.weights, proportion)
+
+
+def _row(name: str, weight: float, trajectories: Sequence[Trajectory], scoring: _Scoring) -> ScoreRow:
+    """Return the scores of these meta-episodes as one row."""
+    kept = [t for t in trajectories if t.failure is None]
+    steps = [step for t in kept for step in t.steps]
+    planned = max(t.num_episodes for t in trajectories)
+    episodes = []
+    for k in range(planned):
+        if any(len(t.episodes) > k for t in kept):
+            episodes.append(_episode_score(kept, k, scoring))
+    whole = bool(kept) and planned > 1 and all(len(t.episodes) == planned for t in kept)
+
+    def gain(of: Callable[[EpisodeResult], float]) -> Estimate | None:
+        return scoring.mean(kept, [of(t.episodes[-1]) - of(t.episodes[0]) for t in kept]) if whole else None
+
+    passed = [[float(any(e.success for e in t.episodes[:k])) for t in kept] for k in range(1, planned + 1)]
+    return ScoreRow(
+        opponent=name,
+        weight=weight,
+        meta_episodes=len(kept),
+        failures=len(trajectories) - len(kept),
+        invalid=share_invalid(steps),
+        episodes=tuple(episodes),
+        gain=gain(per_hand),
+        success_gain=gain(lambda e: float(e.success)),
+        pass_at=tuple(scoring.mean(kept, values, proportion=True) for values in passed) if kept else (),
+        first_success=first_success(kept),
+        calls=shares_by_kind(kept),
+        costs=costs_of(kept),
+        failed_by=failure_kinds(trajectories),
+        no_text=share_without_text(steps),
+    )
+
+
+def label(trajectory: Trajectory) -> str:
+    """Return the row of a trajectory: its opponent, or the category of its task."""
+    return trajectory.opponent or trajectory.category or ""
+
+
+def per_hand(episode: EpisodeResult) -> float:
+    """Return the learner's mean return per hand, in the game's unit."""
+    return episode.value / max(episode.hands, 1)
+
+
+def cluster_of(trajectory: Trajectory, game: Game) -> Hashable:
+    """Return the cluster of a meta-episode: the family of its task if it has one, else its seed."""
+    task = trajectory.played or trajectory.task.task_id
+    family = None if task is None else game.family(task)
+    return trajectory.task.seed if family is None else family
+
+
+def _episode_score(kept: Sequence[Trajectory], k: int, scoring: _Scoring) -> EpisodeScore:
+    """Return the scores of episode `k` over the meta-episodes that played it."""
+    weights, objective, exact, _ = scoring
+    played = [t for t in kept if len(t.episodes) > k]
+    results = [t.episodes[k] for t in played]
+
+    def measure(estimate: Estimate, kind: Objective) -> Measure:
+        """Return the measure, with exact values if it has any."""
+        if len(played) < len(kept):
+            # Early stop selects by success, so the remaining seats and opponents are not those of the panel.
+            return Measure(estimate, None, None)
+        # Exact success rates are per hand, and exact returns are computed only if they are the headline.
+        if (kind == "returns" and objective == "success") or (kind == "success" and any(e.hands > 1 for e in results)):
+            return Measure(estimate, None, None)
+        ceilings = [[exact.ceiling(t.opponent, k, seat, kind) for seat in t.episodes[k].seats] for t in played]
+        names = tuple(weights)
+        blind = [[exact.uninformed(t.opponent, k, seat, kind, names) for seat in t.episodes[k].seats] for t in played]
+        return Measure(estimate, average(ceilings), average(blind))
+
+    def average(values: list[list[float | None]]) -> float | None:
+        """Return the mean over seats, then over meta-episodes; None if any value is unknown."""
+        known = [[value for value in seats if value is not None] for seats in values]
+        if any(len(some) < len(seats) or not some for some, seats in zip(known, values, strict=True)):
+            return None
+        return scoring.mean(played, [float(np.mean(seats)) for seats in known]).mean
+
+    return EpisodeScore(
+        returns=measure(scoring.mean(played, [per_hand(e) for e in results]), "returns"),
+        success=measure(scoring.mean(played, [float(e.success) for e in results], proportion=True), "success"),
+        draws=scoring.mean(played, [float(e.is_draw) for e in results]).mean,
+        timeouts=scoring.mean(played, [float(e.timeout) for e in results]).mean,
+        metrics={
+            name: float(np.mean([e.metrics[name] for e in results if name in e.metrics]))
+            for name in sorted({name for e in results for name in e.metrics})
+        },
+    )

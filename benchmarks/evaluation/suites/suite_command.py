@@ -1,0 +1,270 @@
+"""`mage-bench suite`: runs of every column at every setting of a suite, in one folder.
+
+F/suite.json                 suite, size, columns, and the roots of all runs after they were played
+F/PANEL/COLUMN/              a run, as `mage-bench eval --out` stores it, at K = 3 and protocol adaptive
+F/PANEL-k10-paper/COLUMN/    the same at other settings
+F/table.txt, F/table.tsv     tables computed from the runs, as is F/report.html
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluation.run.agents import Agent, SavedModelAgent, make_agent
+from benchmarks.evaluation.run.controls import controlled
+from benchmarks.evaluation.run.eval_command import add_play_arguments, ending, measure
+from benchmarks.evaluation.scoring.scores import Summary
+from benchmarks.evaluation.suites.columns import Column, read_columns
+from benchmarks.evaluation.suites.panels import QUICK, SIZES, named_panel
+from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES, Suite, named_suite
+from benchmarks.evaluation.suites.setting import Setting
+from benchmarks.evaluation.suites.suite_table import SuiteCell, text_table, tsv
+from benchmarks.evaluation.tables import summary_table as report
+from benchmarks.records.canonical import digest_of
+from benchmarks.records.record_store import ROOT, RUN, SUITE, OtherRun, read_suite
+from benchmarks.report.document import REPORT, write_report
+from benchmarks.report.runs import read_runs
+from mage_envs.files.atomic import output_path, write_atomically
+from mage_envs.files.locking import LOCK, FolderLock
+from mage_envs.loading.imports import names_from
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A run to be played."""
+
+    panel: str
+    """Short name."""
+    protocol: str
+    episodes: int
+    column: Column
+    agent: Agent
+    setting: Setting
+    """Setting before the control `other`, which requires that its source run was played."""
+
+    @property
+    def block(self) -> str:
+        """Return the name of the parent folder, which omits default settings."""
+        more = "" if self.episodes == EPISODES[0] else f"-k{self.episodes}"
+        return f"{self.panel}{more}" + ("" if self.protocol == PROTOCOLS[0] else f"-{self.protocol}")
+
+    @property
+    def folder(self) -> str:
+        return f"{self.block}/{self.column.name}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry of suite.json. The fingerprint is None if it depends on another run."""
+        return {"folder": self.folder, "fingerprint": None if self.column.source else self.setting.fingerprint}
+
+    def played_in(self, out: Path) -> Setting:
+        """Return the setting to play. A run that it copies memories from must already be below `out`."""
+        if self.column.source is None:
+            return self.setting
+        return controlled(self.setting, "other", str(out / self.block / self.column.source))
+
+
+def short_names(suite: Suite) -> dict[str, str]:
+    """Return for each panel the shortest prefix of its name, in whole words, that is unique in the suite."""
+    found = {}
+    for panel in suite.panels:
+        words = panel.split("-")
+        heads = ("-".join(words[:count]) for count in range(1, len(words) + 1))
+        others = [other for other in suite.panels if other != panel]
+        found[panel] = next(h for h in heads if not any(o == h or o.startswith(f"{h}-") for o in others))
+    return found
+
+
+def planned(
+    suite: Suite,
+    columns: Sequence[Column],
+    size: int,
+    protocols: Sequence[str] = PROTOCOLS,
+    lengths: Sequence[int] = EPISODES,
+) -> list[_Planned]:
+    """Return all runs of a suite, setting by setting.
+
+    Args:
+        suite: Suite to play.
+        columns: Columns to measure.
+        size: Meta-episodes per panel.
+        protocols: Protocols to play.
+        lengths: Numbers of episodes to play.
+
+    Raises:
+        ValueError: If a run cannot be played with its options, or if the source of a column does not play a panel.
+    """
+    found: list[_Planned] = []
+    for protocol in protocols:
+        for episodes in lengths:
+            for panel, short in short_names(suite).items():
+                for column in columns:
+                    for cell in _planned(f"{panel}-{size}", short, column, protocol, episodes):
+                        if column.source and f"{cell.block}/{column.source}" not in {one.folder for one in found}:
+                            raise ValueError(
+                                f"Column {column.name} copies from {column.source}, which does not play {short}."
+                            )
+                        found.append(cell)
+    return found
+
+
+def _planned(panel: str, short: str, column: Column, protocol: str, episodes: int) -> Iterator[_Planned]:
+    """Yield the run, or nothing if the column is not measured at this panel."""
+    spec = column.agent_at(short)
+    if spec is None:
+        return
+    agent, named = make_agent(spec, column.sampling), named_panel(panel)
+    own: dict[str, Any] = {}
+    if isinstance(agent, SavedModelAgent):
+        if agent.settings.env_id != named.env_id:
+            return
+        own = {key: value for key, value in agent.settings.env_kwargs.items() if key not in named.env_kwargs}
+    options = {**own, **column.env_kwargs, "protocol": protocol, "num_episodes": episodes}
+    if column.memory is not None:
+        options["memory"] = column.memory
+    setting = Setting(named, panel, options)
+    if column.control not in (None, "other"):
+        setting = controlled(setting, column.control, None)
+    # Resolving the options raises if they are incompatible, before anything is played.
+    _ = setting.fingerprint
+    yield _Planned(panel=short, protocol=protocol, episodes=episodes, column=column, agent=agent, setting=setting)
+
+
+# -- mage-bench suite ------------------------------------------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `mage-bench suite`."""
+    parser.epilog = "Example: mage-bench suite paper-table1 --columns columns.yaml --quick --out runs/t1"
+    parser.add_argument("suite", metavar="NAME", help=", ".join(SUITES))
+    parser.add_argument(
+        "--columns", metavar="FILE", required=True, help="YAML file of the columns: name, agent, memory, and so on"
+    )
+    parser.add_argument("--out", type=output_path, metavar="FOLDER", required=True, help="Folder for the runs")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"Play a trial: {QUICK} tasks per panel, K = 3, adaptive; its scores are not results",
+    )
+    parser.add_argument("--protocol", choices=PROTOCOLS, help="Play one protocol (default: both)")
+    parser.add_argument("--num-episodes", type=int, choices=EPISODES, help="Play one length (default: both)")
+    parser.add_argument(
+        "--size", type=int, choices=SIZES, default=SIZES[0], help="Meta-episodes per panel (default: 512)"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="Play the meta-episodes that are missing or failed in --out"
+    )
+    parser.add_argument("--tsv", action="store_true", help="Print tabs between the fields instead of aligned columns")
+    add_play_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Play the suite, and write its table to stdout. The exit status is the most severe one of `mage-bench eval`."""
+    # The author of a suite file may not be the user. It may name files, but no module that the user did not import.
+    with names_from(arguments.columns, paths=True):
+        _run_suite(arguments)
+
+
+def _run_suite(arguments: argparse.Namespace) -> None:
+    """Plan the suite, and play it under the lock of its folder."""
+    suite = named_suite(arguments.suite)
+    columns = read_columns(Path(arguments.columns), tuple(short_names(suite).values()))
+    cells = planned(
+        suite,
+        columns,
+        QUICK if arguments.quick else arguments.size,
+        [arguments.protocol] if arguments.protocol else PROTOCOLS[: 1 if arguments.quick else None],
+        [arguments.num_episodes] if arguments.num_episodes else EPISODES[: 1 if arguments.quick else None],
+    )
+    if not cells:
+        raise ValueError(f"{arguments.columns}: no column plays any panel of {arguments.suite}.")
+    with FolderLock(arguments.out):
+        _play(arguments, columns, cells)
+
+
+def _play(arguments: argparse.Namespace, columns: Sequence[Column], cells: Sequence[_Planned]) -> None:
+    """Play all runs, and write their table."""
+    suite = named_suite(arguments.suite)
+    out: Path = arguments.out
+    plan = _plan(arguments, columns, cells)
+    _begin(out, plan, arguments.resume)
+    done: list[SuiteCell] = []
+    scores: dict[Path, Summary] = {}
+    statuses = []
+    for number, cell in enumerate(cells, start=1):
+        sys.stderr.write(f"[{number}/{len(cells)}] {cell.folder}\n")
+        folder = out / cell.folder
+        own = argparse.Namespace(**{**vars(arguments), "out": folder})
+        setting = cell.played_in(out)
+        measured = measure(own, cell.agent, setting)
+        report.save(folder, measured.summary, figure=False)
+        scores[folder] = measured.summary
+        statuses.append(ending(setting, measured))
+        done.append(
+            SuiteCell(
+                panel=cell.panel,
+                protocol=cell.protocol,
+                episodes=cell.episodes,
+                column=cell.column.name,
+                summary=measured.summary,
+            )
+        )
+    _finish(out, plan, cells)
+    text = text_table(arguments.suite, done, [c.name for c in columns], list(short_names(suite).items()))
+    unaligned = tsv(done)
+    write_atomically(out / "table.txt", text)
+    write_atomically(out / "table.tsv", unaligned)
+    write_report(out / REPORT, read_runs(list(scores), known=scores))
+    sys.stdout.write(unaligned if arguments.tsv else text)
+    sys.stderr.write(f"wrote {out / REPORT}\n")
+    if any(statuses):
+        raise SystemExit(min(status for status in statuses if status))
+
+
+def _plan(arguments: argparse.Namespace, columns: Sequence[Column], cells: Sequence[_Planned]) -> dict[str, Any]:
+    """Return the contents of suite.json before anything is played."""
+    return {
+        "schema": 1,
+        "suite": arguments.suite,
+        "quick": arguments.quick,
+        "columns": [asdict(column) for column in columns],
+        "runs": [cell.to_json() for cell in cells],
+    }
+
+
+def _begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
+    """Write the plan, or compare it with an existing one. Raise OtherRun if the folder holds anything else."""
+    path = out / SUITE
+    if path.exists() and next(out.rglob(RUN), None) is None:
+        # A plan without any run can be replaced.
+        path.unlink()
+    if path.exists():
+        if not resume:
+            raise OtherRun(f"{out} already holds a suite. Continue it with --resume, or use another folder.")
+        there = read_suite(out) or {}
+        # The round trip through JSON turns tuples into lists, as they are in the stored plan.
+        told = [key for key, value in json.loads(json.dumps(plan)).items() if _unplayed(there).get(key) != value]
+        if told:
+            raise OtherRun(f"{out} holds another suite: {', '.join(told)} differ. Use another folder.")
+    elif {*out.iterdir()} - {out / LOCK}:
+        raise OtherRun(f"{out} is not empty and holds no suite. Use another folder.")
+    else:
+        write_atomically(path, json.dumps(plan, indent=2) + "\n")
+
+
+def _unplayed(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the plan without the roots of its runs."""
+    runs = [{key: one[key] for key in ("folder", "fingerprint")} for one in plan["runs"]]
+    return {key: value for key, value in plan.items() if key != "root"} | {"runs": runs}
+
+
+def _finish(out: Path, plan: Mapping[str, Any], cells: Sequence[_Planned]) -> None:
+    """Add the roots of the runs, and the digest of all roots, to the plan."""
+    roots = [json.loads((out / cell.folder / ROOT).read_text("utf-8"))["root"] for cell in cells]
+    runs = [{**one, "root": root} for one, root in zip(plan["runs"], roots, strict=True)]
+    write_atomically(out / SUITE, json.dumps({**plan, "runs": runs, "root": digest_of(roots)}, indent=2) + "\n")

@@ -1,0 +1,185 @@
+"""A summary as text in tables of at most 80 columns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from benchmarks.evaluation.scoring.estimates import Estimate
+from benchmarks.evaluation.scoring.scores import ScoreRow, Summary
+from benchmarks.evaluation.tables.summary_table import (
+    NOT_KNOWN,
+    PROBLEM_COLUMNS,
+    aligned,
+    number,
+    problem_cells,
+    shown_episodes,
+)
+from mage_envs.text.visible import one_line
+
+WIDTH = 80
+_LEAST = 8
+"""Minimum number of characters of a row's name."""
+
+
+def stdout_width() -> int | None:
+    """Return the maximum number of columns of a table on stdout, or None if stdout is a pipe or a file."""
+    return WIDTH if sys.stdout.isatty() else None
+
+
+def narrow(summary: Summary, width: int | None = WIDTH) -> str:
+    """Return the scores in blocks. If there are more than five episodes, 1, 2, 3, 5 and the last are shown.
+
+    Args:
+        summary: Scores to show.
+        width: Maximum number of columns of a block, or None for no limit. Long names are shortened in the middle.
+    """
+    rows = [*summary.rows, *([summary.overall] if len(summary.rows) > 1 else []), *summary.floors]
+    rows += [] if summary.with_losses is None else [summary.with_losses]
+    planned = max(len(row.pass_at) for row in rows)
+    shown = shown_episodes(planned)
+    wins = summary.objective == "success"
+    measure = "success rate" if wins else f"{summary.unit} per hand"
+    lines = [f"{one_line(summary.agent)} in {summary.env_id}", *([summary.panel] if summary.panel else [])]
+
+    def block(title: str, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+        names = [row.opponent or "all" for row in rows]
+        named = [[name, *one] for name, one in zip(names, cells, strict=True)]
+        lines.extend(["", title, *fitting([summary.rows_are, *columns], named, width)])
+
+    episodes = [f"ep. {k}" for k in shown]
+    ends = "95% intervals, in percent" if wins else "with half of the 95% interval"
+    means = [[spread(e, wins) for e in _means(row, summary, shown)] for row in rows]
+    solved = [[spread(e, True) for e in _at(row.pass_at, shown)] for row in rows]
+    if summary.early_stop:
+        block("Solved by episode k, 95% intervals, in percent", [f"pass@{k}" for k in shown], solved)
+        block(f"{_capital(measure)} of those who had not succeeded before, {ends}", episodes, means)
+    else:
+        block(f"{_capital(measure)}, {ends}", episodes, means)
+        known = ["blind", "optimal", "ceiling", "regret"]
+        columns = [*([f"gain 1-{planned}"] if planned > 1 else []), *known]
+        title = f"Gain, and episode {planned} beside what is known exactly"
+        block(
+            title if planned > 1 else "Beside what is known exactly",
+            columns,
+            [_exact(r, summary, planned) for r in rows],
+        )
+        ways = [_ways(row, summary, planned) for row in rows]
+        if any(cell != NOT_KNOWN for cells in ways for cell in cells):
+            block(
+                f"The way from blind to ceiling and to optimal in episode {planned}, 95% intervals, in percent",
+                ["share", "efficiency"],
+                ways,
+            )
+        passed = [[*cells, _plain(row.first_success)] for cells, row in zip(solved, rows, strict=True)]
+        block(
+            "Success within the first k episodes, 95% intervals, in percent; mean first one",
+            [*(f"pass@{k}" for k in shown), "first"],
+            passed,
+        )
+        if not wins:
+            each = [_at([one.success.estimate for one in row.episodes], shown) for row in rows]
+            block("Success in each episode, in percent", episodes, [[spread(e, True) for e in row] for row in each])
+    block(
+        "Shares of episodes; means per meta-episode",
+        ["n", "failed", "draws", "timeouts", "calls", "tokens", "seconds"],
+        [_rates(row) for row in rows],
+    )
+    block("Shares of replies that could not be used", PROBLEM_COLUMNS, [problem_cells(row) for row in rows])
+    return "\n".join([*lines, *_kinds(summary), *summary.overall.warnings()]) + "\n"
+
+
+def _means(row: ScoreRow, summary: Summary, shown: Sequence[int]) -> list[Estimate | None]:
+    return _at([episode.measure(summary.objective).estimate for episode in row.episodes], shown)
+
+
+def _at(estimates: Sequence[Estimate], shown: Sequence[int]) -> list[Estimate | None]:
+    return [estimates[k - 1] if k <= len(estimates) else None for k in shown]
+
+
+def _exact(row: ScoreRow, summary: Summary, planned: int) -> list[str]:
+    wins = summary.objective == "success"
+    last = row.episodes[-1].measure(summary.objective) if 0 < len(row.episodes) == planned else None
+    optimal = row.optimal[-1] if 0 < len(row.optimal) == planned else None
+    cells = [None if last is None else last.uninformed, optimal, None if last is None else last.ceiling]
+    gain = row.success_gain if wins else row.gain
+    gains = [spread(gain, False)] if planned > 1 else []
+    return [*gains, *map(number, cells), number(None if last is None else last.regret)]
+
+
+def _ways(row: ScoreRow, summary: Summary, planned: int) -> list[str]:
+    """Return share and efficiency in the last episode."""
+    last = row.episodes[-1].measure(summary.objective) if 0 < len(row.episodes) == planned else None
+    share = None if last is None else last.share_estimate
+    return [spread(one, True) for one in (share, row.efficiency_estimate(planned - 1, summary.objective))]
+
+
+def _rates(row: ScoreRow) -> list[str]:
+    count = max(len(row.episodes), 1)
+    draws = sum(episode.draws for episode in row.episodes) / count
+    timeouts = sum(episode.timeouts for episode in row.episodes) / count
+    costs = row.costs
+    if costs is None:
+        spent = [NOT_KNOWN] * 3
+    else:
+        known = costs.tokens_in is not None and costs.tokens_out is not None
+        tokens = f"{costs.tokens_in or 0:.0f}+{costs.tokens_out or 0:.0f}" if known else NOT_KNOWN
+        spent = [f"{costs.calls:.1f}", tokens, f"{costs.seconds:.2f}"]
+    shares = [f"{share:.1%}" for share in (draws, timeouts)]
+    return [str(row.meta_episodes), str(row.failures), *shares, *spent]
+
+
+def _kinds(summary: Summary) -> list[str]:
+    """Return the lines of the calls by kind and of the failures by cause."""
+    row = summary.overall
+    cells = [
+        [kind, str(one.calls), *(f"{share:.1%}" for share in (one.invalid, one.cut, one.overflow, one.no_text))]
+        for kind, one in row.calls.items()
+    ]
+    lines = ["", "Answers by kind of call", *aligned(["kind", "calls", "invalid", "cut", "overflow", "no text"], cells)]
+    if row.failed_by:
+        told = ", ".join(f"{kind} {count}" for kind, count in row.failed_by.items())
+        lines += ["", f"Meta-episodes that failed, by what broke: {told}"]
+    return lines
+
+
+def fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = WIDTH) -> list[str]:
+    """Return the lines of `aligned` rows within a width.
+
+    Args:
+        columns: Titles of the columns.
+        rows: Cells of each row; the first one is the name.
+        width: Maximum number of columns, or None for no limit. Long names are shortened in the middle.
+    """
+    if width is None:
+        return aligned(columns, rows)
+    others = [max(map(len, column)) for column in zip(columns[1:], *(row[1:] for row in rows), strict=True)]
+    room = max(width - sum(2 + other for other in others), _LEAST)
+    return aligned(columns, [[fitted(row[0], room), *row[1:]] for row in rows])
+
+
+def fitted(name: str, room: int) -> str:
+    """Return a name in at most `room` characters. A longer one is shortened in the middle."""
+    if len(name) <= room:
+        return name
+    head = (room - 1) // 2
+    return f"{name[:head]}…{name[len(name) - (room - 1 - head) :]}"
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def spread(estimate: Estimate | None, proportion: bool) -> str:
+    """Return `48 [43,54]` in percent for a proportion, whose interval is not symmetric; else `0.123±.05`."""
+    if estimate is None:
+        return NOT_KNOWN
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.mean:.0%}".rstrip("%") if proportion else f"{round(estimate.mean, 3) + 0.0:.3f}"
+    if proportion:
+        return f"{100 * estimate.mean:.0f} [{100 * estimate.low:.0f},{100 * estimate.high:.0f}]"
+    return f"{round(estimate.mean, 3) + 0.0:.3f}±" + f"{(estimate.high - estimate.low) / 2:.2f}".removeprefix("0")
+
+
+def _plain(value: float | None) -> str:
+    return NOT_KNOWN if value is None else f"{value:.2f}"

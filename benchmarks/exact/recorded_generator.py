@@ -1,0 +1,90 @@
+"""A generator that records the hands that ended before each prompt, and the action probabilities of its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from benchmarks.evaluation.run.agents import Agent, PolicyAgent
+from mage_envs.core import Game, HandResult, Policy, StatePolicy, Turn
+from mage_envs.text.generation import Completion, Generator, Prompt
+from trainer.rollout.exploitability import ScoresReplies, scored_shares
+
+
+class SeenPrompt(NamedTuple):
+    """Data recorded with one prompt."""
+
+    results: tuple[HandResult, ...]
+    """Results of the hands that ended since the last answer."""
+    probabilities: Mapping[str, float] | None
+    """Legal action to its probability; None if the generator does not know it."""
+
+
+class WatchedGenerator:
+    """A generator with a record of its prompts, by slot and retry, with one entry per call."""
+
+    def __init__(self, generator: Generator, scored: bool = False, policy: Policy | None = None) -> None:
+        """Wrap a generator.
+
+        Args:
+            generator: Generator that answers the prompts.
+            scored: True to query the probabilities of the legal actions, if the generator can score replies.
+            policy: Policy behind the generator. If it follows the information state, its own probabilities are
+                recorded.
+        """
+        self._generator = generator
+        self._scores = generator if scored and isinstance(generator, ScoresReplies) else None
+        self._policy = policy if isinstance(policy, StatePolicy) and policy.follows_information_state else None
+        self.knows_probabilities = self._scores is not None or self._policy is not None
+        self.seen: dict[tuple[int, int], list[SeenPrompt]] = {}
+
+    @classmethod
+    def of(cls, agent: Agent, game: Game, scored: bool) -> WatchedGenerator:
+        """Return the watched generator of an agent.
+
+        Args:
+            agent: Agent to watch.
+            game: Game to play, which is only read.
+            scored: True to record the probabilities of the legal actions, if the agent knows them.
+        """
+        policy = agent.policy(game) if scored and isinstance(agent, PolicyAgent) else None
+        return cls(agent.generator(game), scored, policy)
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        answers = self._generator.generate(prompts)
+        for prompt, row in zip(prompts, self._probabilities(prompts), strict=True):
+            _, _, call, retry = prompt.seed
+            # A slot plays many meta-episodes. Call 0 begins the next one and replaces the record.
+            if call == 0:
+                self.seen[prompt.slot, retry] = []
+            told = tuple(HandResult(**result) for result in prompt.info.get("hand_results", ()))
+            self.seen[prompt.slot, retry].append(SeenPrompt(told, row))
+        return answers
+
+    def _probabilities(self, prompts: Sequence[Prompt]) -> list[Mapping[str, float] | None]:
+        """Return the probabilities of the legal actions for each prompt, or None if they are not known.
+
+        A model is scored on the bare answers, that is, without any reasoning before the action.
+        """
+        if self._policy is not None:
+            return [self._policy.distribution(_turn(p)) if p.phase == "play" else None for p in prompts]
+        rows: list[Mapping[str, float] | None] = [None] * len(prompts)
+        asked = [i for i, prompt in enumerate(prompts) if prompt.phase == "play" and prompt.legal_actions]
+        if self._scores is None or not asked:
+            return rows
+        tags = [prompts[i].info.get("answer_tag") for i in asked]
+        found = scored_shares(self._scores, [prompts[i] for i in asked], tags)
+        for i, shares in zip(asked, found, strict=True):
+            rows[i] = dict(zip(prompts[i].legal_actions, shares, strict=True))
+        return rows
+
+
+def _turn(prompt: Prompt) -> Turn:
+    """Return the turn with the fields that a policy needs if it follows the information state."""
+    return Turn(
+        player=prompt.info["seat"],
+        observation=prompt.info["anchor"],
+        legal_actions=prompt.legal_actions,
+        information_state=prompt.info["information_state"],
+        episode=prompt.info["episode_index"],
+    )

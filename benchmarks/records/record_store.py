@@ -1,0 +1,434 @@
+"""Folder of a run: its description, shards of meta-episodes that are written atomically, and the root digest.
+
+RUN/run.json                    schema version, agent, setting (resolved), fingerprint, versions, started, argv
+RUN/episodes/00000.jsonl.gz     one line per meta-episode, at most 64 per shard; the last line of an index counts
+RUN/root.json                   count, missing, failed, root digest
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+
+from benchmarks.records.canonical import canonical, root_of
+from benchmarks.records.lines import VERSION, Encoded, digest, encoded
+from benchmarks.records.schema import LineRecord, RunRecord, SuiteRecord
+from mage_envs.files.atomic import drafts_of, write_atomically
+from mage_envs.files.bounded import (
+    MAX_FILE_BYTES,
+    MAX_UNPACKED_BYTES,
+    UnsafeFile,
+    lines_inside,
+    parse_json,
+    read_json_inside,
+)
+from mage_envs.files.locking import LOCK, FolderLock
+from mage_envs.loading.imports import names_from
+from mage_envs.secrets import scrubbed
+from trainer.method.trajectory import Trajectory
+from trainer.runs.failure_log import FILE as FAILURES
+from trainer.runs.line_schema import problems_of
+from trainer.runs.trajectory_json import Line, trajectory_of
+
+RUN, ROOT, EPISODES = "run.json", "root.json", "episodes"
+SUITE = "suite.json"
+"""File in a folder that contains the runs of a suite."""
+SHARD = 64
+"""Maximum number of lines per shard."""
+MAX_LINE_BYTES = MAX_FILE_BYTES // 2
+"""Maximum size of a written line, without its seconds, which are far shorter than the rest."""
+LEVEL = 3
+"""Compression level of gzip. Level 6 would take 2 to 3% of the time of play, and save nearly half of the space."""
+IDENTITY = ("agent", "fingerprint", "setting")
+"""Parts of run.json that must be equal to resume a run."""
+
+
+class NoRun(ValueError):
+    """The folder contains no run, or none that this version can read."""
+
+
+class OtherRun(ValueError):
+    """The folder contains other files or a run with other settings."""
+
+
+class BadRecord(ValueError):
+    """The run cannot be read, scored or replayed. The message names its folder."""
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Read a run that may come from a stranger: names resolve as in `names_from`, and every error names the folder.
+
+    Raises:
+        BadRecord: In place of an error that does not name the folder. A forged option can make any constructor raise,
+            so this covers every kind of error that a bad value causes.
+    """
+    try:
+        with names_from(folder / RUN):
+            yield
+    except (ValueError, LookupError, TypeError, ArithmeticError, RuntimeError, ImportError, gym.error.Error) as error:
+        if str(folder) in str(error):
+            raise
+        raise BadRecord(f"{folder}: {error}") from error
+
+
+class DamagedLine(NamedTuple):
+    """Line of a shard that was changed or cannot be read."""
+
+    file: str
+    """Path relative to the run's folder."""
+    line: int
+    """Line number from 1, or 0 for the whole file."""
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}: {self.reason}"
+
+
+class Kept(NamedTuple):
+    """Part of a meta-episode that root.json needs."""
+
+    digest: str
+    failure: str | None
+
+
+class Shards:
+    """Shards of a run, read one after the other. Only digests, failures and damaged lines stay in memory."""
+
+    def __init__(self, folder: Path, on_line: Callable[[Line], object] = lambda line: None) -> None:
+        """Read all shards and call `on_line` with each good line; the last line of an index counts. Raise NoRun."""
+        self.folder = folder
+        self.about = read_about(folder)
+        self.kept: dict[int, Kept] = {}
+        """Digest and failure of each meta-episode by its index."""
+        self.problems: list[DamagedLine] = []
+        self.shards = 0
+        # In the order in which they were written, so that later lines replace earlier ones.
+        for path in sorted((folder / EPISODES).glob("*.jsonl.gz")):
+            name = f"{EPISODES}/{path.name}"
+            if not re.fullmatch(r"[0-9]{5,9}\.jsonl\.gz", path.name):
+                self.problems.append(DamagedLine(name, 0, "its name is not that of a shard, such as 00000.jsonl.gz"))
+                continue
+            # The next number to write, not the count: shards may be missing.
+            self.shards = max(self.shards, int(path.name.split(".")[0]) + 1)
+            for found in self._read(name):
+                self.kept[found["index"]] = Kept(found["digest"], found["failure"])
+                on_line(found)
+
+    def _read(self, name: str) -> list[Line]:
+        """Return the good lines of a shard; the others go to `problems`."""
+        good = []
+        for number, found in enumerate(_lines(self.folder, name), start=1):
+            if isinstance(found, str):
+                self.problems.append(DamagedLine(name, number, found))
+            elif found["index"] not in range(self.planned):
+                reason = f"index {found['index']} is not of this panel of {self.planned}"
+                self.problems.append(DamagedLine(name, number, reason))
+            else:
+                good.append(found)
+        return good
+
+    def repair(self) -> None:
+        """Remove damaged lines from the shards, so that their meta-episodes count as missing."""
+        for name in sorted({problem.file for problem in self.problems}):
+            good = (canonical(line) + b"\n" for line in self._read(name))
+            _write_shard(self.folder / name, good)
+
+    @property
+    def planned(self) -> int:
+        """Number of meta-episodes of the setting."""
+        count: int = self.about["setting"]["meta_episodes"]
+        return count
+
+    @property
+    def missing(self) -> list[int]:
+        """Indices of meta-episodes without a good line."""
+        return [index for index in range(self.planned) if index not in self.kept]
+
+    @property
+    def failed(self) -> list[int]:
+        """Indices of failed meta-episodes."""
+        return [index for index, one in sorted(self.kept.items()) if one.failure is not None]
+
+    @property
+    def finished(self) -> bool:
+        """True if a meta-episode was played to its end, or if a damaged line may hold one."""
+        return len(self.failed) < len(self.kept) or bool(self.problems)
+
+    def root(self) -> dict[str, Any]:
+        """Return the content of root.json."""
+        return root_json(self.kept, self.planned)
+
+
+class Records(Shards):
+    """Lines of a run, all of them in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read all shards. Raise NoRun if the folder contains no run."""
+        # Before super().__init__, which already calls the function below.
+        self.lines: dict[int, Line] = {}
+        """Last good line of each index."""
+        super().__init__(folder, lambda line: self.lines.update({line["index"]: line}))
+
+    def trajectories(self) -> list[Trajectory]:
+        """Return the meta-episodes in the order of the panel."""
+        return [trajectory_of(line) for _, line in sorted(self.lines.items())]
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """Return the folder itself if it contains a run, else all runs below it. Raise NoRun if there are none."""
+    found = [folder] if (folder / RUN).exists() else sorted(path.parent for path in folder.rglob(RUN))
+    if not found:
+        # Raises NoRun, with the message for this folder.
+        read_about(folder)
+    return found
+
+
+class Writer:
+    """Writer of a run. It writes meta-episodes when they end, in shards that appear when they are full or at the end.
+
+    run.json appears with the first meta-episode, so a run that cannot be played leaves the folder empty. No other
+    process can write to the folder until `close` or `give_up`.
+    """
+
+    def __init__(self, folder: Path, about: Mapping[str, Any], resume: bool) -> None:
+        """Begin a new run or resume one.
+
+        A run without a finished meta-episode is replaced, unless `resume` continues it.
+
+        Args:
+            folder: Folder of the run.
+            about: Content of run.json.
+            resume: True if a run in the folder may be continued.
+
+        Raises:
+            OtherRun: If the folder contains other files, a run with other settings, or a run while `resume` is False.
+            FolderInUse: If another process writes to the folder.
+            OSError: If the folder cannot be written.
+        """
+        self.folder = folder
+        # Through JSON, so that tuples compare equal to the lists of a file; without secrets, as everything written.
+        self._about: dict[str, Any] = scrubbed(json.loads(json.dumps(about)))
+        self._open: list[Encoded] = []
+        self.kept: dict[int, Kept] = {}
+        self.problems: tuple[DamagedLine, ...] = ()
+        """Damaged lines of the resumed run. Their meta-episodes are played again."""
+        self._shards = 0
+        self.planned: int = self._about["setting"]["meta_episodes"]
+        self._lock = FolderLock(folder)
+        try:
+            self._begin(resume)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _begin(self, resume: bool) -> None:
+        """Read the folder, and clear it if its run has no finished meta-episode."""
+        if not (self.folder / RUN).exists():
+            # Files that an earlier attempt may have left before it wrote run.json, and this process's lock.
+            own = {self.folder / LOCK, self.folder / FAILURES, *drafts_of(self.folder, RUN)}
+            if {*self.folder.iterdir()} - own:
+                raise OtherRun(f"{self.folder} is not empty and holds no run; choose another folder.")
+            return
+        shards = Shards(self.folder)
+        if resume and (shards.finished or not any(different(shards.about, self._about))):
+            compare(shards.about, self._about, self.folder)
+            self.problems = tuple(shards.problems)
+            shards.repair()
+            self.kept, self._shards = shards.kept, shards.shards
+        elif shards.finished:
+            raise OtherRun(f"{self.folder} holds a run; resume it with --resume, or choose another folder.")
+        else:
+            for name in (RUN, ROOT, FAILURES):
+                (self.folder / name).unlink(missing_ok=True)
+            shutil.rmtree(self.folder / EPISODES, ignore_errors=True)
+
+    @property
+    def safe(self) -> int:
+        """Number of meta-episodes that are already on the disk."""
+        return len(self.kept.keys() - {line.place for line in self._open})
+
+    @property
+    def todo(self) -> list[int]:
+        """Indices to play, because they are missing or failed."""
+        return [i for i in range(self.planned) if i not in self.kept or self.kept[i].failure is not None]
+
+    def add(self, index: int, trajectory: Trajectory) -> None:
+        """Add a finished meta-episode to the open shard."""
+        if not self.kept:
+            self._start()
+        line = encoded(index, trajectory)
+        # Readers refuse longer lines, so the meta-episode is stored as a failure without its texts.
+        if len(line.text) > MAX_LINE_BYTES:
+            reason = f"record: its line has {len(line.text) >> 20} MB, more than a reader accepts"
+            line = encoded(index, replace(trajectory, steps=(), episodes=(), opponent_calls=(), failure=reason))
+        self._open.append(line)
+        self.kept[index] = Kept(line.digest, line.failure)
+        # Readers limit the unpacked size of a shard, so shards of long lines are closed earlier.
+        if len(self._open) == SHARD or sum(len(one.text) for one in self._open) > MAX_UNPACKED_BYTES // 4:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the open shard to the disk."""
+        if not self._open:
+            return
+        _write_shard(self.folder / EPISODES / f"{self._shards:05d}.jsonl.gz", (line.raw() for line in self._open))
+        self._open = []
+        self._shards += 1
+
+    def close(self) -> None:
+        """Write the open shard and root.json, and release the folder."""
+        try:
+            self._start()
+            self.flush()
+            root = root_json(self.kept, self.planned)
+            write_atomically(self.folder / ROOT, json.dumps(root, indent=2, sort_keys=True) + "\n")
+        finally:
+            self._lock.release()
+
+    def give_up(self) -> None:
+        """Close the run after an error. If no meta-episode was played, the folder remains without a run."""
+        if self.kept:
+            self.close()
+        else:
+            self._lock.release()
+
+    def _start(self) -> None:
+        """Write run.json if it does not exist."""
+        if not (self.folder / RUN).exists():
+            write_atomically(self.folder / RUN, json.dumps(self._about, indent=2, sort_keys=True) + "\n")
+        (self.folder / EPISODES).mkdir(exist_ok=True)
+
+
+def root_json(kept: Mapping[int, Kept], planned: int) -> dict[str, Any]:
+    """Return the content of root.json for a run of `planned` meta-episodes."""
+    return {
+        "count": len(kept),
+        "planned": planned,
+        "missing": [index for index in range(planned) if index not in kept],
+        "failed": [index for index, one in sorted(kept.items()) if one.failure is not None],
+        "root": root_of((index, one.digest) for index, one in kept.items()),
+    }
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """Return the content of run.json. Raise NoRun if the file is missing, not valid, or of a newer version."""
+    path = folder / RUN
+    try:
+        about = read_json_inside(folder, RUN)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NoRun(
+            f"{folder} holds no run: {RUN} does not exist. Make a run with mage-bench eval … --out {folder}."
+        ) from None
+    except ValueError as error:
+        raise NoRun(f"{path} is not readable as a run ({error}).") from error
+    # A newer version may have other fields, so its number is read before the fields are checked.
+    version = about.get("schema") if isinstance(about, dict) else None
+    if isinstance(version, int) and version > VERSION:
+        raise NoRun(f"{folder} has schema {version}, and this version reads up to {VERSION}. Update mage-envs.")
+    if problem := next(problems_of(RunRecord, about), None):
+        raise NoRun(f"{path} is not readable as a run ({problem}).")
+    read: dict[str, Any] = about
+    return read
+
+
+def read_suite(folder: Path) -> dict[str, Any] | None:
+    """Return the content of suite.json, or None if it does not exist. Raise ValueError if it is not valid."""
+    if not (folder / SUITE).exists():
+        return None
+    suite: dict[str, Any] = read_json_inside(folder, SUITE)
+    if problem := next(problems_of(SuiteRecord, suite), None):
+        raise ValueError(f"{folder / SUITE} is not readable as a suite ({problem}).")
+    for run in suite["runs"]:
+        # The pattern allows `..` as a name, so the place itself is compared.
+        if not (folder / run["folder"]).resolve().is_relative_to(folder.resolve()):
+            raise ValueError(f"{folder / SUITE} names a run outside the folder: {run['folder']!r}.")
+    return suite
+
+
+def compare(there: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
+    """Raise OtherRun with all differences if two runs do not measure the same.
+
+    Args:
+        there: run.json of the folder.
+        now: run.json of the current command.
+        folder: The folder, for the message.
+    """
+    differing = [f"{place} {short(one)} there, {short(other)} now" for place, one, other in different(there, now)]
+    if differing:
+        raise OtherRun(f"{folder} holds a run with other settings ({'; '.join(differing)}); choose another folder.")
+
+
+def different(there: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the differences between two runs in the parts of run.json that define what they measure."""
+    for key in IDENTITY:
+        yield from differences(there.get(key), now.get(key), key)
+
+
+def differences(one: Any, other: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield (path, value, other value) for each difference of two JSON values.
+
+    Args:
+        one: A JSON value.
+        other: The value to compare with.
+        place: Path of both values, with dots between keys; empty for the top level.
+    """
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted({*one, *other}):
+            yield from differences(one.get(key), other.get(key), f"{place}.{key}" if place else key)
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for number, (a, b) in enumerate(zip(one, other, strict=True)):
+            yield from differences(a, b, f"{place}[{number}]")
+    # 1, 1.0 and True are equal in Python, but they are different in JSON.
+    elif one != other or type(one) is not type(other):
+        yield place, one, other
+
+
+def known_part(made: Any, kept: Any) -> Any:
+    """Return `made` without the keys that `kept` does not have, because an older version may have written `kept`."""
+    if isinstance(made, dict) and isinstance(kept, dict):
+        return {key: known_part(value, kept[key]) for key, value in made.items() if key in kept}
+    if isinstance(made, list) and isinstance(kept, list) and len(made) == len(kept):
+        return [known_part(a, b) for a, b in zip(made, kept, strict=True)]
+    return made
+
+
+def short(value: Any) -> str:
+    """Return a value as JSON, cut to 80 characters for a message."""
+    text = json.dumps(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _lines(folder: Path, name: str) -> Iterator[Line | str]:
+    """Yield each line of a shard, or a description of its damage. All lines after unreadable bytes are one problem."""
+    try:
+        for raw in lines_inside(folder, name):
+            yield _read(raw)
+    except (OSError, UnsafeFile) as error:
+        yield f"the shard cannot be read from here ({error})"
+
+
+def _read(raw: bytes) -> Line | str:
+    try:
+        line: Line = parse_json(raw)
+        if problem := next(problems_of(LineRecord, line), None):
+            return f"no record of a meta-episode ({problem})"
+        told, found = line["digest"], digest(line)
+    except ValueError as error:
+        return f"no record of a meta-episode ({error})"
+    return line if told == found else f"its digest is {found[:12]}, but the line states {told[:12]}: it was changed"
+
+
+def _write_shard(path: Path, lines: Iterable[bytes]) -> None:
+    """Write a shard atomically."""
+    # mtime=0: equal lines must be equal bytes, whenever they are written.
+    write_atomically(path, gzip.compress(b"".join(lines), compresslevel=LEVEL, mtime=0))

@@ -1,0 +1,109 @@
+"""`python -m dev.speed.processes`: wall-clock speed-up of an evaluation in several processes.
+
+Both sides play and record the panel with `policy:mcts:1000`. The start of the processes is part of their time. The
+machine should have as many idle cores as processes, because the ratio on a busy machine is meaningless.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluation.run.agents import make_agent
+from benchmarks.evaluation.run.distributed import play_spread
+from benchmarks.evaluation.run.evaluate import evaluate
+from benchmarks.evaluation.suites import named_panel
+from benchmarks.evaluation.suites.setting import Setting
+from benchmarks.executors import Processes
+from benchmarks.records.about import about_run
+from benchmarks.records.record_store import Records, Writer
+from mage_commands import OneLineParser
+from mage_envs.processes import DEADLINE
+
+AGENT, PANEL = "policy:mcts:1000", "tictactoe-paper-unseen"
+TARGET = 1.7
+"""Target of the speed-up with two processes on two idle cores."""
+BATCH = 256
+
+
+def seconds(setting: Setting, about: Mapping[str, Any], count: int, folder: Path) -> float:
+    """Return the seconds until the panel is played and recorded.
+
+    Args:
+        setting: Panel and options of the environment.
+        about: Description of the run.
+        count: Number of worker processes, or 0 to play in this process.
+        folder: Folder of the records.
+
+    Raises:
+        RuntimeError: If a worker was lost.
+    """
+    started = time.perf_counter()
+    writer = Writer(folder, about, resume=False)
+    if not count:
+        evaluate(make_agent(AGENT), setting.tasks, setting.options, batch=BATCH, on_finished=writer.add)
+    else:
+        todo = range(len(setting.tasks))
+        lost = play_spread(Processes(count), about, todo, writer.add, batch=BATCH, env_timeout=DEADLINE)
+        if lost:
+            raise RuntimeError(f"Workers were lost: {'; '.join(lost)}.")
+    writer.close()
+    return time.perf_counter() - started
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, and print one line. Return 1 if the records differ."""
+    parser = OneLineParser(prog="python -m dev.speed.processes", description=(__doc__ or "").partition(":")[2])
+    parser.add_argument("--panel", default=PANEL, metavar="NAME", help=f"panel to play (default: {PANEL})")
+    parser.add_argument(
+        "--num-episodes",
+        type=_positive,
+        default=3,
+        metavar="K",
+        help="number of episodes of a meta-episode (default: 3)",
+    )
+    parser.add_argument(
+        "--processes", type=_positive, default=2, metavar="N", help="number of worker processes (default: 2)"
+    )
+    parser.add_argument(
+        "--rounds", type=_positive, default=3, metavar="N", help="number of rounds, whose medians count (default: 3)"
+    )
+    chosen = parser.parse_args(arguments)
+    setting = Setting(named_panel(chosen.panel), chosen.panel, {"num_episodes": chosen.num_episodes})
+    about = about_run(make_agent(AGENT), setting)
+    times: dict[int, list[float]] = {0: [], chosen.processes: []}
+    roots = set()
+    # Both sides take turns, so that a change of the machine's load affects both.
+    for _ in range(chosen.rounds):
+        for count, taken in times.items():
+            with tempfile.TemporaryDirectory() as folder:
+                taken.append(seconds(setting, about, count, Path(folder) / "run"))
+                # The digest of all records. It must not depend on the number of processes.
+                roots.add(Records(Path(folder) / "run").root()["root"])
+    alone, spread = (statistics.median(taken) for taken in times.values())
+    load = os.getloadavg()[0]
+    sys.stdout.write(f"{chosen.panel}, K = {chosen.num_episodes}, {AGENT}: ")
+    sys.stdout.write(f"{alone:.1f} s in one process, {spread:.1f} s in {chosen.processes}: ")
+    sys.stdout.write(
+        f"{alone / spread:.2f} times as fast (at least {TARGET:g} with 2 on 2 idle cores; load {load:.1f})"
+    )
+    sys.stdout.write(", the same records\n" if len(roots) == 1 else ", OTHER RECORDS\n")
+    return 0 if len(roots) == 1 else 1
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return number
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,170 @@
+"""`python -m examples.objectives`: a tiny model trained under each credit, in games whose credits differ.
+
+The runs use the suite's own trainer, start from random weights and play in worker processes. Each finished run is
+saved. If the command is stopped, the same command does the remaining runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from benchmarks.demo.run import Log
+from benchmarks.executors import Processes, given
+from examples.objectives.figure import draw
+from examples.objectives.report import LearnedRow, as_json, learned_row, table
+from examples.objectives.study import ABLATIONS, GAMES, LEARNERS, Learner, StudyGame, StudyRun
+from mage_commands import OneLineParser
+from mage_envs.files.atomic import write_atomically
+
+SEEDS = 3
+Found = dict[str, dict[str, Any]]
+"""Results of the runs, by the run's name."""
+
+
+def _learning() -> Callable[[StudyRun], dict[str, Any]]:
+    """Return the work of a worker process."""
+    # Imported in the worker only, because the calling process needs neither torch nor the trainer.
+    from examples.objectives.learning import Learning
+
+    return Learning()
+
+
+def kept(run: StudyRun, folder: Path) -> dict[str, Any] | None:
+    """Return the saved result of a run, or None if there is none with the same settings."""
+    path = folder / f"{run.name}.json"
+    if not path.exists():
+        return None
+    content = json.loads(path.read_text())
+    found: dict[str, Any] = content["found"]
+    # The settings make a round trip through JSON, because the file holds lists for tuples.
+    return found if content["run"] == json.loads(json.dumps(run.to_json())) else None
+
+
+def keep(run: StudyRun, folder: Path, outcome: dict[str, Any]) -> None:
+    """Save the result of a run for a later call of the same command.
+
+    Args:
+        run: Finished run.
+        folder: Folder of the saved results.
+        outcome: Result of the run as JSON values.
+    """
+    write_atomically(folder / f"{run.name}.json", json.dumps({"run": run.to_json(), "found": outcome}))
+
+
+def complete(runs: Sequence[StudyRun], folder: Path, workers: int, log: Callable[[str, bool], None]) -> Found:
+    """Do the runs that have no saved result, and save each result immediately.
+
+    Args:
+        runs: All runs of the study.
+        folder: Folder of the saved results.
+        workers: Number of worker processes.
+        log: Function that writes a progress line. Its second argument is True if the line is a milestone.
+
+    Returns:
+        The results by the run's name.
+
+    Raises:
+        Exception: If a run raises, the same exception.
+    """
+    found: Found = {run.name: was for run in runs if (was := kept(run, folder)) is not None}
+    waiting = [run for run in runs if run.name not in found]
+    if found:
+        log(f"{len(found)} of {len(runs)} runs were done before", True)
+    # The remaining time is estimated from this call's runs only, hence `first`.
+    first, began = len(found), time.monotonic()
+    with closing(Processes(workers).run(_learning, waiting)) as running:
+        for place, outcome in running:
+            run = waiting[place]
+            gave: dict[str, Any] = given(outcome, run.name)
+            found[run.name] = gave
+            keep(run, folder, gave)
+            left = (time.monotonic() - began) / (len(found) - first) * (len(runs) - len(found))
+            figures = " ".join(f"{value:.3f}" for value in gave["episodes"])
+            seconds = f"{gave['seconds']:.0f} CPU s"
+            log(f"{len(found)} of {len(runs)} runs; {run.name}: {figures} ({seconds}); {left:.0f} s left", True)
+    return found
+
+
+def rows_of(
+    games: Sequence[StudyGame], learners: Sequence[Learner], runs: Sequence[StudyRun], found: Found
+) -> list[LearnedRow]:
+    """Return one row for each learner of each game.
+
+    Args:
+        games: Games of the study.
+        learners: Learners of the study.
+        runs: All runs of the study.
+        found: Results of the runs.
+    """
+    rows = []
+    for game in games:
+        for learner in learners:
+            mine = [run for run in runs if run.game is game and run.learner is learner]
+            rows.append(learned_row(game, learner, {run.seed: found[run.name] for run in mine}))
+    return rows
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = OneLineParser(prog="python -m examples.objectives", description=__doc__)
+    names = [game.name for game in GAMES]
+    parser.add_argument("--ablations", action="store_true", help="compare anchors, grouping and normalisation")
+    parser.add_argument("--games", nargs="+", choices=names, default=names, metavar="GAME", help=", ".join(names))
+    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"number of runs per learner (default: {SEEDS})")
+    parser.add_argument("--rollouts", type=int, help="number of rollouts of every run (default: set by the game)")
+    parser.add_argument("--workers", type=int, default=2, help="number of parallel runs, one core each (default: 2)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("runs/objectives"),
+        metavar="FOLDER",
+        help="folder of the results (default: runs/objectives)",
+    )
+    parser.add_argument("--save", action="store_true", help="also write the results to benchmarks/results")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do all runs, and print and write the table. Return 130 if Ctrl-C stopped the runs."""
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    if min(chosen.seeds, chosen.workers, 1 if chosen.rollouts is None else chosen.rollouts) < 1:
+        parser.error("--seeds, --workers and --rollouts must be at least 1.")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    games = [game for game in GAMES if game.name in chosen.games]
+    learners = ABLATIONS if chosen.ablations else LEARNERS
+    # Seeds are the outer loop, so that a stopped study holds every learner with fewer seeds.
+    runs = [
+        StudyRun(game=game, learner=learner, seed=seed, rollouts=chosen.rollouts)
+        for seed in range(chosen.seeds)
+        for game in games
+        for learner in learners
+    ]
+    try:
+        found = complete(runs, chosen.out / "runs", chosen.workers, Log())
+    except KeyboardInterrupt:
+        print(f"\nStopped. The finished runs are in {chosen.out}. The same command does the others.")
+        return 130
+    rows = rows_of(games, learners, runs, found)
+    text = table(rows, games)
+    name = "objectives_ablations" if chosen.ablations else "objectives"
+    machine = {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
+    folders = [chosen.out, *([Path(__file__).parents[1] / "results"] if chosen.save else [])]
+    for folder in folders:
+        write_atomically(folder / f"{name}.txt", text)
+        write_atomically(folder / f"{name}.json", json.dumps(as_json(rows, machine), indent=1) + "\n")
+        draw(folder / f"{name}.png", rows, games)
+    print(text)
+    print(f"Written to {', '.join(str(folder / name) for folder in folders)}.txt, .json and .png")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,86 @@
+"""Text of the results of each game."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.evaluation.scoring.estimates import Estimate, way
+from benchmarks.evaluation.tables.summary_table import aligned, number, way_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learned:
+    """Result of one game's run. Estimates are `Estimate`s by episode, as JSON values, in `unit`."""
+
+    game: str
+    pool: str
+    unit: str
+    command: str
+    """Command of `mage-train` that does the same run."""
+    parameters: int
+    advantage: str
+    rollouts: int
+    meta_episodes: int
+    """Number of meta-episodes per rollout."""
+    cpu_seconds: float
+    """CPU seconds of the training."""
+    curve: Sequence[Sequence[float]]
+    """Mean returns by rollout and episode."""
+    first: Sequence[Mapping[str, Any]]
+    """Estimates of the first rollout, which is played with random weights."""
+    last: Sequence[Mapping[str, Any]]
+    """Estimates of the last ten rollouts."""
+    model: Sequence[Mapping[str, Any]]
+    """Estimates of the saved model on fresh deals."""
+    exact: Mapping[str, Any]
+    """Exact values, from `Headroom.to_json`."""
+
+    @property
+    def share(self) -> Estimate | None:
+        """Share of the way from the blind value (0) to that of the policy `sum` (1) that the last episode reaches."""
+        return way(Estimate(**self.model[-1]), self.exact["blind"], self.exact["per_episode"]["sum"][-1])
+
+
+NOTES = (
+    "Values are per hand, of which an episode has one. first rollout: random weights; last rollouts: as sampled in",
+    "training; saved model: what the run leaves, on fresh deals, without the luck of cards and replies where values",
+    "are not wins (mage-bench regret). blind, Bayes-optimal, known: exact (docs/adaptation.md). ±: half a 95%",
+    "interval, groups or deals being clusters. share: of the way from blind to Bayes-optimal, sum, in the last",
+    "episode. The exact critic is part of the training alone: no prompt shows anything of it.",
+)
+
+
+def table(found: Sequence[Learned]) -> str:
+    """Return the blocks of all games, followed by notes on the figures."""
+    return "\n\n".join(["\n".join(_block(one)) for one in found] + ["\n".join(NOTES)]) + "\n"
+
+
+def _block(one: Learned) -> list[str]:
+    episodes = len(one.model)
+    solved = one.exact["per_episode"]
+    # The exact values of blind and known play are the same in every episode.
+    rows = [
+        ["first rollout", *map(_cell, one.first)],
+        [f"last {min(10, one.rollouts)} rollouts", *map(_cell, one.last)],
+        ["saved model", *map(_cell, one.model)],
+        ["blind", *[number(one.exact["blind"])] * episodes],
+        ["Bayes-optimal, sum", *map(number, solved["sum"])],
+        [f"Bayes-optimal, differential, gt {one.exact['gt']:g}", *map(number, solved["mage"])],
+        ["known", *[number(one.exact["known"])] * episodes],
+    ]
+    return [
+        f"{one.game} against {one.pool}, in {one.unit}; share {way_text(one.share)}",
+        one.command,
+        f"{one.rollouts} rollouts of {one.meta_episodes} meta-episodes, {one.parameters:,} parameters, "
+        f"{one.cpu_seconds:.0f} CPU s; advantage: {one.advantage}",
+        *aligned(["", *(f"episode {k}" for k in range(1, episodes + 1))], rows),
+    ]
+
+
+def _cell(estimate: Mapping[str, Any]) -> str:
+    # An estimate from one observation has no interval.
+    if estimate["low"] is None or estimate["high"] is None:
+        return number(estimate["mean"])
+    return f"{number(estimate['mean'])} ± {(estimate['high'] - estimate['low']) / 2:.3f}"

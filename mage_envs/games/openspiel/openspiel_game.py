@@ -1,0 +1,183 @@
+"""Any game of OpenSpiel as a text game.
+
+Rules: those of the OpenSpiel game. `VOICES` holds the games with their own texts; all others have generic texts.
+Actions: OpenSpiel's texts as they are listed. The case of letters is free if the action stays unambiguous.
+Observation: the position as the player may see it, the player's seat, and the player to move or the result.
+Returns: OpenSpiel's returns.
+Versions: v0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+
+from mage_envs.core import Game, GameFacts, IllegalAction, State
+from mage_envs.games.openspiel.generic_texts import CHANCE
+from mage_envs.games.openspiel.position import Position, Positions, positions
+from mage_envs.games.openspiel.tree import Fall, falls
+from mage_envs.random.streams import SEED_BITS, Stream, fold
+
+LONGEST = 200
+"""Upper bound of `max_turns` for a game that is made by its string."""
+
+Chance = Callable[[Position, int], int]
+"""Function of (position of a chance event, number of earlier chance events) that returns the outcome."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Chance during play. The seed and the event's index in the hand determine each outcome."""
+
+    seed: int
+
+    def __call__(self, position: Position, number: int) -> int:
+        # A stream per event, so that an outcome does not depend on the draws for earlier events.
+        return position.drawn(Stream(fold(self.seed, number)).random())
+
+
+@dataclass(frozen=True)
+class Fallen:
+    """Chance whose outcomes are fixed before the hand."""
+
+    outcomes: Fall
+
+    def __call__(self, position: Position, number: int) -> int:
+        return self.outcomes[number]
+
+
+class SpielState(State):
+    """A decision or the end of a hand, with its future chance; an immutable value."""
+
+    player: int | None
+    legal_actions: tuple[str, ...]
+    returns: tuple[float, ...]
+
+    def __init__(self, game: str, position: Position, chance: Chance, number: int = 0) -> None:
+        """Apply chance events until a player decides or the hand ends.
+
+        Args:
+            game: Game string of OpenSpiel.
+            position: Position to start from.
+            chance: Outcomes of the chance events.
+            number: Number of chance events before `position`.
+        """
+        source = positions(game)
+        while position.player == CHANCE:
+            outcome = chance(position, number)
+            # With hidden information a chance event may be private, so `happened` stays empty.
+            if not source.texts.hidden:
+                self.happened = (*self.happened, position.text_of(source.texts, outcome))
+            position = source.after(position, outcome)
+            number += 1
+        self.game = game
+        """Game string of OpenSpiel."""
+        self.position = position
+        self.player = position.player
+        self.legal_actions = position.legal
+        self.returns = position.returns
+        self._chance = chance
+        self._number = number
+
+    @property
+    def _source(self) -> Positions:
+        return positions(self.game)
+
+    def observation(self, seat: int) -> str:
+        return self.position.observe(self._source.texts, seat)
+
+    def information_state(self, seat: int) -> str:
+        return self.position.key(self._source.texts, seat)
+
+    def after(self, action: str) -> SpielState:
+        found = self.position.action_of(action)
+        if found is None:
+            raise IllegalAction(action, self.legal_actions)
+        return SpielState(self.game, self._source.after(self.position, found), self._chance, self._number)
+
+    def canonical(self, action: str) -> str:
+        found = self.position.action_of(action)
+        return action if found is None else self.position.text_of(self._source.texts, found)
+
+    # A state never changes, so a copy is the state itself.
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The history replaces the pyspiel state, so that an unpickled state uses the shared positions of its process.
+        history = tuple(self.position.state.history())
+        return _restored, (self.game, history, self._chance, self._number, self.happened)
+
+
+def _restored(
+    game: str, history: tuple[int, ...], chance: Chance, number: int, happened: tuple[str, ...]
+) -> SpielState:
+    """Return the state after these actions of players and chance."""
+    source = positions(game)
+    position = source.root
+    for action in history:
+        position = source.after(position, action)
+    state = SpielState(game, position, chance, number)
+    # The constructor records only chance events that it applies itself, and the history contains these already.
+    state.happened = happened
+    return state
+
+
+# `Game.initial_states` promises the same objects at each call.
+@lru_cache(maxsize=8)
+def _first_states(game: str) -> Sequence[tuple[float, SpielState]]:
+    root = positions(game).root
+    return tuple((odds, SpielState(game, root, Fallen(fall))) for odds, fall in falls(game))
+
+
+class OpenSpiel(Game):
+    """A game of OpenSpiel by its string, such as `"hex(board_size=4)"`.
+
+    Simultaneous moves are made one after the other, hidden from the other players.
+
+    Args:
+        game: Game string, in the form that `pyspiel.load_game` accepts.
+
+    Raises:
+        UnsuitableGame: If the game cannot be played as a turn-based text game.
+        ValueError: If OpenSpiel does not know the game or rejects its parameters.
+    """
+
+    facts = GameFacts(name="OpenSpiel", rules="A game of OpenSpiel.")
+    """Facts of the class. An instance replaces them with those of its game."""
+
+    def __init__(self, game: str = "nim(pile_sizes=1;2;3)") -> None:
+        self.spiel_game = game
+        """Game string of OpenSpiel."""
+        source, own = positions(game), type(self).facts
+        spiel, texts = source.game, source.texts
+        length = min(max(spiel.max_game_length(), 6), LONGEST)
+        self.facts = replace(
+            own,
+            rules=texts.rules(),
+            players=spiel.num_players(),
+            unit=texts.unit,
+            min_return=spiel.min_utility(),
+            max_return=spiel.max_utility(),
+            perfect_information=not texts.hidden,
+            # A subclass states its own limit; a game by its string has only OpenSpiel's maximum length.
+            max_turns=length if own is OpenSpiel.facts else own.max_turns,
+            actions=texts.actions(),
+            words=texts.words(),
+        )
+
+    def initial_state(self, rng: np.random.Generator) -> SpielState:
+        """Return the first state. Draws one number from `rng`, the seed of all chance in the hand."""
+        return SpielState(self.spiel_game, positions(self.spiel_game).root, Drawn(int(rng.integers(2**SEED_BITS))))
+
+    def initial_states(self) -> Sequence[tuple[float, SpielState]]:
+        """Return (probability, state) for every combination of chance outcomes. Raises `TooLarge`."""
+        return _first_states(self.spiel_game)

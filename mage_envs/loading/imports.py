@@ -1,0 +1,211 @@
+"""Resolution of names to modules, classes and paths, with one rule for a user's names and one for names in files.
+
+A user may type any module: `--import my_games`, `my_games:` before an environment's id, `my_games:Class` as an
+opponent. A file (a record, mage.json, a suite file) may come from a stranger. Inside `names_from(file)`, only
+registered names resolve, and classes of modules that the user has imported.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+from mage_envs.loading import siblings as _siblings
+
+OPTION = "--import"
+HELP = "Module that registers your games and opponents, installed or in the current folder (may be repeated)"
+PATH_OPTION = "--allow-path"
+PATH_HELP = "File or folder outside the record that the record may read, such as WebShop's data (may be repeated)"
+
+_IMPORTED: list[str] = []
+_ALLOWED_PATHS: list[Path] = []
+_FILE: ContextVar[str | None] = ContextVar("file", default=None)
+"""File whose names are being resolved, or None if names come from the user."""
+_LOCKED_PATHS: ContextVar[bool] = ContextVar("locked_paths", default=False)
+
+
+class NoSuchModule(ImportError):
+    """Error for a module that is not found."""
+
+
+class NoSuchName(ImportError):
+    """Error for a name that its module does not define."""
+
+
+class UntrustedName(ImportError):
+    """Error for a module or a path in a file that the user did not allow."""
+
+
+@contextmanager
+def names_from(file: str | Path, *, paths: bool = False) -> Iterator[None]:
+    """Resolve registered names only, because they come from `file`.
+
+    Args:
+        file: Shown in error messages.
+        paths: True if the file may also name files and folders of this machine. A suite file may, a record may not.
+    """
+    tokens = _FILE.set(str(file)), _LOCKED_PATHS.set(not paths)
+    try:
+        yield
+    finally:
+        _FILE.reset(tokens[0])
+        _LOCKED_PATHS.reset(tokens[1])
+
+
+def search_current_folder() -> None:
+    """Search modules in the current folder after all other places."""
+    # `python -m` searches the current folder, but a console script does not.
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.append(os.getcwd())
+
+
+def load_modules(names: Iterable[str], named_by: str = OPTION) -> None:
+    """Import modules, so that they register their games and opponents.
+
+    Args:
+        names: Dotted module names.
+        named_by: Source of the names, the first words of an error message.
+
+    Raises:
+        ImportError: If a module cannot be imported. The message is one line.
+        UntrustedName: If the names come from a file and the user did not import the module.
+    """
+    for name in names:
+        if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
+            raise ImportError(f"{named_by}: {name!r} is not a module name.")
+        if (file := _FILE.get()) is not None:
+            # The module is not even looked up: finding a submodule would import its parent package.
+            if not _imported_by_user(name):
+                raise UntrustedName(f"{file} needs the module {name!r}. Check it, then add {OPTION} {name}.")
+            continue
+        try:
+            import_module(name)
+        except ModuleNotFoundError as error:
+            # The missing module may be this one (or its parent package), or one that it imports.
+            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                raise ImportError(f"{named_by}: {name!r} imports {error.name!r}, which is not installed.") from error
+            raise NoSuchModule(f"{named_by}: no module {error.name!r} was found. Searched: {searched()}.") from error
+        if name not in _IMPORTED:
+            _IMPORTED.append(name)
+
+
+def _imported_by_user(name: str) -> bool:
+    """Return True if the user named the module, or if their own code, outside the installation, has imported it."""
+    if name in _IMPORTED:
+        return True
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return file is not None and not file.startswith(_installed())
+
+
+def imported() -> tuple[str, ...]:
+    """Return the modules that the user named. Records store them, and worker processes import them too."""
+    return tuple(_IMPORTED)
+
+
+def without_module(name: str) -> str:
+    """Return the environment's id or the game's name in `module:name` after importing the module."""
+    module, colon, rest = name.partition(":")
+    if not colon:
+        return name
+    load_modules([module], name)
+    return rest
+
+
+def load_entry(entry_point: str) -> Any:
+    """Return the object that a registered `"module:name"` refers to. Registered strings are trusted."""
+    module, _, name = entry_point.partition(":")
+    return _attribute(_siblings.load(module), name, entry_point)
+
+
+def load_class(spec: str, noun: str, methods: Iterable[str]) -> type[Any]:
+    """Import the class that `module:Class` refers to.
+
+    Args:
+        spec: Module and class name.
+        noun: Kind of class for error messages, such as `an opponent`.
+        methods: Methods that the class must define. A function or another callable is refused, because calling it
+            could do anything.
+
+    Raises:
+        ImportError: If the module or the class does not exist.
+        TypeError: If the name is not a class with these methods.
+        UntrustedName: If the name comes from a file and the user did not import the module.
+    """
+    module, _, name = spec.partition(":")
+    load_modules([module], spec)
+    found = _attribute(sys.modules[module], name, spec)
+    missing = [method for method in methods if not hasattr(found, method)]
+    if not isinstance(found, type) or missing:
+        got = f"it lacks {' and '.join(missing)}" if isinstance(found, type) else f"got {type(found).__name__}"
+        raise TypeError(f"{spec!r} must be {noun}, a class with {', '.join(methods)}; {got}.")
+    return found
+
+
+def load_function(spec: str) -> FunctionType:
+    """Import the function that `module:function` refers to.
+
+    Raises:
+        ImportError: If the module or the function does not exist.
+        TypeError: If the name is not a function that this module defines. A function of the standard library, such as
+            `os:system`, is therefore refused.
+        UntrustedName: If the name comes from a file and the user did not import the module.
+    """
+    module, _, name = spec.partition(":")
+    load_modules([module], spec)
+    found = _attribute(sys.modules[module], name, spec)
+    if not isinstance(found, FunctionType) or found.__module__ != module:
+        raise TypeError(f"{spec!r} must be a function that {module} defines; got {type(found).__name__}.")
+    return found
+
+
+def _attribute(module: ModuleType, name: str, spec: str) -> Any:
+    try:
+        return vars(module)[name]
+    except KeyError:
+        raise NoSuchName(f"{spec}: the module has no {name!r}.") from None
+
+
+def allow_paths(paths: Iterable[str | Path]) -> None:
+    """Let records read these files and folders."""
+    _ALLOWED_PATHS.extend(Path(path).expanduser().resolve() for path in paths)
+
+
+def check_path(path: str | os.PathLike[str], option: str) -> None:
+    """Raise `UntrustedName` if a record names a path that the user did not allow.
+
+    Args:
+        path: File or folder that is about to be read.
+        option: Option that names it, for the message.
+    """
+    # Symbolic links are resolved first: a link inside an allowed folder may point anywhere.
+    found = Path(path).expanduser().resolve()
+    if not _LOCKED_PATHS.get():
+        # The user named this path, so a report about the same run may read it later in this process.
+        if found not in _ALLOWED_PATHS:
+            _ALLOWED_PATHS.append(found)
+        return
+    if not any(found.is_relative_to(allowed) for allowed in _ALLOWED_PATHS):
+        raise UntrustedName(
+            f"{_FILE.get()} reads {str(found)!r} ({option}). Check it, then add {PATH_OPTION} {str(found)!r}."
+        )
+
+
+def searched() -> str:
+    """Return the places where modules are searched: the entries of `sys.path` outside the installation."""
+    own = [path or os.getcwd() for path in sys.path if not path.startswith(_installed()) and not path.endswith(".zip")]
+    return ", ".join(["the installed packages", *dict.fromkeys(own)])
+
+
+def _installed() -> tuple[str, ...]:
+    """Return the folders of installed packages, the system's and the user's included."""
+    paths = [sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
+    return tuple(dict.fromkeys([*paths, *site.getsitepackages(), site.getusersitepackages()]))

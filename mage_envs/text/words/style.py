@@ -1,0 +1,131 @@
+"""`Words`: any game with a fixed set of actions in a few dozen words, for models far too small for prose.
+
+It uses only information states and results, and carries exactly the facts of the raw observations: the seat, the
+player's knowledge at the start of a hand, its new knowledge since each answer, and the return of each hand. Answers are
+bare actions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+
+from mage_envs.core import BY_THE_RULES, BY_TIMEOUT, GameFacts
+from mage_envs.text.prompts import BLOCK, ContinueView, EpisodeRecord, PlayView, ReflectView, TurnRecord
+from mage_envs.text.words.spelling import WordsOfState, as_word
+
+EPISODE, REFLECT, REMARK, ILLEGAL, TIMEOUT, UNREADABLE = "episode", "reflect", "remark", "illegal", "timeout", "?"
+KEPT = 50_000
+"""Size of the caches of words. Small games have fewer information states, and groups meet the same ones repeatedly."""
+SEATS = ("first", "second", "third", "fourth")
+
+
+def seat_word(seat: int) -> str:
+    """Return the word for a seat."""
+    return SEATS[seat] if seat < len(SEATS) else f"player-{seat + 1}"
+
+
+@lru_cache(maxsize=KEPT)
+def _first_words(words_of: WordsOfState, state: str, seat: int) -> tuple[str, ...]:
+    """Return the words of a player's knowledge at its first decision in a hand."""
+    return seat_word(seat), *words_of(state, seat)
+
+
+@lru_cache(maxsize=KEPT)
+def _new_words(words_of: WordsOfState, before: str, answer: str | None, state: str, seat: int) -> tuple[str, ...]:
+    """Return the words of the player's new knowledge in `state` since `before`, without its own legal answer."""
+    # A word may occur several times (two rounds with the same move), so known words are counted.
+    known = Counter(words_of(before, seat))
+    if answer is not None:
+        known[as_word(answer)] += 1
+    words = []
+    for word in words_of(state, seat):
+        if known[word] > 0:
+            known[word] -= 1
+        else:
+            words.append(word)
+    return tuple(words)
+
+
+def paid_word(value: float) -> str:
+    """Return the word for a hand's return in the game's unit: `+2`, `-0.5`, `+0`."""
+    return f"{value:+.4g}"
+
+
+class Words:
+    """The compact prompt style; see the module's docstring. `GameFacts.words` maps the game's states to words."""
+
+    action_tag: str | None = None
+    remark_tag: str | None = None
+
+    def __init__(self, facts: GameFacts) -> None:
+        """Create the style for a game. Raises ValueError if its action set is not fixed."""
+        if facts.actions is None:
+            raise ValueError(
+                f"style='words' needs a fixed set of actions, which {facts.name} has not (GameFacts.actions); "
+                "use style='prose'."
+            )
+        self._words_of, self._actions = facts.words, frozenset(facts.actions)
+
+    def play(self, view: PlayView) -> str:
+        memory = view.memory.split(BLOCK) if view.memory else []
+        return " ".join([*memory, EPISODE, str(view.episode + 1), *self._turns(view.turns), *self._now(view)])
+
+    def continue_play(self, view: ContinueView) -> str:
+        if view.last is not None:
+            words = self._answered(view.last)
+        else:
+            ended = self._answered(view.previous.turns[-1]) if view.previous and view.previous.turns else []
+            words = [*ended, EPISODE, str(view.episode + 1)]
+        return " ".join([*words, *self._now(view)])
+
+    def reflect(self, view: ReflectView) -> str:
+        return " ".join([EPISODE, str(view.record.index + 1), *self._turns(view.shown), REFLECT])
+
+    def continue_reflect(self, view: ReflectView) -> str:
+        last = view.record.turns[-1] if view.record.turns else None
+        return " ".join([*(self._answered(last) if last else ()), REFLECT])
+
+    def remember_reflection(self, episode: int, text: str) -> str:
+        return f"{REMARK} {text}"
+
+    def remember_episode(self, record: EpisodeRecord, shown: Sequence[TurnRecord]) -> str:
+        return " ".join([EPISODE, str(record.index + 1), *self._turns(shown)])
+
+    def _turns(self, turns: Sequence[TurnRecord]) -> list[str]:
+        words: list[str] = []
+        before: TurnRecord | None = None
+        for record in turns:
+            state, seat = record.turn.information_state, record.turn.player
+            same = before is not None and before.hand == record.hand
+            words += self._since(before, state) if before is not None and same else self._start(state, seat)
+            words.append(record.action if record.action in self._actions else UNREADABLE)
+            words += self._answered(record)
+            before = record
+        return words
+
+    def _now(self, view: PlayView | ContinueView) -> tuple[str, ...]:
+        last, turn = view.last, view.turn
+        if last is None or last.ended is not None:
+            return self._start(turn.information_state, turn.player)
+        return self._since(last, turn.information_state)
+
+    def _start(self, state: str, seat: int) -> tuple[str, ...]:
+        return _first_words(self._words_of, state, seat)
+
+    def _since(self, record: TurnRecord, state: str) -> tuple[str, ...]:
+        answer = record.action if record.legal else None
+        return _new_words(self._words_of, record.turn.information_state, answer, state, record.turn.player)
+
+    def _answered(self, record: TurnRecord) -> list[str]:
+        """Return the words for the result of an answer: its illegality, and the end of the hand if it ended."""
+        words = [] if record.legal else [ILLEGAL]
+        ended = record.ended
+        if ended is None:
+            return words
+        if ended.ended_by == BY_TIMEOUT:
+            return [*words, TIMEOUT]
+        if ended.ended_by == BY_THE_RULES:
+            words += self._since(record, ended.information_state)
+        return [*words, paid_word(ended.value)]

@@ -1,0 +1,78 @@
+"""The words that the style `words` may show for a game, from the game's own tree or from random play."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mage_envs.core import Game, NotEnumerable, State
+from mage_envs.random.streams import GAME, SEATS, Streams
+from mage_envs.text.words.style import EPISODE, ILLEGAL, REFLECT, REMARK, TIMEOUT, UNREADABLE, paid_word, seat_word
+
+WALKED = 30_000
+"""Limit of positions for the walk of a tree. A larger game is sampled."""
+SAMPLED = 1_000
+"""Hands of random play in a sample."""
+EPISODES = 10
+"""Number of episodes whose number is a word of the vocabulary."""
+_REMARKS = "opponent own often rarely always never more less weak strong first last same so then change"
+
+
+def vocabulary(game: Game) -> tuple[str, ...]:
+    """Return the words of the game's prompts and answers, the same at each call. Actions keep their blanks.
+
+    The words are complete if the tree is walked. If the game has more than `WALKED` positions or cannot be enumerated,
+    they are those of `SAMPLED` hands of random play. Other words are then unknown to a tokenizer made of these. Raises
+    ValueError if the game has no fixed set of actions.
+    """
+    facts = game.facts
+    if facts.actions is None:
+        raise ValueError(f"{facts.name} has no fixed set of actions (GameFacts.actions), so no vocabulary of its own.")
+    seats = range(facts.players)
+    try:
+        found = _met(game, _walk(game))
+    except NotEnumerable:
+        found = _met(game, _sample(game))
+    fixed = [EPISODE, *(str(number) for number in range(1, EPISODES + 1)), *(seat_word(seat) for seat in seats)]
+    ends = [paid_word(facts.min_return), ILLEGAL, TIMEOUT, UNREADABLE, REFLECT, REMARK]
+    # Removes duplicates but keeps the order, so that a tokenizer's ids do not depend on the hashes of a set.
+    return tuple(dict.fromkeys([*fixed, *facts.actions, *found, *ends, *_REMARKS.split()]))
+
+
+def _met(game: Game, states: Iterator[State]) -> list[str]:
+    """Return the words of these states for all seats, sorted."""
+    seats = range(game.facts.players)
+    found: set[str] = set()
+    for state in states:
+        for seat in seats:
+            found.update(game.facts.words(state.information_state(seat), seat))
+        if state.player is None:
+            found.update(paid_word(value) for value in state.returns)
+    return sorted(found)
+
+
+def _walk(game: Game) -> Iterator[State]:
+    """Yield every position, shared ones once. Raises `NotEnumerable` if the tree has more than `WALKED` positions."""
+    waiting = [state for _, state in game.initial_states()]
+    # The values keep the states alive. Otherwise a new state could get the id of a freed one.
+    walked: dict[int, State] = {}
+    while waiting:
+        state = waiting.pop()
+        if id(state) in walked:
+            continue
+        if len(walked) == WALKED:
+            raise NotEnumerable(f"{game.facts.name} has more than {WALKED:,} positions.")
+        walked[id(state)] = state
+        yield state
+        waiting += [state.after(action) for action in state.legal_actions]
+
+
+def _sample(game: Game) -> Iterator[State]:
+    """Yield the positions of hands of random play, from a fixed seed."""
+    streams = Streams(0)
+    for hand in range(SAMPLED):
+        state = game.initial_state(streams.at(GAME, 0, hand).generator())
+        draws = streams.at(SEATS, 0, hand)
+        yield state
+        while state.legal_actions:
+            state = state.after(state.legal_actions[int(draws.random() * len(state.legal_actions))])
+            yield state

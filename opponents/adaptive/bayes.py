@@ -1,0 +1,239 @@
+"""Solved learners as policies for any seat. All of them adapt within a meta-episode, except the blind one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, cast
+
+import numpy as np
+
+from mage_envs.core import ExactPolicy, Game, State, Turn, is_state_policy
+from mage_envs.env import SEATINGS
+from mage_envs.registry import list_games, settings_of
+from opponents.exact.bayes import GT, BayesSolution, Credit, Meeting, check_lengths, credit_weights
+from opponents.exact.best_response import best_nonadaptive
+from opponents.exact.learner_hands import Branch
+from opponents.exact.tree import exact_policy
+from opponents.pools import OpponentPool, PoolSpec, as_pool
+
+
+class BayesPolicy:
+    """The optimal policy against one opponent drawn from `pool`, for some credit; see `opponents.exact.bayes`.
+
+    It counts the hands of the meta-episode by calls of `see_result`. It starts again from the first hand in three
+    cases: after the planned number of hands, after evidence that no opponent of the pool can produce, and in a seat
+    that it did not expect.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        pool: PoolSpec,
+        episodes: int = 3,
+        hands: int = 1,
+        credit: Credit = "last",
+        gt: float = GT,
+        alternate: bool = True,
+    ) -> None:
+        """Initialize the policy; the problem is solved at the first turn.
+
+        Args:
+            game: Game that is played.
+            pool: Opponents and their prior probabilities.
+            episodes: Episodes of the meta-episode.
+            hands: Hands per episode.
+            credit: Quantity that the policy maximises; see `opponents.exact.bayes`.
+            gt: Discount across episodes of the credit `mage`.
+            alternate: True if the seat changes from hand to hand.
+
+        Raises:
+            NotExact: If an opponent has no exact probabilities.
+            NotEnumerable: If the game has no enumerable tree.
+            ValueError: If a length, the credit or `gt` is invalid.
+        """
+        check_lengths(episodes, hands)
+        credit_weights(credit, episodes, gt)
+        self._game = game
+        self._problem = _Problem(
+            pool=as_pool(pool),
+            episodes=episodes,
+            hands=hands,
+            credit=cast("Credit", credit if isinstance(credit, str) else tuple(credit)),
+            gt=gt,
+            alternate=alternate,
+        )
+        # These two raise now what solving would raise at the first turn.
+        game.initial_states()
+        for entry in self._problem.pool.entries:
+            exact_policy(entry, game)
+        self.begin_meta_episode()
+
+    def begin_meta_episode(self) -> None:
+        """Forget the hands so far and the solution."""
+        self._hand = self._state = 0
+        self._seat0: int | None = None
+        """Seat of the first hand, or None before its first turn."""
+        self._solution: BayesSolution | None = None
+        self._said: list[tuple[str, str]] = []
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Start a hand; the policy draws no random numbers."""
+        self._said = []
+
+    def act(self, turn: Turn) -> str:
+        solution = self._solved(turn)
+        action = solution.choose(self._hand, self._state, self._branch(solution), turn.information_state)
+        self._said.append((turn.information_state, action))
+        return action
+
+    def see_result(self, turn: Turn) -> None:
+        """Update the belief by the policy's view of the whole hand."""
+        solution = self._solved(turn)
+        outcome = self._branch(solution).outcomes.get(turn.observation)
+        last = self._hand + 1 == len(solution.meeting.hands)
+        state = None
+        if not last and outcome is not None:
+            evidence = int(solution.meeting.hands[self._hand].tells[outcome])
+            state = solution.meeting.learn(self._hand, self._state, evidence)
+        if state is None:
+            self.begin_meta_episode()
+            return
+        self._hand, self._state, self._said = self._hand + 1, state, []
+
+    def _solved(self, turn: Turn) -> BayesSolution:
+        if self._seat0 is None:
+            self._seat0 = turn.player
+        if self._solution is None:
+            rules = _Rules(tuple(self._game.initial_states()), self._game)
+            self._solution = _solve(rules, self._seat0, self._problem)
+        # In an unexpected seat the plan is void. After the reset, the seat of this turn is that of the first hand.
+        if self._solution.meeting.seats[self._hand] != turn.player:
+            self.begin_meta_episode()
+            return self._solved(turn)
+        return self._solution
+
+    def _branch(self, solution: BayesSolution) -> Branch:
+        branch = solution.meeting.hands[self._hand].root
+        for state, action in self._said:
+            branch = branch.decisions[state][action]
+        return branch
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the solution, which is large and is computed again when needed."""
+        return {**self.__dict__, "_solution": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Problem:
+    """A problem's parameters, as a key of the cache of solutions."""
+
+    pool: OpponentPool
+    episodes: int
+    hands: int
+    credit: Credit
+    gt: float
+    alternate: bool
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """A game as a key of the cache, equal to any game with the same first states."""
+
+    states: tuple[tuple[float, State], ...]
+    game: Game = field(compare=False)
+
+
+@lru_cache(maxsize=8)
+def _solve(rules: _Rules, seat0: int, problem: _Problem) -> BayesSolution:
+    """Return the solution of a problem; all policies of a process with the same problem share it."""
+    meeting = Meeting(
+        rules.game,
+        problem.pool,
+        seat0,
+        episodes=problem.episodes,
+        hands=problem.hands,
+        alternate=problem.alternate,
+    )
+    return BayesSolution(meeting, problem.credit, problem.gt)
+
+
+class BlindPolicy:
+    """The optimal policy against an opponent drawn from `pool`, for one hand without memory of earlier hands."""
+
+    def __init__(self, game: Game, pool: PoolSpec) -> None:
+        self._game, self._pool = game, as_pool(pool)
+        self._policies: dict[tuple[int, int], ExactPolicy] = {}
+        """Policies by (seat, episode); the episode is 0 if no opponent changes between episodes."""
+        # Raises NotEnumerable now instead of at the first turn.
+        game.initial_states()
+        self._changes = not all(is_state_policy(exact_policy(entry, game)) for entry in self._pool.entries)
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Start a hand; the policy draws no random numbers."""
+
+    def act(self, turn: Turn) -> str:
+        return self._policy(turn).act(turn)
+
+    def distribution(self, turn: Turn) -> Mapping[str, float]:
+        """Return probability 1 for the one action."""
+        return self._policy(turn).distribution(turn)
+
+    def _policy(self, turn: Turn) -> ExactPolicy:
+        key = seat, episode = turn.player, turn.episode if self._changes else 0
+        if key not in self._policies:
+            self._policies[key] = best_nonadaptive(self._game, self._pool, seat, episode=episode).policy
+        return self._policies[key]
+
+
+def bayes(
+    game: Game, pool: str, episodes: int = 3, hands: int = 1, credit: str = "last", seat: str = ""
+) -> BayesPolicy:
+    """Return the optimal learner for a registered pool.
+
+    `bayes:kuhn/demo,3,3` maximises the last of 3 episodes of 3 hands. `bayes:kuhn/demo,3,3,sum` maximises the sum over
+    all episodes, `bayes:kuhn/demo,3,3,mage` their differential credit.
+
+    Args:
+        game: Game that is played.
+        pool: Name of a registered pool.
+        episodes: Episodes of the meta-episode.
+        hands: Hands per episode.
+        credit: Quantity that the policy maximises; see `opponents.exact.bayes`.
+        seat: `alternate`, or `fixed` if the seat never changes (default: the game's own rule).
+
+    Raises:
+        ValueError: If a length, the credit or the seat rule is invalid.
+    """
+    name = game.facts.name
+    # A game that is not registered has no rule of its own; environments alternate seats by default.
+    rule = seat or (settings_of(name).seat if name in list_games() else None) or "alternate"
+    if seat and seat not in SEATINGS:
+        raise ValueError(f"seat={seat!r} is unknown; choose {', '.join(SEATINGS)}.")
+    return BayesPolicy(
+        game=game,
+        pool=f"pool:{pool}",
+        episodes=episodes,
+        hands=hands,
+        credit=cast("Credit", credit),
+        alternate=rule == "alternate",
+    )
+
+
+def myopic(game: Game, pool: str, episodes: int = 3, hands: int = 1, seat: str = "") -> BayesPolicy:
+    """Return the learner that maximises each episode by itself, given all earlier hands: `myopic:kuhn/demo,3,3`.
+
+    Args:
+        game: Game that is played.
+        pool: Name of a registered pool.
+        episodes: Episodes of the meta-episode.
+        hands: Hands per episode.
+        seat: `alternate`, or `fixed` if the seat never changes (default: the game's own rule).
+    """
+    return bayes(game, pool, episodes, hands, "myopic", seat)
+
+
+def blind(game: Game, pool: str) -> BlindPolicy:
+    """Return the best policy without memory of earlier hands: `blind:kuhn/demo`."""
+    return BlindPolicy(game, f"pool:{pool}")

@@ -1,0 +1,71 @@
+"""Opponents of the bargaining game. They aspire to a number of points, which falls with each offer.
+
+Source: P. Faratin, C. Sierra and N. Jennings, 1998, "Negotiation decision functions for autonomous agents". After t of
+n offers the aspiration is high - (high - low) (t / n)^(1 / beta). With beta above 1 a player concedes early, with beta
+below 1 late.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from mage_envs.core import Game, Turn
+from mage_envs.games.bargaining import ACCEPT, ITEMS, REFUSE, TAKEN, Bargaining
+from mage_envs.text.words.spelling import as_word
+from opponents.tabular import RulePolicy
+
+_OFFERS = {as_word(offer): items for offer, items in TAKEN.items()}
+"""Map from an offer, as an information state spells it, to the items that its maker would get."""
+
+
+def aspiration(made: int, offers: int, high: float, low: float, beta: float) -> float:
+    """Return the points that a player aspires to.
+
+    Args:
+        made: Offers so far, by both players.
+        offers: Maximum number of offers in a hand.
+        high: Aspiration before the first offer, in points.
+        low: Aspiration after the last offer, in points.
+        beta: Shape of the concession: above 1 early, below 1 late.
+    """
+    # The small constant keeps an offer that equals the aspiration acceptable in spite of rounding.
+    return float(high - (high - low) * (made / offers) ** (1 / beta) - 1e-9)
+
+
+def aspire(offers: int, high: float, low: float, beta: float, turn: Turn) -> dict[str, float]:
+    """Return the action of a player with falling aspirations.
+
+    The player accepts if the last offer meets its aspiration. Otherwise it makes the offer that meets the aspiration by
+    the smallest margin.
+    """
+    words = turn.information_state.split()
+    values = dict(zip(ITEMS, map(int, words[: len(ITEMS)]), strict=True))
+    said = words[len(ITEMS) :]
+    wanted = aspiration(len(said), offers, high, low, beta)
+    if said:
+        taken = _OFFERS[said[-1].removeprefix("opp-")]
+        if sum(value for item, value in values.items() if item not in taken) >= wanted:
+            return {ACCEPT: 1.0}
+        if len(said) == offers:
+            return {REFUSE: 1.0}
+    worth = {offer: sum(values[item] for item in items) for offer, items in TAKEN.items()}
+    enough = [offer for offer, value in worth.items() if value >= wanted]
+    return {min(enough, key=worth.__getitem__): 1.0}
+
+
+def _made(game: Game, high: float, low: float, beta: float = 1.0) -> RulePolicy:
+    if not isinstance(game, Bargaining):
+        raise TypeError(f"Opponents of Bargaining expect Bargaining, got {game.facts.name}.")
+    return RulePolicy(partial(aspire, game.offers, high, low, beta))
+
+
+fair = partial(_made, high=5, low=5)
+"""Opponent that wants half of the points throughout."""
+greedy = partial(_made, high=10, low=7)
+"""Opponent that goes from all points down to 7, evenly."""
+conceder = partial(_made, high=10, low=2, beta=3)
+"""Opponent that goes from all points down to 2, mostly at the start."""
+boulware = partial(_made, high=10, low=3, beta=0.25)
+"""Opponent that goes from all points down to 3, mostly at the end."""
+firm = partial(_made, high=7, low=7)
+"""Opponent that wants 7 points throughout."""

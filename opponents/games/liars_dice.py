@@ -1,0 +1,74 @@
+"""Archetypes of Liar's Dice. Each calls a bid that is less likely than its own limit, given its dice."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import comb
+
+from mage_envs.core import Game, Turn
+from mage_envs.games.openspiel.registered import LiarsDice
+from opponents.tabular import RulePolicy
+
+
+def likelihood(own: tuple[int, ...], bid: tuple[int, int], sides: int) -> float:
+    """Return the probability that a bid is true, if the other player has as many dice. The last face is wild.
+
+    Args:
+        own: The player's own dice.
+        bid: (count, face).
+        sides: Number of faces of a die.
+    """
+    count, face = bid
+    # The other hand must hold the missing dice; each of its dice counts with the same probability (binomial).
+    missing = count - sum(die in (face, sides) for die in own)
+    chance = (1 if face == sides else 2) / sides
+    dice = len(own)
+    return sum(comb(dice, k) * chance**k * (1 - chance) ** (dice - k) for k in range(max(missing, 0), dice + 1))
+
+
+def doubt(dice: int, sides: int, least: float, strays: float, turn: Turn) -> dict[str, float]:
+    """Return probabilities that answer `liar` to a bid less likely than `least`, else the likeliest higher bid.
+
+    Among equally likely bids it makes the lowest. With the probability `strays` it plays any legal action.
+    """
+    hand, *said = turn.information_state.split()
+    own = tuple(int(die) for die in hand)
+    bids = [(count, face) for count in range(1, 2 * dice + 1) for face in range(1, sides + 1)]
+    last = _bid(said[-1]) if said else None
+    higher = bids[bids.index(last) + 1 :] if last else bids
+    legal = turn.legal_actions
+    if not higher or (last and likelihood(own, last, sides) < least):
+        choice = "liar"
+    else:
+        choice = legal[max(range(len(higher)), key=lambda index: likelihood(own, higher[index], sides))]
+    row = dict.fromkeys(legal, strays / len(legal)) if strays else {}
+    return {**row, choice: row.get(choice, 0.0) + 1 - strays}
+
+
+def _bid(text: str) -> tuple[int, int]:
+    count, _, face = text.partition("-")
+    return int(count), int(face)
+
+
+def _made(game: Game, least: float, strays: float = 0.0) -> RulePolicy:
+    if not isinstance(game, LiarsDice):
+        raise TypeError(f"Archetypes of Liar's Dice expect LiarsDice, got {game.facts.name}.")
+    return RulePolicy(partial(doubt, game.dice, game.sides, least, strays))
+
+
+tight = partial(_made, least=0.5)
+"""Opponent that believes bids with a probability of at least 0.5."""
+loose = partial(_made, least=0.2)
+"""Opponent that believes bids with a probability of at least 0.2."""
+maniac = partial(_made, least=0.0)
+"""Opponent that believes every bid and bids higher."""
+caller = partial(_made, least=1.0)
+"""Opponent that says `liar` to the first bid that its own dice do not prove."""
+soft_tight = partial(_made, least=0.5, strays=1 / 7)
+"""`tight`, with any legal action in one of seven cases."""
+soft_loose = partial(_made, least=0.2, strays=1 / 7)
+"""`loose`, with any legal action in one of seven cases."""
+soft_maniac = partial(_made, least=0.0, strays=1 / 7)
+"""`maniac`, with any legal action in one of seven cases."""
+soft_caller = partial(_made, least=1.0, strays=1 / 7)
+"""`caller`, with any legal action in one of seven cases."""

@@ -1,0 +1,102 @@
+"""The floors of tasks that repeat: played on the same panel, kept by what they depend on, printed beside the scores."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import benchmarks.__main__
+from benchmarks import evaluate, make_agent, summarise
+from benchmarks.evaluation.run import baselines as floors
+from benchmarks.evaluation.run.baselines import FLOORS, floor_rows
+from benchmarks.evaluation.run.environments import game_of
+from benchmarks.evaluation.suites.panels import Panel
+from benchmarks.evaluation.suites.setting import Setting
+from benchmarks.evaluation.tables.summary_table import load
+
+TINY = {"WebShop": {"size": "tiny"}, "ALFWorld": {"size": "tiny"}, "Sokoban": {"boxes": 1}}
+
+
+def setting(game: str, **options: object) -> Setting:
+    panel = Panel(env_id=f"mage/{game}-Meta-v0", about="", seed=5, rows_per_cell=6, seats=())
+    return Setting(panel, "seed 5", {**TINY.get(game, {}), **options})
+
+
+class Counted:
+    """`evaluate`, and what it was asked to play."""
+
+    def __init__(self) -> None:
+        self.played: list[str] = []
+
+    def __call__(self, agent, given):
+        self.played.append(agent.name)
+        return evaluate(agent, given.tasks, given.options)
+
+
+@pytest.fixture(autouse=True)
+def cache_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """For the rows alone: catalogues stay where all tests have them."""
+    monkeypatch.setattr(floors, "cache_root", lambda: tmp_path / "cache")
+    return tmp_path / "cache" / "floors"
+
+
+@pytest.mark.parametrize("game", ["WebShop", "Sokoban"])
+def test_rows_are_the_policies_scores_on_the_same_tasks(game: str) -> None:
+    given = setting(game)
+    rows = floor_rows(given, Counted())
+    assert [row.opponent for row in rows] == list(FLOORS[game])
+    for row, spec in zip(rows, FLOORS[game].values(), strict=True):
+        again = summarise(
+            evaluate(make_agent(spec), given.tasks, given.options), game_of(given.panel.env_id, given.options)
+        )
+        assert row.episodes == again.overall.episodes
+        assert row.pass_at == again.overall.pass_at
+
+
+def test_what_was_played_is_kept_by_what_it_depends_on(cache_of_its_own: Path) -> None:
+    play = Counted()
+    rows = floor_rows(setting("WebShop"), play)
+    assert play.played == list(FLOORS["WebShop"].values())
+    assert floor_rows(setting("WebShop", context="conversation", memory="history", mode="html"), play) == rows
+    assert len(play.played) == 3, "what a learner is shown changes nothing"
+    for path in cache_of_its_own.iterdir():
+        path.write_text(path.read_text()[:-20])
+    assert floor_rows(setting("WebShop"), play) == rows
+    assert len(play.played) == 6, "a damaged file is played again"
+    more = floor_rows(setting("WebShop", num_episodes=4), play)
+    assert len(play.played) == 9
+    assert {len(row.episodes) for row in more} == {4}
+    assert all(json.loads(path.read_text()) for path in cache_of_its_own.iterdir())
+
+
+def test_games_without_repeated_tasks_have_none() -> None:
+    play = Counted()
+    panel = Panel(env_id="mage/KuhnPoker-Meta-v0", about="", seed=5, rows_per_cell=1, opponents={"uniform": 1.0})
+    assert floor_rows(Setting(panel, "seed 5"), play) == ()
+    assert not play.played
+
+
+def test_a_floor_that_cannot_be_played_is_left_out() -> None:
+    def play(agent, given):
+        if agent.name == "policy:webshop/next":
+            raise RuntimeError("All 6 meta-episodes of policy:webshop/next failed")
+        return evaluate(agent, given.tasks, given.options)
+
+    with pytest.warns(RuntimeWarning, match="'floor: webshop/next' is left out: All 6"):
+        rows = floor_rows(setting("WebShop"), play)
+    assert [row.opponent for row in rows] == ["floor: random", "floor: webshop/first"]
+
+
+def test_mage_bench_prints_and_keeps_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["eval", "policy:webshop/rule", "--env", "mage/WebShop-Meta-v0", "--rows", "4"]
+    words += ["--env-kwargs", '{"size": "tiny"}', "--out", str(tmp_path / "run")]
+    assert benchmarks.__main__.main(words) == 0
+    table = capsys.readouterr().out
+    assert all(f"\n{label} " in table for label in FLOORS["WebShop"])
+    kept = load(tmp_path / "run")
+    assert [row.opponent for row in kept.floors] == list(FLOORS["WebShop"])
+    assert "floor: webshop/next,1,success," in (tmp_path / "run" / "scores.csv").read_text()
+    assert benchmarks.__main__.main([*words[:-2], "--no-floors"]) == 0
+    assert "floor" not in capsys.readouterr().out

@@ -1,0 +1,247 @@
+"""`mage-bench` in child processes."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.evaluation.tables.summary_table import load
+from benchmarks.records.record_store import Records
+from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.text.words.vocabulary import vocabulary
+from tests.trainer.foreign import Guess, register
+from trainer.backends.play_settings import PlaySettings
+from trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
+
+COMMAND = [sys.executable, "-m", "benchmarks"]
+KUHN = ["--env", "mage/KuhnPoker-Meta-v0"]
+
+
+def bench(*arguments):
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=100)
+
+
+def test_eval_of_a_policy(tmp_path):
+    names = "kuhn/conservative,kuhn/aggressive"
+    options = ["--opponents", names, "--rows", "8", "--seed", "3", "--out", str(tmp_path)]
+    run = bench("eval", "policy:kuhn/nash", *KUHN, *options, "--env-kwargs", '{"num_episodes": 2}')
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("policy:kuhn/nash in mage/KuhnPoker-Meta-v0\nseed 3, 32 meta-episodes, sha256 ")
+    assert "32 of 32 meta-episodes" in run.stderr
+    summary = load(tmp_path)
+    assert [row.opponent for row in summary.rows] == names.split(",")
+    assert len(summary.overall.episodes) == 2
+    assert summary.rows[1].episodes[0].returns.ceiling == pytest.approx(1 / 3)
+    assert (tmp_path / "adaptation.png").exists()
+
+
+def test_eval_of_a_saved_model_knows_its_environment(tmp_path, capfd):
+    tokenizer = tiny_tokenizer(vocabulary(KuhnPoker()))
+    save_tiny(tmp_path, tiny_model(len(tokenizer), hidden=16, layers=1, heads=2), tokenizer)
+    options = {"style": "words", "context": "conversation", "memory": "history", "num_episodes": 4}
+    PlaySettings("mage/KuhnPoker-Meta-v0", options, max_new_tokens=1, constrained=True).save(tmp_path)
+    assert main(["eval", str(tmp_path), "--opponents", "switch:cfr,kuhn/rock,2;uniform", "--rows", "2"]) == 0
+    out = capfd.readouterr().out
+    assert "episode 4" in out
+    assert "switch:cfr,kuhn/rock,2" in out
+
+
+def test_default_opponents_and_pools_are_weighed(capfd):
+    assert main(["eval", "scripted:last", *KUHN, "--rows", "2"]) == 0
+    assert "all, weighted" in capfd.readouterr().out
+    assert main(["eval", "scripted:last", *KUHN, "--rows", "2", "--opponents", "pool:kuhn/demo", "--wide"]) == 0
+    out = capfd.readouterr().out
+    assert "0.121    0.273" in out
+
+
+def test_named_panel_and_list():
+    run = bench("eval", "scripted:first", "--panel", "kuhn-paper-unseen")
+    assert run.returncode == 0, run.stderr
+    assert "\nkuhn-paper-unseen-512, 512 meta-episodes, sha256 " in run.stdout
+    assert "policy:NAME" in bench("list").stdout
+
+
+def test_a_run_is_kept_executed_again_validated_and_gone_on_with(tmp_path):
+    folder = str(tmp_path / "run")
+    played = bench("eval", "scripted:random", "--panel", "kuhn-paper-128", "--out", folder)
+    assert played.returncode == 0, played.stderr
+    replayed = bench("replay", folder, "--verify")
+    assert replayed.returncode == 0, replayed.stdout
+    assert "132 meta-episodes" in replayed.stdout
+    assert replayed.stdout.endswith("all as recorded\n")
+    valid = bench("validate", folder)
+    assert valid.returncode == 0, valid.stdout
+    assert ": valid\n" in valid.stdout
+    again = bench("eval", "scripted:random", "--panel", "kuhn-paper-128", "--out", folder)
+    assert again.returncode == 2
+    assert "holds a run; resume it with --resume" in again.stderr
+
+
+def test_limits_keep_what_was_played_and_resume_plays_the_rest(tmp_path, capfd):
+    arguments = ["eval", "scripted:last", "--panel", "kuhn-paper-128", "--out", str(tmp_path), "--batch", "8"]
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--max-calls", "100"])
+    assert ended.value.code == 3
+    err = capfd.readouterr().err
+    assert "meta-episodes were not played: all 100 calls are spent; --resume plays them" in err
+    kept = Records(tmp_path)
+    assert 5 < len(kept.lines) < 40
+    assert kept.failed == []
+    assert kept.root()["missing"]
+    assert main([*arguments, "--resume"]) == 0
+    assert Records(tmp_path).missing == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["eval", "policy:cfr"], "Nothing to play. Use --env"),
+        (["eval", "polcy:cfr", *KUHN], "Unknown agent 'polcy:cfr'"),
+        (["eval", "policy:cfr", "--env", "mage/KuhnPoker-v0"], "is not a meta-episode"),
+        (["eval", "policy:cfr", "--env", "mage/Kuhn-Meta-v0"], "Unknown environment"),
+        (["eval", "policy:cfr", *KUHN, "--opponents", "kuhn/agressive"], "Did you mean 'kuhn/aggressive'?"),
+        (["eval", "policy:cfr", *KUHN, "--opponents", "pool:kuhn/dmo"], "Did you mean 'kuhn/demo'?"),
+        (["eval", "policy:cfr", *KUHN, "--opponents", "minimax"], "plays TicTacToe, not KuhnPoker"),
+        (["eval", "policy:cfr", *KUHN, "--env-kwargs", "{"], "--env-kwargs is not JSON"),
+        (["eval", "policy:cfr", *KUHN, "--env-kwargs", "3"], "must be a JSON object"),
+        (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"nope": 1}'], "nope"),
+        (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"memory": "all"}'], "memory='all' is unknown"),
+        (["eval", "policy:cfr", *KUHN, "--rows", "0"], "at least one row"),
+        (["eval", "policy:cfr", "--panel", "kuhn-trian"], "Did you mean 'kuhn-train'?"),
+        (["eval", "policy:cfr", "--panel", "kuhn-train", "--rows", "3"], "--panel fixes its rows"),
+        (["eval", "scripted:first", "--panel", "sokoban-eval-1box", "--env-kwargs", '{"boxes": 2}'], "fixes boxes"),
+        (["eval", "policy:cfr", "--panel", "kuhn-train", "--env", "mage/TicTacToe-Meta-v0"], "is played in mage/Kuhn"),
+        (["eval", "policy:cfr", "--panel", "kuhn-paper", "--num-episodes", "0"], "num_episodes"),
+        (["eval", "policy:cfr", "--panel", "kuhn-paper", "--memory", "reflektion"], "memory='reflektion' is unknown"),
+        (["eval", "policy:cfr", *KUHN, "--memory", "none", "--env-kwargs", '{"memory": "both"}'], "by its flag"),
+        (["eval", "policy:cfr", *KUHN, "--max-calls", "0"], "--max-calls must be more than 0"),
+        (["eval", "policy:cfr", *KUHN, "--resume"], "Name the folder with --out"),
+        (["eval", "policy:cfr", *KUHN, "--opponents", "cfr,cfr"], "The opponents of a panel must differ"),
+        (["eval", "policy:cfr", "--panel", "alfworld-eval-in", "--env-kwargs", '{"data": "official"}'], "fixes data"),
+        (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"revael": "always"}'], "'revael'. Did you mean 'reveal'?"),
+        (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"num_episods": 1}'], "Did you mean 'num_episodes'?"),
+        (["eval", "policy:cfr", *KUHN, "--batch", "0", "--out", "/proc/x"], "--batch must be at least 1"),
+        (["eval", "policy:cfr", *KUHN, "--env-timeout", "nan"], "--env-timeout at least 0"),
+        (["eval", "policy:cfr", *KUHN, "--max-minutes", "nan"], "--max-minutes must be more than 0"),
+        (["eval", "policy:cfr", *KUHN, "--seed", "-1"], "seed=-1 must not be negative"),
+        (["eval", "policy:cfr", *KUHN, "--env-kwargs", '{"memory": "none", "memory": "both"}'], "names 'memory' twice"),
+        (["eval", "policy:cfr", "--env", "KuhnPoker"], "doesn't exist. mage-envs list prints all ids."),
+        (["ceilings", "KuhnPoker", "--pool", "nosuch"], "Unknown pool 'nosuch'"),
+        (["headroom", "KuhnPoker", "--limit", "0"], "--limit must be at least 1"),
+        (["headroom", "KuhnPoker", "--samples", "-1"], "--samples at least 0"),
+        (["headroom", "KuhnPoker", "--json", "/proc/x/y"], "/proc/x: No such file or directory; check the path"),
+        (["regret", "policy:cfr", *KUHN, "--json", "/proc/x/y"], "/proc/x: No such file or directory; check the path"),
+        (["exploit", "nowhere", "--out", "/proc/x/y"], "/proc/x: No such file or directory; check the path"),
+        (["replay", "nowhere"], "nowhere holds no run: run.json does not exist"),
+        (["validate", "."], "holds no run"),
+        (["eval", "model:nowhere"], "the folder does not exist"),
+        (["eval", ".", *KUHN], "holds no mage.json"),
+    ],
+)
+def test_errors_are_one_line_and_exit_2(arguments, message, capfd):
+    assert main(arguments) == 2
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines()[-1].startswith("mage-bench: ")
+    assert message in captured.err.splitlines()[-1]
+    assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "says"),
+    [
+        ("benchmarks.__main__", [], "mage-bench: the following arguments are required: COMMAND (options: "),
+        ("benchmarks.__main__", ["evall"], "Did you mean eval? (options: mage-bench --help)"),
+        (
+            "benchmarks.__main__",
+            ["eval", "x", "--rows", "a"],
+            "mage-bench eval: argument --rows: invalid int value",
+        ),
+        (
+            "benchmarks.__main__",
+            ["eval", "x", "--control", "frozn"],
+            "must be one of: none, frozen, shuffled, other. Did you mean f",
+        ),
+        ("mage_envs.__main__", ["lst"], "Did you mean list? (options: mage-envs --help)"),
+        (
+            "mage_envs.__main__",
+            ["webshop", "serve", "--port", "99999"],
+            "--port: a port must be a number from 0 to 65535, got",
+        ),
+        ("mage_envs.__main__", ["play", "KuhnPoker", "--nosuch"], "unrecognized arguments: --nosuch"),
+        ("benchmarks.sweeps.__main__", [], "mage-sweep: the following arguments are required: FILE"),
+        ("benchmarks.sweeps.__main__", ["nowhere.yaml"], "mage-sweep: nowhere.yaml: No such file or directory; check"),
+        ("dev.speed.processes", ["--rounds", "0"], "argument --rounds: must be at least 1, got 0"),
+    ],
+)
+def test_what_the_parsers_refuse_is_one_line_too(module, words, says, capfd, monkeypatch):
+    monkeypatch.setattr("sys.argv", [module, *words])
+    with pytest.raises(SystemExit) as ended:
+        sys.exit(import_module(module).main())
+    told = capfd.readouterr()
+    assert (ended.value.code, told.out, told.err.count("\n")) == (2, "", 1)
+    assert says in told.err
+
+
+def rows_named_by(line):
+    """The lines of the ledger that a line of stderr names at its end."""
+    return [json.loads(row) for row in Path(line.split()[-1]).read_text().splitlines()]
+
+
+def test_tracebacks_are_kept_without_a_folder_too(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    eval_of = ["eval", "scripted:first", *KUHN, "--rows", "2", "--opponents"]
+    assert main([*eval_of, "uniform"]) == 0
+    assert list(tmp_path.iterdir()) == []
+    illegal = "tests.benchmarks.tournament_policies:Illegal"
+    with pytest.raises(SystemExit) as ended:
+        main([*eval_of, f"uniform,{illegal}"])
+    assert ended.value.code == 1
+    (line,) = (line for line in capfd.readouterr().err.splitlines() if line.startswith("Failures: "))
+    rows = rows_named_by(line)
+    assert {row["opponent"] for row in rows} == {illegal}
+    assert all("IllegalAction: 'dance' is not legal" in row["traceback"] for row in rows)
+    assert main([*eval_of, illegal]) == 2
+    assert {row["kind"] for row in rows_named_by(capfd.readouterr().err)} == {"opponent"}
+
+
+def test_an_error_that_ends_an_evaluation_names_its_traceback(tmp_path, capfd, monkeypatch):
+    def broken(self, **options):
+        raise ValueError("no number today")
+
+    register()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(Guess, "reset", broken)
+    assert main(["eval", "scripted:first", "--env", "foreign/Guess-Meta-v0", "--rows", "2"]) == 2
+    error = capfd.readouterr().err
+    assert error.startswith("mage-bench: no number today Its traceback is in ")
+    (row,) = rows_named_by(error)
+    assert row["kind"] == "run"
+    assert "in broken" in row["traceback"]
+
+
+def test_ctrl_c_is_clean():
+    run = subprocess.Popen(
+        [*COMMAND, "eval", "policy:mcts:1000", "--panel", "tictactoe-paper-unseen-128"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert "128 meta-episodes" in run.stderr.readline()
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=60)
+    assert (run.returncode, out) == (130, "")
+    assert err.strip().splitlines()[-1] == "Interrupted; nothing was written."
+    assert "Traceback" not in err

@@ -1,0 +1,176 @@
+"""`--control`: what a learner is shown in place of its own memory, for every strategy."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+from collections import Counter
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.evaluation.run.agents import make_agent
+from benchmarks.evaluation.run.controls import controlled, memories_of
+from benchmarks.evaluation.run.evaluate import evaluate
+from benchmarks.evaluation.suites import Panel, Setting
+from benchmarks.records.about import about_run
+from benchmarks.records.record_store import Records, Writer
+from wrappers.controls import CONTROLS, record_json, record_of, split_control
+
+PANEL = Panel(
+    env_id="mage/KuhnPoker-Meta-v0",
+    about="",
+    seed=3,
+    size=0,
+    rows_per_cell=1,
+    opponents={"kuhn/rock": 1.0, "kuhn/maniac": 1.0},
+)
+HEADING = "# What you know from earlier episodes\n"
+STRATEGIES = ("reflection", "history", "both", "react", "reflexion", "amem", "memento", "memento_trace")
+
+
+def setting_of_memory(memory, **options):
+    return Setting(PANEL, "by hand", {"memory": memory, "num_episodes": 4, **options})
+
+
+def play(setting, folder=None):
+    agent = make_agent("scripted:random")
+    played = evaluate(agent, setting.tasks, setting.options)
+    assert not any(t.failure for t in played)
+    if folder is not None:
+        writer = Writer(folder, about_run(agent, setting), resume=False)
+        for index, trajectory in enumerate(played):
+            writer.add(index, trajectory)
+        writer.close()
+    return played
+
+
+def first_prompts(trajectory):
+    """The first play prompt of each episode."""
+    found = {}
+    for step in trajectory.steps:
+        if step.phase == "play":
+            found.setdefault(step.episode, "\n".join(message.content for message in step.messages))
+    return found
+
+
+def kinds(trajectories):
+    return Counter(step.kind for t in trajectories for step in t.steps if step.phase != "play")
+
+
+@pytest.mark.parametrize("memory", STRATEGIES)
+def test_every_strategy_runs_under_every_control(memory, tmp_path):
+    plain = setting_of_memory(memory)
+    own = play(plain, tmp_path / "run")
+    entries = memories_of(tmp_path / "run", plain)
+    texts = {(entry["task"], k): one["text"] for entry in entries for k, one in enumerate(entry["episodes"])}
+    assert all(len(entry["episodes"]) == 4 for entry in entries)
+
+    other = play(controlled(plain, "other", str(tmp_path / "run")))
+    assert kinds(other) == {}
+    for trajectory in other:
+        (foreign,) = {"kuhn/rock", "kuhn/maniac"} - {trajectory.opponent}
+        for episode, prompt in first_prompts(trajectory).items():
+            shown = {entry["episodes"][episode]["text"] for entry in entries if entry["task"] == foreign}
+            assert any(text in prompt for text in shown)
+            for text in (texts[one] for one in texts if one == (trajectory.opponent, episode)):
+                assert text not in prompt or any(text in foreign_text for foreign_text in shown)
+    frozen = play(controlled(plain, "frozen", None))
+    asked = kinds(own)
+    assert all(count <= asked[kind] for kind, count in kinds(frozen).items())
+    if memory in ("reflection", "both"):
+        assert kinds(frozen)["reflect"] == 4  # before the second episode of four meta-episodes, and never again
+    shuffled = play(controlled(plain, "shuffled", None))
+    assert kinds(shuffled) == asked
+    assert len(texts) == 8
+
+
+@pytest.mark.parametrize(("style", "between"), [("prose", "\n\n"), ("words", "episode ")])
+def test_the_items_are_the_same_and_their_order_is_not(style, between):
+    plain, mixed = (play(setting_of_memory(memory, style=style)) for memory in ("history", "shuffled/history"))
+    moved = 0
+    for a, b in zip(plain, mixed, strict=True):
+        one, two = (f"{first_prompts(t)[3].replace(HEADING, '')} " for t in (a, b))
+        assert sorted(one.split(between)) == sorted(two.split(between))
+        moved += one != two
+    assert moved >= 2
+
+
+def test_frozen_shows_the_first_episode_alone_to_the_end():
+    plain, frozen = (play(setting_of_memory(memory)) for memory in ("history", "frozen/history"))
+    for a, b in zip(plain, frozen, strict=True):
+        assert first_prompts(a)[1] == first_prompts(b)[1]
+        memory = [first_prompts(b)[k].split(HEADING)[1].split("\n\n# ")[0] for k in (1, 3)]
+        assert memory[0] == memory[1]
+
+
+def test_a_chat_is_exchanged_with_the_end_that_it_leads_to(tmp_path):
+    plain = setting_of_memory("history", context="conversation", style="words")
+    play(plain, tmp_path / "run")
+    entries = memories_of(tmp_path / "run", plain)
+    for trajectory in play(controlled(plain, "other", str(tmp_path / "run"))):
+        chats = [entry["episodes"] for entry in entries if entry["task"] != trajectory.opponent]
+        for step in trajectory.steps:
+            if step.episode and step.turn == 0 and step.phase == "play":
+                assert step.fresh_chat
+                before = [message._asdict() for message in step.messages[:-1]]
+                (match,) = {i for i, chat in enumerate(chats) if chat[step.episode]["chat"] == before} or {None}
+                assert match is not None
+    for trajectory in play(controlled(plain, "frozen", None)):
+        begins = [step for step in trajectory.steps if step.turn == 0]
+        chats = [[m.content for m in step.messages[:-1]] for step in begins[2:]]
+        assert chats[0] == chats[1]
+        assert len(chats[0]) == 2 * sum(step.episode == 0 for step in trajectory.steps)
+    with pytest.raises(RuntimeError, match="needs context='rebuilt'"):
+        evaluate(make_agent("scripted:random"), plain.tasks, controlled(plain, "shuffled", None).options)
+
+
+def test_the_end_of_an_episode_is_kept_as_json(tmp_path):
+    plain = setting_of_memory("history", context="conversation", style="words")
+    play(plain, tmp_path / "run")
+    told = memories_of(tmp_path / "run", plain)[0]["episodes"][2]["previous"]
+    assert record_json(record_of(told)) == told
+
+
+def test_a_control_is_part_of_the_run_and_is_executed_again(tmp_path, capsys):
+    run = ["eval", "scripted:random", "--env", PANEL.env_id, "--rows", "1", "--num-episodes", "2"]
+    for name, more in {
+        "plain": ["--memory", "reflexion"],
+        "other": ["--memory", "reflexion", "--control", "other", "--from", str(tmp_path / "plain")],
+        "none": ["--memory", "reflexion", "--control", "none"],
+    }.items():
+        assert main([*run, *more, "--out", str(tmp_path / name)]) == 0
+    memories = {name: Records(tmp_path / name).about["setting"]["options"]["memory"] for name in ("other", "none")}
+    assert memories["none"] == "none"
+    assert memories["other"].startswith("other@")
+    assert memories["other"].endswith("/reflexion")
+    assert main(["replay", str(tmp_path / "other"), "--verify"]) == 0
+    assert main(["compare", str(tmp_path / "plain"), str(tmp_path / "other")]) == 0
+    capsys.readouterr()
+    bad = {
+        "requires --from RUN": ["--control", "other"],
+        "--from requires --control other": ["--from", str(tmp_path / "plain")],
+        "holds no run": ["--control", "other", "--from", str(tmp_path / "nowhere")],
+        "was played with memory='reflexion', and this run has 'reflection'": [
+            "--control",
+            "other",
+            "--from",
+            str(tmp_path / "plain"),
+        ],
+        "--control frozen requires num_episodes of at least 2, got 1": ["--control", "frozen", "--num-episodes", "1"],
+        "already has a control": ["--memory", "frozen/reflexion", "--control", "shuffled"],
+        "unknown control 'frzen'. Did you mean 'frozen'?": ["--memory", "frzen/reflexion"],
+        "its source 000000000000 is not in the cache": ["--memory", f"other@{'0' * 32}/none"],
+        "only the control other names a source": ["--memory", "other@../../secret/none"],
+    }
+    for message, words in bad.items():
+        assert main([*run, *words]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_specification_without_a_control_stands():
+    assert split_control("amem:bank=runs/a.json")[1] == "amem:bank=runs/a.json"
+    assert split_control("my.module:Mine")[1] == "my.module:Mine"
+    assert sorted(CONTROLS) == ["frozen", "other", "shuffled"]

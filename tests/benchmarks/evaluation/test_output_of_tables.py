@@ -1,0 +1,89 @@
+"""Tables on a terminal and in a pipe, and a demo without its packages."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks import make_agent, summarise
+from benchmarks.evaluation.suites.paper import setting_for
+from benchmarks.evaluation.tables.layout import WIDTH, narrow
+from benchmarks.records import record_store as store
+from benchmarks.records.about import about_run
+from benchmarks.records.record_store import Records, Writer
+from mage_envs.games.kuhn_poker import KuhnPoker
+from tests.benchmarks.results import played
+
+ROOT = Path(__file__).parents[2]
+LONG = "kuhn/" + "a-very-long-name-of-an-opponent-" * 3
+
+
+def test_a_terminal_gets_its_width_and_a_pipe_whole_names():
+    summary = summarise([played([1, -1], opponent=LONG), played([1, -1], opponent="kuhn/nash")], KuhnPoker())
+    assert LONG not in narrow(summary)
+    assert max(map(len, narrow(summary).splitlines())) <= WIDTH
+    assert LONG in narrow(summary, None)
+
+
+def test_the_progress_of_headroom_leaves_its_line_to_the_table():
+    command = [sys.executable, "-m", "benchmarks", "headroom", "KuhnPoker", "--episodes", "2"]
+    reader, terminal = pty.openpty()
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=terminal, timeout=120, check=True)
+    os.close(terminal)
+    shown = b""
+    try:
+        while part := os.read(reader, 65536):
+            shown += part
+    except OSError:
+        pass  # Linux ends a terminal whose other side is closed with an error
+    os.close(reader)
+    assert b"states before" in shown
+    assert shown.endswith(b"\r\x1b[K"), "the progress is removed before the table begins"
+    assert done.stdout.startswith(b"KuhnPoker against")
+
+
+def test_the_demo_names_the_package_that_it_lacks(tmp_path):
+    block = (
+        "import sys\n"
+        "class Missing:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('torch', 'trl', 'transformers'):\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Missing())\n"
+        f"from benchmarks.demo.run import main; sys.exit(main(['--out', {str(tmp_path)!r}]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    pattern = r'The demo needs \w+\. Install it with: pip install "mage-envs\[train,cli\]"\n'
+    assert re.fullmatch(pattern, done.stderr)
+
+
+@pytest.fixture
+def setting():
+    return setting_for("kuhn-paper-128")
+
+
+def test_long_lines_make_small_shards_and_too_long_ones_failures(tmp_path, setting, monkeypatch):
+    """A reader bounds lines and shards, so the writer keeps below those bounds."""
+    about = about_run(make_agent("scripted:random"), setting)
+    [one] = [played([1, -1, 1])]
+    trajectory = replace(one, task=setting.tasks[0], category="c" * 20_000, steps=())
+    monkeypatch.setattr(store, "MAX_UNPACKED_BYTES", 4 * 50_000)
+    monkeypatch.setattr(store, "MAX_LINE_BYTES", 30_000)
+    writer = Writer(tmp_path / "run", about, resume=False)
+    for index in range(6):
+        writer.add(index, trajectory)
+    writer.add(6, replace(trajectory, opponent_calls=({"text": "x" * 40_000},)))
+    writer.close()
+    records = Records(tmp_path / "run")
+    assert records.problems == []
+    assert records.shards == 3, "three lines of 20 kB are above a quarter of the bound"
+    assert len(records.lines) == 7
+    assert records.lines[6]["failure"].startswith("record: its line has")

@@ -1,0 +1,226 @@
+"""`mage-bench suite`: columns from a file, runs below one folder, and the table beside the paper's figures."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.evaluation.suites.columns import Column, read_columns
+from benchmarks.evaluation.suites.paper import SUITES, reported
+from benchmarks.evaluation.suites.suite_command import planned, short_names
+from benchmarks.evaluation.suites.suite_table import SuiteCell, text_table
+from benchmarks.evaluation.tables.summary_table import load
+from benchmarks.records import record_store as store
+from benchmarks.records.record_store import Records, Writer
+from benchmarks.report.runs import folders_of
+from tests.interruptions import forked
+
+COLUMNS = Path(__file__).parents[1] / "data" / "columns.yaml"
+SMALL = """
+- {name: react, agent: {kuhn: "scripted:random"}, memory: react}
+- {name: nash, agent: {kuhn: "policy:kuhn/nash"}, memory: reflexion, env_kwargs: {reveal: always}}
+- {name: none, agent: {kuhn: "policy:kuhn/nash"}, control: none}
+- name: others
+  agent: {kuhn: "policy:kuhn/nash"}
+  memory: reflexion
+  env_kwargs: {reveal: always}
+  control: other
+  from: nash
+"""
+PLAYED = ("react", "nash", "none", "others")
+
+
+def suite(folder, *more):
+    return main(
+        ["suite", "paper-table1", "--columns", str(folder / "c.yaml"), "--quick", "--out", str(folder / "s"), *more]
+    )
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("suite")
+    (folder / "c.yaml").write_text(SMALL)
+    assert suite(folder) == 0
+    return folder
+
+
+@pytest.mark.parametrize(("protocol", "episodes"), [("adaptive", 10), ("paper", 3), ("paper", 10)])
+def test_the_papers_figures_stand_beside_its_own_protocol_and_length(played, protocol, episodes):
+    summary = load(next((played / "s").rglob("nash/summary.json")).parent)
+    cell = SuiteCell(panel="kuhn", protocol=protocol, episodes=episodes, column="nash", summary=summary)
+    panels = [("kuhn-paper", "kuhn"), ("tictactoe-mcts100", "tictactoe")]
+    text = text_table("paper-table1", [cell], ["nash"], panels)
+    ours, title, theirs = text.partition("As reported in arXiv 2603.03680 (K = 10), not measured here:")
+    assert bool(title) == ((protocol, episodes) == ("paper", 10))
+    assert "MAGE" not in ours
+    if title:
+        assert "nash" not in theirs
+        assert next(line for line in theirs.splitlines() if line.startswith("ReAct")).split()[1:3] == ["65", "(4)"]
+
+
+def test_each_column_is_a_run(played, capsys):
+    out = (played / "s" / "table.txt").read_text()
+    assert max(map(len, out.splitlines())) <= 80
+    ours = out
+    assert "As reported" not in out, "the paper did not measure at K = 3 under the protocol adaptive"
+    three, rows = len(PLAYED) * 3, 3  # columns in three blocks, exact values in one of them
+    assert ours.count("n/a") == 4 * (three + rows)  # panels that nobody plays
+    assert "= best response" in ours
+    runs = {path.parent.name: Records(path.parent) for path in (played / "s").rglob("run.json")}
+    assert {name: len(run.lines) for name, run in runs.items()} == dict.fromkeys(PLAYED, 18)
+    memories = [runs[name].about["setting"]["options"]["memory"] for name in PLAYED]
+    assert memories[:3] == ["react", "reflexion", "none"]
+    assert memories[3].startswith("other@")
+    assert memories[3].endswith("/reflexion")
+    rows = list(csv.DictReader((played / "s" / "table.tsv").read_text().splitlines(), delimiter="\t"))
+    assert [(row["panel"], row["column"], row["n"]) for row in rows] == [("kuhn", name, "18") for name in PLAYED]
+    for row in rows:
+        assert float(row["best_without_memory"]) == pytest.approx(0.125)
+        assert 0.125 < float(row["optimal_learner"]) < float(row["best_response"])
+        assert float(row["best_response"]) == pytest.approx(0.275)
+        assert float(row["gain_low"]) <= float(row["last"]) - float(row["first"]) <= float(row["gain_high"])
+    assert "<!doctype html>" in (played / "s" / "report.html").read_text()
+    assert [folder.name for folder in folders_of(played / "s")] == list(PLAYED)
+    assert main(["validate", str(played / "s")]) == 0
+    assert main(["replay", str(played / "s"), "--verify", "--sample", "2"]) == 0
+    assert capsys.readouterr().out.count("all as recorded") == len(PLAYED)
+    assert main(["compare", str(played / "s/kuhn/nash"), str(played / "s/kuhn/react")]) == 2
+    assert "options.game.reveal is" in capsys.readouterr().err
+
+
+def killed_after(folder, count):
+    """Plays a suite that ends by SIGKILL after so many meta-episodes; shards have four lines."""
+    store.SHARD, add = 4, Writer.add
+
+    def counted(writer, index, trajectory):
+        nonlocal count
+        add(writer, index, trajectory)
+        count -= 1
+        if not count:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Writer.add = counted
+    suite(folder)
+
+
+def test_a_killed_suite_goes_on_to_the_same_root(played, tmp_path, capsys):
+    whole = json.loads((played / "s" / "suite.json").read_text())
+    (tmp_path / "c.yaml").write_text(SMALL)
+    assert forked(partial(killed_after, tmp_path, 18 + 11)) == -signal.SIGKILL
+    kept = {path.parent.name: len(Records(path.parent).lines) for path in (tmp_path / "s").rglob("run.json")}
+    assert kept == {"react": 18, "nash": 8}
+    (tmp_path / "s/kuhn/react/episodes/00002.jsonl.gz").unlink()
+    capsys.readouterr()
+    with pytest.raises(SystemExit, match="1"):
+        main(["validate", str(tmp_path / "s")])
+    out = capsys.readouterr().out
+    assert "suite.json: there is no run kuhn/others" in out
+    assert "suite.json: it is not complete; resume it with mage-bench suite … --resume" in out
+    assert suite(tmp_path) == 2
+    assert "already holds a suite. Continue it with --resume" in capsys.readouterr().err
+    assert suite(tmp_path, "--resume") == 0
+    assert json.loads((tmp_path / "s" / "suite.json").read_text()) == whole
+    whole["runs"][0]["root"] = "0" * 64
+    (tmp_path / "s" / "suite.json").write_text(json.dumps(whole))
+    with pytest.raises(SystemExit, match="1"):
+        main(["validate", str(tmp_path / "s")])
+    assert "suite.json: the root of kuhn/react is 000000000000" in capsys.readouterr().out
+    (tmp_path / "c.yaml").write_text(SMALL.replace("memory: react", "memory: none"))
+    assert suite(tmp_path, "--resume") == 2
+    assert "holds another suite: columns, runs differ" in capsys.readouterr().err
+
+
+def test_a_suite_has_its_panels_at_two_lengths_under_two_protocols():
+    columns = [Column("random", "scripted:random", "none")]
+    assert [cell.folder for cell in planned(SUITES["demo"], columns, 128, ["paper"], [10])] == [
+        "kuhn-train-k10-paper/random",
+        "kuhn-heldout-k10-paper/random",
+    ]
+    cells = planned(SUITES["heldout"], columns, size=128)
+    assert len(cells) == 4 * 2 * 2
+    folders = [cell.folder for cell in cells]
+    assert folders[0] == "kuhn/random"
+    assert {"kuhn-k10/random", "kuhn-paper/random", "leduc-k10-paper/random"} <= set(folders)
+    assert len(set(folders)) == len(folders)
+    assert {cell.setting.resolved["num_episodes"] for cell in cells} == {3, 10}
+    for suite_of in SUITES.values():
+        assert len(set(short_names(suite_of).values())) == len(suite_of.panels)
+    assert list(short_names(SUITES["paper-ood"]).values())[:3] == ["tictactoe", "kuhn", "sokoban-eval-1box"]
+
+
+def test_the_papers_figures_are_of_whole_meta_episodes():
+    told = reported()
+    for one in told["tables"]:
+        assert set(one["columns"]) <= set(SUITES[one["suite"]].panels)
+        for shares in one["rows"].values():
+            assert all(abs(share * 128 - round(share * 128)) < 0.07 for share in shares)
+
+
+def test_the_file_of_the_docs_is_read():
+    columns = read_columns(COLUMNS, ("kuhn",))
+    assert [column.memory for column in columns] == ["react", "reflexion:window=2", "amem", "memento"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- {name: a, agnt: x}", "column 1: unknown key 'agnt'. Did you mean 'agent'?"),
+        ("- {name: a, agent: x}\n- {name: a, agent: y}", "has two columns named 'a'"),
+        ("- {name: a/b, agent: x}", "column 1: name must consist of letters"),
+        ("- {agent: x}", "name must consist of letters"),
+        ("- {name: a}", "agent must name an agent"),
+        ("- {name: a, agent: {kun: x}}", "unknown panel 'kun'. Did you mean 'kuhn'?"),
+        ("- {name: a, agent: x, env_kwargs: {protocol: paper}}", "env_kwargs must not set protocol"),
+        ("- {name: a, agent: x, env_kwargs: 3}", "env_kwargs must be a mapping"),
+        ("- {name: a, agent: x, memory: [b]}", "memory must be a name"),
+        ("- {name: a, agent: x, sampling: {top_g: 1}}", "Unknown setting of sampling 'top_g'. Did you mean 'top_"),
+        ("- {name: a, agent: x, sampling: {top_p: 2}}", "top_p=2 is out of range"),
+        ("- {name: a, agent: 'scripted:random', sampling: paper}", "is not a model, so sampling has no effect"),
+        ("- {name: a, agent: 'scripted:rndom'}", "Unknown agent 'scripted:rndom'"),
+        ("- {name: a, agent: 'scripted:random', memory: amm}", "memory='amm' is unknown; Did you mean 'amem'?"),
+        ("- {name: a, agent: 'scripted:random', memory: 'amem:encoder=hsh'}", "Did you mean 'hash'?"),
+        ("- {name: a, agent: 'scripted:random', control: frosen}", "unknown control 'frosen'. Did you mean 'frozen'?"),
+        ("- {name: a, agent: 'scripted:random', control: other}", "control other requires from"),
+        ("- {name: a, agent: 'scripted:random', from: a}", "control other requires from"),
+        ("- {name: a, agent: x, control: other, from: b}", "a is from 'b', which must be a column above it."),
+        (
+            "- {name: a, agent: {kuhn: 'scripted:last'}}\n- {name: b, agent: 'scripted:last', control: other, from: a}",
+            "Column b copies from a, which does not play tictactoe.",
+        ),
+        ("name: a", "must be a list of columns"),
+        ("- [", "is not YAML"),
+    ],
+)
+def test_bad_columns_are_one_line_and_nothing_is_written(tmp_path, capsys, text, message):
+    (tmp_path / "c.yaml").write_text(text)
+    assert suite(tmp_path) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("mage-bench: ")
+    assert error.count("\n") == 1
+    assert message in error
+    assert not (tmp_path / "s").exists()
+
+
+def test_an_unknown_suite_suggests_the_nearest(tmp_path, capsys):
+    (tmp_path / "c.yaml").write_text(SMALL)
+    words = ["suite", "paper-tabel1", "--columns", str(tmp_path / "c.yaml"), "--out", str(tmp_path / "s")]
+    assert main(words) == 2
+    assert "Did you mean 'paper-table1'?" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_quick_suite_of_the_papers_table(tmp_path, capsys):
+    words = ["suite", "paper-table1", "--columns", str(COLUMNS), "--quick", "--out", str(tmp_path / "t1")]
+    assert main(words) == 0
+    names = {column.name for column in read_columns(COLUMNS, tuple(short_names(SUITES["paper-table1"]).values()))}
+    measured = [line for line in capsys.readouterr().out.splitlines() if line.partition("  ")[0] in names]
+    assert len(measured) >= len(names)
+    assert not [line for line in measured if "n/a" in line]  # floors are of games with tasks alone
+    assert main(["validate", str(tmp_path / "t1")]) == 0

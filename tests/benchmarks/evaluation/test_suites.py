@@ -1,0 +1,205 @@
+"""Panels and settings: balanced, repeatable, the same for ever, and told apart by all that decides what is played."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks import SUITES, Panel, Setting, named_panel, panel
+from benchmarks.__main__ import main
+from benchmarks.evaluation.run.environments import game_of, seats_of
+from benchmarks.evaluation.suites.panels import BASES, SIZES, full_name, panel_names
+from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, named_suite, reported, setting_for
+from mage_envs.games.alfworld.scenes import is_installed
+from opponents import make_opponent
+from tests.packages import marked, needs_alfworld
+
+KUHN = "mage/KuhnPoker-Meta-v0"
+GOLDEN = json.loads((Path(__file__).parent / "fingerprints.json").read_text())
+"""Panel with its size to protocol and K to fingerprint; a change of any needs a new name."""
+DRAWN = [name for name in BASES if "official" not in name]
+"""Panels that need no data of the user's own."""
+
+
+def settings_of_panel(base):
+    return {
+        f"{base}-{size}": {
+            f"{protocol} {episodes}": setting_for(
+                f"{base}-{size}", protocol=protocol, num_episodes=episodes
+            ).fingerprint
+            for protocol in PROTOCOLS
+            for episodes in EPISODES
+        }
+        for size in SIZES
+    }
+
+
+def test_the_opponents_of_every_panel_play_its_game():
+    for base, found in BASES.items():
+        for name in found.weights():
+            if not name.startswith("cfr"):  # which solves the game at once
+                assert make_opponent(name, game_of(found.env_id, found.env_kwargs)), base
+
+
+def test_every_cell_has_the_same_deals():
+    tasks = panel(KUHN, ["cfr", "uniform", "kuhn/rock"], 10, 5)
+    assert len(tasks) == len(set(tasks)) == 60
+    assert set(Counter((t.opponent, t.seat) for t in tasks).values()) == {10}
+    seeds = {
+        cell: [t.seed for t in tasks if (t.opponent, t.seat) == cell] for cell in {(t.opponent, t.seat) for t in tasks}
+    }
+    assert len({tuple(s) for s in seeds.values()}) == 1
+    assert len(set(next(iter(seeds.values())))) == 10
+    assert all(0 <= t.seed < 2**53 for t in tasks)
+
+
+def test_longer_panels_continue_shorter_ones_and_seeds_differ():
+    short, long = panel(KUHN, ["cfr"], 4, 5), panel(KUHN, ["cfr"], 9, 5)
+    assert long[: len(short)] == short
+    assert not {t.seed for t in long} & {t.seed for t in panel(KUHN, ["cfr"], 9, 6)}
+
+
+@pytest.mark.parametrize("base", marked(DRAWN))
+def test_the_smaller_size_begins_the_larger_and_cells_are_equal(base):
+    small, large = (named_panel(f"{base}-{size}").tasks() for size in sorted(SIZES))
+    assert large[: len(small)] == small
+    assert len(set(large)) == len(large) >= len(small) >= 128
+    assert len(large) >= 512 or named_panel(base).ids is not None
+    for tasks in (small, large):
+        assert len(set(Counter((t.opponent, t.seat) for t in tasks).values())) == 1
+    assert named_panel(base) == named_panel(f"{base}-512")
+    assert full_name(base) == f"{base}-512"
+
+
+@pytest.mark.parametrize("base", marked(DRAWN))
+def test_fingerprints_never_change(base):
+    assert settings_of_panel(base) == {name: GOLDEN[name] for name in (f"{base}-{size}" for size in SIZES)}
+
+
+def test_all_that_decides_what_is_played_or_shown_is_in_the_fingerprint():
+    plain = setting_for("kuhn-paper-128")
+    changes = [
+        {"num_episodes": 10},
+        {"protocol": "paper"},
+        {"memory": "none"},
+        {"context": "conversation", "memory": "history"},
+        {"reveal": "always"},
+        {"hands_per_episode": 2},
+        {"max_turns": 3},
+        {"on_invalid": "forfeit"},
+        {"invalid_penalty": 1.0},
+        {"deal": "replay"},
+        {"reward": "sign"},
+        {"style": "words"},
+    ]
+    found = [setting_for("kuhn-paper-128", **change).fingerprint for change in changes]
+    assert len({plain.fingerprint, *found}) == len(changes) + 1
+    told = {"num_episodes": 3, "protocol": "adaptive", "memory": "reflection", "reveal": "showdown"}
+    assert setting_for("kuhn-paper-128", **told).fingerprint == plain.fingerprint
+    other = Setting(replace(plain.panel, seed=99), plain.name)
+    assert other.fingerprint != plain.fingerprint
+    assert Setting(plain.panel, "another name").fingerprint == plain.fingerprint
+
+
+def test_data_that_lie_elsewhere_have_a_hash_and_no_path(tmp_path):
+    (tmp_path / "levels.txt").write_text("; 0\n######\n#@$. #\n######\n")
+    kept = Setting(Panel(env_id="mage/Sokoban-Meta-v0", about="", seed=1, size=4), "own")
+    one = kept.changed(generator=str(tmp_path / "levels.txt"))
+    assert str(tmp_path) not in json.dumps(one.to_json())
+    assert one.resolved["game"]["generator"] == "local files"
+    (tmp_path / "moved.txt").write_text((tmp_path / "levels.txt").read_text())
+    moved = kept.changed(generator=str(tmp_path / "moved.txt"))
+    assert moved.fingerprint == one.fingerprint
+    (tmp_path / "other.txt").write_text("; 0\n#######\n#@$.  #\n#######\n")
+    assert kept.changed(generator=str(tmp_path / "other.txt")).fingerprint != one.fingerprint
+
+
+@needs_alfworld
+def test_official_alfworld_is_a_panel_of_its_own(tmp_path, monkeypatch):
+    from mage_envs.games.alfworld import write_dataset
+
+    write_dataset(tmp_path, games_per_task=1, splits=["eval_in_distribution"])
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
+    setting = setting_for("alfworld-official-in-128")
+    assert len(setting.tasks) == 6
+    assert all((tmp_path / "json_2.1.1" / "valid_seen" / task.task_id).is_dir() for task in setting.tasks)
+    before = setting.fingerprint
+    game = next(tmp_path.rglob("game.tw-pddl"))
+    game.write_text(game.read_text() + " ")
+    assert setting_for("alfworld-official-in-128").fingerprint != before
+    with pytest.raises(ValueError, match="Panel 'alfworld-eval-in-512' fixes data='generated'. Remove the option"):
+        setting_for("alfworld-eval-in", data="official")
+    with pytest.raises(ValueError, match="This panel requires the original data. Use --env-kwargs"):
+        _ = setting_for("webshop-official-test").tasks
+
+
+def test_held_out_opponents_are_held_out():
+    train, held_out = BASES["kuhn-train"].weights(), BASES["kuhn-heldout"].weights()
+    assert len(train) == 4
+    assert not set(train) & set(held_out)
+    for name in ("pd", "ultimatum", "rps", "bargain", "inspect", "leduc", "liars", "negotiation"):
+        assert not set(BASES[f"{name}-train"].weights()) & set(BASES[f"{name}-heldout"].weights())
+    assert {task.seat for task in BASES["ultimatum-train"].tasks()} == {0}, "the learner makes the offers"
+    assert {task.seat for task in BASES["bargain-train"].tasks()} == {0, 1}
+    assert BASES["kuhn-paper"].weights() == pytest.approx(
+        {"kuhn/conservative": 0.3, "kuhn/aggressive": 0.3, "kuhn/intermediate": 0.4}
+    )
+    assert BASES["tictactoe-paper"].weights()["mcts:100"] == 0.5
+    assert not {"minimax", "mcts:10"} & set(BASES["tictactoe-paper"].weights())
+    seeds = [{task.seed for task in BASES[name].tasks()} for name in DRAWN if is_installed() or "alfworld" not in name]
+    assert len(set().union(*seeds)) == sum(map(len, seeds))
+
+
+@pytest.mark.parametrize("base", [name for name, panel in BASES.items() if panel.opponents])
+def test_every_panel_has_the_seats_that_its_game_lets_the_learner_take(base):
+    assert tuple(seats_of(BASES[base].env_id, BASES[base].env_kwargs)) == tuple(BASES[base].seats)
+
+
+def test_suites_are_of_panels_that_there_are_and_the_papers_numbers_are_apart():
+    for name, suite in SUITES.items():
+        assert {f"{panel}-128" for panel in suite.panels} <= set(panel_names())
+        assert named_suite(name) is suite
+    told = reported()
+    assert told["meta_episodes"] == 128
+    for table in told["tables"]:
+        assert set(table["columns"]) <= set(SUITES[table["suite"]].panels)
+        for row in table["rows"].values():
+            assert len(row) == len(table["columns"])
+            assert all(abs(128 * share - round(128 * share)) < 0.07 for share in row)  # every value is k/128
+    main_table = told["tables"][0]["rows"]
+    assert len(main_table) == 8
+    assert main_table["MAGE"] == [0.656, 0.672, 0.914, 0.773, 1.0]
+
+
+def test_the_list_names_every_panel_with_its_fingerprint(capsys):
+    assert main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name in panel_names():
+        line = next(line for line in lines if line.split()[:1] == [name])
+        if name in GOLDEN and (is_installed() or "alfworld" not in name):
+            assert line.split()[2] == GOLDEN[name]["adaptive 3"][:12]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: named_panel("kuhn-trian"), "Did you mean 'kuhn-train'"),
+        (lambda: named_panel("kuhn-paper-127"), "Did you mean 'kuhn-paper-"),
+        (lambda: named_suite("paper-table"), "Did you mean 'paper-table1'"),
+        (lambda: panel("mage/KuhnPoker-v0", ["cfr"], 1, 0), "ends with -Meta-v0"),
+        (lambda: panel("mage/Nope-Meta-v0", ["cfr"], 1, 0), "Unknown environment"),
+        (lambda: panel(KUHN, ["cfr"], 0, 0), "at least one row"),
+        (lambda: panel(KUHN, [], 1, 0), "different opponents"),
+        (lambda: panel(KUHN, ["cfr", "cfr"], 1, 0), "different opponents"),
+        (lambda: setting_for("kuhn-paper", num_episodes=0).fingerprint, "num_episodes"),
+        (lambda: setting_for("kuhn-paper", memory="reflektion").fingerprint, "reflektion"),
+        (lambda: setting_for("kuhn-paper", nope=1).fingerprint, "nope"),
+    ],
+)
+def test_errors(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

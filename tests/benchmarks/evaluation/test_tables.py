@@ -1,0 +1,185 @@
+"""Tables of 80 columns, and the scores that they show beside the means."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+
+import pytest
+
+from benchmarks import Summary, named_panel, summarise
+from benchmarks.__main__ import main
+from benchmarks.evaluation.run.summary import summary_of
+from benchmarks.evaluation.scoring.call_stats import CallShares, costs_of
+from benchmarks.evaluation.scoring.exact_values import optimal_learner
+from benchmarks.evaluation.scoring.scores import read_scores
+from benchmarks.evaluation.suites import Setting
+from benchmarks.evaluation.suites.suite_table import SuiteCell, tsv
+from benchmarks.evaluation.tables.layout import WIDTH, narrow
+from benchmarks.evaluation.tables.summary_table import csv_text, table
+from mage_envs.games.kuhn_poker import KuhnPoker
+from opponents.exact import best_response_value
+from tests.benchmarks.results import played
+
+KUHN = KuhnPoker()
+ROCK = best_response_value(KUHN, "kuhn/rock", 0)
+
+
+def called(trajectory, kinds, reasons, tokens=None):
+    """The meta-episode with calls of these kinds."""
+    step = trajectory.steps[0]
+    steps = [
+        step._replace(kind=kind, phase="play" if kind == "play" else "reflect", invalid_reason=reason, tokens=tokens)
+        for kind, reason in zip(kinds, reasons, strict=True)
+    ]
+    return replace(trajectory, steps=tuple(steps), seconds=(0.5,) * len(steps))
+
+
+def test_answers_are_told_apart_by_what_was_asked():
+    rows = [
+        called(played([1, -1]), ["play", "note", "play"], [None, "length", "invalid"], (10, 2)),
+        called(played([-1, 1], seed=1), ["play", "note", "link"], ["overflow", None, None], (20, 4)),
+        replace(called(played([1, 1], seed=2), ["play"], ["invalid"]), failure="hang: late"),
+    ]
+    summary = summarise(rows, KUHN)
+    row = summary.overall
+    assert row.calls == {
+        "play": CallShares(3, invalid=1 / 3, cut=0, overflow=1 / 3),
+        "link": CallShares(1, invalid=0, cut=0, overflow=0),
+        "note": CallShares(2, invalid=0, cut=1 / 2, overflow=0),
+    }
+    assert list(row.calls) == ["play", "link", "note"]
+    assert row.costs is not None
+    assert (row.costs.calls, row.costs.tokens_in, row.costs.tokens_out, row.costs.seconds) == (3, 45, 9, 1.5)
+    assert row.failed_by == {"hang": 1}
+    assert row.first_success == 1.5
+    lines = narrow(summary).splitlines()
+    assert ["play", "3", "33.3%", "0.0%", "33.3%", "0.0%"] in [line.split() for line in lines]
+    assert "Share of calls without a text in answer" not in lines
+    assert "Meta-episodes that failed, by what broke: hang 1" in lines
+    assert read_scores(Summary, json.dumps(summary.to_json()).encode()) == summary
+
+
+def test_answers_without_text_are_counted_apart_in_every_table():
+    rows = [called(played([1, -1]), ["play"] * 4, ["refusal", "tool_calls", "empty", "invalid"])]
+    rows.append(called(played([1, -1], seed=1), ["play"] * 4, [None, "length", None, None]))
+    summary = summarise(rows, KUHN)
+    row = summary.overall
+    assert (row.invalid, row.no_text) == (2 / 8, 3 / 8)
+    assert row.calls == {"play": CallShares(8, invalid=1 / 8, cut=1 / 8, overflow=0, no_text=3 / 8)}
+    lines = [line.split() for line in narrow(summary).splitlines()]
+    assert ["play", "8", "12.5%", "12.5%", "0.0%", "37.5%"] in lines
+    block = lines.index(["Shares", "of", "replies", "that", "could", "not", "be", "used"])
+    assert lines[block + 1] == ["opponent", "invalid", "cut", "overflow", "no", "text"]
+    assert lines[block + 3][-4:] == ["12.5%", "12.5%", "0.0%", "37.5%"]
+    wide = table(summary).splitlines()
+    assert any(line.split()[-5:] == ["12.5%", "12.5%", "0.0%", "37.5%", "0"] for line in wide)
+    warnings = [line for line in wide if line.startswith("Warning: ")]
+    assert warnings == [
+        "Warning: 12% of the replies held no legal action.",
+        "Warning: 12% of the replies were cut at the token limit; raise max_tokens.",
+        "Warning: 38% of the replies came back without a text (refusals, tool calls or empty).",
+    ]
+    assert [line for line in narrow(summary).splitlines() if line.startswith("Warning: ")] == warnings
+    assert 'all,,"replies, no text",0.375,,,8,,,' in csv_text(summary)
+    cell = SuiteCell(panel="p", protocol="adaptive", episodes=2, column="c", summary=summary)
+    [line] = csv.DictReader(tsv([cell]).splitlines(), delimiter="\t")
+    assert [line[name] for name in ("invalid", "cut", "overflow", "no_text")] == ["0.125", "0.125", "0.0", "0.375"]
+    assert read_scores(Summary, json.dumps(summary.to_json()).encode()) == summary
+
+
+def test_tokens_that_nobody_counted_are_not_known():
+    rows = [called(played([1]), ["play", "play"], [None, None])]
+    assert costs_of(rows).tokens_in is None
+    assert costs_of([]) is None
+
+
+def test_failures_above_one_in_a_hundred_are_also_counted_as_losses():
+    rows = [played([2, 2], seed=i) for i in range(3)] + [
+        replace(played([], seed=3), failure="crash: x", num_episodes=2)
+    ]
+    summary = summarise(rows, KUHN)
+    lost = summary.with_losses
+    assert lost is not None
+    assert (summary.overall.meta_episodes, summary.overall.failures, lost.meta_episodes) == (3, 1, 4)
+    assert [e.returns.estimate.mean for e in lost.episodes] == [1, 1]  # (2 + 2 + 2 - 2) / 4
+    assert [e.mean for e in lost.pass_at] == [0.75, 0.75]
+    assert any(line.startswith("failures as losses") for line in narrow(summary).splitlines())
+    few = [played([2], seed=i) for i in range(100)] + [replace(played([], seed=100), failure="x", num_episodes=1)]
+    assert summarise(few, KUHN).with_losses is None
+
+
+def test_pass_at_k_does_not_depend_on_early_stop():
+    values = [(1, -1, -1), (-1, -1, 1), (-1, -1, -1), (-1, 1, 1)]
+    whole = [played(one, seed=seed) for seed, one in enumerate(values)]
+    stopped = [
+        played(one[: one.index(1) + 1] if 1 in one else one, seed=seed, planned=3) for seed, one in enumerate(values)
+    ]
+    full, short = summarise(whole, KUHN).overall, summarise(stopped, KUHN).overall
+    assert [e.mean for e in full.pass_at] == [0.25, 0.5, 0.75]
+    assert full.pass_at == short.pass_at
+    assert full.first_success == short.first_success == 2
+
+
+def test_efficiency_is_the_way_to_the_learner_that_knows_the_pool():
+    setting = Setting(named_panel("kuhn-paper-128"), "kuhn-paper-128", {})
+    rows = [
+        played(
+            [0.25, 0, 0.5], opponent=task.opponent, seed=task.seed, seats=[(task.seat,), (1 - task.seat,), (task.seat,)]
+        )
+        for task in setting.tasks
+    ]
+    row = summary_of("tester", setting, rows).overall
+    assert row.optimal == pytest.approx((0.125, 0.189, 0.231), abs=1e-3)
+    blind = row.episodes[2].returns.uninformed
+    assert row.efficiency(2, "returns") == pytest.approx((0.5 - blind) / (row.optimal[2] - blind))
+    found = row.efficiency_estimate(2, "returns")
+    last = row.episodes[2].returns
+    assert (found.low, found.high) == pytest.approx(
+        [(end - blind) / (row.optimal[2] - blind) for end in (last.estimate.low, last.estimate.high)]
+    )
+    share = last.share_estimate
+    assert (share.mean, share.low, share.high) == pytest.approx(
+        [(end - blind) / (last.ceiling - blind) for end in (0.5, last.estimate.low, last.estimate.high)]
+    )
+    assert row.efficiency(0, "returns") is None  # nothing is known yet, so that there is no way to go
+    assert row.episodes[2].returns.regret == pytest.approx(row.episodes[2].returns.ceiling - 0.5)
+    replayed = Setting(named_panel("kuhn-paper-128"), "kuhn-paper-128", {"deal": "replay"})
+    assert summary_of("tester", replayed, rows).overall.optimal == ()
+    fixed = [played([1, 1], seats=[(0,), (0,)])]
+    assert optimal_learner(KUHN, {"kuhn/rock": 1.0}, fixed) == pytest.approx((ROCK, ROCK))
+
+
+def test_tables_fit_80_columns_and_lose_nothing_in_files(capsys, tmp_path):
+    options = ["--env", "mage/TicTacToe-Meta-v0", "--rows", "1", "--num-episodes", "7"]
+    options += ["--opponents", "tictactoe/pattern-1,tictactoe/pattern-2"]
+    assert main(["eval", "scripted:random", *options, "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= WIDTH
+    assert "\x1b" not in out
+    assert "ep. 5  " in out
+    assert "ep. 6" not in out
+    assert main(["eval", "scripted:random", *options, "--wide"]) == 0
+    assert "episode 6" in capsys.readouterr().out
+    assert main(["eval", "scripted:random", *options, "--tsv"]) == 0
+    rows = list(csv.reader(capsys.readouterr().out.splitlines(), delimiter="\t"))
+    assert rows == list(csv.reader((tmp_path / "scores.csv").read_text().splitlines()))
+
+
+def test_a_row_without_results_is_not_known():
+    broken = replace(played([], opponent="cfr"), failure="opponent: x", num_episodes=2)
+    lines = narrow(summarise([broken, played([1, 1], opponent="kuhn/rock", seed=3)], KUHN)).splitlines()
+    exact = next(i for i, line in enumerate(lines) if line.startswith("Gain, and episode 2"))
+    assert lines[exact + 3].split() == ["cfr", *["n/a"] * 5]
+    ways = next(i for i, line in enumerate(lines) if line.startswith("The way from blind to ceiling and to optimal"))
+    assert lines[ways + 3].split() == ["cfr", "n/a", "n/a"]
+
+
+def test_a_stopped_meta_episode_has_no_gain_in_its_table():
+    rows = [played([1], planned=3), played([-2, -1, 2], seed=1), played([-1, -1, -1], seed=2)]
+    text = narrow(summarise(rows, KUHN, agent="a"))
+    assert "Solved by episode k" in text
+    assert "gain" not in text
+    assert "33 [" in text
+    assert csv_text(summarise(rows, KUHN), "\t").startswith("opponent\tepisode\tmeasure\t")

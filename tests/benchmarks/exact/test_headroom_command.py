@@ -1,0 +1,182 @@
+"""`mage-bench headroom`: what it prints, writes and refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.evaluation.run import baselines as floors
+from benchmarks.evaluation.run.baselines import FLOORS
+from benchmarks.exact import headroom_table
+from benchmarks.exact.headroom_table import Setup, setups, solved_rows, table_lines
+from mage_envs.registry import list_games
+from opponents import list_pools
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    assert main(["headroom", *arguments]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_the_values_of_one_pool(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    json_file, figure = tmp_path / "new" / "demo.json", tmp_path / "demo.png"
+    files = ("--json", str(json_file), "--figure", str(figure))
+    lines = printed(capsys, "KuhnPoker", "--pool", "kuhn/demo", "--weights", ".2,.3,.5", *files)
+    assert lines[0] == "KuhnPoker against pool:kuhn/demo: chips per hand, 3 episodes of 1 hand, seat alternate"
+    rows = {line.split()[0]: line.split()[1:4] for line in lines[3:10]}
+    assert rows["blind"] == ["0.121"] * 3
+    assert rows["known"] == ["0.273"] * 3
+    assert rows["myopic"] == ["0.121", "0.161", "0.188"]
+    assert rows["sum"] == ["0.117", "0.168", "0.191"]
+    assert rows["mage"][2] == "0.192"
+    assert rows["last"][2] == "0.200"
+    assert lines[10] == "adaptation headroom 0.152 (known - blind)"
+    assert lines[11] == "reachable headroom 0.079 (last - blind, in the last episode)"
+    assert lines[12] == "exploration headroom 0.012 (last - myopic, in the last episode)"
+    data = json.loads(json_file.read_text())
+    assert [round(value, 3) for value in data["per_episode"]["sum"]] == [0.117, 0.168, 0.191]
+    assert len(data["per_episode"]["own"]) == 3
+    assert data["adaptation"] == pytest.approx(data["known"] - data["blind"])
+    assert data["reachable"] == pytest.approx(data["per_episode"]["last"][-1] - data["blind"])
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_options_seats_lengths_and_the_games_own_pool(capsys: pytest.CaptureFixture[str]) -> None:
+    lengths = ("--episodes", "2", "--hands", "2")
+    lines = printed(capsys, "KuhnPoker", "--option", "reveal=always", "--seat", "first", *lengths)
+    assert lines[0] == "KuhnPoker against pool:kuhn/paper: chips per hand, 2 episodes of 2 hands, seat first"
+    assert lines[1].split() == ["episode", "1", "episode", "2"]
+    lines = printed(capsys, "KuhnPoker", "--objective", "success", "--gt", "1")
+    assert "success per hand" in lines[0]
+    assert "best for differential credit at gt 1" in lines[7]
+
+
+def test_what_is_too_large_to_solve_has_its_bound(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, "KuhnPoker", "--pool", "kuhn/demo", "--limit", "20")
+    assert [line.split()[0] for line in lines[3:5]] == ["blind", "known"]
+    assert lines[6].startswith(
+        "reachable and exploration headroom at most that much: The pool of 4 has more than 20 states"
+    )
+
+
+def test_sampled_moves_show_a_lower_and_an_upper_value(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, "TicTacToe", "--pool", "tictactoe/skewed", "--samples", "10", "--seat", "first")
+    assert [line.split()[0] for line in lines[3:5]] == ["blind", "known"]
+    for line in lines[3:5]:
+        low, high = map(float, line.split()[1].split(".."))
+        assert 0.3 < low < high < 1.1
+    head, low, most = re.fullmatch(r"(adaptation headroom) (\d\.\d+)\.\.(\d\.\d+) \(known - blind\)", lines[5]).groups()  # type: ignore[union-attr]
+    assert 0 <= float(low) < float(most), head
+    assert lines[6].startswith("reachable and exploration headroom at most the upper value")
+
+
+@pytest.mark.parametrize(
+    ("game", "options", "rows"),
+    [
+        ("PrisonersDilemma", (), {"myopic": (2.88, 2.92, 2.92), "sum": (2.72, 3.24, 3.24), "known": (3.24,) * 3}),
+        ("PrisonersDilemma", ("rounds=3",), {"myopic": (3.067, 3.133, 3.133), "sum": (2.867, 3.4, 3.4)}),
+        (
+            "PrisonersDilemma",
+            ("rounds=2", "noise=0.1"),
+            {"myopic": (3.058, 3.143, 3.168), "sum": (3.032, 3.269, 3.296)},
+        ),
+        ("Ultimatum", (), {"blind": (0.312,) * 3, "myopic": (0.312, 0.388, 0.412), "last": (0.3, 0.3, 0.5)}),
+        ("Ultimatum", ("offers=2",), {"myopic": (0.356, 0.444, 0.5), "mage": (0.331, 0.456, 0.537)}),
+    ],
+)
+def test_games_with_room_to_explore(capsys: pytest.CaptureFixture[str], game, options, rows) -> None:
+    """The same values as those of small games with the same rules, from the shipped games and their default pools."""
+    lines = printed(capsys, game, *(word for option in options for word in ("--option", option)))
+    assert lines[0].endswith("seat first")
+    found = {line.split()[0]: line.split()[1:4] for line in lines[3:9]}
+    for name, values in rows.items():
+        assert [float(value) for value in found[name]] == pytest.approx(values, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["Sokoban"], "Sokoban has no enumerable tree with opponents, so it has no exact headroom."),
+        (["ConnectFour"], "ConnectFour has no enumerable tree with opponents"),
+        (["TicTacToe"], "'mcts:100' has no distribution(turn): exact values against it are not available. Sampled"),
+        (["KuhnPoker", "--episodes", "0"], "--episodes and --hands must be at least 1."),
+        (["KuhnPoker", "--hands", "0"], "--episodes and --hands must be at least 1."),
+        (["KuhnPoker", "--weights", ".5,.5,.5"], "The weights must sum to 1, got (0.5, 0.5, 0.5), which sum to 1.5."),
+        (["KuhnPoker", "--weights", "1,0"], "The weights must be 3 numbers, one for each episode"),
+        (["KuhnPoker", "--weights", "a,b"], "--weights 'a,b' must be numbers with commas between them"),
+        (["KuhnPoker", "--gt", "1.5"], "gt must be between 0 and 1, got 1.5."),
+        (["KuhnPoker", "--pool", "kuhn/dem"], "Unknown pool 'kuhn/dem'. Did you mean 'kuhn/demo'?"),
+        (["KuhnPoker", "--pool", "tictactoe/balanced"], "not KuhnPoker"),
+        (["KuhnPoker", "--option", "reveal"], "--option 'reveal' must have the form KEY=VALUE"),
+        (["KuhnPoker", "--option", "revael=always"], "KuhnPoker does not take these options"),
+        (["KunhPoker"], "Did you mean 'KuhnPoker'?"),
+        (["KuhnPoker", "--all"], "--all already includes every game"),
+        (["KuhnPoker", "--wide"], "--wide applies only to the table of --all"),
+        ([], "GAME is missing. Name one, as in mage-bench headroom KuhnPoker, or use --all."),
+    ],
+)
+def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    assert main(["headroom", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("mage-bench: ")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_the_table_is_of_every_game_and_pool() -> None:
+    rows = list(setups())
+    assert {row.game for row in rows} == set(list_games()) - {"OpenSpiel"}
+    assert {row.pool for row in rows} - {""} == set(list_pools())
+    assert {row.game for row in rows if row.panel} == set(FLOORS)
+    few = {"KuhnPoker", "Ultimatum", "ConnectFour"}
+    quick = [row for row in rows if row.game in few and row.hands == 1]
+    solved = solved_rows(lambda *_: None, quick)
+    paper = next(row.found for row in solved if row.setup == Setup(game="KuhnPoker", pool="kuhn/paper"))
+    assert paper is not None
+    assert paper.adaptation == pytest.approx(0.150, abs=1e-9)
+    narrow = table_lines(solved)
+    assert max(map(len, narrow)) <= 80
+    worth, third = (
+        narrow.index(next(line for line in narrow if line.startswith(title))) for title in ("What m", "What t")
+    )
+    (success,) = (line.split() for line in narrow[worth:third] if line.startswith("KuhnPoker, success: kuhn/paper"))
+    assert success[-5:] == ["0.583", "0.583", "0.000", "0.000", "0.000"]
+    (demo,) = (line.split() for line in narrow[worth:third] if line.startswith("KuhnPoker: kuhn/demo"))
+    assert demo[-5:] == ["0.121", "0.273", "0.152", "0.079", "0.012"]
+    (explored,) = (line.split() for line in narrow[third:] if line.startswith("Ultimatum: ultimatum/reserves"))
+    assert explored[-4:] == ["0.412", "0.463", "0.487", "0.500"]
+    assert ["ConnectFour", *["n/a"] * 5] in [line.split() for line in narrow]
+    wide = table_lines(solved, wide=True)
+    assert any(line.startswith("KuhnPoker, success") and " 0.583 0.583 0.583 " in line for line in wide)
+    assert any(line.startswith("ConnectFour") and " not enumerable " in line for line in wide)
+
+
+def test_games_that_repeat_a_task_show_their_floors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those that `mage-bench eval` prints."""
+    monkeypatch.setattr(floors, "cache_root", lambda: tmp_path)
+    row, *_ = rows = solved_rows(lambda *_: None, [Setup(game="Sokoban", pool="", panel="sokoban-eval-1box-16")])
+    assert [floor.opponent for floor in row.floors] == list(FLOORS["Sokoban"])
+    kept = row.to_json()["floors"]
+    assert [floor["name"] for floor in kept] == list(FLOORS["Sokoban"])
+    assert [one["mean"] for one in kept[1]["success"]] == [1.0, 1.0, 1.0]
+    for wide in (False, True):
+        text = table_lines(rows, wide)
+        at = text.index("Sokoban: sokoban-eval-1box-16")
+        assert text[at + 2].split() == ["expert,", "who", "needs", "no", "memory", *["1.000"] * 4, "16"]
+
+
+def test_floors_that_cannot_be_played_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def evaluate(agent, *_: object, **__: object) -> None:
+        raise RuntimeError(f"All 16 meta-episodes of {agent.name} failed; the first: ALFWorld needs textworld.")
+
+    monkeypatch.setattr(floors, "cache_root", lambda: tmp_path)
+    monkeypatch.setattr(headroom_table, "evaluate", evaluate)
+    rows = solved_rows(lambda *_: None, [Setup(game="Sokoban", pool="", panel="sokoban-eval-1box-16")])
+    text = table_lines(rows)
+    assert ["Sokoban:", "sokoban-eval-1box-16", *["n/a"] * 5] in [line.split() for line in text]
+    (missing,) = (line for line in text if line.startswith("Sokoban: not enumerable; no floors: "))
+    assert missing.endswith("failed; the first: ALFWorld needs textworld.")

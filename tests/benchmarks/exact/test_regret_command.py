@@ -1,0 +1,244 @@
+"""`mage-bench regret`: agents of all kinds are judged by what they played, or by their own probabilities."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.evaluation.run.agents import GeneratorAgent, make_agent
+from benchmarks.evaluation.suites import panel, weights_of
+from benchmarks.exact.regret import Horizon, regret, regret_of_run
+from benchmarks.records.record_store import Records
+from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.registry import make_game
+from mage_envs.text.generation import Completion, Prompt
+from opponents.exact import bayes_value
+from opponents.exact.bayes import CreditName
+from tests.trainer.tiny_runs import save_model
+from trainer.backends.play_settings import PlaySettings
+
+META = "mage/KuhnPoker-Meta-v0"
+PD = "mage/PrisonersDilemma-Meta-v0"
+DEMO = weights_of("pool:kuhn/demo")
+
+
+def test_the_solved_policy_has_no_regret() -> None:
+    found = regret(make_agent("policy:myopic:kuhn/demo,3,1"), panel(META, tuple(DEMO), 20, 7), DEMO, batch=64)
+    assert found.meta_episodes == 160
+    assert not found.probabilities
+    exact = bayes_value(KuhnPoker(), "pool:kuhn/demo", credit="myopic").per_episode
+    for one, value in zip(found.episodes, exact, strict=True):
+        assert one.regret.mean == pytest.approx(0, abs=1e-12)
+        assert one.adjusted.mean == pytest.approx(one.available)
+        assert one.available == pytest.approx(value, abs=0.02)
+    assert found.episodes[0].available == pytest.approx(exact[0], abs=1e-12)
+    assert all(state.regret.mean == pytest.approx(0, abs=1e-12) for state in found.states)
+    assert (found.episodes[2].narrower or 0) > 4
+
+
+def test_opponents_that_change_are_judged_as_they_play_in_each_episode(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    switch, folder = "switch:kuhn/rock,kuhn/maniac,1", str(tmp_path / "run")
+    common = ["--env", META, "--rows", "40", "--opponents"]
+    agent, judged = f"policy:best-response-to:{switch}", tmp_path / "regret.json"
+    assert main(["eval", agent, *common, f"{switch};", "--out", folder, "--no-floors"]) == 0
+    assert main(["regret", folder, "--json", str(judged)]) == 0
+    episodes = json.loads(judged.read_text())["episodes"]
+    assert [one["regret"]["mean"] for one in episodes] == pytest.approx([0, 0, 0], abs=1e-12)
+    assert [one["available"] for one in episodes] == pytest.approx([1 / 4, 1 / 3, 1 / 3])
+    with_memory = str(tmp_path / "memory")
+    assert main(["eval", "scripted:first", *common, "counting", "--out", with_memory, "--no-floors"]) == 0
+    capsys.readouterr()
+    assert main(["regret", with_memory]) == 2
+    error = capsys.readouterr().err
+    assert "Opponent 'counting' remembers earlier hands" in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("credit", ["sum", "last"])
+def test_the_solved_policy_has_no_regret_over_the_meta_episode(credit: CreditName) -> None:
+    tasks, solved = panel(META, tuple(DEMO), 4, 7), make_agent(f"policy:bayes:kuhn/demo,3,1,{credit}")
+    found = regret(solved, tasks, DEMO, horizon=Horizon(credit))
+    assert all(one.regret.mean == pytest.approx(0, abs=1e-12) for one in found.episodes)
+    exact = bayes_value(KuhnPoker(), "pool:kuhn/demo", credit=credit).per_episode
+    assert found.whole is not None
+    assert found.whole.available == pytest.approx(exact[-1] if credit == "last" else sum(exact), abs=1e-12)
+    assert found.whole.narrower is None, "the adjusted score is that very value"
+    assert found.credit == credit
+    other = regret(make_agent("policy:myopic:kuhn/demo,3,1"), tasks, DEMO, horizon=Horizon(credit))
+    assert other.whole is not None
+    assert other.whole.regret.mean > 0.001, "it does not explore"
+    total = sum(one.regret.mean for one in other.episodes)
+    assert total == pytest.approx(other.whole.regret.mean, abs=1e-12)
+
+
+@pytest.mark.slow
+def test_ten_thousand_meta_episodes_earn_the_myopic_value_less_the_regret() -> None:
+    """Opponents that look at nothing show everybody the same, and each of them is met with each choice that suits it:
+    any player earns the myopic value less its regret in every episode, one that remembers nothing 0."""
+    game, pool = make_game("RockPaperScissors", rounds=1), weights_of("pool:rps/biased")
+    tasks, options = panel("mage/RockPaperScissors-Meta-v0", tuple(pool), 3334, 11), {"rounds": 1, "memory": "none"}
+    found = regret(make_agent("policy:rps/rock:.6"), tasks, pool, options)
+    assert found.meta_episodes == 10_002
+    myopic = bayes_value(game, "pool:rps/biased", credit="myopic").per_episode
+    for one, value in zip(found.episodes, myopic, strict=True):
+        for score in (one.value, one.adjusted):
+            half = (score.high - score.low) / 2 + 1e-12
+            assert abs(score.mean) < half
+            assert abs(score.mean + one.regret.mean - value) < half
+    assert all((one.narrower or 0) > 10 for one in found.episodes[1:])
+
+
+def test_regret_of_an_episode_is_that_of_its_states() -> None:
+    tasks = panel(META, tuple(DEMO), 10, 8)
+    by_rule = regret(make_agent("policy:uniform"), tasks, DEMO)
+    as_played = regret(make_agent("policy:uniform"), tasks, DEMO, scored=False)
+    assert by_rule.probabilities
+    assert not as_played.probabilities
+    for found in (by_rule, as_played):
+        for k, one in enumerate(found.episodes):
+            total = sum(state.regret.mean for state in found.states if state.episode == k)
+            assert total == pytest.approx(one.regret.mean, abs=1e-12)
+            assert one.adjusted.mean == pytest.approx(one.available - one.regret.mean, abs=1e-12)
+            assert one.value.mean == pytest.approx(as_played.episodes[k].value.mean, abs=1e-12)
+    assert all(state.actions == dict.fromkeys(state.actions, 0.5) for state in by_rule.states)
+
+
+class Sure:
+    """Answers the first legal action, and says that it would have taken the second in one case of four."""
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        return [Completion(f"<action>{p.legal_actions[0] if p.legal_actions else ''}</action>") for p in prompts]
+
+    def score(self, prompts: Sequence[Prompt], replies: Sequence[Sequence[str]]) -> list[list[float]]:
+        assert all(text.startswith("<action>") for row in replies for text in row)
+        return [[float(np.log(0.75)), float(np.log(0.25))] for _ in replies]
+
+
+def test_a_model_that_tells_its_probabilities_is_judged_by_them() -> None:
+    found = regret(GeneratorAgent(Sure(), "sure"), panel(META, tuple(DEMO), 4, 9), DEMO, {"memory": "history"})
+    assert found.probabilities
+    assert all(sorted(state.actions.values()) == pytest.approx([0.25, 0.75]) for state in found.states)
+
+
+def test_deals_that_come_again_are_judged_where_nothing_can_be_known_of_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In one episode alone, and in a game of one deal."""
+    one = ["regret", "policy:uniform", "--rows", "1"]
+    assert main([*one, "--env", META, "--env-kwargs", '{"protocol": "paper", "num_episodes": 1}']) == 0
+    assert main([*one, "--env", PD, "--env-kwargs", '{"deal": "replay"}']) == 0
+    assert "nan" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("context", ["rebuilt", "conversation"])
+def test_a_saved_model(capsys: pytest.CaptureFixture[str], tmp_path: Path, context: str) -> None:
+    folder = save_model(tmp_path / "model")
+    options = {"style": "words", "context": context, "memory": "history"}
+    PlaySettings(META, options, 1, 1.0, constrained=True).save(folder)
+    out = tmp_path / "regret.json"
+    assert main(["regret", str(folder), "--pool", "kuhn/demo", "--rows", "2", "--json", str(out)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "16 meta-episodes, judged by its own probabilities" in lines[0]
+    assert [line.split()[0] for line in lines[3:6]] == ["1", "2", "3"]
+    data = json.loads(out.read_text())
+    assert len(data["episodes"]) == 3
+    assert all(state["regret"]["mean"] >= -1e-12 for state in data["states"])
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run on a named panel."""
+    folder = tmp_path_factory.mktemp("kept") / "run"
+    assert main(["eval", "scripted:random", "--panel", "kuhn-train-128", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_a_kept_run_is_judged_as_what_plays_it(kept: Path) -> None:
+    """Its replies are executed again, which gives the same figures as judging the play itself."""
+    from benchmarks.evaluation.suites import named_panel
+
+    records = Records(kept)
+    seen: list[int] = []
+    found = regret_of_run(records, batch=50, on_step=lambda done, _: seen.append(done))
+    chosen = named_panel("kuhn-train-128")
+    fresh = regret(make_agent("scripted:random"), chosen.tasks(), chosen.weights(), chosen.env_kwargs, scored=False)
+    assert found == fresh
+    assert seen[-1] == records.planned == found.meta_episodes
+
+
+def test_a_kept_run_that_comes_out_otherwise_is_not_judged(kept: Path) -> None:
+    records = Records(kept)
+    call = records.lines[3]["calls"][0]
+    call["messages"][-1]["content"] = "Another prompt."
+    with pytest.raises(ValueError, match=r"run has another outcome with this version. .*mage-bench replay"):
+        regret_of_run(records)
+
+
+def test_another_game_panel_or_pool_than_that_of_a_kept_run_is_one_line(
+    kept: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    alone = tmp_path / "sokoban"
+    common = ["--env", "mage/Sokoban-Meta-v0", "--env-kwargs", '{"num_episodes": 1}', "--rows", "1", "--no-floors"]
+    assert main(["eval", "scripted:first", *common, "--out", str(alone)]) == 0
+    capsys.readouterr()
+    for arguments, message in (
+        ([str(kept), "--panel", "kuhn-paper"], "was played on kuhn-train-128, not on kuhn-paper. Remove --panel."),
+        ([str(kept), "--panel", "kuhn-trian"], "Did you mean 'kuhn-train'?"),
+        ([str(kept), "--env", "mage/TicTacToe-Meta-v0"], "was played in mage/KuhnPoker-Meta-v0, not in mage/TicTacToe"),
+        ([str(kept), "--env-kwargs", "{}"], "already fixes the options it was played with. Remove --env-kwargs."),
+        ([str(kept), "--pool", "kuhn/paper"], "which is not in this pool. Use the run's own pool."),
+        ([str(alone)], "is a run of Sokoban without opponents"),
+    ):
+        assert main(["regret", *arguments]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
+
+
+def test_the_command_judges_a_kept_run(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["regret", str(kept), "--panel", "kuhn-train-128", "--states", "1"]) == 0
+    assert "scripted:random: chips per hand, 128 meta-episodes, judged by what it played" in capsys.readouterr().out
+    assert main(["regret", str(kept), "--horizon", "meta", "--credit", "mage", "--gt", "0.9"]) == 0
+    assert "as mage, gt 0.9 counts it" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["policy:uniform", "--env", META, "--credit", "sum"], "--credit applies only to the rest of the meta-ep"),
+        (["policy:uniform", "--env", META, "--horizon", "meta", "--gt", ".5"], "--gt is the discount of --credit mage"),
+        (
+            ["policy:uniform", "--env", META, "--env-kwargs", '{"deal": "replay"}', "--horizon", "meta"],
+            "the deals of the first episode are replayed",
+        ),
+        (
+            ["policy:uniform", "--env", META, "--env-kwargs", '{"deal": "replay"}'],
+            "Use protocol=adaptive or num_episodes=1.",
+        ),
+        (
+            ["policy:uniform", "--env", PD, "--env-kwargs", '{"protocol": "paper"}'],
+            "or a success ends the meta-episode.",
+        ),
+        (["policy:uniform"], "Nothing to play. Use --env mage/KuhnPoker-Meta-v0"),
+        (["policy:uniform", "--env", "mage/Sokoban-Meta-v0"], "Sokoban has no enumerable tree with opponents"),
+        (["policy:uniform", "--env", "mage/ConnectFour-Meta-v0"], "ConnectFour has no enumerable tree with opponents"),
+        (["policy:uniform", "--env", "mage/TicTacToe-Meta-v0"], "'mcts:100' has no distribution(turn)"),
+        (["policy:uniform", "--panel", "kuhn-trian"], "Did you mean 'kuhn-train'?"),
+        (["policy:uniform", "--panel", "kuhn-train", "--env", "mage/TicTacToe-Meta-v0"], "is played in mage/KuhnPoker"),
+        (["policy:uniform", "--env", META, "--pool", "kuhn/dem"], "Did you mean 'kuhn/demo'?"),
+        (["policy:uniform", "--env", META, "--rows", "0"], "--rows and --batch must be at least 1."),
+        (["polcy:uniform", "--env", META], "Unknown agent 'polcy:uniform'"),
+    ],
+)
+def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    assert main(["regret", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

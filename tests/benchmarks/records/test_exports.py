@@ -1,0 +1,99 @@
+"""What is made of records: tables of calls, ATIF, leaderboards; and docs/results-schema.md's commands."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from atif import Trajectory
+from pyarrow import parquet
+
+from benchmarks.__main__ import main
+from benchmarks.records.export import COLUMNS
+from benchmarks.records.record_store import Records
+from benchmarks.records.schema import LineRecord
+from trainer.runs.line_schema import CallRecord, problems_of
+
+ROOT = Path(__file__).parents[2]
+EVAL = ["--env", "mage/KuhnPoker-Meta-v0", "--rows", "2", "--num-episodes", "2"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    for name in ("random", "last"):
+        assert main(["eval", f"scripted:{name}", *EVAL, "--out", str(folder / name)]) == 0
+    assert main(["eval", "scripted:last", *EVAL, "--memory", "none", "--out", str(folder / "none")]) == 0
+    return folder
+
+
+def test_tables_have_one_row_per_call(runs, tmp_path):
+    records = Records(runs / "random")
+    calls = [call for _, line in sorted(records.lines.items()) for call in line["calls"]]
+    assert main(["export", str(runs / "random"), "--to", "csv", "--out", str(tmp_path / "a.csv")]) == 0
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text())))
+    assert tuple(rows[0]) == COLUMNS
+    assert [row["reply"] for row in rows] == [call["reply"] for call in calls]
+    assert {int(row["seed"]) for row in rows} == {line["task"]["seed"] for line in records.lines.values()}
+    assert main(["export", str(runs / "random"), "--to", "parquet", "--out", str(tmp_path / "a.parquet")]) == 0
+    found = parquet.read_table(tmp_path / "a.parquet").to_pylist()
+    assert [row["prompt"] for row in found] == [call["messages"][0]["content"] for call in calls]
+    assert sum(row["reward"] for row in found) == sum(call["reward"] for call in calls)
+
+
+def test_atif_is_valid_by_its_own_package(runs, tmp_path):
+    assert main(["export", str(runs / "random"), "--to", "atif", "--out", str(tmp_path / "a.jsonl")]) == 0
+    lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    records = Records(runs / "random")
+    assert len(lines) == len(records.lines) == 12
+    for line, (_, record) in zip(lines, sorted(records.lines.items()), strict=True):
+        made = Trajectory.model_validate(line)
+        assert len(made.steps) == 2 * len(record["calls"])
+        assert made.steps[1].message == record["calls"][0]["reply"]
+
+
+def test_a_leaderboard_has_validated_runs_of_one_setting(runs, tmp_path, capsys):
+    pair = [str(runs / "random"), str(runs / "last")]
+    assert main(["leaderboard", *pair]) == 0
+    out = capsys.readouterr().out
+    assert "digests, replay of 12, ceilings" in out
+    assert len([line for line in out.splitlines() if "| scripted:" in line]) == 2
+    assert "\n| rank | agent |" in out
+    assert main(["leaderboard", *pair, "--format", "json"]) == 0
+    entries = json.loads(capsys.readouterr().out)
+    assert [one["agent"] for one in entries] == ["scripted:random", "scripted:last"]
+    assert all(1 <= one["rank"][0] <= one["rank"][1] <= 2 for one in entries)
+    assert entries[0]["root"] == Records(runs / "random").root()["root"]
+    assert main(["leaderboard", *pair, "--format", "csv"]) == 0
+    assert len(list(csv.reader(capsys.readouterr().out.splitlines()))) == 3
+    assert main(["leaderboard", *pair, str(runs / "none")]) == 2
+    assert "measure different settings and are not compared" in capsys.readouterr().err
+    shutil.copytree(runs / "last", tmp_path / "edited")
+    told = json.loads((tmp_path / "edited" / "root.json").read_text())
+    (tmp_path / "edited" / "root.json").write_text(json.dumps(told | {"count": 11}))
+    assert main(["leaderboard", str(tmp_path / "edited")]) == 2
+    assert "edited is not valid: root.json: count is 11, and the records give 12" in capsys.readouterr().err
+
+
+def test_the_schema_names_every_field_and_the_document_too():
+    text = (ROOT / "docs" / "results-schema.md").read_text()
+    for record in (LineRecord, CallRecord):
+        assert [field for field in record.model_fields if f"`{field}`" not in text] == []
+        assert list(problems_of(record, {})) != []
+
+
+def test_the_commands_of_the_document_run_as_printed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "results-schema.md").read_text()
+    block = re.search(r"```bash\n(.*?)```", text, re.DOTALL)[1]
+    for line in block.splitlines():
+        words = line.partition("#")[0].split()
+        assert words[0] == "mage-bench"
+        assert main(words[1:]) == 0, line
+    assert (tmp_path / "calls.csv").exists()
+    assert "digests, replay of 32, ceilings" in capsys.readouterr().out

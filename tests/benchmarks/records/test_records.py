@@ -1,0 +1,380 @@
+"""Records of runs: the same root however they came about, what is damaged found, and everything executed again."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import json
+import os
+import signal
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import GeneratorAgent, Setting, evaluate, make_agent, named_panel
+from benchmarks.__main__ import main
+from benchmarks.evaluation.suites.paper import setting_for
+from benchmarks.records import record_store as store
+from benchmarks.records.about import about_run, setting_of
+from benchmarks.records.canonical import canonical, root_of
+from benchmarks.records.lines import chats, digest, encoded
+from benchmarks.records.record_store import Records, Writer
+from benchmarks.records.replay import replay
+from benchmarks.records.schema import LineRecord
+from benchmarks.records.validate import problems
+from mage_envs.files.atomic import draft_beside, drafts_of
+from trainer.backends.generation import ScriptedGenerator
+from trainer.runs.line_schema import problems_of
+from trainer.runs.trajectory_json import plain, trajectory_of
+
+PANEL = "kuhn-paper-128"
+EVAL = ["eval", "scripted:random", "--env", "mage/KuhnPoker-Meta-v0", "--rows", "12"]
+
+
+def recorded(folder, agent="scripted:random", setting=None, indices=None, resume=False, **options):
+    """A run in `folder`, without scores; `indices`: the order of play."""
+    setting = setting or setting_for(PANEL)
+    made = make_agent(agent) if isinstance(agent, str) else agent
+    writer = Writer(folder, about_run(made, setting), resume)
+    order = list(writer.todo if indices is None else indices)
+    if order:
+        tasks = [setting.tasks[index] for index in order]
+        evaluate(
+            made,
+            tasks,
+            setting.options,
+            on_finished=lambda place, trajectory: writer.add(order[place], trajectory),
+            **options,
+        )
+    writer.close()
+    return Records(folder)
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    """The run that others are compared with."""
+    folder = tmp_path_factory.mktemp("unbroken") / "run"
+    return recorded(folder)
+
+
+def child(work):
+    """Runs `work` in a fork and gives its process id."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        try:
+            gc.freeze()  # what the parent made is not searched, which would copy all of its pages
+            os.setpgid(0, 0)
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 1)
+            os.dup2(null, 2)
+            work()
+        finally:
+            os._exit(0)
+    return pid
+
+
+def edit(path, change):
+    """Changes the lines of a shard."""
+    lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+    path.write_bytes(gzip.compress("".join(f"{line}\n" for line in change(lines)).encode()))
+
+
+# -- roots -------------------------------------------------------------------------------------------------------
+
+
+def test_the_root_does_not_depend_on_batch_workers_order_or_shards(unbroken, tmp_path, monkeypatch):
+    root = unbroken.root()
+    assert (root["count"], root["missing"], root["failed"]) == (132, [], [])
+    shuffled = list(np.random.default_rng(0).permutation(132))
+    roots = [
+        recorded(tmp_path / "one", batch=1).root(),
+        recorded(tmp_path / "processes", batch=7, workers=2).root(),
+        recorded(tmp_path / "shuffled", indices=[int(index) for index in shuffled]).root(),
+    ]
+    monkeypatch.setattr(store, "SHARD", 1000)
+    roots.append(recorded(tmp_path / "one shard").root())
+    assert roots == [root] * 4
+    assert len(list((tmp_path / "one shard" / "episodes").iterdir())) == 1
+    assert len(list((tmp_path / "one" / "episodes").iterdir())) == 3
+
+
+def test_another_agent_or_setting_has_another_root(unbroken, tmp_path):
+    first = recorded(tmp_path / "first", "scripted:first").root()["root"]
+    none = recorded(tmp_path / "none", setting=setting_for(PANEL, memory="none")).root()["root"]
+    assert len({first, none, unbroken.root()["root"]}) == 3
+
+
+def test_digests_are_of_canonical_json():
+    assert canonical({"b": [1, 0.5], "a": "\ud800\x00é"}) == b'{"a":"\\ud800\\u0000\\u00e9","b":[1,0.5]}'
+    assert plain([float("nan"), float("inf"), float("-inf"), np.float64(0.1), (True, None)]) == [
+        *("NaN", "Infinity", "-Infinity"),
+        0.1,
+        [True, None],
+    ]
+    # sha256 of "ab" and of the digests in the order of their indices
+    assert root_of([(1, "b"), (0, "a")]) == "fb8e20fc2e4c3f248c60c39bd652f3c1347298bb977b8b4d5903b85055620603"
+
+
+def test_a_line_tells_all_of_a_meta_episode(unbroken):
+    setting = setting_for(PANEL)
+    played = evaluate(make_agent("scripted:random"), setting.tasks, setting.options)
+    assert unbroken.trajectories() == played
+    assert all(trajectory.seconds and min(trajectory.seconds) > 0 for trajectory in played)
+    line = encoded(3, played[3]).line()
+    assert list(problems_of(LineRecord, line)) == []
+    assert trajectory_of(line) == played[3]
+    assert digest(line | {"seconds": [7.0]}) == line["digest"] != digest(line | {"index": 4})
+
+
+def test_conversations_are_recorded_by_what_is_new(tmp_path):
+    setting = setting_for(PANEL, context="conversation", memory="both")
+    records = recorded(tmp_path / "run", setting=setting)
+    longest = max(records.lines.values(), key=lambda line: len(line["calls"]))
+    calls = longest["calls"]
+    assert [call["fresh"] for call in calls] == [True] + [False] * (len(calls) - 1)
+    assert [len(call["messages"]) for call in calls] == [1] * len(calls)
+    whole = chats(calls)
+    assert [len(chat) for chat in whole] == [2 * number + 1 for number in range(len(calls))]
+    assert whole[1][1].content == calls[0]["reply"]
+    assert replay(list(records.lines.values()), setting) == []
+
+
+# -- broken off and gone on with ---------------------------------------------------------------------------------
+
+
+class Dies:
+    """The random agent, whose process is killed when it is asked for the answer number `last`."""
+
+    name = "scripted:random"
+
+    def __init__(self, last):
+        self.last = last
+
+    def generator(self, game):
+        inner = make_agent("scripted:random").generator(game)
+
+        class Asked:
+            left = self.last
+
+            def generate(self, prompts):
+                Asked.left -= len(prompts)
+                if Asked.left <= 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return inner.generate(prompts)
+
+        return Asked()
+
+
+def test_a_kill_at_any_of_100_moments_loses_the_open_shard_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "SHARD", 4)
+    base = named_panel("kuhn-paper")
+    setting = Setting(replace(base, size=14), "14 of them")
+    whole = recorded(tmp_path / "whole", setting=setting)
+    calls = sum(len(line["calls"]) for line in whole.lines.values())
+    seen = set()
+    for number, last in enumerate(np.random.default_rng(1).integers(1, calls, 100)):
+        folder = tmp_path / f"killed {number}"
+        pid = child(lambda folder=folder, last=last: recorded(folder, Dies(int(last)), setting, batch=5))
+        assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+        if (folder / "run.json").exists():
+            kept = Records(folder)
+            assert kept.problems == []
+            assert len(kept.lines) % 4 == 0
+            seen.add(len(kept.lines))
+        else:
+            seen.add(0)
+        assert recorded(folder, setting=setting, resume=True).root() == whole.root()
+    assert seen == {0, 4, 8, 12}
+
+
+def test_a_kill_before_anything_is_written_leaves_a_folder_to_go_on_with(unbroken, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    draft_beside(folder / "run.json").write_text("{")
+    assert recorded(folder, indices=()).planned == 132
+
+
+def test_a_kill_while_a_shard_is_written_leaves_no_part_of_it(unbroken, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    moved = Path.replace
+
+    def dies(self, target):
+        if target.name == "00001.jsonl.gz":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return moved(self, target)
+
+    def work():
+        Path.replace = dies
+        recorded(folder)
+
+    pid = child(work)
+    assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+    assert [path.name for path in (folder / "episodes").glob("*.gz")] == ["00000.jsonl.gz"]
+    assert len(drafts_of(folder / "episodes", "00001.jsonl.gz")) == 1
+    assert len(Records(folder).lines) == 64
+    assert recorded(folder, resume=True).root() == unbroken.root()
+
+
+def test_resume_plays_what_failed(unbroken, tmp_path):
+    def breaks(prompt):
+        if prompt.seed[0] % 3 == 0:
+            raise ConnectionError("lost")
+        return "<action>bet</action>"
+
+    class Breaks:
+        name = "scripted:random"
+
+        def generator(self, game):
+            return _OneByOne(breaks)
+
+    folder = tmp_path / "run"
+    failed = recorded(folder, Breaks())
+    assert 0 < len(failed.failed) < 132
+    agent = make_agent("scripted:random")
+    again = Writer(folder, about_run(agent, setting_for(PANEL)), resume=True)
+    assert again.todo == failed.failed
+    kept = {index: line for index, line in failed.lines.items() if line["failure"] is None}
+    after = recorded(folder, resume=True)
+    assert after.failed == []
+    for index, line in after.lines.items():
+        assert line == kept.get(index, line)
+        assert index in kept or line["digest"] == unbroken.lines[index]["digest"]
+
+
+class _OneByOne:
+    def __init__(self, answer):
+        self.answer = answer
+
+    def generate(self, prompts):
+        from mage_envs.text.generation import Completion
+
+        replies = []
+        for prompt in prompts:
+            try:
+                replies.append(Completion(self.answer(prompt)))
+            except ConnectionError as error:
+                replies.append(Completion("", error=str(error)))
+        return replies
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda lines: [*lines[:5], lines[5].replace('"penalty":0', '"penalty":9', 1), *lines[6:]], "it was changed"),
+        (lambda lines: [*lines[:5], lines[5][:200], *lines[6:]], "no record of a meta-episode"),
+        (lambda lines: [*lines[:5], "[]", *lines[6:]], "no record of a meta-episode"),
+    ],
+)
+def test_a_torn_or_edited_line_is_found_named_and_played_again(tmp_path, capsys, change, told):
+    folder = tmp_path / "run"
+    assert main([*EVAL, "--out", str(folder)]) == 0
+    root = Records(folder).root()
+    edit(folder / "episodes" / "00001.jsonl.gz", change)
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(["validate", str(folder)])
+    assert ended.value.code == 1
+    out = capsys.readouterr().out
+    assert f"{folder}: episodes/00001.jsonl.gz, line 6: " in out
+    assert told in out
+    assert main([*EVAL, "--out", str(folder), "--resume"]) == 0
+    assert "episodes/00001.jsonl.gz, line 6: " in capsys.readouterr().err
+    assert Records(folder).root() == root
+    assert main(["validate", str(folder)]) == 0
+
+
+def test_a_shard_cut_by_the_disk_is_found(unbroken, tmp_path):
+    folder = tmp_path / "run"
+    recorded(folder)
+    path = folder / "episodes" / "00000.jsonl.gz"
+    path.write_bytes(path.read_bytes()[:4000])
+    damaged = Records(folder)
+    assert [problem.file for problem in damaged.problems] == ["episodes/00000.jsonl.gz"]
+    assert "the shard cannot be read from here" in damaged.problems[0].reason
+    assert 68 <= len(damaged.lines) < 132
+    assert recorded(folder, resume=True).root() == unbroken.root()
+
+
+# -- executed again ----------------------------------------------------------------------------------------------
+
+REPLAYED = [
+    ("kuhn-paper-128", {"protocol": "paper"}),
+    ("kuhn-heldout-128", {"memory": "history", "hands_per_episode": 2}),
+    ("tictactoe-paper-128", {"num_episodes": 2}),
+    ("sokoban-eval-2box-128", {"num_episodes": 2}),
+    ("kuhn-paper-128", {"context": "conversation", "memory": "both", "hands_per_episode": 2}),
+]
+
+
+@pytest.mark.parametrize(("panel", "options"), REPLAYED)
+def test_everything_is_executed_again_to_the_byte(tmp_path, panel, options):
+    setting = setting_for(panel, **options)
+    records = recorded(tmp_path / "run", setting=setting, indices=range(0, len(setting.tasks), 4))
+    lines = [line for _, line in sorted(records.lines.items())]
+    assert len(lines) == len(setting.tasks) // 4
+    assert replay(lines, setting_of(records.about)) == []
+    assert replay(lines[::-1], setting, batch=1) == []
+
+
+def test_the_first_difference_is_shown(unbroken, tmp_path, capsys):
+    setting = setting_for(PANEL)
+    lines = json.loads(json.dumps([unbroken.lines[index] for index in range(12)]))
+    lines[4]["calls"][1]["messages"][0]["content"] += "!"
+    lines[7]["episodes"][2]["reward"] += 1
+    lines[9]["calls"][0]["reply"] = "<action>nonsense</action>"
+    lines = [line | {"digest": digest(line)} for line in lines]  # as someone does who wants it to look whole
+    found = replay(lines, setting)
+    assert [one.index for one in found] == [4, 7, 9]
+    assert "call 2 (reflect, episode 2), prompt" in found[0].place
+    assert found[0].lines()[-1].endswith("inside tags, like this: <remark>your plan</remark>")
+    assert found[1].place == "episodes[2].reward"
+    assert found[1].found == found[1].recorded - 1
+
+
+def test_replies_of_every_kind_are_recorded_and_executed_again(tmp_path):
+    odd = [
+        *("", "<action>bet</action>" * 3, "\ud800 \x00 <script>alert(1)</script>", "x" * 10_000_000),
+        *("<action>fly</action>", "<think>no end", "<remark></remark>"),
+    ]
+    agent = GeneratorAgent(ScriptedGenerator(lambda prompt: odd[prompt.seed[2] % len(odd)]), "odd")
+    setting = setting_for(PANEL)
+    records = recorded(tmp_path / "run", agent, setting, indices=range(3))
+    calls = [call for line in records.lines.values() for call in line["calls"]]
+    assert {call["reply"] for call in calls} == set(odd)
+    assert sum(call["invalid_reason"] == "invalid" for call in calls) > len(calls) / 2
+    assert replay(list(records.lines.values()), setting) == []
+    assert list(_beside_scores(tmp_path / "run")) == []
+
+
+def _beside_scores(folder):
+    """Problems of a run that was not played whole."""
+    return (one for one in problems(folder) if "missing" not in one)
+
+
+class _Cut:
+    """Every third reply is cut at the limit; long prompts are more than it takes."""
+
+    def generate(self, prompts):
+        from mage_envs.text.generation import Completion
+
+        def answer(prompt):
+            if len(prompt.messages[-1].content) > 1500:
+                return Completion("", overflow=True)
+            return Completion("<action>bet</action>", truncated=prompt.seed[2] % 3 == 2, tokens=(11, 5))
+
+        return [answer(prompt) for prompt in prompts]
+
+
+def test_cut_replies_and_shortened_prompts_are_executed_again(tmp_path):
+    setting = setting_for(PANEL, memory="history", num_episodes=6)
+    records = recorded(tmp_path / "run", GeneratorAgent(_Cut(), "cut"), setting, indices=range(24))
+    calls = [call for line in records.lines.values() for call in line["calls"]]
+    assert any(call["shortened"] for call in calls)
+    assert {call["invalid_reason"] for call in calls} >= {None, "length"}
+    assert {tuple(call["tokens"]) for call in calls} == {(11, 5)}
+    assert replay(list(records.lines.values()), setting) == []

@@ -1,0 +1,54 @@
+"""Folders that a run does not go into, and that no run is read from."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks import make_agent
+from benchmarks.__main__ import main
+from benchmarks.evaluation.suites.paper import setting_for
+from benchmarks.records.about import about_run
+from benchmarks.records.lines import VERSION
+from benchmarks.records.record_store import NoRun, OtherRun, Records, Writer
+from tests.benchmarks.records.test_records import EVAL, PANEL, recorded
+
+
+def test_another_run_in_the_folder_is_refused_with_each_difference(tmp_path):
+    folder = tmp_path / "run"
+    recorded(folder, indices=(0,))
+    agent = make_agent("scripted:random")
+    with pytest.raises(OtherRun, match="holds a run; resume it with --resume"):
+        Writer(folder, about_run(agent, setting_for(PANEL)), resume=False)
+    with pytest.raises(OtherRun) as told:
+        Writer(folder, about_run(make_agent("scripted:last"), setting_for(PANEL, memory="none")), resume=True)
+    text = str(told.value)
+    assert 'agent.name "scripted:random" there, "scripted:last" now' in text
+    assert 'setting.options.memory "reflection" there, "none" now' in text
+    assert "fingerprint" in text
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    with pytest.raises(OtherRun, match="is not empty and holds no run"):
+        Writer(tmp_path / "other", about_run(agent, setting_for(PANEL)), resume=False)
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["notes.txt"]
+
+
+def test_a_folder_that_is_no_run_and_a_newer_schema(tmp_path, capsys):
+    assert main(["validate", str(tmp_path)]) == 2
+    assert "holds no run: run.json does not exist" in capsys.readouterr().err
+    recorded(tmp_path / "run", indices=())
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    (tmp_path / "run" / "run.json").write_text(json.dumps(about | {"schema": VERSION + 1}))
+    for command in (["replay"], ["validate"]):
+        assert main([*command, str(tmp_path / "run")]) == 2
+        assert f"has schema {VERSION + 1}, and this version reads up to {VERSION}" in capsys.readouterr().err
+    (tmp_path / "run" / "run.json").write_text("{")
+    with pytest.raises(NoRun, match="is not readable as a run"):
+        Records(tmp_path / "run")
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main([*EVAL, "--out", str(tmp_path / "file" / "run")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

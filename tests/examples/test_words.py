@@ -1,0 +1,79 @@
+"""`python -m examples.words`, in two rollouts."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from examples.words import run
+from examples.words.run import LESSONS, RESULTS, Lesson, config_of, learn, main
+from examples.words.table import Learned, table
+from trainer.cli.arguments import taken_apart
+from trainer.config.mage_config import MAGEConfig
+from trainer.trl.setup import prefer_exact
+
+SHORT = Lesson(game="Ultimatum", settings={"max_rollouts": 2, "groups_per_rollout": 2}, rows=1)
+
+
+def committed() -> list[Learned]:
+    return [Learned(**one) for one in json.loads((RESULTS / "words.json").read_text())]
+
+
+def test_a_lesson_is_learned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr(run, "FOLDER", tmp_path / "runs")
+    monkeypatch.setattr(run, "LESSONS", (SHORT,))
+    assert main(["--out", str(tmp_path)]) == 0
+    once = (tmp_path / "words.txt").read_text()
+    monkeypatch.setattr(run, "learn", None)
+    assert main(["Ultimatum", "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "words.txt").read_text() == once
+    found = json.loads((tmp_path / "words.json").read_text())[0]
+    assert (len(found["curve"]), found["meta_episodes"], len(found["first"])) == (2, 16, 3)
+    assert found["exact"]["blind"] == pytest.approx(0.3125)
+    assert all(-1e-9 < one["mean"] < 0.56 for one in found["model"])
+    assert (tmp_path / "runs" / "Ultimatum" / "mage.json").exists()
+    assert "share" in capsys.readouterr().out
+
+
+def test_a_stopped_lesson_leaves_a_model_and_is_not_done(tmp_path: Path):
+    def stop(text: str, milestone: bool) -> None:
+        if "rollout 1/" in text:
+            raise KeyboardInterrupt
+
+    assert learn(SHORT, tmp_path, stop) is None
+    assert (tmp_path / "model.safetensors").exists()
+
+
+def test_the_lessons_are_the_commands_of_the_table():
+    assert [(one.game, one.command) for one in committed()] == [
+        (lesson.game, "mage-train " + " ".join(lesson.flags)) for lesson in LESSONS
+    ]
+
+
+def test_the_committed_table_is_that_of_its_numbers_and_shows_learning():
+    found = committed()
+    assert (RESULTS / "words.txt").read_text() == table(found)
+    for one in found:
+        assert one.model[-1]["low"] > one.first[-1]["high"], one.game
+        assert one.cpu_seconds < 330, one.game
+        if one.share is not None:
+            assert one.model[-1]["low"] > one.exact["blind"], one.game
+
+
+def test_a_lesson_has_the_settings_of_the_command(tmp_path: Path):
+    """All that are no checkpoints' and no logs'."""
+    lesson = LESSONS[1]
+    ours = config_of(lesson, tmp_path)
+    _, typed, _ = taken_apart([*lesson.flags, "--output_dir", str(tmp_path)]).parsed(MAGEConfig)
+    assert prefer_exact(typed)
+    differ = {name for name, value in vars(typed).items() if str(vars(ours)[name]) != str(value)}
+    assert differ <= {"save_strategy", "save_steps", "save_total_limit", "logging_strategy", "disable_tqdm"}
+    assert (ours.opponents, ours.advantage) == ("pool:leduc/four", "exact")
+    assert {name: vars(ours)[name] for name in lesson.settings} == lesson.settings
+
+
+def test_an_unknown_game_is_one_line(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["Chess"])
+    assert ended.value.code == 2
+    assert "'Chess' is none of KuhnPoker" in capsys.readouterr().err

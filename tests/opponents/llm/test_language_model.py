@@ -1,0 +1,212 @@
+"""The opponent that is a language model: its prompts, its bad answers, and saved models by name."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import mage_envs  # noqa: F401
+from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.games.tictactoe import TicTacToe
+from mage_envs.match import play_match
+from mage_envs.text.generation import Completion, Prompt
+from mage_envs.text.prompts import Prose
+from mage_envs.text.words.style import Words
+from mage_envs.text.words.vocabulary import vocabulary
+from opponents import LanguageModelPolicy, make_opponent
+from opponents.llm.opponent import TRIES
+from tests.opponents.dealing import dealt
+from trainer.backends.play_settings import PlaySettings
+from trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
+
+KUHN = KuhnPoker()
+
+
+class Recorder:
+    """A generator that keeps what it was asked."""
+
+    def __init__(self, reply: Callable[[Prompt], Completion | str]) -> None:
+        self.reply = reply
+        self.prompts: list[Prompt] = []
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        self.prompts += prompts
+        replies = [self.reply(prompt) for prompt in prompts]
+        return [Completion(reply) if isinstance(reply, str) else reply for reply in replies]
+
+
+def last(prompt: Prompt) -> str:
+    return f"<think>hm</think><action>{prompt.legal_actions[-1].upper()}</action>"
+
+
+def test_plays_what_the_model_says_with_the_learners_prompt() -> None:
+    model = Recorder(last)
+    policy = LanguageModelPolicy(model, KUHN.facts, Prose(), 3)
+    result = play_match(KuhnPoker(), [policy, make_opponent("kuhn/maniac", KUHN)], np.random.default_rng(1), 20)
+    assert set(np.abs(result.returns[:, 0])) == {2.0}  # both always bet or call
+    assert policy.turns == len(model.prompts) == 20
+    assert policy.invalid == policy.given_up == 0
+    env = gym.make("mage/KuhnPoker-Meta-v0", seat="first", opponent="kuhn/maniac")
+    seen = {env.reset(seed=seed)[0] for seed in range(40)}
+    assert {prompt.messages[0].content for prompt in model.prompts} == seen
+
+
+@pytest.mark.parametrize(("style", "check"), [(Prose(), "<action>check</action>"), (Words(KUHN.facts), "check")])
+def test_a_hands_second_turn_shows_its_first_and_nothing_of_other_hands(style: object, check: str) -> None:
+    model = Recorder(lambda prompt: check if "check" in prompt.legal_actions else check.replace("check", "call"))
+    policy = LanguageModelPolicy(model, KUHN.facts, style)  # type: ignore[arg-type]
+    play_match(KuhnPoker(), [policy, make_opponent("kuhn/maniac", KUHN)], np.random.default_rng(1), 5)
+    texts = [prompt.messages[0].content for prompt in model.prompts]
+    assert len(texts) == 10
+    for number, text in enumerate(texts):
+        again = number % 2 == 1
+        if isinstance(style, Words):
+            assert len(text.split()) == (6 if again else 4)  # episode 1 first J (check opp-bet)
+            assert set(text.split()) <= set(vocabulary(KUHN))
+        else:
+            assert text.count("You answered: check") == again
+
+
+def test_sampling_is_keyed_by_the_generator_given_to_reset() -> None:
+    def keys(seed: int) -> list[tuple[int, ...]]:
+        model = Recorder(last)
+        policy = LanguageModelPolicy(model, KUHN.facts, Prose())
+        play_match(KuhnPoker(), [policy, make_opponent("kuhn/rock", KUHN)], np.random.default_rng(seed), 6)
+        return [prompt.seed for prompt in model.prompts]
+
+    assert keys(3) == keys(3) != keys(4)
+    assert len(set(keys(3))) == 6
+
+
+@pytest.mark.parametrize(
+    "bad", ["", "bet", "<action>raise</action>", Completion("<action>bet</action>", truncated=True)]
+)
+def test_after_three_bad_answers_the_action_is_drawn_and_counted(bad: Completion | str) -> None:
+    model = Recorder(lambda prompt: bad)
+    policy = LanguageModelPolicy(model, KUHN.facts, Prose())
+    result = play_match(KuhnPoker(), [policy, make_opponent("kuhn/passive", KUHN)], np.random.default_rng(1), 200)
+    assert policy.turns == policy.given_up == 200
+    assert policy.invalid == len(model.prompts) == 200 * TRIES
+    won_pots = int((result.returns[:, 0] == 1).sum())  # 1/2 bets, which passive folds to, plus 1/4 better cards
+    assert 120 < won_pots < 180
+    assert len({prompt.seed for prompt in model.prompts}) == len(model.prompts)
+    assert "nothing happened, but the turn is spent" not in model.prompts[0].messages[0].content
+    assert "nothing happened, but the turn is spent" in model.prompts[1].messages[0].content
+
+
+def test_a_second_try_counts() -> None:
+    model = Recorder(lambda prompt: "?" if prompt.seed[-1] == 0 else "<action>bet</action>")
+    policy = LanguageModelPolicy(model, KUHN.facts, Prose())
+    result = play_match(KuhnPoker(), [policy, make_opponent("kuhn/passive", KUHN)], np.random.default_rng(1), 10)
+    assert (policy.invalid, policy.given_up) == (10, 0)
+    assert result.mean[0] == 1
+
+
+def test_long_prompts_are_cut_and_then_refused() -> None:
+    limit = 10**9
+    model = Recorder(
+        lambda prompt: (
+            Completion("", overflow=True) if len(prompt.messages[0].content) > limit else "<action>x</action>"
+        )
+    )
+    policy = LanguageModelPolicy(model, KUHN.facts, Prose())
+    policy.reset(np.random.default_rng(0))
+    turn = dealt(KUHN).turn(0)
+    policy.act(turn)
+    limit = len(model.prompts[1].messages[0].content) - 1
+    asked = len(model.prompts)
+    policy.act(turn)
+    assert [len(p.messages[0].content) > limit for p in model.prompts[asked:]].count(True) > 0
+    assert policy.given_up == 2
+    limit = 0
+    with pytest.raises(RuntimeError, match="longer than the language model's limit"):
+        policy.act(turn)
+
+
+def test_a_failed_call_is_an_error() -> None:
+    policy = LanguageModelPolicy(Recorder(lambda prompt: Completion("", error="timeout: 60 s")), KUHN.facts, Prose())
+    policy.reset(np.random.default_rng(0))
+    turn = dealt(KUHN).turn(0)
+    with pytest.raises(RuntimeError, match="timeout: 60 s"):
+        policy.act(turn)
+
+
+# -- checkpoint:<folder> ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "demo,1"
+    tokenizer = tiny_tokenizer(vocabulary(KUHN))
+    save_tiny(folder, tiny_model(len(tokenizer), hidden=16, layers=1, heads=2), tokenizer)
+    options = {"style": "words", "context": "conversation", "memory": "history"}
+    PlaySettings("mage/KuhnPoker-Meta-v0", options, max_new_tokens=1, constrained=True).save(folder)
+    return folder
+
+
+def test_a_saved_model_is_an_opponent(saved: Path) -> None:
+    name = f"checkpoint:{saved}"
+    env = gym.make("mage/KuhnPoker-v0", opponent=name)
+    returns = []
+    for seed in range(30):
+        _, info = env.reset(seed=seed)
+        done, reward = False, 0.0
+        while not done:
+            _, reward, done, _, info = env.step(info["legal_actions"][0])
+        returns.append(float(reward))
+    assert set(returns) <= {-2.0, -1.0, 1.0, 2.0}
+    assert info["opponent"] == name
+    one, two = make_opponent(name, KUHN), make_opponent(name, KUHN)
+    assert isinstance(one, LanguageModelPolicy)
+    assert isinstance(two, LanguageModelPolicy)
+    assert one.generator is two.generator, "loaded once per process"
+    hands = play_match(KuhnPoker(), [one, two], np.random.default_rng(0), 20).returns
+    assert one.invalid == 0
+    assert (hands == play_match(KuhnPoker(), [one, two], np.random.default_rng(0), 20).returns).all()
+    os.utime(saved / "mage.json", ns=(2**61, 2**61))
+    again = make_opponent(name, KUHN)
+    assert isinstance(again, LanguageModelPolicy)
+    assert again.generator is not one.generator, "saved anew, loaded anew"
+
+
+def test_errors_of_saved_models(saved: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        make_opponent(f"checkpoint:{tmp_path}/nothing", KUHN)
+    with pytest.raises(FileNotFoundError, match="holds no mage.json"):
+        make_opponent(f"checkpoint:{tmp_path}", KUHN)
+    (tmp_path / "mage.json").write_text('{"env_id": "mage/KuhnPoker-Meta-v0", "temprature": 1}')
+    with pytest.raises(
+        ValueError,
+        match="unknown key 'temprature'. Did you mean 'temperature'?",
+    ):
+        make_opponent(f"checkpoint:{tmp_path}", KUHN)
+    with pytest.raises(ValueError, match="was trained on KuhnPoker and does not play TicTacToe"):
+        make_opponent(f"checkpoint:{saved}", TicTacToe())
+    with pytest.raises(ValueError, match="needs folder"):
+        make_opponent("checkpoint", KUHN)
+
+
+def test_without_torch_the_error_says_what_to_install(saved: Path) -> None:
+    script = f"""
+import sys
+sys.modules["transformers"] = None
+from mage_envs.games.kuhn_poker import KuhnPoker
+from opponents import make_opponent
+try:
+    make_opponent("checkpoint:{saved}", KuhnPoker())
+except ImportError as error:
+    print(error)
+"""
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert "transformers" in out
+    assert out.strip().endswith('Install it with: pip install "mage-envs[train]"')

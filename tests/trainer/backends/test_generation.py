@@ -1,0 +1,274 @@
+"""Backends: scripted, lock-step, local with and without a kept cache; and the keyed randomness."""
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from mage_envs.core import Task
+from mage_envs.random.streams import UInt64s
+from mage_envs.text.generation import Completion, Generator, Message, Prompt
+from tests.trainer.asking import LEGAL, WORDS, ask, word_tokens
+from trainer.backends.cached import CachedGenerator
+from trainer.backends.generation import LockStepGenerator, ScriptedGenerator, stream_keys
+from trainer.backends.local_model import HFGenerator, RaggedCache, Sampling
+from trainer.backends.tiny import tiny_model
+from trainer.backends.tokens import ChatTokenizer
+from trainer.rollout.rollout import RolloutSpec, collect
+
+
+@pytest.fixture(scope="module")
+def tokens() -> ChatTokenizer:
+    return word_tokens()
+
+
+@pytest.fixture(scope="module")
+def model(tokens: ChatTokenizer) -> Any:
+    return tiny_model(len(tokens.tokenizer), hidden=16, layers=2, heads=2, initializer_range=0.3)
+
+
+def go_on(prompt: Prompt, answer: Completion, text: str, key: int) -> Prompt:
+    messages = (*prompt.messages, Message("assistant", answer.text), Message("user", text))
+    return prompt._replace(messages=messages, seed=(5, prompt.slot, key, 0), previous=answer)
+
+
+def say(rng: np.random.Generator, most: int = 6) -> str:
+    return " ".join(rng.choice(WORDS, int(rng.integers(1, most))))
+
+
+def test_stream_keys_tell_seeds_apart() -> None:
+    seeds = [(0,), (0, 0), (0, 0, 0), (1,), (-1,), (2**64 - 2,), (2**40, 3), (3, 2**40)]
+    keys = stream_keys(seeds)
+    assert len(set(keys.tolist())) == len(seeds)
+    assert stream_keys([(-1,)])[0] == stream_keys([(2**64 - 1,)])[0]
+    assert [stream_keys([seed])[0] for seed in seeds] == keys.tolist()
+    assert stream_keys([(0,)], base=1)[0] != keys[0]
+    with pytest.raises(ValueError, match=r"Pass Prompt\(seed="):
+        stream_keys([()])
+
+
+def test_scripted_generator(tokens: ChatTokenizer) -> None:
+    plain: Generator = ScriptedGenerator(lambda prompt: prompt.legal_actions[-1])
+    assert plain.generate([ask("w1")]) == [Completion("check")]
+    real = ScriptedGenerator(lambda prompt: "check", tokens)
+    [first] = real.generate([ask("w1 w2")])
+    assert tokens.tokenizer.decode(first.prompt_ids + first.ids) == "<bos> w1 w2 check"
+    assert tokens.decode(first.legal_ids) == "bet check"
+    [second] = real.generate([go_on(ask("w1 w2"), first, "w3", 1)])
+    assert second.prompt_ids[: len(first.prompt_ids) + 1] == first.prompt_ids + first.ids
+
+
+def test_lock_step_keeps_order_and_marks_overflow_and_truncation(tokens: ChatTokenizer) -> None:
+    eos, sent = tokens.tokenizer.eos_token_id, []
+
+    def generate_ids(prompts: list[list[int]], keys: UInt64s) -> tuple[list[list[int]], list[list[float]]]:
+        assert len(keys) == len(prompts)
+        sent.append(prompts)
+        replies = [[prompt[-1], eos] if len(prompt) == 2 else [prompt[-1]] * 3 for prompt in prompts]
+        return replies, [[-0.5] * len(reply) for reply in replies]
+
+    backend = LockStepGenerator(tokens, generate_ids, max_prompt_length=3, max_new_tokens=3)
+    asked = [ask("w1"), ask("w1 w2 w3"), ask("w1 w2"), ask("w1")]
+    one, long, cut, twin = backend.generate(asked)
+    assert (one.text, one.truncated, one.logprobs) == ("w1", False, (-0.5, -0.5))
+    assert one == twin
+    assert long == Completion("", overflow=True)
+    assert (cut.text, cut.truncated, cut.legal_ids) == ("w2 w2 w2", True, ())
+    assert [len(prompts) for prompts in sent] == [3]
+    assert backend.generate([]) == []
+    assert backend.generate(asked[1:2]) == [long]
+    assert len(sent) == 1
+
+
+def test_lock_step_collective_sends_a_filler(tokens: ChatTokenizer) -> None:
+    sent: list[int] = []
+
+    def generate_ids(prompts: list[list[int]], keys: UInt64s) -> tuple[list[list[int]], None]:
+        assert len(keys) == len(prompts)
+        sent.append(len(prompts))
+        return [[5] for _ in prompts], None
+
+    backend = LockStepGenerator(tokens, generate_ids, max_prompt_length=2, collective=True)
+    assert backend.generate([]) == []
+    assert backend.generate([ask("w1 w2 w3")])[0].overflow
+    [answer] = backend.generate([ask("w1")])
+    assert (answer.logprobs, answer.truncated, len(answer.legal_ids)) == (None, False, 2)
+    assert sent == [1, 1, 1]
+    with pytest.raises(ValueError, match="2 replies for 1 prompts"):
+        LockStepGenerator(tokens, lambda prompts, keys: ([[1], [2]], None)).generate([ask("w1")])
+
+
+def reference_logprobs(model: Any, tokens: ChatTokenizer, answer: Completion, sampling: Sampling) -> list[float]:
+    with torch.no_grad():
+        logits = model(torch.tensor([answer.prompt_ids + answer.ids])).logits[0].double() / sampling.temperature
+    if sampling.constrained and answer.legal_ids:
+        illegal = [i for i in range(logits.shape[1]) if i not in answer.legal_ids]
+        logits[:, illegal] = -torch.inf
+    known, start = logits.log_softmax(1), len(answer.prompt_ids) - 1
+    return [float(known[start + index, i]) for index, i in enumerate(answer.ids)]
+
+
+SAMPLINGS = [
+    Sampling(),
+    Sampling(constrained=True, temperature=0.7),
+    Sampling(max_new_tokens=5, temperature=1.3),
+    Sampling(max_new_tokens=5, constrained=True),
+]
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("subset", [1.0, 0.6])
+def test_cached_equals_from_scratch_for_ragged_conversations(
+    model: Any, tokens: ChatTokenizer, sampling: Sampling, subset: float
+) -> None:
+    rng = np.random.default_rng(3)
+    cached = CachedGenerator(model, tokens, sampling)
+    scratch = HFGenerator(model, tokens, sampling, batch_size=2)
+    prompts = [ask(say(rng, 9), slot) for slot in range(6)]
+    for call in range(1, 9):
+        rows = [int(row) for row in rng.permutation(6) if rng.random() < subset]  # any order, some absent
+        answers = cached.generate([prompts[row] for row in rows])
+        expected = scratch.generate([prompts[row] for row in rows])
+        for row, answer, wanted in zip(rows, answers, expected, strict=True):
+            assert replace(answer, logprobs=None) == replace(wanted, logprobs=None)
+            assert answer.logprobs == pytest.approx(reference_logprobs(model, tokens, answer, sampling), abs=1e-4)
+            assert answer.logprobs == pytest.approx(wanted.logprobs, abs=1e-4)
+            legal = LEGAL if rng.random() < 0.7 else ()  # plays and reflections mixed
+            restart = rng.random() < 0.15
+            after = ask(say(rng, 20), row, call) if restart else go_on(prompts[row], answer, say(rng), call)
+            prompts[row] = after._replace(legal_actions=legal)
+
+
+def test_cached_forwards_only_new_tokens(model: Any, tokens: ChatTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    widths: list[int] = []
+    append = RaggedCache.append
+
+    def counted(cache: RaggedCache, new: Sequence[Sequence[int]]) -> Any:
+        widths.append(max(map(len, new)))
+        return append(cache, new)
+
+    monkeypatch.setattr(RaggedCache, "append", counted)
+    backend = CachedGenerator(model, tokens)
+    prompts = [ask("w1 w2 w3 w4 w5", slot) for slot in range(3)]
+    for call in range(1, 4):
+        answers = backend.generate(prompts)
+        prompts = [go_on(prompt, answer, "w6 w7", call) for prompt, answer in zip(prompts, answers, strict=True)]
+    assert widths == [6, 3, 3]  # the last answer and two words
+    forged = prompts[0]._replace(previous=replace(answers[0], prompt_ids=answers[0].prompt_ids[1:]))
+    backend.generate([forged, prompts[1]])
+    assert widths[-1] == 14  # another past: the row is rebuilt
+    backend.generate([ask("w1 w2", 4)])
+    backend.generate([ask("w1 w2 w3", 4, 1)])
+    assert widths[-1] == 4  # without `previous` the row starts anew, though it holds a prefix
+    backend.reset()
+    backend.generate(prompts[1:])
+    assert widths[-1] == 15
+
+
+def test_cache_columns_are_compacted(model: Any, tokens: ChatTokenizer) -> None:
+    backend = CachedGenerator(model, tokens)
+    steady, answer = ask("w1"), Completion("")
+    for call in range(1, 30):  # slot 1 restarts with a long prompt at every call
+        answer = backend.generate([steady, ask("w2 " * 20, 1, call)])[0]
+        steady = go_on(steady, answer, "w3", call)
+        assert backend._cache is not None
+        assert backend._cache.mask.shape[1] <= 150
+    [alone] = HFGenerator(model, tokens, Sampling()).generate([steady._replace(seed=(1,))])
+    assert backend.generate([steady._replace(seed=(1,))])[0].ids == alone.ids
+
+
+def test_replies_do_not_depend_on_the_batch(model: Any, tokens: ChatTokenizer) -> None:
+    rng = np.random.default_rng(0)
+    prompts = [ask(say(rng, 15), slot) for slot in range(12)]
+    sampling = Sampling(max_new_tokens=4, temperature=0.9, top_p=0.9, top_k=8)
+    one = HFGenerator(model, tokens, sampling, batch_size=1).generate(prompts)
+    assert [a.ids for a in HFGenerator(model, tokens, sampling, batch_size=5).generate(prompts)] == [a.ids for a in one]
+    other = HFGenerator(model, tokens, replace(sampling, seed=1)).generate(prompts)
+    assert [a.ids for a in other] != [a.ids for a in one]
+
+
+def test_greedy_limits_and_modes(model: Any, tokens: ChatTokenizer) -> None:
+    backend = HFGenerator(model, tokens, Sampling(max_new_tokens=3, temperature=0), max_prompt_length=4)
+    model.train()
+    fits, long = backend.generate([ask("w1 w2")._replace(seed=()), ask("w1 w2 w3 w4")])
+    assert model.training
+    model.eval()
+    assert long == Completion("", overflow=True)
+    ids = list(fits.prompt_ids)
+    for i in fits.ids:
+        with torch.no_grad():
+            assert int(model(torch.tensor([ids])).logits[0, -1].argmax()) == i
+        ids.append(i)
+    cached = CachedGenerator(model, tokens, max_prompt_length=4)
+    assert cached.generate([ask("w1 w2 w3 w4")]) == [long]
+    assert cached.generate([]) == []
+    with pytest.raises(ValueError, match="same slot"):
+        cached.generate([ask("w1"), ask("w2")])
+    with pytest.raises(ValueError, match="expected max_new_tokens >= 1"):
+        Sampling(max_new_tokens=0)
+
+
+def test_the_cached_backend_scores_replies_from_what_they_were_drawn_from(
+    model: Any, tokens: ChatTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Constrained replies of the last call from their kept rows, all else as the plain backend does."""
+    cached, plain = (kind(model, tokens, Sampling(constrained=True)) for kind in (CachedGenerator, HFGenerator))
+    prompts = [ask("w1 w5", 0, 1), ask("w2 w3 w4", 1, 2)]
+    replies = [list(prompt.legal_actions) for prompt in prompts]
+    wanted = [np.exp(scores) / np.exp(scores).sum() for scores in plain.score(prompts, replies)]
+    assert np.array(cached.score(prompts, replies)) == pytest.approx(np.array(plain.score(prompts, replies))), "as yet"
+    for _ in range(2):
+        answers = cached.generate(prompts)
+        with monkeypatch.context() as patch:
+            patch.setattr(HFGenerator, "score", lambda self, prompts, replies: [[]] * len(prompts))
+            found = cached.score(prompts, replies)
+        for row, mine, answer, told in zip(found, wanted, answers, replies, strict=True):
+            assert np.exp(row) == pytest.approx(mine, abs=1e-5)
+            assert row[told.index(answer.text)] == pytest.approx((answer.logprobs or ())[0], abs=1e-6)
+        prompts = [go_on(one, answer, "w3", 1) for one, answer in zip(prompts, answers, strict=True)]
+        wanted = [np.exp(scores) / np.exp(scores).sum() for scores in plain.score(prompts, replies)]
+    assert cached.score(prompts[:1], [["w1"]]) == [pytest.approx(plain.score(prompts[:1], [["w1"]])[0])]
+
+
+def test_sampling_follows_the_distribution(model: Any, tokens: ChatTokenizer) -> None:
+    backend = HFGenerator(model, tokens, Sampling(constrained=True), batch_size=1000)
+    answers = backend.generate([ask("w1 w5", 0, key) for key in range(2000)])
+    share = np.mean([answer.text == "bet" for answer in answers])
+    logprobs = {answer.text: answer.logprobs for answer in answers}
+    bet = float(np.exp(np.array(logprobs["bet"])[0]))
+    assert bet + float(np.exp(np.array(logprobs["check"])[0])) == pytest.approx(1, abs=1e-5)
+    assert share == pytest.approx(bet, abs=4 * (bet * (1 - bet) / 2000) ** 0.5)
+
+
+def test_lock_step_cuts_a_reply_after_its_first_end(tokens: ChatTokenizer) -> None:
+    """A backend may return ids after the end of the turn; an invented next turn is no part of the reply."""
+    end = int(tokens.tokenizer.eos_token_id)
+    [bet], [check] = tokens.single_ids(("bet",)), tokens.single_ids(("check",))
+
+    def generate_ids(prompts: list[list[int]], keys: UInt64s) -> tuple[list[list[int]], list[list[float]]]:
+        return [[bet, end, check, end], [bet, check, bet, check]], [[-0.1, -0.2, -0.3, -0.4]] * 2
+
+    ended, cut = LockStepGenerator(tokens, generate_ids, max_new_tokens=4).generate([ask("w1"), ask("w2")])
+    assert (ended.text, ended.ids, ended.logprobs, ended.truncated) == ("bet", (bet, end), (-0.1, -0.2), False)
+    assert (cut.ids, cut.truncated) == ((bet, check, bet, check), True)
+
+
+def test_a_conversation_whose_first_prompt_is_too_long_overflows(tokens: ChatTokenizer) -> None:
+    """No reply was sampled, so that the next prompt cannot continue one; it overflows too and nothing fails."""
+
+    def generate_ids(prompts: list[list[int]], keys: UInt64s) -> tuple[list[list[int]], list[list[float]]]:
+        raise AssertionError("nothing fits")
+
+    backend = LockStepGenerator(tokens, generate_ids, max_prompt_length=3, max_new_tokens=3)
+    envs = [gym.make("mage/KuhnPoker-Meta-v0", num_episodes=2, context="conversation")]
+    [played] = collect(envs, backend, [RolloutSpec(Task("mage/KuhnPoker-Meta-v0", seed=1))])
+    assert played.failure is None
+    assert {step.invalid_reason for step in played.steps} == {"overflow"}

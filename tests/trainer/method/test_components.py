@@ -1,0 +1,167 @@
+"""A user's own advantage, returns, policy loss, KL estimator and reward: registered, or named as `module:function`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from mage_envs.core import HandResult
+from mage_envs.loading import imports
+from mage_envs.loading.imports import UntrustedName, names_from
+from mage_envs.settings import as_reward, reward_name
+from tests.trainer.meta_episodes import trajectory
+from tests.trainer.tiny_runs import cached, flags, make_config, save_model
+from trainer import (
+    MAGETrainer,
+    Trajectory,
+    register_advantage,
+    register_returns,
+)
+from trainer.__main__ import main
+from trainer.backends.play_settings import PlaySettings
+from trainer.method.advantages import CreditConfig, weigh
+from trainer.method.components import ADVANTAGES, KL_ESTIMATORS, POLICY_LOSSES, RETURNS, Registry
+from trainer.method.loss import LossTerms
+from trainer.method.returns import step_returns
+
+MODULE = __name__
+REGISTRIES = {"advantage": ADVANTAGES, "returns": RETURNS, "policy": POLICY_LOSSES, "kl_estimator": KL_ESTIMATORS}
+
+
+@pytest.fixture(autouse=True)
+def _unchanged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Registrations of a test end with it."""
+    monkeypatch.setattr(imports, "_IMPORTED", [])
+    kept = {name: dict(registry._entries) for name, registry in REGISTRIES.items()}
+    yield
+    for name, registry in REGISTRIES.items():
+        registry._entries = kept[name]
+
+
+def own_advantage(group: Sequence[Trajectory], config: CreditConfig) -> list[list[float]]:
+    return [[float(one.member + 1)] * len(one.steps) for one in group]
+
+
+def own_returns(rewards: Sequence[float]) -> list[float]:
+    return [2.0 * reward for reward in rewards]
+
+
+def own_loss(ratio: torch.Tensor, logps: torch.Tensor, advantages: torch.Tensor, terms: LossTerms) -> torch.Tensor:
+    return -logps * advantages
+
+
+def own_kl(gap: torch.Tensor) -> torch.Tensor:
+    return gap.abs()
+
+
+def own_reward(hands: Sequence[HandResult], planned: int) -> float:
+    return 7.0 * len(hands)
+
+
+def test_a_registered_advantage_and_returns() -> None:
+    register_advantage("own")(own_advantage)
+    register_returns("double", crosses_episodes=False)(own_returns)
+    played = [trajectory([1.0, 3.0], turns=1, reflections=False)]
+    advantages, _ = weigh(played, CreditConfig(advantage="own", returns="double"))
+    assert advantages == [[1.0, 1.0]]
+    assert step_returns(played[0], returns="double", gamma_step=1.0, gamma_episode=0.5) == [2.0, 6.0]
+    assert step_returns(played[0], returns=f"{MODULE}:own_returns", gamma_step=1.0, gamma_episode=0.5) == [5.0, 6.0]
+    assert step_returns(played[0], returns="cumulative", gamma_step=1.0, gamma_episode=0.5) == [2.5, 3.0]
+
+
+@pytest.mark.parametrize("option", REGISTRIES)
+def test_names_are_checked_at_start(option: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"^{option}='nothing' is unknown; choose one of: .*or name your own function"):
+        make_config(tmp_path, **{option: "nothing"})
+    with pytest.raises(ImportError, match="there is no module 'no_such_module'"):
+        make_config(tmp_path, **{option: "no_such_module:f"})
+    with pytest.raises(ImportError, match="the module has no 'nothing'"):
+        make_config(tmp_path, **{option: f"{MODULE}:nothing"})
+    with pytest.raises(TypeError, match="must be a function that os defines"):
+        make_config(tmp_path, **{option: "os:system"})
+    with names_from("run.yaml"), pytest.raises(UntrustedName, match=r"^run.yaml needs the module 'json'"):
+        make_config(tmp_path, **{option: "json:dumps"})
+
+
+def test_one_list_of_names(capsys: pytest.CaptureFixture[str]) -> None:
+    for option, registry in REGISTRIES.items():
+        assert registry.option == option
+        assert all(registry.find(name) for name in registry)
+        with pytest.raises(ValueError, match="already registered"):
+            registry.register(next(iter(registry)), own_kl)
+        with pytest.raises(ValueError, match="without a colon"):
+            registry.register("a:b", own_kl)
+    assert main(flags(advantage="nothing", model="tiny")) == 2
+    assert (
+        "advantage='nothing' is unknown; choose one of: gigpo, grpo, rloo, member_mean, exact"
+        in capsys.readouterr().err
+    )
+
+
+def test_a_registry_takes_the_same_function_again() -> None:
+    registry = Registry("x", {})
+    registry.register("own", own_kl)
+    registry.register("own", own_kl)
+    assert registry.find("own") is own_kl
+
+
+def test_a_reward_by_name_by_function_and_by_module() -> None:
+    rewards = {"task": own_reward}
+    assert as_reward("task", rewards, "Game") is own_reward
+    assert as_reward(own_reward, {}, "Game") is own_reward
+    assert as_reward(f"{MODULE}:own_reward", {}, "Game") is own_reward
+    assert reward_name(own_reward) == f"{MODULE}:own_reward"
+    with pytest.raises(ValueError, match="reward='x' is unknown in Game; choose one of: task, or name"):
+        as_reward("x", rewards, "Game")
+    with pytest.raises(ValueError, match="define it at the top level of a module"):
+        reward_name(lambda hands, planned: 0.0)
+
+
+def test_a_run_with_parts_of_ones_own(tmp_path: Path) -> None:
+    """Every part is called in training; the saved model names the reward, and only a user may load it."""
+    parts: dict[str, Any] = {
+        "advantage": f"{MODULE}:own_advantage",
+        "returns": f"{MODULE}:own_returns",
+        "policy": f"{MODULE}:own_loss",
+        "kl_estimator": f"{MODULE}:own_kl",
+    }
+    config = make_config(
+        tmp_path / "run",
+        **parts,
+        beta=0.1,
+        max_rollouts=1,
+        num_episodes=2,
+        prompt_style="words",
+        context="conversation",
+        memory="history",
+        env_kwargs={"on_invalid": "forfeit"},
+    )
+    seen: list[Trajectory] = []
+    trainer = MAGETrainer(
+        save_model(tmp_path / "model"),
+        config,
+        env_id="mage/KuhnPoker-Meta-v0",
+        reward=own_reward,
+        generator=cached,
+        on_rollout_end=lambda _, played: seen.extend(played),
+    )
+    trainer.train()
+    assert {episode.reward for played in seen for episode in played.episodes} == {7.0}
+    trainer.save_model(str(tmp_path / "saved"))
+    text = json.loads((tmp_path / "saved" / "mage.json").read_text())
+    assert text["env_kwargs"]["reward"] == f"{MODULE}:own_reward"
+    assert MODULE in text["imports"]
+    imports._IMPORTED.clear()
+    assert PlaySettings.load(tmp_path / "saved") == trainer.play
+
+
+def test_an_environment_is_named_once(tmp_path: Path) -> None:
+    from tests.trainer.tiny_runs import make_env
+
+    with pytest.raises(ValueError, match="make_env makes the whole environment"):
+        MAGETrainer("m", make_config(tmp_path), make_env, reward=own_reward)

@@ -1,0 +1,84 @@
+"""A panel in training: scored as `mage-bench eval` scores it, the best checkpoint kept, and the run ended by a rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.evaluation.suites.panels import BASES, Panel
+from mage_envs.text.generation import Prompt
+from tests.trainer.tiny_runs import make_trainer, save_model
+from trainer.backends.cached import CachedGenerator
+from trainer.backends.generation import ScriptedGenerator
+from trainer.backends.play_settings import PlaySettings
+from trainer.backends.tokens import ChatTokenizer
+from trainer.config.run_settings import RunSettings
+from trainer.runs.run_folder import checkpoints
+from trainer.runs.run_log import metric_rows
+from trainer.trl.evaluation_sampling import evaluation_sampling, sampled_as
+
+NAME = "kuhn-mini"
+OPPONENTS = {"kuhn/rock": 1.0, "kuhn/maniac": 1.0}
+PANEL = Panel(env_id="mage/KuhnPoker-Meta-v0", opponents=OPPONENTS, seed=70, rows_per_cell=1, about="for a test")
+OPTIONS: dict[str, Any] = {
+    "eval_panel": NAME,
+    "eval_every": 1,
+    "updates_per_rollout": 1,
+    "groups_per_rollout": 1,
+    "max_rollouts": 6,
+    "save_strategy": "steps",
+    "save_steps": 100,
+    "save_total_limit": 1,
+}
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setitem(BASES, NAME, PANEL)  # type: ignore[arg-type]
+    return save_model(tmp_path / "model")
+
+
+def scripted(trainer: Any) -> ScriptedGenerator:
+    """Bets and calls after two updates, and folds and checks before and after that."""
+
+    def answer(prompt: Prompt) -> str:
+        words = ("bet", "call") if trainer.state.global_step == 2 else ("fold", "check")
+        return next((word for word in words if word in prompt.legal_actions), prompt.legal_actions[0])
+
+    return ScriptedGenerator(answer, ChatTokenizer(trainer.processing_class))
+
+
+def test_the_best_checkpoint_is_kept_and_the_run_ends_without_a_better_one(model: str, tmp_path: Path) -> None:
+    trainer = make_trainer(model, tmp_path / "run", generator=scripted, early_stop=2, **OPTIONS)
+    trainer.train()
+    rows = metric_rows(tmp_path / "run", "eval")
+    assert [row["step"] for row in rows] == [1, 2, 3, 4]  # two evaluations in a row are not better than the second
+    assert rows[1]["score"] > rows[0]["score"] == rows[2]["score"] == rows[3]["score"]
+    assert (trainer.state.best_global_step, trainer.state.best_metric) == (2, rows[1]["score"])
+    assert trainer.stopped_early
+    assert "checkpoint-2" in [path.name for path in checkpoints(tmp_path / "run")]
+    expected = {"success/episode_2", "value/episode_1", "pass_at_1", "pass_at_2", "ceiling/episode_1"}
+    assert expected | {f"{key}/kuhn/rock" for key in expected} <= set(rows[0])
+    assert rows[0]["ceiling/episode_1"] >= rows[0]["value/episode_1"]
+    assert "kuhn/maniac" in rows[0]["table"]
+    logged = [row for row in trainer.state.log_history if "eval_score" in row]
+    assert [row["eval_score"] for row in logged] == [row["score"] for row in rows]
+
+
+def test_evaluations_are_sampled_as_the_protocol_says(model: str, tmp_path: Path) -> None:
+    paper = PlaySettings("mage/KuhnPoker-Meta-v0", {"protocol": "paper"})
+    assert evaluation_sampling(paper, RunSettings()) == (0.7, 0.8, 20)
+    assert evaluation_sampling(paper, RunSettings(eval_temperature=0.5, eval_top_k=3)) == (0.5, 0.8, 3)
+    assert evaluation_sampling(PlaySettings("x", {"protocol": "adaptive"}), RunSettings()) == (1.0, 1.0, 0)
+    trainer = make_trainer(model, tmp_path / "run", generator=None, **OPTIONS)
+    with sampled_as(trainer, trainer.generator, 0.7, 0.8, 20):
+        config = trainer.generation_config
+        assert (config.temperature, config.top_p, config.top_k) == (0.7, 0.8, 20)
+    assert (trainer.generation_config.temperature, trainer.generation_config.top_p) == (1.0, 1.0)
+    held = CachedGenerator(trainer.model, ChatTokenizer(trainer.processing_class))  # type: ignore[arg-type]
+    before = held.sampling
+    with sampled_as(trainer, held, 0.7, 0.8, 20):
+        assert (held.sampling.temperature, held.sampling.top_p, held.sampling.top_k) == (0.7, 0.8, 20)
+    assert held.sampling is before

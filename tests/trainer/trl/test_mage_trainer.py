@@ -1,0 +1,376 @@
+"""Whole training runs with a tiny model: loop, resume, LoRA, evaluation, failures."""
+
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+
+from mage_envs.core import Task
+from mage_envs.text.generation import Completion, Prompt
+from tests.trainer import rank_worker
+from tests.trainer.tiny_runs import cached, make_config, make_env, make_trainer, save_model
+from trainer import MAGETrainer, Trajectory
+from trainer.backends.generation import ScriptedGenerator
+from trainer.backends.tokens import ChatTokenizer
+from trainer.runs.run_log import metric_rows
+from trainer.trl.trl_compat import check_trl
+
+TASKS = [Task("mage/KuhnPoker-Meta-v0", name, seed=seed) for name in ("kuhn/rock", "kuhn/maniac") for seed in (1, 2)]
+
+
+@pytest.fixture(scope="module")
+def model_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save_model(tmp_path_factory.mktemp("model"))
+
+
+def weights(model: Any) -> dict[str, torch.Tensor]:
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+class Saves(TrainerCallback):
+    """Notes the steps at which checkpoints are written."""
+
+    def __init__(self) -> None:
+        self.saved: list[int] = []
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.saved.append(state.global_step)
+
+
+@pytest.mark.parametrize("updates", [2, "auto"])
+def test_a_run_trains_and_logs(model_path: str, tmp_path: Path, updates: int | str) -> None:
+    seen: list[list[Trajectory]] = []
+    trainer = make_trainer(
+        model_path,
+        tmp_path,
+        updates_per_rollout=updates,
+        minibatch_size=8,
+        beta=0.1,
+        on_rollout_end=lambda _, played: seen.append(list(played)),
+    )
+    before = weights(trainer.model)
+    result = trainer.train()
+    assert len(seen) == 2
+    assert [len(played) for played in seen] == [6, 6]
+    for played in seen:
+        for group in range(3):
+            members = [t for t in played if t.group == group]
+            assert len({(t.opponent, t.task.seed) for t in members}) == 1
+            assert [t.member for t in members] == [0, 1]
+    assert len({t.task.seed for played in seen for t in played}) == 6
+    history = [log for log in trainer.state.log_history if "rollout" in log]
+    per_rollout = [log["updates_per_rollout"] for log in history]
+    assert result.global_step == sum(per_rollout) == trainer.state.max_steps
+    assert per_rollout == [-(-log["steps"] // 8) if updates == "auto" else 2 for log in history]
+    assert any(not torch.equal(p, before[name]) for name, p in trainer.model.named_parameters())
+    expected = {
+        "loss",
+        "kl",
+        "entropy",
+        "clip_ratio/any",
+        "reward",
+        "value/episode_1",
+        "value/episode_2",
+        "success/episode_2",
+        "invalid",
+        "length",
+        "overflow",
+        "groups/zero_variance",
+        "tokens/padding_factor",
+        "tokens/forwarded",
+        "failures",
+        "time/generate",
+        "time/environment",
+        "time/update",
+    }
+    assert expected <= set(history[0])
+    assert any(key.startswith("value/episode_1/kuhn/soft-") for key in history[0])
+    rows = metric_rows(tmp_path, "update")
+    logs = [log for log in trainer.state.log_history if "grad_norm" in log]
+    assert len(rows) == len(logs) == result.global_step
+    for row, log in zip(rows, logs, strict=True):
+        assert row["loss"] == pytest.approx(log["loss"], abs=1e-7)
+        assert (row["grad_norm"], row["learning_rate"]) == (pytest.approx(log["grad_norm"]), log["learning_rate"])
+        assert row["grad_norm"] > 0
+    assert history[0]["tokens/padding_factor"] < 1.34
+    assert history[0]["ratio/log_abs"] < 1e-5, "the first update is on-policy"
+
+
+def test_reused_sampling_logprobs_equal_recomputed_ones(model_path: str, tmp_path: Path) -> None:
+    final = []
+    for reuse in (False, True):
+        trainer = make_trainer(
+            model_path,
+            tmp_path,
+            None,
+            backend="cached",
+            constrained=True,
+            uniform_legal_coef=0.06,
+            reuse_sampling_logprobs=reuse,
+            max_rollouts=1,
+        )
+        trainer.train()
+        final.append(weights(trainer.model))
+    for name, value in final[0].items():
+        torch.testing.assert_close(value, final[1][name], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(("limit", "reused"), [(0.02, [0.0, 1.0, 1.0]), (0.0, [0.0, 0.0, 0.0])])
+def test_a_close_sampler_spares_the_scoring_pass(
+    model_path: str, tmp_path: Path, limit: float, reused: list[float]
+) -> None:
+    """The mismatch is measured in each rollout's first update, before any weight has changed."""
+    options: dict[str, Any] = {"reuse_sampling_logprobs": True, "reuse_mismatch": limit, "max_rollouts": 3}
+    trainer = make_trainer(model_path, tmp_path, **options)
+    trainer.args.use_vllm = True  # what corrects for the sampler; the generator stays
+    scored: list[int] = []
+    score = trainer._log_probabilities
+
+    def counted(model: Any, rows: Any) -> Any:
+        scored.append(trainer.progress.rollouts)
+        return score(model, rows)
+
+    trainer._log_probabilities = counted  # type: ignore[method-assign]
+    trainer.train()
+    logs = [log for log in trainer.state.log_history if "sampling/reused" in log]
+    assert [log["sampling/reused"] for log in logs] == reused
+    assert all(log["sampling/log_abs"] < 1e-5 for log in logs)
+    assert {rollout for rollout in range(3) if not reused[rollout]} == set(scored)
+    assert trainer.progress.state()["attributes"]["mismatch"] == trainer.progress.mismatch < 1e-5
+
+
+def by_group(trainer: MAGETrainer, originals: int) -> ScriptedGenerator:
+    """Members of a rollout's first `originals` tasks play alike; of later ones each as its own key says."""
+    seen: dict[int, None] = {}
+
+    def answer(prompt: Prompt) -> str:
+        task, member, call = prompt.seed[:3]
+        seen.setdefault(task)
+        alike = list(seen).index(task) < originals
+        return prompt.legal_actions[0 if alike else (member + call) % len(prompt.legal_actions)]
+
+    return ScriptedGenerator(answer, ChatTokenizer(trainer.processing_class))  # type: ignore[arg-type]
+
+
+def test_groups_without_variance_are_redrawn(model_path: str, tmp_path: Path) -> None:
+    """Three groups of four; the opponents stay, so that each is met as often as it was drawn."""
+    options: dict[str, Any] = {"num_generations": 4, "dynamic_sampling": 5, "max_rollouts": 1}
+    trainer = make_trainer(model_path, tmp_path, partial(by_group, originals=3), **options)
+    trainer.train()
+    log = trainer.state.log_history[0]
+    assert log["groups/dropped"] >= 0.5
+    assert log["groups/zero_variance"] == log["groups/dropped"]
+    assert log["groups/count"] == 3.0
+    assert log["rows"] == 12.0
+
+
+def test_redrawing_is_bounded(model_path: str, tmp_path: Path) -> None:
+    played: list[Any] = []
+    trainer = make_trainer(
+        model_path,
+        tmp_path,
+        partial(by_group, originals=100),
+        dynamic_sampling=2,
+        max_rollouts=1,
+        on_rollout_end=lambda _, trajectories: played.extend(trajectories),
+    )
+    trainer.train()
+    log = trainer.state.log_history[0]
+    assert (log["groups/dropped"], log["groups/zero_variance"], log["groups/count"]) == (pytest.approx(2 / 3), 1.0, 3.0)
+    tasks = {(one.group, one.task.seed, one.opponent) for one in played}
+    assert len(played) == 18
+    assert len({seed for _, seed, _ in tasks}) == len({group for group, _, _ in tasks}) == 9
+    opponents = [opponent for _, _, opponent in sorted(tasks)]
+    assert opponents[:3] == opponents[3:6] == opponents[6:]
+
+
+def test_resuming_equals_an_uninterrupted_run(model_path: str, tmp_path: Path) -> None:
+    """TRL's own generation, so the global random state counts too; a save within a rollout waits for its end."""
+    saves = Saves()
+    settings: dict[str, Any] = {"max_rollouts": 4, "save_strategy": "steps", "save_steps": 3, "beta": 0.1}
+    whole = make_trainer(model_path, tmp_path / "whole", None, callbacks=[saves], **settings)
+    whole.train()
+    assert saves.saved == [4, 6, 8]
+    again = make_trainer(model_path, tmp_path / "again", None, **settings)
+    again.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-4"))
+    assert again.progress.rollouts == 4
+    assert again.state.global_step == 8
+    for name, value in weights(whole.model).items():
+        assert torch.equal(value, again.model.get_parameter(name)), name
+
+
+def test_a_finished_run_does_not_start_another_rollout(model_path: str, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"updates_per_rollout": "auto", "save_strategy": "steps", "save_steps": 1}
+    trainer = make_trainer(model_path, tmp_path, **settings)
+    last = trainer.train().global_step
+    again = make_trainer(model_path, tmp_path, **settings)
+    assert again.train(resume_from_checkpoint=True).global_step == last
+    assert again.progress.rollouts == 2
+    for name, value in weights(trainer.model).items():
+        assert torch.equal(value, again.model.get_parameter(name)), name
+    longer = make_trainer(model_path, tmp_path, **settings | {"max_rollouts": 3})
+    assert longer.train(resume_from_checkpoint=True).global_step > last
+
+
+def test_lora_trains_only_the_adapter(model_path: str, tmp_path: Path) -> None:
+    adapter = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], lora_dropout=0.1, task_type="CAUSAL_LM")
+    trainer = make_trainer(model_path, tmp_path, None, peft_config=adapter, beta=0.1, max_rollouts=2)
+    before = weights(trainer.model)
+    trainer.train()
+    changed = {name for name, value in weights(trainer.model).items() if not torch.equal(value, before[name])}
+    assert changed
+    assert all("lora_" in name for name in changed)
+    logs = [log for log in trainer.state.log_history if "kl" in log]
+    assert logs[0]["kl"] == pytest.approx(0.0, abs=1e-9), "the reference is the model without its fresh adapter"
+    assert logs[-1]["kl"] > 0
+    assert logs[0]["ratio/log_abs"] < 1e-6
+
+
+def test_evaluation_plays_every_task_once(model_path: str, tmp_path: Path) -> None:
+    trainer = make_trainer(
+        model_path, tmp_path, eval_tasks=TASKS, per_device_eval_batch_size=3, eval_strategy="steps", eval_steps=2
+    )
+    before = weights(trainer.model)
+    metrics = trainer.evaluate()
+    assert metrics["eval_steps"] > 0
+    assert {"eval_value/episode_1", "eval_value/episode_2/kuhn/rock", "eval_success/episode_1/kuhn/maniac"} <= set(
+        metrics
+    )
+    assert len(trainer._evaluated) == 4
+    assert all(torch.equal(value, before[name]) for name, value in weights(trainer.model).items())
+    again = trainer.evaluate()
+    assert again["eval_reward"] == metrics["eval_reward"], "fixed tasks and keyed sampling"
+    trainer.train()
+    assert sum("eval_reward" in log for log in trainer.state.log_history) >= 2
+
+
+class Broken:
+    """Fails every other call."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        done = self.inner.generate(prompts)
+        return [Completion("", error="timeout") if p.slot % 2 else c for p, c in zip(prompts, done, strict=True)]
+
+
+def test_too_many_failures_stop_the_run_with_their_count(model_path: str, tmp_path: Path) -> None:
+    trainer = make_trainer(model_path, tmp_path, lambda t: Broken(cached(t)))
+    with pytest.raises(
+        RuntimeError,
+        match=r"^3 of 6 meta-episodes of rollout 0 failed \(3 generator\).*timeout; tracebacks: .*failures\.jsonl$",
+    ):
+        trainer.train()
+    tolerant = make_trainer(model_path, tmp_path, lambda t: Broken(cached(t)), failure_threshold=0.5, max_rollouts=1)
+    tolerant.train()
+    assert tolerant.state.log_history[0]["failures"] == 3
+
+
+def test_a_model_without_chat_template_is_one_clear_line(model_path: str, tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(model_path)
+    tokenizer.chat_template = None
+    with pytest.raises(ValueError, match="has no chat template; use an instruction-tuned model") as error:
+        make_trainer(model_path, tmp_path, None, processing_class=tokenizer)
+    assert "\n" not in str(error.value)
+
+
+def test_a_reference_that_cannot_be_loaded_is_one_clear_line(model_path: str, tmp_path: Path) -> None:
+    model = AutoModelForCausalLM.from_pretrained(model_path)
+    model.config._name_or_path = ""
+    with pytest.raises(ValueError, match="save the model to a folder and pass the folder as model, or set beta=0"):
+        make_trainer(model, tmp_path, None, beta=0.1, processing_class=AutoTokenizer.from_pretrained(model_path))
+
+
+def test_constrained_decoding_needs_a_backend_that_constrains(model_path: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match='use backend="cached"'):
+        make_trainer(model_path, tmp_path, None, constrained=True)
+
+
+def test_non_stationary_groups_need_a_pool(model_path: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="pass opponents with weights"):
+        MAGETrainer(model_path, make_config(tmp_path, grouping="non_stationary"), make_env)
+    seen: list[Trajectory] = []
+    mixed = make_trainer(
+        model_path,
+        tmp_path,
+        grouping="non_stationary",
+        statistics="agent",
+        max_rollouts=1,
+        on_rollout_end=lambda _, played: seen.extend(played),
+    )
+    mixed.train()
+    assert len({t.opponent for t in seen}) == 2
+
+
+def test_garbage_is_collected_rarely_in_training_alone(model_path: str, tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def stop(*_: Any) -> None:
+        seen.append(gc.get_threshold()[0])
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    before = gc.get_threshold()
+    with pytest.raises(KeyboardInterrupt):
+        make_trainer(model_path, tmp_path, on_rollout_end=stop).train()
+    assert seen == [100_000, 100_000]
+    assert gc.get_threshold() == before
+    seen.clear()
+    gc.set_threshold(0, *before[1:])
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            make_trainer(model_path, tmp_path, on_rollout_end=stop).train()
+    finally:
+        gc.set_threshold(*before)
+    assert seen == [0, 0]  # who switched it off finds it off
+
+
+def test_the_supported_range_of_trl_is_named() -> None:
+    check_trl("1.16.0")
+    check_trl("1.99.0")
+    for version in ("1.15.2", "2.0.0"):
+        with pytest.raises(ImportError, match=rf"trl {version} is outside .* pip install 'trl>=1\.16,<2'"):
+            check_trl(version)
+
+
+def test_one_and_two_processes_give_equal_gradients(model_path: str, tmp_path: Path) -> None:
+    """Rows of different lengths, mini-batches of two rows and of one, so a rank may have fewer rows or none."""
+    compared = [tmp_path / "one.pt", tmp_path / "two.pt"]
+    rank_worker.main(model_path, str(compared[0]))
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.getcwd()}
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*launch, rank_worker.__file__, model_path, str(compared[1])],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    one, two = map(torch.load, compared)
+    assert one["trajectories"] == two["trajectories"]
+    assert one["evaluated"] == two["evaluated"]
+    assert (one["processes"], two["processes"]) == (1, 2)
+    assert one["losses"] == pytest.approx(two["losses"], rel=1e-4, abs=1e-5)
+    assert len(one["gradients"]) == 4
+    for ours, theirs in zip(one["gradients"], two["gradients"], strict=True):
+        scale = max(float(g.abs().max()) for g in ours)
+        for a, b in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5 * scale)
+
+
+def test_the_trainer_is_exported() -> None:
+    import trainer
+
+    assert trainer.MAGETrainer is MAGETrainer

@@ -1,0 +1,156 @@
+"""A local backend that caches the keys and values of conversations, so that a turn costs only its new tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+
+import torch
+from transformers import PreTrainedModel
+
+from mage_envs.text.generation import Completion, Prompt
+from trainer.backends.generation import fits
+from trainer.backends.local_model import HFGenerator, RaggedCache, Sampling, check_full_attention, evaluating, reply
+from trainer.backends.tokens import ChatTokenizer, Ids
+
+
+class CachedGenerator:
+    """Lock-step generator that answers conversations from one batched cache, with one row per slot.
+
+    Slots (`Prompt.slot`) must be distinct within a call. If a prompt extends the ids in its row, only the new tokens
+    are forwarded. If it has no `previous`, or does not extend the row, the row is rebuilt. A slot that is absent from a
+    call loses its row, so finished meta-episodes cost nothing. Every order of calls is correct; calls are fast if slots
+    advance together.
+
+    The cache depends on the weights: call `reset()` after every update. `Sampling` defines the log-probabilities.
+
+    Args:
+        model: Causal language model with full attention in every layer; any other raises ValueError.
+        tokens: Tokenizer with the prompt format.
+        sampling: Sampling parameters (default: one token at temperature 1).
+        max_prompt_length: Prompt limit in tokens; None disables it. A longer prompt returns `overflow`.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokens: ChatTokenizer,
+        sampling: Sampling | None = None,
+        max_prompt_length: int | None = None,
+    ) -> None:
+        check_full_attention(model)
+        self.model = model
+        self.tokens = tokens
+        self.sampling = sampling or Sampling()
+        self.max_prompt_length = max_prompt_length
+        self._rows: dict[int, int] = {}
+        """Row of the cache, by slot."""
+        self._held: dict[int, Ids] = {}
+        """Ids that the row holds, by slot."""
+        self._cache: RaggedCache | None = None
+        self._drawn_from: dict[Ids, dict[int, float]] = {}
+        """Log-probabilities of the legal ids in the last call, by prompt ids; constrained replies only."""
+
+    def reset(self) -> None:
+        """Drop the cache and all rows."""
+        self._rows, self._held, self._cache, self._drawn_from = {}, {}, None, {}
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        encoded = [self.tokens.encode(prompt) for prompt in prompts]
+        results = [Completion("", overflow=True)] * len(prompts)
+        sent = [row for row, ids in enumerate(encoded) if fits(ids, self.max_prompt_length)]
+        # A slot without a prompt loses its row. Here that concerns all slots.
+        if not sent:
+            self.reset()
+            return results
+        asked = [prompts[row] for row in sent]
+        ids = [encoded[row] for row in sent]
+        with evaluating(self.model):
+            for row, answer in zip(sent, self._answer(asked, ids), strict=True):
+                results[row] = answer
+        return results
+
+    def score(self, prompts: Sequence[Prompt], replies: Sequence[Sequence[str]]) -> list[list[float]]:
+        """Return the log-probability of each reply, per prompt, as `HFGenerator.score` does.
+
+        For a prompt of the last call with a constrained reply, it is that of the distribution that was sampled from.
+        """
+        # Log-probabilities from the last call cost nothing. Only the other prompts need a forward pass.
+        found: list[list[float]] = []
+        for prompt, some in zip(prompts, replies, strict=True):
+            known = self._drawn_from.get(self.tokens.encode(prompt), {})
+            ids = [self.tokens.encode_reply(text)[0] for text in some]
+            found.append([known[one] for one in ids] if known.keys() >= set(ids) else [])
+        missing = [place for place, some in enumerate(replies) if some and not found[place]]
+        plain = HFGenerator(self.model, self.tokens, self.sampling, self.max_prompt_length)
+        scored = plain.score([prompts[place] for place in missing], [replies[place] for place in missing])
+        for place, scores in zip(missing, scored, strict=True):
+            found[place] = scores
+        return found
+
+    def _answer(self, prompts: Sequence[Prompt], encoded: Sequence[Ids]) -> list[Completion]:
+        """Sample the replies, and update the rows."""
+        slots = [prompt.slot for prompt in prompts]
+        if len(set(slots)) != len(slots):
+            raise ValueError("Two prompts of one call have the same slot. CachedGenerator needs one prompt per slot.")
+        kept = [self._kept(prompt, ids) for prompt, ids in zip(prompts, encoded, strict=True)]
+        cache = self._arrange(slots, kept)
+        new = [ids[length:] for ids, length in zip(encoded, kept, strict=True)]
+        self._drawn_from = {}
+
+        def keep(legal: Sequence[Ids], chances: torch.Tensor) -> None:
+            # One transfer from the device per set of legal ids, because there are few sets and many rows.
+            for ids in dict.fromkeys(filter(None, legal)):
+                rows = [row for row, mine in enumerate(legal) if mine == ids]
+                found = chances[rows][:, list(ids)].tolist()
+                self._drawn_from |= {
+                    encoded[row]: dict(zip(ids, known, strict=True)) for row, known in zip(rows, found, strict=True)
+                }
+
+        answers = reply(cache, new, prompts, encoded, self.tokens, self.sampling, keep)
+        self._rows = {slot: row for row, slot in enumerate(slots)}
+        # Without the last sampled id, which was not forwarded: the cache has no keys and values for it.
+        self._held = {slot: ids + answer.ids[:-1] for slot, ids, answer in zip(slots, encoded, answers, strict=True)}
+        return answers
+
+    def _kept(self, prompt: Prompt, ids: Ids) -> int:
+        """Return the number of prompt ids to reuse: the length of the row, or 0."""
+        held = self._held.get(prompt.slot, ())
+        # Strictly shorter: at least one token must be forwarded, because the cache holds no logits.
+        extends = prompt.previous is not None and len(held) < len(ids) and ids[: len(held)] == held
+        return len(held) if extends else 0
+
+    def _arrange(self, slots: Sequence[int], kept: Sequence[int]) -> RaggedCache:
+        """Return the cache with one row per slot, in order. Rows to rebuild are empty."""
+        if self._cache is None or not any(kept):
+            self._cache = RaggedCache(self.model, len(slots))
+            return self._cache
+        cache = self._cache
+        # A new slot takes row 0 as a placeholder. It reuses no ids, so the loop below empties its copy.
+        cache.select([self._rows.get(slot, 0) for slot in slots])
+        for row, length in enumerate(kept):
+            if length == 0:
+                cache.forget(row)
+        # Absent slots and emptied rows leave masked columns, which every forward pass would still attend over.
+        cache.compact()
+        return cache
+
+
+def copied_model(model: PreTrainedModel) -> PreTrainedModel:
+    """Return an independent copy of the model for sampling."""
+    copied = deepcopy(model)
+    # TRL replaces `forward` on instances by a function that is bound to the original model, also in a copy.
+    for module in copied.modules():
+        vars(module).pop("forward", None)
+    return copied
+
+
+class CopiedGenerator(CachedGenerator):
+    """Generator that samples from a copy of the model (`copied_model`), so that the model can be trained meanwhile."""
+
+    def take_weights(self, model: torch.nn.Module) -> None:
+        """Copy the current weights of the model. No call may be under way."""
+        with torch.no_grad():
+            for mine, theirs in zip(self.model.parameters(), model.parameters(), strict=True):
+                mine.copy_(theirs)
+        self.reset()

@@ -1,0 +1,342 @@
+"""Sampling from a local causal language model: a ragged key-value cache, one decoding loop, and `HFGenerator`.
+
+A reply depends on the prompt, its key (`Prompt.seed`) and the weights, but not on batch, order or slot, up to float
+rounding. Each token inverts the cumulative distribution at a keyed uniform number.
+
+Shapes: B rows, C columns of the cache, V vocabulary entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
+
+from mage_envs.random.streams import uniforms
+from mage_envs.text.generation import Completion, Prompt
+from trainer.backends.generation import fits, stream_keys
+from trainer.backends.tokens import ChatTokenizer, Ids, make_completion
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Sampling parameters of replies.
+
+    Log-probabilities are those of the distribution that is sampled from. It is the softmax at `temperature`,
+    renormalised over the legal ids if `constrained` applies, and over the tokens that top-k and top-p keep. Training
+    requires the defaults of top_k and top_p.
+    """
+
+    max_new_tokens: int = 1
+    """Reply limit in tokens."""
+    temperature: float = 1.0
+    """Temperature; 0 is greedy, with the log-probabilities of temperature 1."""
+    top_p: float = 1.0
+    """Probability mass to sample from; 1 keeps all tokens."""
+    top_k: int = 0
+    """Number of most likely tokens to sample from; 0 keeps all."""
+    constrained: bool = False
+    """True to reply with exactly one legal action, without an end token, if every legal action is one token."""
+    seed: int = 0
+    """Seed that is part of the key of every stream, with `Prompt.seed`."""
+
+    def __post_init__(self) -> None:
+        if self.max_new_tokens < 1 or self.temperature < 0 or not 0 < self.top_p <= 1 or self.top_k < 0:
+            raise ValueError(
+                f"{self} is out of range; expected max_new_tokens >= 1, temperature >= 0, 0 < top_p <= 1, top_k >= 0."
+            )
+
+
+class RaggedCache:
+    """Keys and values of a batch of rows with different lengths, which grow together.
+
+    Each `append` adds a block of columns, as wide as the longest new part. Shorter parts are right-aligned in it, and
+    the rest is masked. So a row's last token is in the last column of the block, and positions are counted per row.
+    """
+
+    def __init__(self, model: PreTrainedModel, rows: int) -> None:
+        self.model = model
+        self.cache = DynamicCache()
+        self.mask = np.zeros((rows, 0), np.int64)
+        """(B, C): 1 where the row has a token in the column."""
+        self.lengths = np.zeros(rows, np.int64)
+        """(B,): tokens of each row."""
+
+    def append(self, new: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Forward the new ids of each row. Return the logits after the last one, (B, V); undefined without new ids."""
+        width = max(map(len, new))
+        ids = np.zeros((len(new), width), np.int64)
+        mask = np.zeros_like(ids)
+        for row, part in enumerate(new):
+            if part:
+                ids[row, width - len(part) :] = part
+                mask[row, width - len(part) :] = 1
+        # Positions continue the row's own count, because columns include gaps. Masked ids get a valid position, too.
+        positions = np.maximum(self.lengths[:, None] + mask.cumsum(1) - 1, 0)
+        self.mask = np.concatenate([self.mask, mask], axis=1)
+        self.lengths = self.lengths + mask.sum(1)
+        output = self.model(
+            input_ids=self._tensor(ids),
+            attention_mask=self._tensor(self.mask),
+            position_ids=self._tensor(positions),
+            past_key_values=self.cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        logits: torch.Tensor = output.logits[:, -1]
+        return logits
+
+    def forget(self, row: int) -> None:
+        """Empty a row. Its columns remain, masked."""
+        self.mask[row] = 0
+        self.lengths[row] = 0
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Keep the given rows, in the given order."""
+        # Usually every slot continues in the same order, and a copy of the whole cache is avoided.
+        if list(rows) == list(range(len(self.lengths))):
+            return
+        self.cache.batch_select_indices(self._tensor(np.array(rows, np.int64)))
+        self.mask, self.lengths = self.mask[rows], self.lengths[rows]
+
+    def compact(self, sparsity: float = 2.0) -> None:
+        """Remove masked gaps if there are over `sparsity` times as many columns as the longest row has tokens."""
+        width = int(self.lengths.max(initial=0))
+        # Compaction copies the whole cache, so a few spare columns (8) are tolerated in short conversations.
+        if self.mask.shape[1] <= max(sparsity * width, width + 8):
+            return
+        # A stable sort of 0 before 1 moves the tokens to the right, and preserves their order.
+        order = np.argsort(self.mask, axis=1, kind="stable")[:, self.mask.shape[1] - width :]
+        columns = self._tensor(order)[:, None, :, None]
+        for layer in self.cache.layers:
+            if isinstance(layer, DynamicLayer) and layer.keys is not None and layer.values is not None:
+                layer.keys = torch.take_along_dim(layer.keys, columns, dim=2)
+                layer.values = torch.take_along_dim(layer.values, columns, dim=2)
+        self.mask = np.take_along_axis(self.mask, order, axis=1)
+
+    def _tensor(self, array: npt.NDArray[np.int64]) -> torch.Tensor:
+        return torch.from_numpy(array).to(self.model.device)
+
+
+def check_full_attention(model: PreTrainedModel) -> None:
+    """Raise ValueError if a layer is not plain full attention."""
+    # Sliding windows count columns of the cache, and `RaggedCache` leaves gaps between a row's tokens.
+    kinds = set(model.config.to_dict().get("layer_types") or ["full_attention"])
+    if kinds != {"full_attention"}:
+        raise ValueError(
+            f"Model {model.config.name_or_path!r} has layers of kind {', '.join(sorted(kinds))}, but the local "
+            f"backends support only 'full_attention'. Use TRL's generation or use_vllm=True."
+        )
+
+
+@contextmanager
+def evaluating(model: PreTrainedModel) -> Iterator[None]:
+    """Disable dropout and gradients within the context."""
+    # In train mode, gradient checkpointing would also disable the key-value cache.
+    training = model.training
+    model.train(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(training)
+
+
+def distribution(logits: torch.Tensor, sampling: Sampling, allowed: torch.Tensor | None) -> torch.Tensor:
+    """Compute the sampling distribution.
+
+    Args:
+        logits: (B, V) logits of the next token.
+        sampling: Temperature, top-k and top-p.
+        allowed: (B, V) mask of the ids that may be drawn; None allows all.
+
+    Returns:
+        (B, V) log-probabilities, -inf for ids that cannot be drawn.
+    """
+    # Temperature, top-k and top-p in the order of transformers. Greedy sampling (0) keeps temperature 1.
+    scores = logits.float() / (sampling.temperature or 1.0)
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed, -torch.inf)
+    if 0 < sampling.top_k < scores.shape[1]:
+        weakest = scores.topk(sampling.top_k, dim=1).values[:, -1:]
+        scores = scores.masked_fill(scores < weakest, -torch.inf)
+    if sampling.top_p < 1:
+        ranked, order = scores.softmax(1).sort(dim=1, descending=True)
+        # A token is outside if those before it already have the mass top_p. The first token always remains.
+        outside = ranked.cumsum(1) - ranked >= sampling.top_p
+        scores = scores.masked_fill(outside.scatter(1, order, outside), -torch.inf)
+    return scores.log_softmax(1)
+
+
+def draw(
+    logprobs: torch.Tensor, uniforms: npt.NDArray[np.float64] | None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """Return one id per row and its log-probability: the inverse of the distribution at `uniforms` (None: the mode)."""
+    if uniforms is None:
+        ids = logprobs.argmax(1)
+    else:
+        # float64, because float32 sums over a large vocabulary are too coarse. Scaling by the last sum replaces a
+        # normalisation, and the clamp catches a target that rounds up to that sum.
+        cumulative = logprobs.double().exp().cumsum(1)
+        targets = torch.from_numpy(uniforms).to(cumulative.device)[:, None] * cumulative[:, -1:]
+        ids = torch.searchsorted(cumulative, targets, right=True)[:, 0].clamp(max=logprobs.shape[1] - 1)
+    chosen = logprobs.gather(1, ids[:, None])[:, 0]
+    return ids.cpu().numpy(), chosen.float().cpu().numpy()
+
+
+def allowed_ids(legal: Sequence[Ids], logits: torch.Tensor) -> torch.Tensor | None:
+    """Return a mask (B, V): the legal ids of constrained rows, all ids of others; None if no row is constrained."""
+    if not any(legal):
+        return None
+    # One row of the table per distinct set of legal ids, because many prompts share a set.
+    kinds = {ids: index for index, ids in enumerate(dict.fromkeys(legal))}
+    table = np.zeros((len(kinds), logits.shape[1]), np.bool_)
+    for ids, index in kinds.items():
+        table[index, list(ids) if ids else slice(None)] = True
+    return torch.from_numpy(table[[kinds[ids] for ids in legal]]).to(logits.device)
+
+
+def reply(
+    cache: RaggedCache,
+    new: Sequence[Sequence[int]],
+    prompts: Sequence[Prompt],
+    prompt_ids: Sequence[Ids],
+    tokens: ChatTokenizer,
+    sampling: Sampling,
+    on_constrained: Callable[[Sequence[Ids], torch.Tensor], None] | None = None,
+) -> list[Completion]:
+    """Forward the new ids of every row, then sample all replies. The last sampled id is not forwarded.
+
+    Args:
+        cache: Cache with one row per prompt.
+        new: Ids of each prompt that its row does not contain yet.
+        prompts: B prompts.
+        prompt_ids: Ids of each whole prompt, for the completions.
+        tokens: Tokenizer with the end ids.
+        sampling: Sampling parameters.
+        on_constrained: Callback of a constrained first token. It receives the legal ids per row, and the (B, V)
+            log-probabilities that the token is drawn from.
+
+    Returns:
+        One completion per prompt.
+    """
+    legal = [tokens.single_ids(prompt.legal_actions) for prompt in prompts]
+    # A longer free reply is not the bare action word, so its first token is not among the legal ids.
+    if not sampling.constrained and sampling.max_new_tokens > 1:
+        legal = [()] * len(prompts)
+    keys = stream_keys([prompt.seed for prompt in prompts], sampling.seed) if sampling.temperature else None
+    ids: list[list[int]] = [[] for _ in prompts]
+    logprobs: list[list[float]] = [[] for _ in prompts]
+    live = list(range(len(prompts)))
+    logits = cache.append(new)
+    for step in range(sampling.max_new_tokens):
+        # Only the first token is constrained, because a constrained reply is a single token.
+        allowed = allowed_ids(legal, logits) if sampling.constrained and step == 0 else None
+        # The number of step t depends on the row's key and t only, so finished rows do not shift other streams.
+        numbers = None if keys is None else uniforms(keys, step)
+        chances = distribution(logits, sampling, allowed)
+        if allowed is not None and on_constrained is not None:
+            on_constrained(legal, chances)
+        drawn, known = draw(chances, numbers)
+        for row in live:
+            ids[row].append(int(drawn[row]))
+            logprobs[row].append(float(known[row]))
+        stopped = tokens.end_ids
+        live = [row for row in live if ids[row][-1] not in stopped and not (sampling.constrained and legal[row])]
+        if not live or step + 1 == sampling.max_new_tokens:
+            break
+        # Finished rows stay in the batch without new ids, so that the rows of the cache keep their order.
+        going = set(live)
+        logits = cache.append([ids[row][-1:] if row in going else () for row in range(len(prompts))])
+    return [
+        make_completion(
+            prompt, tokens, prompt_ids[row], tuple(ids[row]), tuple(logprobs[row]), sampling.max_new_tokens, legal[row]
+        )
+        for row, prompt in enumerate(prompts)
+    ]
+
+
+class HFGenerator:
+    """Stateless generator for a saved model, for evaluations and for opponents that are language models.
+
+    Prompts are answered in batches of similar length. The batch that a prompt is in does not change its reply.
+
+    Args:
+        model: Causal language model with full attention in every layer; any other raises ValueError.
+        tokens: Tokenizer with the prompt format.
+        sampling: Sampling parameters.
+        max_prompt_length: Prompt limit in tokens; None disables it. A longer prompt returns `overflow`.
+        batch_size: Prompts per forward pass (default: 64).
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokens: ChatTokenizer,
+        sampling: Sampling,
+        max_prompt_length: int | None = None,
+        batch_size: int = 64,
+    ) -> None:
+        check_full_attention(model)
+        self.model = model
+        self.tokens = tokens
+        self.sampling = sampling
+        self.max_prompt_length = max_prompt_length
+        self.batch_size = batch_size
+
+    def score(self, prompts: Sequence[Prompt], replies: Sequence[Sequence[str]]) -> list[list[float]]:
+        """Return the log-probability of each reply as a whole answer, per prompt, at temperature 1.
+
+        The end token is included, unless the reply limit is one token.
+        """
+        pairs = [(prompt, reply) for prompt, some in zip(prompts, replies, strict=True) for reply in some]
+        known: list[float] = []
+        with evaluating(self.model):
+            for start in range(0, len(pairs), self.batch_size):
+                known += self._score(pairs[start : start + self.batch_size])
+        scores = iter(known)
+        return [[next(scores) for _ in some] for some in replies]
+
+    def _score(self, pairs: Sequence[tuple[Prompt, str]]) -> list[float]:
+        """Return the log-probability of one batch of replies, (B,)."""
+        whole = self.sampling.max_new_tokens == 1
+        ends = [self.tokens.encode_reply(reply) for _, reply in pairs]
+        ends = [ids[:1] if whole else ids for ids in ends]
+        rows = [(*self.tokens.encode(prompt), *ids) for (prompt, _), ids in zip(pairs, ends, strict=True)]
+        width, most = max(map(len, rows)), max(map(len, ends))
+        ids = torch.zeros((len(rows), width), dtype=torch.long, device=self.model.device)
+        mask = torch.zeros_like(ids)
+        for row, held in enumerate(rows):
+            ids[row, width - len(held) :] = torch.tensor(held)
+            mask[row, width - len(held) :] = 1
+        positions = (mask.cumsum(1) - 1).clamp(min=0)
+        # Only the positions that predict reply tokens: logits over the whole prompt would need far more memory.
+        logits = self.model(
+            input_ids=ids, attention_mask=mask, position_ids=positions, logits_to_keep=most + 1, use_cache=False
+        ).logits
+        logps = logits[:, :-1].float().log_softmax(2).gather(2, ids[:, width - most :, None])[:, :, 0]
+        return [float(logps[row, most - len(end) :].sum()) for row, end in enumerate(ends)]
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        encoded = [self.tokens.encode(prompt) for prompt in prompts]
+        results = [Completion("", overflow=True)] * len(prompts)
+        # Sorted by length, so that a batch needs little padding.
+        rows = sorted(
+            (row for row, ids in enumerate(encoded) if fits(ids, self.max_prompt_length)),
+            key=lambda row: len(encoded[row]),
+        )
+        with evaluating(self.model):
+            for start in range(0, len(rows), self.batch_size):
+                batch = rows[start : start + self.batch_size]
+                ids = [encoded[row] for row in batch]
+                cache = RaggedCache(self.model, len(batch))
+                answers = reply(cache, ids, [prompts[row] for row in batch], ids, self.tokens, self.sampling)
+                for row, answer in zip(batch, answers, strict=True):
+                    results[row] = answer
+        return results

@@ -1,0 +1,126 @@
+"""A saved model and its play settings: `mage.json` beside the weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+
+from mage_envs.files.atomic import write_atomically
+from mage_envs.files.bounded import parse_json, read_inside
+from mage_envs.loading.arguments import nearest_name
+from mage_envs.loading.imports import load_modules, names_from
+from mage_envs.text.styles import load_style
+from trainer.backends.tokens import ChatTokenizer, PromptFormat
+from wrappers.controls import split_control
+from wrappers.memories import as_memory
+
+if TYPE_CHECKING:
+    from mage_envs.text.generation import Generator
+    from trainer.backends.local_model import Sampling
+
+FILE = "mage.json"
+
+
+@dataclass(frozen=True)
+class PlaySettings:
+    """Settings with which a model plays as it was trained."""
+
+    env_id: str
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    """Keyword arguments of the Meta id, opponents left out (JSON values)."""
+    max_new_tokens: int = 1024
+    temperature: float = 1.0
+    constrained: bool = False
+    """True if replies are sampled among the legal words."""
+    imports: tuple[str, ...] = ()
+    """Modules that register the environment, if it is not part of this suite."""
+    prompt_format: PromptFormat = field(default_factory=PromptFormat)
+    """Rules that turn chats into ids. `env_kwargs` holds the rest of a prompt: its style, context and memory."""
+
+    def save(self, folder: str | Path) -> None:
+        """Write `mage.json` atomically."""
+        path = Path(folder) / FILE
+        write_atomically(path, json.dumps(asdict(self), indent=2, sort_keys=True) + "\n")
+
+    @classmethod
+    def load(cls, folder: str | Path) -> PlaySettings:
+        """Read `mage.json`, which may come from a stranger.
+
+        Raises:
+            FileNotFoundError: If the folder holds no mage.json.
+            ValueError: If the file is not one that `save` wrote.
+            UntrustedName: If it needs a module that the user did not import.
+        """
+        path = Path(folder) / FILE
+        if not path.exists():
+            raise FileNotFoundError(f"{folder} holds no {FILE}; pass a folder that mage-train or the demo saved.")
+        content = read_inside(Path(folder), FILE)
+        try:
+            told = parse_json(content)
+            _check_keys(cls, told)
+            # pydantic ignores unknown keys of a dataclass, so `_check_keys` looks for them before and after.
+            settings = TypeAdapter(cls).validate_json(content, strict=True)
+            _check_keys(PromptFormat, told.get("prompt_format", {}))
+        except (ValueError, TypeError) as error:
+            reason = " ".join(str(error).split())
+            raise ValueError(f"{path} is not readable as play settings: {reason} Save the model again.") from error
+        with names_from(path):
+            settings._check_names(path)
+        return settings
+
+    def _check_names(self, path: Path) -> None:
+        """Resolve every name in the settings once, so that only registered names and imported modules remain."""
+        load_modules(self.imports, str(path))
+        # gym.make would import the part before the colon.
+        if ":" in self.env_id:
+            raise ValueError(f"{path}: env_id={self.env_id!r} must be a registered id, without a module.")
+        if "opponent" in self.env_kwargs:
+            raise ValueError(f"{path}: env_kwargs may not name an opponent.")
+        style, memory = self.env_kwargs.get("style", ""), self.env_kwargs.get("memory")
+        if ":" in style:
+            load_style(style)
+        if memory is not None:
+            as_memory(split_control(memory)[1])
+
+
+def _check_keys(kind: type[Any], found: Mapping[str, Any]) -> None:
+    """Raise ValueError if a key is not the name of a field of the dataclass."""
+    known = [one.name for one in fields(kind)]
+    if unknown := next((name for name in found if name not in known), None):
+        raise ValueError(f"unknown key {unknown!r}.{nearest_name(unknown, known)}")
+
+
+def load_generator(folder: str | Path, cached: bool = False, **changes: Any) -> tuple[Generator, PlaySettings]:
+    """Return a local generator for the model in a folder, and the model's play settings.
+
+    Args:
+        folder: Folder of a saved model.
+        cached: True to keep the key-value cache between the calls of a conversation.
+        changes: Fields of `Sampling` to replace.
+
+    Raises:
+        FileNotFoundError, UntrustedName: As `PlaySettings.load`.
+        ValueError: As `PlaySettings.load` and `load_model`.
+    """
+    from transformers import AutoTokenizer
+
+    # Imported here, because reading play settings needs neither torch nor transformers.
+    from trainer.backends.cached import CachedGenerator
+    from trainer.backends.local_model import HFGenerator, Sampling
+    from trainer.backends.weights import load_model
+
+    settings = PlaySettings.load(folder)
+    model = load_model(Path(folder))
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    sampling: Sampling = replace(
+        Sampling(settings.max_new_tokens, settings.temperature, constrained=settings.constrained), **changes
+    )
+    kind: Any = CachedGenerator if cached else HFGenerator
+    tokens = ChatTokenizer(tokenizer, settings.prompt_format)
+    generator: Generator = kind(model, tokens, sampling, settings.prompt_format.max_prompt_length)
+    return generator, settings

@@ -1,0 +1,138 @@
+"""A streaming backend over `vllm serve`: concurrent `/v1/completions` with token ids in and out (`return_token_ids`).
+
+Start the server with `--logprobs-mode processed_logprobs`. Otherwise log-probabilities ignore the temperature.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import NamedTuple
+
+from mage_envs.text.generation import Completion, Prompt
+from opponents.llm.budget import Budget
+from opponents.llm.calls import Connection
+from opponents.llm.endpoint import check_url
+from opponents.llm.failures import GARBAGE, CallFailed
+from opponents.llm.pending import Underway
+from opponents.llm.reading import UNREADABLE, shown
+from trainer.backends.generation import answer_all, fits
+from trainer.backends.tokens import ChatTokenizer, Ids, make_completion
+from trainer.backends.vllm_stream import RequestSettings, SlotReply
+
+
+class _Reply(NamedTuple):
+    """Tokens that the server sampled."""
+
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    prompt_tokens: int = 0
+    """Always 0, as below: the user's own server has no budget."""
+    completion_tokens: int = 0
+
+
+class StreamingServerGenerator:
+    """A `vllm serve` with up to `concurrency` requests under way.
+
+    A request that fails or times out, however slowly its answer arrives, returns a completion with `error`. Redirects
+    are not followed.
+    """
+
+    def __init__(
+        self, url: str, model: str, tokens: ChatTokenizer, settings: RequestSettings, concurrency: int = 256
+    ) -> None:
+        """Connect to a server; the first request is the first contact.
+
+        Args:
+            url: Address of the server, without `/v1`.
+            model: Name of the model on the server.
+            tokens: Tokenizer of the model.
+            settings: Sampling parameters, prompt limit and timeout.
+            concurrency: Most requests under way at once.
+
+        Raises:
+            ValueError: If `url` is not an address of a server.
+        """
+        check_url(url)
+        self.model = model
+        self.tokens = tokens
+        self.settings = settings
+        self._connection = Connection(
+            f"{url.rstrip('/')}/v1/completions",
+            _read,
+            budget=Budget(),
+            deadline=settings.timeout,
+            # No retry inside the connection: the rollout plays the meta-episode again, and counts the failure.
+            attempts=1,
+            concurrency=concurrency,
+        )
+        # Ends the connection's threads if the user drops the generator without `close`.
+        weakref.finalize(self, self._connection.close)
+        self._underway = Underway()
+
+    def submit(self, prompt: Prompt) -> None:
+        ids = self.tokens.encode(prompt)
+        if not fits(ids, self.settings.max_prompt_length):
+            self._underway.answered(prompt.slot, Completion("", overflow=True))
+            return
+        body = {
+            "model": self.model,
+            "prompt": list(ids),
+            **self.settings.parameters(prompt, self.tokens),
+            "return_token_ids": True,
+        }
+        call = self._connection.start(json.dumps(body).encode(), "0")
+        self._underway.begun(prompt.slot, call, partial(self._completion, call, prompt, ids))
+
+    def poll(self, timeout: float | None = None) -> list[SlotReply]:
+        """Wait until at least one reply is ready or late, if requests are under way, and return all that are ready."""
+        return self._underway.poll(timeout)
+
+    def cancel(self) -> None:
+        """Cancel all requests. The server accepts new ones afterwards."""
+        self._underway.cancel()
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
+        """Answer a batch in lock-step. No request may be under way."""
+        return answer_all(self, prompts)
+
+    def close(self) -> None:
+        """End the requests and the connections."""
+        self.cancel()
+        self._connection.close()
+
+    def _completion(self, future: Future[_Reply], prompt: Prompt, ids: Ids) -> Completion:
+        try:
+            reply = future.result()
+            self._check(reply)
+        except CallFailed as failure:
+            return Completion("", error=f"vllm {failure}")
+        return make_completion(prompt, self.tokens, ids, reply.ids, reply.logprobs, self.settings.max_new_tokens)
+
+    def _check(self, reply: _Reply) -> None:
+        """Raise CallFailed if the server returned unknown ids, or more ids than requested."""
+        known, most = len(self.tokens.tokenizer), self.settings.max_new_tokens
+        if len(reply.ids) > most or any(not 0 <= one < known for one in reply.ids):
+            raise CallFailed(GARBAGE, f"{len(reply.ids)} token ids, expected at most {most} from 0 to {known - 1}")
+
+
+def _read(content: bytes, sent: int) -> _Reply:
+    """Return the reply in the body of a completion. Raises CallFailed for any other body."""
+    try:
+        choice = json.loads(content)["choices"][0]
+        reason = choice["finish_reason"]
+        # Ids from the server, not text: the trained tokens must be exactly those that were sampled.
+        ids = tuple(int(i) for i in choice["token_ids"])
+        logprobs = tuple(float(value) for value in choice["logprobs"]["token_logprobs"])
+    except UNREADABLE as error:
+        raise CallFailed(GARBAGE, f"a reply without token ids or log-probabilities: {shown(repr(error))}") from None
+    if reason not in ("stop", "length"):
+        raise CallFailed(GARBAGE, f"finished with {shown(repr(reason))}")
+    if len(logprobs) != len(ids) or not all(map(math.isfinite, logprobs)):
+        count = sum(map(math.isfinite, logprobs))
+        raise CallFailed(GARBAGE, f"{len(ids)} token ids, expected as many finite log-probabilities, got {count}")
+    return _Reply(ids, logprobs)

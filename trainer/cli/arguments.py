@@ -1,0 +1,185 @@
+"""The arguments of `mage-train`: preset, hardware, file and flags. No torch, unless an option of TRL's is set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import pairwise, zip_longest
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+from trl.scripts.utils import TrlParser
+from trl.trainer.model_config import ModelConfig
+
+from mage_envs.loading import imports
+from mage_envs.loading.arguments import nearest_name
+from trainer.config.hardware import Hardware, hardware
+from trainer.config.model_options import unread_of_model
+from trainer.config.presets import WORDS, preset
+from trainer.config.run_settings import RunSettings
+
+SWITCHES = ("--dry-run", "--resume", "--resume-if-any")
+_VALUED = ("--preset", "--config", "--model", "--hardware", imports.OPTION)
+
+
+class UsageError(ValueError):
+    """Error in the command line or in the config file."""
+
+
+@dataclass
+class ScriptArguments:
+    """Options of the command itself."""
+
+    dry_run: bool = field(default=False)
+    resume: bool = field(default=False)
+    resume_if_any: bool = field(default=False)
+    """True to resume if the output folder has checkpoints, and to start a new run if it has none."""
+    warm_start: int = field(default=0)
+
+
+class Parser(TrlParser):
+    """Argument parser that reports a bad value in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        # argparse would print the usage first, which lists hundreds of fields.
+        raise UsageError(message)
+
+
+@dataclass
+class Typed:
+    """Command line after the first pass."""
+
+    words: list[str]
+    """Arguments for the parser."""
+    modules: list[str]
+    """Modules to import."""
+    chosen: dict[str, Any]
+    """Fields that the preset and the hardware set."""
+    machine: Hardware | None
+    """Hardware of the run; None if the user names none."""
+    given: Mapping[str, str]
+    """Fields that flags and the file set, as lower-case text."""
+    config: str | None = None
+    """Path of the config file; None without one."""
+
+    @property
+    def suited(self) -> Mapping[str, Any]:
+        """Return the fields that `--model words` sets; an empty mapping for any other model."""
+        return WORDS if ("--model_name_or_path", "words") in pairwise(self.words) else {}
+
+    @property
+    def needs_trl(self) -> bool:
+        """Return True if an option is set that only TRL defines, or if a launcher started the processes."""
+        light = {item.name for kind in (RunSettings, ModelConfig, ScriptArguments) for item in fields(kind)}
+        # Under a launcher, MAGEConfig compares WORLD_SIZE with the number of processes that accelerate sees.
+        return (
+            bool({name.removeprefix("no_") for name in self.given} - light - {"config"}) or "WORLD_SIZE" in os.environ
+        )
+
+    def parsed(self, kind: type[RunSettings]) -> tuple[ScriptArguments, RunSettings, ModelConfig]:
+        """Return the options of the command, the settings of the run, and the fields of the model.
+
+        Precedence, lowest first: preset, hardware, `--model words`, file, flags.
+        """
+        kinds: Any = [ScriptArguments, kind, ModelConfig]
+        parser = Parser(kinds)
+        parser.set_defaults_with_config(**{**self.chosen, **self.suited})
+        script, config, model = parser.parse_args_and_config(list(self.words))
+        # The file may name further modules. They must register their games before the settings refer to them.
+        config.imports = list(dict.fromkeys((*config.imports, *self.modules)))
+        imports.load_modules(config.imports)
+        if not model.model_name_or_path:
+            raise UsageError("no model is named. Add --model NAME_OR_PATH, or --model tiny to try the run on a CPU.")
+        if script.warm_start < 0 or (script.warm_start and not self.suited):
+            raise UsageError(f"warm_start={script.warm_start} must be at least 0, and above 0 only with --model words.")
+        if (message := next(unread_of_model(model), None)) is not None:
+            raise UsageError(message)
+        return script, config, model
+
+
+def taken_apart(arguments: Sequence[str], known: set[str] | None = None) -> Typed:
+    """Split the command line, and translate --config, --model and the switches into arguments of the parser.
+
+    Args:
+        arguments: Arguments of the command, without its name.
+        known: Names of all fields. If it is None, names are not checked, because those of TRL are not loaded yet.
+
+    Raises:
+        UsageError: If an option has no value, is repeated, or is unknown, or if the config file cannot be read.
+    """
+    rest: list[str] = []
+    flags: list[str] = []
+    modules: list[str] = []
+    once: dict[str, str] = {}
+    values = iter(arguments)
+    for argument in values:
+        name, _, value = argument.partition("=")
+        if name in _VALUED:
+            value = value or next(values, "")
+            if not value:
+                raise UsageError(f"{name} needs a value.")
+            if name == imports.OPTION:
+                modules.append(value)
+            # --model is a shorthand for a field, and a repeated field is valid: the last value wins.
+            elif name in once and name != "--model":
+                raise UsageError(
+                    f"{name} is repeated. Pass it once; --hardware overrides --preset, --config overrides both, and "
+                    f"flags override all."
+                )
+            else:
+                once[name] = value
+        elif name in SWITCHES:
+            flags += [f"--{name[2:].replace('-', '_')}", "true"]
+        else:
+            rest.append(argument)
+    chosen = preset(once["--preset"]) if "--preset" in once else {}
+    machine = hardware(once["--hardware"]) if "--hardware" in once else None
+    for flag, argument in (("--config", "--config"), ("--model", "--model_name_or_path")):
+        if flag in once:
+            rest += [argument, once[flag]]
+    given = _given(rest, known)
+    # The hardware's default is an adapter; a user who trains the whole model must not get the adapter's settings.
+    if machine:
+        chosen |= machine.fields if given.get("use_peft") == "false" else {**machine.fields, **machine.adapter}
+    return Typed(
+        words=[*rest, *flags],
+        modules=modules,
+        chosen=chosen,
+        machine=machine,
+        given=given,
+        config=once.get("--config"),
+    )
+
+
+def _given(words: Sequence[str], known: set[str] | None) -> Mapping[str, str]:
+    """Return the fields that flags and the file set, as lower-case text. Raise UsageError for an unknown name."""
+    names: dict[str, str] = {}
+    where: dict[str, str] = {}
+    if "--config" in words:
+        path = Path(words[words.index("--config") + 1])
+        names = {name: str(value).lower() for name, value in _file(path).items()}
+        where = dict.fromkeys(names, f"field in {path}")
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
+        if word.startswith("--"):
+            # Lower case, so that `--use_peft False` equals `use_peft: false` of the file.
+            name, _, value = word.partition("=")
+            names[name[2:].replace("-", "_")] = (value or following).lower()
+    # The parser adds --no_NAME for a boolean field whose default is True.
+    for name in names:
+        if known is not None and name not in known and name.removeprefix("no_") not in known:
+            raise UsageError(f"unknown {where.get(name, 'flag')}: {name!r}.{nearest_name(name, known)}")
+    return names
+
+
+def _file(path: Path) -> Mapping[str, Any]:
+    if not path.exists():
+        raise UsageError(f"config file {path} does not exist.")
+    try:
+        loaded = yaml.safe_load(path.read_text()) or {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"config file {path} is not valid YAML: {' '.join(str(error).split())}.") from error
+    if not isinstance(loaded, dict):
+        raise UsageError(f"config file {path} must contain 'field: value' lines.")
+    return loaded

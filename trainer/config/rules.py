@@ -1,0 +1,140 @@
+"""Rules across the fields of a run, each with its cause and a remedy. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from opponents import CURVES
+from trainer.config.fields import RunFields
+from trainer.method.components import KL_ESTIMATORS, POLICY_LOSSES
+
+BACKEND_NAMES = ("trl", "cached", "vllm_stream")
+CHOICES: Mapping[str, Collection[str]] = {
+    "grouping": ("stationary", "non_stationary"),
+    "population": ("fixed", "prioritised", "league"),
+    "pfsp_curve": CURVES,
+    "normalise": ("tokens", "steps", "none"),
+    "backend": BACKEND_NAMES,
+    "vllm_importance_sampling_mode": ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask"),
+}
+"""Fields with a few possible values."""
+
+
+def broken(c: RunFields) -> Iterator[str]:
+    """Yield a message for each broken rule."""
+    for name, known in CHOICES.items():
+        if (value := vars(c)[name]) not in known:
+            yield f"{name}={value!r} is unknown; choose one of: {', '.join(known)}."
+    for registry in (POLICY_LOSSES, KL_ESTIMATORS):
+        try:
+            registry.check(vars(c)[registry.option])
+        except ValueError as error:
+            yield str(error)
+    yield from _method_rules(c)
+    yield from _update_rules(c)
+    yield from _backend_rules(c)
+    yield from _sampling_rules(c)
+
+
+def _method_rules(c: RunFields) -> Iterator[str]:
+    if c.exploitability_every < 0 or c.exploitability_samples < 2:
+        yield (
+            f"exploitability_every={c.exploitability_every}, exploitability_samples={c.exploitability_samples}: use "
+            "at least 0, and at least 2."
+        )
+    if c.advantage == "exact" and c.population == "league":
+        yield (
+            "advantage='exact' requires opponents with exact probabilities; past selves of a league do not have them. "
+            "Use population=fixed or prioritised."
+        )
+    if c.league_every < 1 or not 0 < c.league_share < 1:
+        yield f"league_every={c.league_every}, league_share={c.league_share}: use at least 1, and a share from 0 to 1."
+    if c.context not in (None, "rebuilt", "conversation"):
+        yield f"context={c.context!r} is unknown; choose one of: rebuilt, conversation."
+    if c.num_episodes is not None and c.num_episodes < 1:
+        yield f"num_episodes={c.num_episodes} leaves nothing to play; use at least 1."
+    if min(c.eval_every, c.early_stop, c.log_transcripts) < 0 or (c.early_stop > 0 and not c.eval_panel):
+        yield (
+            f"eval_every={c.eval_every}, early_stop={c.early_stop}, log_transcripts={c.log_transcripts}: none may "
+            "be negative, and early_stop needs an eval_panel."
+        )
+    if c.max_tokens_per_generation < 0:
+        yield f"max_tokens_per_generation={c.max_tokens_per_generation}; 0 is no limit."
+    if c.max_skipped_updates < 1:
+        yield f"max_skipped_updates={c.max_skipped_updates}; use at least 1."
+    if not 0 <= c.failure_threshold <= 1:
+        yield f"failure_threshold={c.failure_threshold} is a share; use 0 to 1."
+    if min(c.env_workers, c.env_memory_gb, c.env_timeout, c.model_timeout) < 0:
+        yield (
+            f"env_workers={c.env_workers}, env_memory_gb={c.env_memory_gb:g}, env_timeout={c.env_timeout:g}, "
+            f"model_timeout={c.model_timeout:g}: none may be negative; 0 is none, or no limit."
+        )
+    if c.env_memory_gb > 0 and c.env_workers < 1:
+        yield "env_memory_gb limits worker processes; set env_workers to 1 or more."
+
+
+def _update_rules(c: RunFields) -> Iterator[str]:
+    updates = c.updates_per_rollout
+    if updates != "auto" and int(updates) < 1:
+        yield f"updates_per_rollout={updates}; use auto or at least 1."
+    if c.minibatch_size < 1:
+        yield f"minibatch_size={c.minibatch_size}; use at least 1."
+    if c.max_tokens_per_microbatch < 1:
+        yield f"max_tokens_per_microbatch={c.max_tokens_per_microbatch}; use more."
+    if c.max_rollouts is not None and c.max_rollouts < 1:
+        yield f"max_rollouts={c.max_rollouts}; use at least 1."
+    if c.groups_per_rollout is not None and c.groups_per_rollout < 1:
+        yield f"groups_per_rollout={c.groups_per_rollout} plays nothing; use at least 1."
+    if c.num_generations is not None and c.num_generations < 2:
+        yield f"num_generations={c.num_generations} leaves a group without a comparison; use at least 2."
+    if updates == "auto" and not str(c.lr_scheduler_type).removeprefix("SchedulerType.").lower().startswith("const"):
+        yield (
+            f"lr_scheduler_type={str(c.lr_scheduler_type)!r} needs the length of the run, unknown under "
+            'updates_per_rollout="auto"; set a number, or use constant.'
+        )
+    if updates == "auto" and min(c.logging_steps, c.save_steps) < 1:
+        yield (
+            'logging_steps and save_steps are shares of a length unknown under updates_per_rollout="auto"; '
+            "use whole numbers."
+        )
+    if c.delta is not None and c.delta <= 1 + max(c.epsilon, c.epsilon_high or 0.0):
+        yield f"delta={c.delta} is inside the clip range; use more than 1 + epsilon, or None."
+    if c.kl_estimator == "k1" and c.beta and c.use_bias_correction_kl:
+        yield "use_bias_correction_kl=True counts the gradient of kl_estimator=k1 twice; use k3, or set it to False."
+    if c.uniform_legal_coef_end is not None and c.uniform_legal_coef == 0:
+        yield "uniform_legal_coef_end ends a schedule that uniform_legal_coef=0 never starts; set uniform_legal_coef."
+
+
+def _backend_rules(c: RunFields) -> Iterator[str]:
+    if c.backend == "vllm_stream" and not c.use_vllm:
+        yield 'backend="vllm_stream" needs vLLM; set use_vllm=True.'
+    if c.backend == "vllm_stream" and c.vllm_tensor_parallel_size > 1:
+        yield 'backend="vllm_stream" serves each process alone; use vllm_tensor_parallel_size=1, or backend="trl".'
+    if c.backend == "cached" and c.use_vllm:
+        yield 'backend="cached" is the model itself; set use_vllm=False.'
+    if c.constrained and c.use_vllm:
+        yield 'constrained=True samples among the legal words, which vLLM does not; use backend="cached".'
+    if c.rollout_ahead not in (0, 1):
+        yield f"rollout_ahead={c.rollout_ahead} is not offered; use 0 or 1."
+    if c.rollout_ahead > 0 and (c.backend == "trl" or c.vllm_enable_sleep_mode):
+        yield (
+            "rollout_ahead=1 needs a sampler with weights of its own, awake while the model is trained: use "
+            'backend="vllm_stream" without vllm_enable_sleep_mode, or backend="cached", which copies the model.'
+        )
+    if c.reuse_mismatch < 0:
+        yield f"reuse_mismatch={c.reuse_mismatch:g} is a mean |log p - log q|; use at least 0."
+    if c.dynamic_sampling > 0 and c.advantage == "exact":
+        yield "advantage='exact' learns from groups without variance, too; set dynamic_sampling=0."
+    if c.dynamic_sampling < 0:
+        yield f"dynamic_sampling={c.dynamic_sampling}; use 0 (off) or how often groups may be redrawn."
+
+
+def _sampling_rules(c: RunFields) -> Iterator[str]:
+    if c.temperature <= 0:
+        yield f"temperature={c.temperature} samples nothing to learn from; use 1.0."
+    if c.loss_type != "dapo":
+        yield f"loss_type={c.loss_type!r} is TRL's; leave it at dapo, and use policy and normalise."
+    if not c.disable_dropout:
+        yield "disable_dropout=False makes the ratio differ from 1 on-policy; leave it True."
+    if c.router_aux_loss_coef:
+        yield "router_aux_loss_coef is not offered; leave it at 0."

@@ -1,0 +1,173 @@
+"""Registries of the method's parts: advantages, returns, policy losses and KL estimators. No torch here.
+
+The built-in parts are entry points, which are imported on first use: a dry run checks names without torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Any, TypeVar
+
+from mage_envs.loading.imports import load_entry, load_function
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Registry:
+    """Functions of one kind by name.
+
+    A user registers a function, or names it as `module:function` in the option.
+    """
+
+    def __init__(self, option: str, entry_points: Mapping[str, str]) -> None:
+        """`option` is the field of the run that selects a function; `entry_points` are the built-in ones."""
+        self.option = option
+        self._entries: dict[str, str | Callable[..., Any]] = dict(entry_points)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def register(self, name: str, function: Callable[..., Any]) -> None:
+        """Add a function.
+
+        Args:
+            name: Name for the option; a colon is not allowed, because it separates a module from a function.
+            function: The function.
+
+        Raises:
+            ValueError: If the name is taken by another function, or is not a plain name.
+        """
+        if not name or ":" in name:
+            raise ValueError(f"{name!r} cannot name a function for {self.option}; use a name without a colon.")
+        known = self._entries.get(name, function)
+        # A module that is imported twice under two names registers the same function again, which is harmless.
+        if known is not function and getattr(known, "__qualname__", known) != function.__qualname__:
+            raise ValueError(f"{self.option}={name!r} is already registered; choose another name.")
+        self._entries[name] = function
+
+    def find(self, name: str) -> Callable[..., Any]:
+        """Return the function of a registered name or of `module:function`.
+
+        Raises:
+            ValueError: If the name is unknown.
+            ImportError: If the module or the function does not exist.
+            TypeError: If `module:function` is not a function written in Python.
+            UntrustedName: If the name comes from a file and the user did not import the module.
+        """
+        if name not in self._entries:
+            if ":" not in name:
+                raise ValueError(
+                    f"{self.option}={name!r} is unknown; choose one of: {', '.join(self)}, or name your own function "
+                    "as module:function."
+                )
+            self._entries[name] = load_function(name)
+        entry = self._entries[name]
+        if isinstance(entry, str):
+            # Resolved once: the loss looks its function up in every micro-batch.
+            entry = self._entries[name] = load_entry(entry)
+        return entry
+
+    def check(self, name: str) -> None:
+        """Raise what `find` raises for the name. A built-in part is not imported for that."""
+        if name not in self._entries:
+            self.find(name)
+
+
+ADVANTAGES = Registry(
+    "advantage",
+    {
+        "gigpo": "trainer.method.advantages:gigpo",
+        "grpo": "trainer.method.advantages:grpo",
+        "rloo": "trainer.method.advantages:rloo",
+        "member_mean": "trainer.method.advantages:member_mean",
+        "exact": "trainer.method.advantages:exact",
+    },
+)
+RETURNS = Registry(
+    "returns",
+    {
+        "differential": "trainer.method.returns:differential",
+        "cumulative": "trainer.method.returns:cumulative",
+        "single_episode": "trainer.method.returns:single_episode",
+        "final": "trainer.method.returns:final",
+    },
+)
+POLICY_LOSSES = Registry(
+    "policy",
+    {
+        "ppo": "trainer.method.loss:ppo",
+        "gspo_step": "trainer.method.loss:gspo_step",
+        "cispo": "trainer.method.loss:cispo",
+    },
+)
+KL_ESTIMATORS = Registry(
+    "kl_estimator", {"k1": "trainer.method.loss:k1", "k2": "trainer.method.loss:k2", "k3": "trainer.method.loss:k3"}
+)
+
+
+def register_advantage(name: str) -> Callable[[F], F]:
+    """Register an advantage estimator.
+
+    The function receives a group, a list of M `Trajectory`, and the `CreditConfig`. It returns one number per step,
+    [M][T_m]. Failed trajectories are not in the group.
+    """
+
+    def add(function: F) -> F:
+        ADVANTAGES.register(name, function)
+        return function
+
+    return add
+
+
+def register_returns(name: str, *, crosses_episodes: bool = True) -> Callable[[F], F]:
+    """Register a scheme of returns.
+
+    The function maps the episode rewards R_k, (K,), to the D_k of equation 7, (K,).
+
+    Args:
+        name: Name for `--returns`.
+        crosses_episodes: True if later episodes count in earlier returns; otherwise gamma_episode has no effect.
+    """
+
+    def add(function: F) -> F:
+        # A wrapper, because the same function may be registered under a second name with another value.
+        @wraps(function)
+        def scheme(rewards: Sequence[float]) -> list[float]:
+            return list(function(rewards))
+
+        scheme.__dict__["crosses_episodes"] = crosses_episodes
+        RETURNS.register(name, scheme)
+        return function
+
+    return add
+
+
+def register_policy_loss(name: str) -> Callable[[F], F]:
+    """Register a policy loss.
+
+    The function receives the ratio p / p_old, the log-probabilities with gradient, the advantages, all (N,) over the
+    trained tokens, and the `LossTerms`. It returns the loss of each token, (N,).
+    """
+
+    def add(function: F) -> F:
+        POLICY_LOSSES.register(name, function)
+        return function
+
+    return add
+
+
+def register_kl(name: str) -> Callable[[F], F]:
+    """Register an estimator of the KL divergence to the reference model.
+
+    The function maps the gap log q - log p, (N,), of reference q and model p, to one estimate per token, (N,).
+    """
+
+    def add(function: F) -> F:
+        KL_ESTIMATORS.register(name, function)
+        return function
+
+    return add

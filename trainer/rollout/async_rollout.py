@@ -1,0 +1,71 @@
+"""A rollout that a thread plays while the trainer updates the model on the previous one. No torch here."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from trainer.method.trajectory import Trajectory
+from trainer.rollout.rollout import RolloutClock
+
+GRACE = 60.0
+"""Timeout in seconds for a rollout to end after `give_up`."""
+_log = logging.getLogger(__name__)
+
+
+class GivenUp(BaseException):
+    """Signal that ends an abandoned rollout."""
+
+    # A BaseException, so that no `except Exception` on the way up turns it into a failed meta-episode.
+
+
+class PlayedAhead:
+    """A rollout that a thread plays with the weights that the sampler holds at its start.
+
+    Args:
+        index: Index of the rollout in the run.
+        step: Optimiser steps of the run when the rollout starts, from which its staleness is counted.
+        play: Function that plays the rollout. It receives a clock, and a check to call between replies.
+    """
+
+    def __init__(
+        self, index: int, step: int, play: Callable[[RolloutClock, Callable[..., None]], list[Trajectory]]
+    ) -> None:
+        self.index, self.step = index, step
+        self.clock = RolloutClock()
+        self._played: list[Trajectory] = []
+        self._error: BaseException | None = None
+        self._given_up = False
+        # A daemon, so that a rollout that hangs cannot keep the process alive at its end.
+        self._thread = threading.Thread(target=self._run, args=(play,), daemon=True, name="mage-ahead")
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Block until the thread ends, with a result or with an error."""
+        self._thread.join()
+
+    def result(self) -> list[Trajectory]:
+        """Return the trajectories after the thread ends, or raise the error that ended it."""
+        self.wait()
+        if self._error is not None:
+            raise self._error
+        return self._played
+
+    def give_up(self) -> None:
+        """Stop the rollout at its next reply, and wait up to `GRACE` seconds for it."""
+        self._given_up = True
+        self._thread.join(GRACE)
+        if self._thread.is_alive():
+            _log.warning("Rollout %d, which was played ahead, did not end within %.0f s.", self.index, GRACE)
+
+    def _run(self, play: Callable[[RolloutClock, Callable[..., None]], list[Trajectory]]) -> None:
+        try:
+            self._played = play(self.clock, self._check)
+        # An error that leaves a thread is only printed. `result` raises it in the trainer's thread instead.
+        except BaseException as error:
+            self._error = error
+
+    def _check(self, *progress: object) -> None:
+        if self._given_up:
+            raise GivenUp

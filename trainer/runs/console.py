@@ -1,0 +1,188 @@
+"""Console output of a run: one line per rollout, and on a terminal the progress of the current one. No torch here."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+from trainer.config.run_settings import RunSettings
+
+Metrics = Mapping[str, float]
+_EVERY = 0.2
+"""Seconds between two updates of the progress line."""
+
+
+class Console:
+    """Writer of a run's lines. If the stream is not a terminal, it writes only whole lines.
+
+    Args:
+        stream: Stream to write to.
+        rollouts: Rollouts of the run; None if its length is counted in updates.
+        updates: Optimiser steps of the run.
+        verbose: True for more lines per rollout (`details`).
+        redrawn: True to redraw a progress line on a terminal.
+    """
+
+    def __init__(
+        self, stream: TextIO, rollouts: int | None, updates: int, verbose: bool = False, redrawn: bool = True
+    ) -> None:
+        self._stream = stream
+        self._rollouts, self._updates = rollouts, updates
+        self._verbose = verbose
+        self._live = redrawn and stream.isatty()
+        self._shown = 0.0
+        self._began: tuple[float, float] | None = None
+        """Time in seconds, and share of the run done, when the first rollout of this process began."""
+
+    def begins(self, rollout: int, step: int) -> None:
+        """Note the start of a rollout, from which the remaining time is estimated."""
+        if self._began is None:
+            self._began = time.monotonic(), self._share(rollout, step)
+
+    def plays(self, rollout: int, done: int, total: int) -> None:
+        """Show the progress of a rollout on a terminal.
+
+        Args:
+            rollout: Index of the rollout.
+            done: Meta-episodes that have ended.
+            total: Meta-episodes of the rollout.
+        """
+        now = time.monotonic()
+        if self._live and now - self._shown > _EVERY:
+            self._shown = now
+            self._draw(f"rollout {rollout + 1}: {done} of {total} meta-episodes")
+
+    def trains(self, rollout: int, left: int) -> None:
+        """Show the number of updates that are left in a rollout."""
+        if self._live and left:
+            self._draw(f"rollout {rollout + 1}: {left} updates left")
+
+    def ends(self, rollout: int, step: int, metrics: Metrics) -> None:
+        """Write the lines of a rollout after its last update.
+
+        Args:
+            rollout: Index of the rollout.
+            step: Optimiser steps of the run so far.
+            metrics: Metrics of the rollout, and the means over its updates.
+        """
+        self._write(rollout_line(rollout, self._rollouts, metrics, self._left(rollout + 1, step)))
+        if self._verbose:
+            for line in details(metrics):
+                self._write(f"    {line}")
+
+    def evaluated(self, line: str) -> None:
+        """Write the line of an evaluation."""
+        self._write(line)
+
+    def _share(self, rollouts: int, step: int) -> float:
+        """Return the share of the run that is done, in [0, 1]."""
+        return rollouts / self._rollouts if self._rollouts else step / self._updates
+
+    def _left(self, rollouts: int, step: int) -> float | None:
+        """Return the remaining seconds at the speed of this process so far; None before the first rollout ends."""
+        # Relative to the start of this process, because a resumed run did not spend its time on earlier rollouts.
+        share = self._share(rollouts, step)
+        if self._began is None or share <= self._began[1]:
+            return None
+        return (time.monotonic() - self._began[0]) / (share - self._began[1]) * max(1 - share, 0.0)
+
+    def _draw(self, text: str) -> None:
+        # Return to the first column and erase the line. One column less than the terminal has, or the line would wrap.
+        self._stream.write(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}")
+        self._stream.flush()
+
+    def _write(self, text: str) -> None:
+        clear = ""
+        if self._live:
+            clear, text = "\r\x1b[K", text[: shutil.get_terminal_size().columns]
+        self._stream.write(f"{clear}{text}\n")
+        self._stream.flush()
+
+
+def console_of(config: RunSettings) -> Console | None:
+    """Return the console on stderr, or None if `logging_strategy="no"`."""
+    if config.logging_strategy == "no":
+        return None
+    return Console(
+        stream=sys.stderr,
+        rollouts=config.max_rollouts,
+        updates=config.max_steps,
+        verbose=config.verbose,
+        redrawn=not config.disable_tqdm,
+    )
+
+
+def rollout_line(rollout: int, rollouts: int | None, metrics: Metrics, left: float | None) -> str:
+    """Format the main metrics of a rollout in about a hundred characters.
+
+    Args:
+        rollout: Index of the rollout, from 0.
+        rollouts: Rollouts of the run; None if unknown.
+        metrics: Metrics of the rollout. A metric that is absent is omitted.
+        left: Remaining seconds of the run; None if unknown.
+
+    Returns:
+        The line, without a line break.
+    """
+    number = f"{rollout + 1}/{rollouts}" if rollouts else f"{rollout + 1}"
+    success = " ".join(_share_text(value) for value in _episodes(metrics, "success"))
+    parts = [
+        f"rollout {number}",
+        f"reward {metrics['reward']:.2f}" if "reward" in metrics else "no reward",
+        f"success {success}" if success else "",
+        f"KL {metrics['kl']:.3f}" if "kl" in metrics else "",
+        f"clip {_share_text(metrics['clip_ratio/any'])}" if "clip_ratio/any" in metrics else "",
+        f"invalid {_share_text(metrics.get('invalid', 0.0) + metrics.get('length', 0.0))}",
+        f"failed {metrics.get('failures', 0):.0f}",
+        f"{metrics['tokens/sampled_per_second']:,.0f} tok/s" if "tokens/sampled_per_second" in metrics else "",
+        f"{told_time(left)} left" if left is not None else "",
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def details(metrics: Metrics) -> list[str]:
+    """Return further lines: success and value of each opponent by episode, failed replies, the update, time."""
+    names = sorted({key.split("/", 2)[2] for key in metrics if key.startswith("success/episode_1/")})
+    lines = [
+        f"{name}: success {' '.join(map(_share_text, _episodes(metrics, 'success', name)))}  "
+        f"value {' '.join(f'{value:+.3f}' for value in _episodes(metrics, 'value', name))}"
+        for name in names
+    ]
+    shares = ("invalid", "length", "overflow", "completions/truncated", "environment_share")
+    numbers = (
+        "loss",
+        "grad_norm",
+        "learning_rate",
+        "entropy",
+        "sampling/log_abs",
+        "tokens/padding_factor",
+        "updates/skipped",
+    )
+    lines.append("  ".join(f"{name} {_share_text(metrics[name])}" for name in shares if name in metrics))
+    lines.append("  ".join(f"{name} {metrics[name]:.4g}" for name in numbers if name in metrics))
+    return [line for line in lines if line]
+
+
+def _episodes(metrics: Metrics, measure: str, name: str = "") -> Sequence[float]:
+    """Return the values of a measure by episode, over all opponents or for one."""
+    found: list[float] = []
+    while (key := f"{measure}/episode_{len(found) + 1}{f'/{name}' if name else ''}") in metrics:
+        found.append(metrics[key])
+    return found
+
+
+def _share_text(value: float) -> str:
+    """Format a number with two digits, without the leading zero of a share."""
+    return f"{value:.2f}".replace("0.", ".", 1) if 0 <= value < 1 else f"{value:.2f}"
+
+
+def told_time(seconds: float) -> str:
+    """Format a duration in hours and minutes, or in minutes and seconds if it is below one hour."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,0 +1,62 @@
+"""Evaluations in training: their tasks, settings and scores, as the trainer sees them.
+
+Panels, scores and their exact references belong to the benchmarks, a layer above. A string names their class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol
+
+from mage_envs.core import Task
+from trainer.method.trajectory import Trajectory
+
+PANELS = "benchmarks.evaluation.run.in_training:PanelEvaluation"
+"""Class of an evaluation, made from a panel's name and the options of the run's environment."""
+SCORE = "score"
+"""The metric that compares evaluations: the last episode's headline measure over all opponents."""
+
+
+class Scored(NamedTuple):
+    """Result of an evaluation."""
+
+    metrics: Mapping[str, float]
+    """Scores by name, `SCORE` included."""
+    table: str
+    """Table as `mage-bench eval` prints it."""
+
+
+class PanelPlayed(Protocol):
+    """A panel with the settings of a run."""
+
+    name: str
+    env_id: str
+    tasks: Sequence[Task]
+    options: Mapping[str, Any]
+    """Keyword arguments of the environment's id."""
+
+    def scored(self, trajectories: Sequence[Trajectory], step: int) -> Scored:
+        """Return the scores of an evaluation after `step` optimiser steps."""
+        ...
+
+
+def panel_played(name: str, env_id: str, options: Mapping[str, Any]) -> PanelPlayed:
+    """Return a panel for a run.
+
+    Args:
+        name: Name of the panel.
+        env_id: Id of the run's environment.
+        options: Keyword arguments of the id.
+
+    Raises:
+        ValueError: If the panel is unknown or belongs to another environment.
+    """
+    module, _, attribute = PANELS.partition(":")
+    # Imported by name at run time: an import at the top would point from the trainer to a layer above it.
+    made: PanelPlayed = vars(import_module(module))[attribute](name, options)
+    if made.env_id != env_id:
+        raise ValueError(
+            f"eval_panel={name!r} is played in {made.env_id}, not in {env_id}; mage-bench list shows all panels."
+        )
+    return made

@@ -1,0 +1,153 @@
+"""`RunLog`: the metrics and transcripts of a run as JSON lines, and its lines on the console."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from trainer.runs.console import Console
+from trainer.runs.line_schema import MetricRecord, TranscriptRecord, problems_of
+from trainer.runs.trajectory_json import Line, line_of, plain
+from trainer.runs.resumable_jsonl import StepLines
+from trainer.method.trajectory import Trajectory
+
+METRICS, TRANSCRIPTS = "metrics.jsonl", "transcripts.jsonl"
+Numbers = Mapping[str, float]
+
+
+class RunLog:
+    """Log in the folder of a run.
+
+    `metrics.jsonl` has one line of kind `rollout` for each rollout, then one of kind `update` for each of its optimiser
+    steps. Each evaluation adds one of kind `eval`. `step` is the number of optimiser steps before the line (for an
+    evaluation: steps done). `transcripts.jsonl` has some meta-episodes of each rollout, with messages, reply, reward,
+    penalty and advantage of every call (`transcript`). `mage-bench report` shows them.
+
+    A rollout's metrics are written after its last update, so that a resumed run has each once.
+    """
+
+    def __init__(self, folder: str | Path, console: Console | None = None, transcripts: int = 2) -> None:
+        self._metrics = StepLines(Path(folder) / METRICS)
+        self._transcripts = StepLines(Path(folder) / TRANSCRIPTS)
+        self._console = console
+        self._kept = transcripts
+        self._rollout: dict[str, Any] = {}
+        self._updates: list[dict[str, Any]] = []
+
+    def resume(self, step: int, evaluates: bool = False) -> None:
+        """Truncate the files to `step`. `evaluates`: True if the resumed run first repeats that step's evaluation."""
+        self._metrics.resume(step, "kind", evaluates)
+        self._transcripts.resume(step, "kind", evaluates)
+        self._rollout, self._updates = {}, []
+
+    def begins(self, rollout: int, step: int) -> None:
+        """Note that a rollout begins."""
+        if self._console is not None:
+            self._console.begins(rollout, step)
+
+    def plays(self, rollout: int, done: int, total: int) -> None:
+        """Show the number of finished meta-episodes."""
+        if self._console is not None:
+            self._console.plays(rollout, done, total)
+
+    def played(
+        self,
+        rollout: int,
+        step: int,
+        trajectories: Sequence[Trajectory],
+        advantages: Sequence[Sequence[float]],
+        metrics: Numbers,
+    ) -> None:
+        """Log a rollout before its updates.
+
+        Args:
+            rollout: Index of the rollout.
+            step: Optimiser steps so far.
+            trajectories: Meta-episodes that are trained on.
+            advantages: One advantage per step of each trajectory.
+            metrics: Metrics of the rollout.
+        """
+        self._rollout = {**metrics, "kind": "rollout", "step": step, "rollout": rollout}
+        chosen = _spread(len(trajectories), self._kept)
+        self._transcripts.append(
+            {"step": step, "rollout": rollout, **transcript(trajectories[i], advantages[i])} for i in chosen
+        )
+
+    def update(self, step: int, metrics: Numbers, left: int) -> None:
+        """Log an update.
+
+        Args:
+            step: Optimiser steps before it.
+            metrics: Metrics of the update.
+            left: Updates that follow in this rollout.
+        """
+        rollout = self._rollout.get("rollout", 0)
+        self._updates.append({"kind": "update", "step": step, "rollout": rollout, **metrics})
+        if left:
+            if self._console is not None:
+                self._console.trains(rollout, left)
+            return
+        # One call, so that a killed run has all lines of a rollout or none.
+        self._metrics.append([self._rollout, *self._updates])
+        if self._console is not None:
+            self._console.ends(rollout, step + 1, {**self._rollout, **means(self._updates)})
+        self._updates = []
+
+    def evaluated(self, rollout: int, step: int, metrics: Numbers, line: str) -> None:
+        """Log an evaluation.
+
+        Args:
+            rollout: Rollouts so far.
+            step: Optimiser steps so far.
+            metrics: Scores of the evaluation.
+            line: Text for the console.
+        """
+        self._metrics.append([{"kind": "eval", "step": step, "rollout": rollout, **metrics}])
+        if self._console is not None:
+            self._console.evaluated(line)
+
+
+def means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return each metric's mean over the rows that contain it."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        for name, value in row.items():
+            if name not in ("kind", "step", "rollout"):
+                found[name].append(value)
+    return {name: sum(values) / len(values) for name, values in found.items()}
+
+
+def transcripts(folder: str | Path) -> list[Line]:
+    """Return the meta-episodes that a run logged, in the order in which they were played. Raises ValueError."""
+    return _checked(StepLines(Path(folder) / TRANSCRIPTS), TranscriptRecord)
+
+
+def metric_rows(folder: str | Path, kind: str) -> list[dict[str, Any]]:
+    """Return the lines of one kind in a run's folder. Raises ValueError for a line of another form."""
+    return [row for row in _checked(StepLines(Path(folder) / METRICS), MetricRecord) if row["kind"] == kind]
+
+
+def _checked(lines: StepLines, kind: type[BaseModel]) -> list[dict[str, Any]]:
+    rows = lines.rows()
+    for number, row in enumerate(rows, start=1):
+        if problem := next(problems_of(kind, row), None):
+            raise ValueError(f"{lines.path}, line {number}, is not of this version or was changed ({problem}).")
+    return rows
+
+
+def transcript(trajectory: Trajectory, advantages: Sequence[float]) -> Line:
+    """Return a meta-episode as in evaluation records, with its place in the rollout and each call's advantage."""
+    line = line_of(trajectory)
+    for call, advantage in zip(line["calls"], advantages, strict=True):
+        call["advantage"] = advantage
+    told: Line = plain({"group": trajectory.group, "member": trajectory.member, "seconds": trajectory.seconds, **line})
+    return told
+
+
+def _spread(count: int, wanted: int) -> list[int]:
+    """Return at most `wanted` indices, spread evenly over all."""
+    return sorted({index * count // wanted for index in range(min(wanted, count))}) if wanted else []

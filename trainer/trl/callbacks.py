@@ -1,0 +1,104 @@
+"""Callbacks of the trainer: the counter of rollouts in checkpoints, the log files of a resumed run, evaluations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_callback import ExportableState
+
+from trainer.runs.failure_log import Ledger
+from trainer.runs.run_log import RunLog
+
+
+class RolloutProgress(TrainerCallback, ExportableState):
+    """Counter of rollouts, stored in checkpoints, which also moves checkpoints to the end of a rollout.
+
+    A checkpoint within a rollout would lose the rows that are not trained yet. It is written after the last of them, so
+    that a resumed run equals an uninterrupted one.
+    """
+
+    def __init__(self) -> None:
+        self.rollouts = 0
+        """Rollouts started so far; the next one's index."""
+        self.updates_left = 0
+        """Optimiser steps left in the current rollout, without the one under way."""
+        self.population: dict[str, Any] | None = None
+        """State of the opponents' population after the last rollout; None without a population."""
+        self.mismatch: float | None = None
+        """Last measured mean |log p - log q| between trainer and sampler; None before the first measurement."""
+        self.evaluation_due = False
+        """True if the evaluation after the last update was aborted, so that a resumed run starts with it."""
+        self._deferred = False
+
+    def state(self) -> dict[str, Any]:
+        """Return the state that the Trainer stores in `trainer_state.json`."""
+        kept = {
+            "rollouts": self.rollouts,
+            "population": self.population,
+            "mismatch": self.mismatch,
+            "evaluation_due": self.evaluation_due,
+        }
+        return {"args": {}, "attributes": kept}
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        # The Trainer does not restore callbacks by itself unless it is configured to, so their state is read here. At
+        # step 0 nothing was resumed, and the counts of an earlier `train` call must not remain.
+        kept: Any = state.stateful_callbacks or {}
+        held = kept.get(type(self).__name__) if state.global_step else None
+        self.rollouts = held["attributes"]["rollouts"] if held else 0
+        self.population = held["attributes"].get("population") if held else None
+        self.mismatch = held["attributes"].get("mismatch") if held else None
+        self.evaluation_due = bool(held and held["attributes"].get("evaluation_due"))
+        self.updates_left = 0
+        self._deferred = False
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        # A run that stops now gets its checkpoint at once, because no later step would write it.
+        if self.updates_left and control.should_save and not control.should_training_stop:
+            control.should_save = False
+            self._deferred = True
+        elif not self.updates_left and self._deferred:
+            control.should_save = True
+            self._deferred = False
+
+
+class FilesOfRun(TrainerCallback):
+    """Callback that truncates the failure ledger and the log to the step that the run resumes from.
+
+    Args:
+        ledger: Ledger of failures.
+        log: Log of metrics and transcripts.
+        progress: Counter of rollouts. It must be registered before this callback, which reads its restored state.
+    """
+
+    def __init__(self, ledger: Ledger, log: RunLog, progress: RolloutProgress) -> None:
+        self._ledger, self._log, self._progress = ledger, log, progress
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        # Only the main process writes these files.
+        if state.is_world_process_zero:
+            self._ledger.resume(state.global_step, self._progress.evaluation_due)
+            self._log.resume(state.global_step, self._progress.evaluation_due)
+
+
+class Evaluations(TrainerCallback):
+    """Callback that requests an evaluation after every n-th rollout, and after the last one.
+
+    Args:
+        progress: Counter of rollouts.
+        every: Rollouts between two evaluations.
+        rollouts: Rollouts of the run; None if its length is counted in updates.
+    """
+
+    def __init__(self, progress: RolloutProgress, every: int, rollouts: int | None) -> None:
+        self._progress, self._every, self._last = progress, every, rollouts
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        done = self._progress.rollouts
+        if not self._progress.updates_left and (done % self._every == 0 or done == self._last):
+            control.should_evaluate = True

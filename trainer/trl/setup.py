@@ -1,0 +1,208 @@
+"""Setup of a run from its settings: environments, opponents, and the settings that a saved model carries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, cast
+
+import gymnasium as gym
+
+import mage_envs  # noqa: F401  (registers the ids)
+from mage_envs.core import NotEnumerable
+from mage_envs.loading.imports import load_modules
+from opponents import FixedPool, League, Population, PrioritisedPool, as_pool
+from opponents.exact.tree import positions, roots_of
+from trainer.backends.play_settings import PlaySettings
+from trainer.config.run_settings import RunSettings
+from trainer.method.advantages import CreditConfig
+from trainer.method.critic import ExactCritic
+from trainer.runs.panel_evaluation import PanelPlayed, panel_played
+from wrappers.protocol import ADAPTIVE
+
+ENVIRONMENT: Mapping[str, str] = {
+    "num_episodes": "num_episodes",
+    "protocol": "protocol",
+    "memory": "memory",
+    "context": "context",
+    "prompt_style": "style",
+    "seat": "seat",
+    "reward": "reward",
+    "opponents": "opponent",
+}
+"""Fields and the keyword arguments of the Meta id that they set."""
+_KEPT = tuple(argument for argument in ENVIRONMENT.values() if argument not in ("seat", "opponent"))
+"""Arguments of `MetaEpisode` that a saved model keeps, set or not. The others belong to the game's environment."""
+
+CRITIC = 10_000
+"""Most positions of a game for which the exact critic is preferred; above, it takes longer than the rollout."""
+
+
+def env_kwargs(config: RunSettings) -> dict[str, Any]:
+    """Return the keyword arguments of the Meta id that were set. The id has defaults for the others."""
+    chosen = {argument: vars(config)[name] for name, argument in ENVIRONMENT.items() if vars(config)[name] is not None}
+    return chosen | cast("dict[str, Any]", config.env_kwargs or {})
+
+
+def env_maker(config: RunSettings) -> Callable[[], gym.Env[Any, Any]]:
+    """Return a function that makes one environment of the run. Modules in `config.imports` are imported now."""
+    load_modules(config.imports, "imports")
+    kwargs = env_kwargs(config)
+    # A partial, not a lambda: it is sent to worker processes.
+    return partial(gym.make, config.env_id, disable_env_checker=True, **kwargs)
+
+
+def pool_weights(config: RunSettings) -> Mapping[str, float] | None:
+    """Return the names and weights of the training opponents, or None if the task has no opponents."""
+    env = env_maker(config)()
+    players = env.get_wrapper_attr("facts").players if env.has_wrapper_attr("facts") else 1
+    if players == 1:
+        return None
+    default = env.get_wrapper_attr("settings").opponent
+    pool = as_pool(default if config.opponents is None else config.opponents)
+    return {str(entry): weight for entry, weight in zip(pool.entries, pool.weights, strict=True)}
+
+
+def make_population(config: RunSettings) -> Population | None:
+    """Return the training opponents as `config.population` adapts them, or None if the task has no opponents."""
+    pool = pool_weights(config)
+    if pool is None:
+        if config.population != "fixed":
+            raise ValueError(
+                f"population={config.population} requires opponents; {config.env_id} has none. Use population=fixed."
+            )
+        return None
+    if config.population == "prioritised":
+        return PrioritisedPool(pool, config.pfsp_curve)
+    if config.population == "league":
+        return League(pool, config.league_every, share=config.league_share, curve=config.pfsp_curve)
+    return FixedPool(pool)
+
+
+def credit_of(env: gym.Env[Any, Any], config: RunSettings) -> CreditConfig:
+    """Return how the environment's rewards become advantages: by its protocol, or by `adaptive` if it has none."""
+    protocol = env.get_wrapper_attr("protocol") if env.has_wrapper_attr("protocol") else ADAPTIVE
+    hands = env.get_wrapper_attr("hands_per_episode") if env.has_wrapper_attr("hands_per_episode") else 1
+    return config.credit_config(protocol, hands)
+
+
+def critic_of(env: gym.Env[Any, Any], config: RunSettings, opponents: Iterable[str]) -> ExactCritic | None:
+    """Return the exact critic if `config.advantage` is "exact", else None.
+
+    Args:
+        env: An environment of the run.
+        config: Settings of the run.
+        opponents: Names of the training opponents.
+
+    Raises:
+        ValueError: If the critic cannot judge the game or one of the opponents.
+    """
+    if config.advantage != "exact":
+        return None
+    critic = ExactCritic.of(env)
+    for opponent in opponents:
+        # Refuses an opponent without exact probabilities now, not in the first rollout.
+        critic.hand(opponent, 0)
+    return critic
+
+
+def prefer_exact(config: RunSettings) -> bool:
+    """Choose the exact critic for a small game against exact opponents; return True if it was chosen."""
+    env = env_maker(config)()
+    before = config.advantage, config.statistics
+    try:
+        small = len(positions([node for _, node in roots_of(env.get_wrapper_attr("game"))])) <= CRITIC
+        config.advantage, config.statistics = "exact", "pooled"
+        if small and critic_of(env, config, pool_weights(config) or ()) is not None:
+            return True
+        config.advantage, config.statistics = before
+    except (NotEnumerable, ValueError):
+        # A large game, an opponent without exact probabilities, or a reward that is not a sum over the hands.
+        config.advantage, config.statistics = before
+    return False
+
+
+def contradicted(env: gym.Env[Any, Any], config: RunSettings) -> str | None:
+    """Return the first field that contradicts `env`, which was made without the config, or None."""
+    played = play_settings(env, config)
+    told = {} if played is None else {"env_id": played.env_id, **played.env_kwargs}
+    said = {"env_id": config.env_id} if config.env_id != RunSettings.env_id else {}
+    for argument, value in {**said, **env_kwargs(config)}.items():
+        if told.get(argument) != value:
+            return next((name for name, known in ENVIRONMENT.items() if known == argument), argument)
+    return None
+
+
+def play_settings(env: gym.Env[Any, Any], config: RunSettings) -> PlaySettings | None:
+    """Return how to prompt a model that was trained in `env`, or None if `gym.make` did not make `env`.
+
+    The trainer adds the prompt format, which needs the model's tokenizer.
+    """
+    if env.spec is None:
+        return None
+    # The environment's own arguments, not the config's: `make_env` may have set others.
+    meta = next((w.kwargs for w in env.spec.additional_wrappers if w.name == "MetaEpisode"), None) or {}
+    kwargs = {name: meta[name] for name in _KEPT if name in meta} | env.spec.kwargs
+    return PlaySettings(
+        env_id=env.spec.id,
+        env_kwargs={name: value for name, value in kwargs.items() if name not in ("opponent", "game_name")},
+        max_new_tokens=int(config.max_completion_length or 1),
+        temperature=config.temperature,
+        constrained=config.constrained,
+        imports=tuple(config.imports),
+    )
+
+
+def call_limits(config: RunSettings) -> dict[str, int]:
+    """Return the most turns and reflections of an episode, as far as the environment knows, and the episodes."""
+    env = env_maker(config)()
+    if not env.has_wrapper_attr("described"):
+        return {"turns": 1, "reflections": 0, "num_episodes": 1}
+    described, settings = env.get_wrapper_attr("described"), play_settings(env, config)
+    memory = None if settings is None else settings.env_kwargs.get("memory")
+    return {
+        "turns": described.hands * (described.max_turns or 1),
+        "reflections": int(memory in ("reflection", "both")),
+        "num_episodes": env.get_wrapper_attr("num_episodes"),
+    }
+
+
+def panel_evaluation(env: gym.Env[Any, Any], config: RunSettings) -> PanelPlayed | None:
+    """Return the evaluation panel of a training run in `env`, or None without `eval_panel`."""
+    if config.eval_panel is None or not config.eval_every:
+        return None
+    played = play_settings(env, config)
+    if played is None:
+        raise ValueError("eval_panel requires an environment with an id; make_env must use gym.make.")
+    return panel_played(config.eval_panel, played.env_id, played.env_kwargs)
+
+
+def prompt_settings(config: RunSettings) -> dict[str, Any]:
+    """Return the limits, penalties and windows that follow from the game's settings, the protocol and the options."""
+    env = env_maker(config)()
+    if not env.has_wrapper_attr("described"):
+        return {}
+    described = env.get_wrapper_attr("described")
+    names = ("length_penalty", "invalid_penalty", "history_window", "full_turns", "reflect_window")
+    return {"max_turns": described.max_turns} | {name: vars(described.settings)[name] for name in names}
+
+
+def sample_prompts(config: RunSettings) -> dict[str, str]:
+    """Return one full prompt of each kind, as the run's model will see it (seed 0, a scripted learner)."""
+    env = env_maker(config)()
+    observation, info = env.reset(seed=0)
+    found = {"first play": observation}
+    done = False
+    while not done:
+        reflects = info["phase"] == "reflect"
+        if reflects:
+            kind = info["kind"]
+        else:
+            kind = "later play" if info["episode_index"] else "play"
+        found.setdefault(kind, observation)
+        answer = "an example of a plan" if reflects else next(iter(info["legal_actions"]), "")
+        tag = info["answer_tag"]
+        observation, _, done, _, info = env.step(f"<{tag}>{answer}</{tag}>" if tag else answer)
+    # Further prompts of the first episode differ from "first play" by their turns only.
+    found.pop("play", None)
+    return found

@@ -1,0 +1,105 @@
+"""Metadata of the environment inside a `MetaEpisode`, from the environment itself or from the user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gymnasium as gym
+
+from mage_envs.core import BY_THE_RULES, BY_TIMEOUT, GameFacts, HandResult
+from mage_envs.loading.options import check_positive
+from mage_envs.settings import GameSettings, total_reward
+
+_TOTAL = {"task": total_reward, "released": total_reward}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Described:
+    """Facts, settings and limits of an environment."""
+
+    facts: GameFacts
+    settings: GameSettings
+    hands: int
+    """Hands per episode."""
+    max_turns: int
+    """Maximum number of answers per hand."""
+    reset_options: tuple[str, ...]
+    """Keys that the environment accepts in `reset(options=...)`."""
+    ends_by_itself: bool
+    """True if the environment counts answers and reports its hands. Otherwise the meta-episode does both."""
+
+
+def describe(
+    env: gym.Env[Any, Any], rules: str | None, settings: GameSettings | None, max_turns: int | None, replays: bool
+) -> Described:
+    """Return the metadata of an environment, read through its wrappers.
+
+    An environment of this suite defines `facts`, `settings`, `hands_per_episode`, `max_turns` and `reset_options`. If
+    `facts` is missing, the environment counts as a task for one player if its deals are replayed, otherwise as a game
+    of two players.
+
+    Args:
+        env: Environment with text observations and actions.
+        rules: Rules shown in prompts. They replace the rules in `facts`, and are required if `facts` is missing.
+        settings: Prompt and reward settings. Default: those of the environment, or the sum of its rewards.
+        max_turns: Maximum number of answers per episode, only for an environment without `facts`.
+        replays: True if every episode has the same deals.
+
+    Returns:
+        The metadata.
+
+    Raises:
+        ValueError: If `rules` are missing, or if `max_turns` is set for an environment that has its own limit.
+    """
+    if env.has_wrapper_attr("facts"):
+        if max_turns is not None:
+            raise ValueError(f"max_turns={max_turns} must be set on the inner environment, {env}, not on MetaEpisode.")
+        facts: GameFacts = env.get_wrapper_attr("facts")
+        return Described(
+            facts=facts if rules is None else replace(facts, rules=rules),
+            settings=settings or env.get_wrapper_attr("settings"),
+            hands=env.get_wrapper_attr("hands_per_episode"),
+            max_turns=env.get_wrapper_attr("max_turns"),
+            reset_options=env.get_wrapper_attr("reset_options"),
+            ends_by_itself=True,
+        )
+    # An environment from outside this suite: the user describes it, and each of its episodes counts as one hand.
+    name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+    if not rules:
+        raise ValueError(f"{name} does not describe its rules. Pass MetaEpisode(env, rules='...').")
+    facts = GameFacts(name=name, rules=rules, players=1 if replays else 2)
+    limit = facts.max_turns if max_turns is None else max_turns
+    check_positive("max_turns", limit)
+    return Described(
+        facts=facts,
+        settings=settings or GameSettings(rewards=_TOTAL),
+        hands=1,
+        max_turns=limit,
+        reset_options=(),
+        ends_by_itself=False,
+    )
+
+
+def hand_of(observation: str, info: Mapping[str, Any], *, value: float, timeout: bool) -> HandResult:
+    """Return the result of an episode as one hand, for an environment that reports no hands.
+
+    Args:
+        observation: Last observation of the episode.
+        info: Last `info` of the environment. Its optional keys `success` and `seat` are used.
+        value: Sum of the episode's rewards.
+        timeout: True if the episode was truncated.
+
+    Returns:
+        The hand. Its success is None if `info` has no `success`; the sign of `value` then decides.
+    """
+    success = info.get("success")
+    return HandResult(
+        value=value,
+        seat=info.get("seat", 0),
+        ended_by=BY_TIMEOUT if timeout else BY_THE_RULES,
+        success=None if success is None else bool(success),
+        observation=observation,
+        information_state=observation,
+    )

@@ -58,11 +58,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # This import loads mage_envs, which `mage-bench --help` does not need.
-    from mage_envs.loading import siblings as _siblings
+    from mage_envs.loading import siblings
 
     for module, names in _MODULES.items():
         if name in names:
-            return vars(_siblings.load(module))[name]
+            return vars(siblings.load(module))[name]
     raise AttributeError(f"module 'benchmarks' has no attribute {name!r}")
 
 

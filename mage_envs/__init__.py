@@ -9,7 +9,7 @@ from typing import Any
 from mage_envs.core import (
     ExactPolicy,
     Game,
-    GameFacts,
+    GameSpec,
     HandResult,
     IllegalAction,
     NotEnumerable,
@@ -23,7 +23,7 @@ from mage_envs.core import (
 )
 from mage_envs.env import TextGameEnv
 from mage_envs.hand import Hand, OpponentFailure
-from mage_envs.loading import siblings as _siblings
+from mage_envs.loading import siblings
 from mage_envs.match import MatchResult, play_match
 from mage_envs.registry import UnknownGame, list_games, load_game, load_plugins, make_game, register_game, settings_of
 from mage_envs.settings import GameSettings
@@ -65,8 +65,8 @@ __all__ = [
     "ExactPolicy",
     "FreeText",
     "Game",
-    "GameFacts",
     "GameSettings",
+    "GameSpec",
     "Generator",
     "Hand",
     "HandResult",
@@ -120,7 +120,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Return a name of the packages above. Raises ImportError if a module of the user hides such a package."""
     if name in _ABOVE:
-        return vars(_siblings.load(_ABOVE[name]))[name]
+        return vars(siblings.load(_ABOVE[name]))[name]
     raise AttributeError(f"module 'mage_envs' has no attribute {name!r}")
 
 

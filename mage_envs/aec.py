@@ -50,11 +50,11 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
         self.game = make_game(game_name, **game_options)
         self.hand = Hand(self.game)
         """The current hand, in which all seats are open."""
-        self._screen = Screen(self.game.facts, render_mode)
+        self._screen = Screen(self.game.spec, render_mode)
         self.metadata = {**self.metadata, **self._screen.metadata, "name": f"{game_name}_v0"}
         self.render_mode = render_mode
-        self.possible_agents = [f"player_{seat}" for seat in range(self.game.facts.players)]
-        self.action_names = self.game.facts.actions
+        self.possible_agents = [f"player_{seat}" for seat in range(self.game.spec.players)]
+        self.action_names = self.game.spec.actions
         self._index = {name: index for index, name in enumerate(self.action_names or ())}
         self.action_spaces: dict[str, gym.Space[Any]] = {}
         self.observation_spaces: dict[str, gym.Space[Any]] = {}
@@ -121,7 +121,7 @@ class TextGameAEC(AECEnv[str, ObservationDict, Any]):
         try:
             self.hand.play(action if self.action_names is None else self.action_names[int(action)])
         except (IllegalAction, IndexError):
-            self.rewards[agent] = self.game.facts.min_return
+            self.rewards[agent] = self.game.spec.min_return
             self.terminations = dict.fromkeys(self.agents, True)
         else:
             if self.hand.over:

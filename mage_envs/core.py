@@ -38,7 +38,7 @@ class NotEnumerable(TypeError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GameFacts:
+class GameSpec:
     """Constants of a game, the same for all of its hands."""
 
     name: str
@@ -60,7 +60,7 @@ class GameFacts:
     """Module-level function from an information state to its words, for the prompt style `words`."""
     shows_legal_actions: bool = True
     """True if prompts list the legal actions. `info["legal_actions"]` has them in any case."""
-    pays_on_the_way: bool = False
+    has_intermediate_rewards: bool = False
     """True if `State.returns` counts before the end, so that a stopped hand keeps its returns so far."""
     has_pictures: bool = False
     """True if states have a `picture`, which adds the render modes `rgb_array` and `human`."""
@@ -94,7 +94,7 @@ class State(ABC):
             """Return each player's return in the game's unit: zeros before the end, unless the game pays on the way."""
             ...
 
-    happened: tuple[str, ...] = ()
+    chance_events: tuple[str, ...] = ()
     """Chance events after the last move, in games of perfect information."""
     task: str | None = None
     """Id of the current task (a goal, a game file), in games that have such ids."""
@@ -126,7 +126,7 @@ class State(ABC):
         after = self.after(action)
         return self.canonical(action), after
 
-    def told(self, seat: int) -> dict[str, Any]:
+    def info(self, seat: int) -> dict[str, Any]:
         """Return the player's `info` for this state, as in the first hand of episode 0 before any answer.
 
         The caller copies the dict and must not change it.
@@ -174,7 +174,7 @@ class State(ABC):
 class Game(ABC):
     """The rules of a turn-based text game for 1 to N players. Playing does not change an instance."""
 
-    facts: GameFacts
+    spec: GameSpec
 
     @abstractmethod
     def initial_state(self, rng: np.random.Generator) -> State:
@@ -185,11 +185,11 @@ class Game(ABC):
 
         Every call returns the same objects. Raises `NotEnumerable` if the game's tree cannot be enumerated.
         """
-        raise NotEnumerable(f"{self.facts.name} cannot be enumerated: it does not define initial_states().")
+        raise NotEnumerable(f"{self.spec.name} cannot be enumerated: it does not define initial_states().")
 
     def task_state(self, task: str, rng: np.random.Generator) -> State:
         """Return the first state of a task. Raises `ValueError` for an unknown id."""
-        raise ValueError(f"{self.facts.name} has no tasks to choose from. Remove task={task!r}.")
+        raise ValueError(f"{self.spec.name} has no tasks to choose from. Remove task={task!r}.")
 
     def data_hash(self) -> str | None:
         """Return a hash of the data behind the tasks, for records, or None if the game's options define all tasks."""
@@ -222,7 +222,7 @@ class Turn(NamedTuple):
     task: str | None = None
     """Id of the current task, in games that reveal it (as `info["task"]` does). No prompt shows it."""
     success: bool | None = None
-    """In `SeesResults.see_result`: True if the game counts the hand as won, None if the return's sign decides."""
+    """In `SeesResults.on_hand_end`: True if the game counts the hand as won, None if the return's sign decides."""
 
 
 # -- policies --------------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ class Policy(Protocol):
 class RemembersMetaEpisode(Protocol):
     """A policy that keeps information between the hands of a meta-episode."""
 
-    def begin_meta_episode(self) -> None:
+    def on_meta_episode_start(self) -> None:
         """Forget everything. Called once before episode 0."""
 
 
@@ -252,7 +252,7 @@ class RemembersMetaEpisode(Protocol):
 class SeesResults(Protocol):
     """A policy that receives the result of each hand, as its seat sees it."""
 
-    def see_result(self, turn: Turn) -> None:
+    def on_hand_end(self, turn: Turn) -> None:
         """Process the end of a hand. `turn` holds the seat's last observation and no legal actions."""
 
 
@@ -260,7 +260,7 @@ class SeesResults(Protocol):
 class TellsCalls(Protocol):
     """A policy that calls a model and returns these calls, so that a meta-episode can be replayed."""
 
-    def told_calls(self) -> Sequence[Mapping[str, Any]]:
+    def model_calls(self) -> Sequence[Mapping[str, Any]]:
         """Return every call since the meta-episode began, as JSON values."""
         ...
 
@@ -314,7 +314,7 @@ class HandResult(NamedTuple):
     information_state: str = ""
     """Key of the learner's knowledge at the end; empty if the hand was not played to its end."""
 
-    def told(self) -> dict[str, Any]:
+    def to_info(self) -> dict[str, Any]:
         """Return the result as an entry of `info["hand_results"]`."""
         value, seat, ended_by, success, observation, information_state = self
         return {

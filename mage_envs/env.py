@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import gymnasium as gym
 
-from mage_envs.core import BY_TIMEOUT, Game, GameFacts, HandResult, is_success
+from mage_envs.core import BY_TIMEOUT, Game, GameSpec, HandResult, is_success
 from mage_envs.drawing.screen import FPS, Screen
 from mage_envs.hand import Hand, OpponentFailure
 from mage_envs.loading.options import check_choice, check_positive
@@ -53,13 +53,13 @@ class Seated:
         ]
         """Tables by the learner's seat, which is open in them."""
         self.remembers = any(seat.remembering is not None for seat in self.others)
-        """True if a policy implements `begin_meta_episode`."""
+        """True if a policy implements `on_meta_episode_start`."""
         self.tellers = [seat.teller for seat in self.others if seat.teller is not None]
-        """Policies that implement `told_calls`."""
+        """Policies that implement `model_calls`."""
 
-    def told_calls(self) -> list[Mapping[str, Any]]:
+    def model_calls(self) -> list[Mapping[str, Any]]:
         """Return the opponents' calls of models since the meta-episode began."""
-        return [call for teller in self.tellers for call in teller.told_calls()]
+        return [call for teller in self.tellers for call in teller.model_calls()]
 
 
 class OpponentSource(Protocol):
@@ -134,7 +134,7 @@ class TextGameEnv(gym.Env[str, str]):
         self.game = game
         self.settings = settings or GameSettings()
         self.opponents = opponents
-        self.max_turns = game.facts.max_turns if max_turns is None else max_turns
+        self.max_turns = game.spec.max_turns if max_turns is None else max_turns
         check_positive("max_turns", self.max_turns)
         self.hand = Hand(game, max_turns=self.max_turns, forfeits=on_invalid == "forfeit", timeout_value=timeout_value)
         """The current hand."""
@@ -147,9 +147,9 @@ class TextGameEnv(gym.Env[str, str]):
         self.observation_space = FreeText()
         self.action_space = FreeText()
         self.render_mode = render_mode
-        self._screen = Screen(game.facts, render_mode)
+        self._screen = Screen(game.spec, render_mode)
         self.metadata = self._screen.metadata
-        players = game.facts.players
+        players = game.spec.players
         one = {"first": 0, "second": 1}.get(seat)
         # A game with one player has only seat 0, which seat="second" must not exclude.
         self.seats: tuple[int, ...] = tuple(range(players)) if one is None or players == 1 else (one,)
@@ -163,7 +163,7 @@ class TextGameEnv(gym.Env[str, str]):
         """The learner's seats in the hands of an episode, by its first seat."""
         self._course = self._courses[0]
         self._reveals = reveal_opponent
-        self._lists_history = game.facts.perfect_information
+        self._lists_history = game.spec.perfect_information
         self._streams: Streams | None = None
         self._chosen = _NOTHING
         self._throughout: dict[str, Any] = {}
@@ -176,9 +176,9 @@ class TextGameEnv(gym.Env[str, str]):
         """Last observations of those of these hands that another hand followed."""
 
     @property
-    def facts(self) -> GameFacts:
+    def game_spec(self) -> GameSpec:
         """Return the facts of the game."""
-        return self.game.facts
+        return self.game.spec
 
     @property
     def hands_per_episode(self) -> int:
@@ -205,7 +205,7 @@ class TextGameEnv(gym.Env[str, str]):
         self.hands, self._ended, self._earned, self._earlier, self.over = [], [], 0.0, [], False
         # Only episode 0 begins a meta-episode. Opponents keep their memory in the later episodes.
         if seated.remembers and episode == 0:
-            hand.begin_meta_episode(seated.around[seat])
+            hand.on_meta_episode_start(seated.around[seat])
         self._deal(0)
         # The opponents' moves alone may end a hand, before the learner has a decision.
         if hand.over:
@@ -244,7 +244,7 @@ class TextGameEnv(gym.Env[str, str]):
             info["success"] = is_success(self.hands)
             info["timeout"] = self.hands[-1].ended_by == BY_TIMEOUT
             info["opponent"] = seated.name
-            if seated.tellers and (calls := seated.told_calls()):
+            if seated.tellers and (calls := seated.model_calls()):
                 info["opponent_calls"] = calls
         else:
             # `observation` starts with the results of the last hands. The anchor is the new hand's text alone.
@@ -319,7 +319,7 @@ class TextGameEnv(gym.Env[str, str]):
 
     def _file(self, result: HandResult) -> None:
         self.hands.append(result)
-        self._ended.append(result.told())
+        self._ended.append(result.to_info())
         self._earned += result.value
 
     # -- observations and options ---------------------------------------------------------------------------
@@ -328,7 +328,7 @@ class TextGameEnv(gym.Env[str, str]):
         """Return the raw text and its `info`. Hands that ended since the last answer come first in the text."""
         seat, state = self.seat, self.hand.state
         # States of table games share one `told` dict among all episodes, so it is copied before entries are added.
-        observation, info = state.observation(seat), state.told(seat).copy()
+        observation, info = state.observation(seat), state.info(seat).copy()
         if self._earlier:
             observation = "\n\n".join([*self._earlier, observation])
         if self._throughout:

@@ -31,7 +31,7 @@ class OpponentFailure(RuntimeError):
         """Seat of the policy, counted from the game's first player."""
 
 
-class Stopped(State):
+class TruncatedState(State):
     """The end of a hand that the game's rules did not end; `at` is its last state."""
 
     player = None
@@ -69,7 +69,7 @@ class Hand:
     """
 
     state: State
-    """Current state; a `Stopped` if the hand ended, but not by the rules."""
+    """Current state; a `TruncatedState` if the hand ended, but not by the rules."""
 
     def __init__(
         self, game: Game, *, max_turns: int | None = None, forfeits: bool = False, timeout_value: float = 0.0
@@ -83,7 +83,7 @@ class Hand:
             timeout_value: Each player's return after a timeout, unless the game pays on the way.
         """
         self.game = game
-        self.max_turns = game.facts.max_turns if max_turns is None else max_turns
+        self.max_turns = game.spec.max_turns if max_turns is None else max_turns
         self.forfeits = forfeits
         self.timeout_value = timeout_value
         self.over = True
@@ -96,18 +96,18 @@ class Hand:
         self._number = 0
         self._drawn: dict[int, int] = {}
         """Count of numbers drawn from each seat's stream in this hand, by seat."""
-        self._keeps_history = game.facts.perfect_information
+        self._keeps_history = game.spec.perfect_information
         self.moves: list[str] = []
         """All moves so far, including those of chance, in games of perfect information."""
         self._table_game = game if isinstance(game, TableGame) else None
         # Any seed will do: it makes `deal` work before the first `begin_episode`.
         self.begin_episode(Streams(0))
 
-    def begin_meta_episode(self, table: Table) -> None:
+    def on_meta_episode_start(self, table: Table) -> None:
         """Make policies with a memory forget it. `table` is the table of the first hand."""
         for place, seat in table.remembering:
             try:
-                seat.begin_meta_episode()
+                seat.on_meta_episode_start()
             except BaseException as error:
                 self._fail(seat, place, error)
 
@@ -148,7 +148,7 @@ class Hand:
             rng, task = self._chance.at(GAME, self._dealt, number).generator(), self._task
             self.state = self.game.initial_state(rng) if task is None else self.game.task_state(task, rng)
         if self._keeps_history:
-            self.moves = [*self.state.happened]
+            self.moves = [*self.state.chance_events]
         self._drawn = {}
         for place, seat in table.asked:
             self._reset(seat, place)
@@ -183,7 +183,7 @@ class Hand:
     def play(self, action: str | None = None) -> None:
         """Play an open seat's move, if given, then policies' moves until an open seat must answer.
 
-        When the hand ends, call `see_result` of every policy that implements it. Raises `IllegalAction` with nothing
+        When the hand ends, call `on_hand_end` of every policy that implements it. Raises `IllegalAction` with nothing
         changed.
         """
         state = self.state
@@ -203,12 +203,12 @@ class Hand:
             self.state = state
             if self._keeps_history:
                 self.moves.append(said)
-                if state.happened:
-                    self.moves += state.happened
+                if state.chance_events:
+                    self.moves += state.chance_events
         self.over = True
         for place, seat in self._table.watching:
             try:
-                seat.see_result(self.turn(place)._replace(success=self.state.won(place)))
+                seat.on_hand_end(self.turn(place)._replace(success=self.state.won(place)))
             except BaseException as error:
                 self._fail(seat, place, error)
 
@@ -239,13 +239,13 @@ class Hand:
         A timeout pays `timeout_value`, or the returns so far if the game pays on the way. A forfeit pays the worst
         return to the player to move, and 0 to the others.
         """
-        state, facts = self.state, self.game.facts
-        returns = (self.timeout_value,) * facts.players
+        state, spec = self.state, self.game.spec
+        returns = (self.timeout_value,) * spec.players
         if by == BY_FORFEIT:
-            returns = tuple(facts.min_return if seat == state.player else 0.0 for seat in range(facts.players))
-        elif facts.pays_on_the_way:
+            returns = tuple(spec.min_return if seat == state.player else 0.0 for seat in range(spec.players))
+        elif spec.has_intermediate_rewards:
             returns = state.returns
-        self.over, self.state = True, Stopped(state, by, returns)
+        self.over, self.state = True, TruncatedState(state, by, returns)
 
     def _fail(self, seat: Seat, place: int, error: BaseException) -> NoReturn:
         """Raise OpponentFailure for an exception of that seat's policy; raise the exception again if it `stops`."""
@@ -257,4 +257,4 @@ class Hand:
             reason = f"it ended its program: SystemExit({reason})"
         elif not isinstance(error, Exception):
             reason = reason_of(error)
-        raise OpponentFailure(f"Opponent {seat.name!r} failed in {self.game.facts.name}: {reason}", place) from error
+        raise OpponentFailure(f"Opponent {seat.name!r} failed in {self.game.spec.name}: {reason}", place) from error

@@ -46,14 +46,14 @@ def play_match(game: Game, policies: Sequence[Policy], rng: np.random.Generator,
         OpponentFailure: If a policy raises an exception or returns an illegal action.
         ValueError: If the number of policies is not the number of seats.
     """
-    if len(policies) != game.facts.players:
-        raise ValueError(f"{game.facts.name} has {game.facts.players} seats, got {len(policies)} policies.")
+    if len(policies) != game.spec.players:
+        raise ValueError(f"{game.spec.name} has {game.spec.players} seats, got {len(policies)} policies.")
     streams = Streams(int(rng.integers(2**SEED_BITS)))
     table = Table([Seat(policy, type(policy).__name__) for policy in policies])
     hand = Hand(game)
     hand.begin_episode(streams)
-    hand.begin_meta_episode(table)
-    returns = np.zeros((hands, game.facts.players))
+    hand.on_meta_episode_start(table)
+    returns = np.zeros((hands, game.spec.players))
     for number in range(hands):
         hand.deal(table, number)
         returns[number] = hand.state.returns

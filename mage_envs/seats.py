@@ -51,28 +51,28 @@ class Seat:
         self.policy = policy
         self.name = name
         self.watcher = policy if isinstance(policy, SeesResults) else None
-        """The policy if it implements `see_result`, else None."""
+        """The policy if it implements `on_hand_end`, else None."""
         self.teller = policy if isinstance(policy, TellsCalls) else None
-        """The policy if it implements `told_calls`, else None."""
+        """The policy if it implements `model_calls`, else None."""
         self.remembering = policy if isinstance(policy, RemembersMetaEpisode) else None
-        """The policy if it implements `begin_meta_episode`, else None."""
+        """The policy if it implements `on_meta_episode_start`, else None."""
         self._table = table if is_state_policy(policy) else None
         self.is_asked = self._table is None
         """True if `act` is called for each move, so that the policy must be reset at each hand."""
 
-    def begin_meta_episode(self) -> None:
+    def on_meta_episode_start(self) -> None:
         """Make the policy forget earlier hands, if it remembers them."""
         if self.remembering is not None:
-            self.remembering.begin_meta_episode()
+            self.remembering.on_meta_episode_start()
 
     def reset(self, rng: np.random.Generator) -> None:
         """Start a hand for the policy."""
         self.policy.reset(rng)
 
-    def see_result(self, turn: Turn) -> None:
-        """Pass the end of a hand to the policy, if it implements `see_result`."""
+    def on_hand_end(self, turn: Turn) -> None:
+        """Pass the end of a hand to the policy, if it implements `on_hand_end`."""
         if self.watcher is not None:
-            self.watcher.see_result(turn)
+            self.watcher.on_hand_end(turn)
 
     def move(self, state: State, place: int, hand: Asking) -> Said:
         """Return the policy's move. Raises any exception of the policy or of the rules.
@@ -115,9 +115,9 @@ class Table:
         self.asked = [(place, seat) for place, seat in taken if seat.is_asked]
         """(index, seat) of the policies to reset at each hand."""
         self.remembering = [(place, seat) for place, seat in taken if seat.remembering is not None]
-        """(index, seat) of the policies that implement `begin_meta_episode`."""
+        """(index, seat) of the policies that implement `on_meta_episode_start`."""
         self.watching = [(place, seat) for place, seat in taken if seat.watcher is not None]
-        """(index, seat) of the policies that implement `see_result`."""
+        """(index, seat) of the policies that implement `on_hand_end`."""
 
 
 def open_table(players: int) -> Table:

@@ -14,9 +14,11 @@ Importing this package registers the built-in opponents. It loads no search and 
 # These modules are imported because importing them registers their opponents.
 from opponents import builtin, uniform  # noqa: F401
 from opponents.adaptive import switching  # noqa: F401
-from opponents.games import by_position as placed  # noqa: F401
-from opponents.games import kuhn  # noqa: F401
-from opponents.games import tictactoe as patterns  # noqa: F401
+from opponents.games import (
+    by_position,  # noqa: F401
+    kuhn,  # noqa: F401
+    tictactoe,  # noqa: F401
+)
 from opponents.llm.opponent import LanguageModelPolicy
 from opponents.pools import Entry, OpponentPool, PoolSpec, as_pool, list_pools, register_pool
 from opponents.populations import CURVES, FixedPool, League, Population, PrioritisedPool

@@ -162,11 +162,11 @@ def make_opponent(spec: str | Policy, game: Game) -> Policy:
         attribute, colon, rest = rest.partition(":")
         info = _imported(name, attribute)
         if info is None:
-            raise _unknown(name, game.facts.name, module=attribute.isidentifier())
-    if not info.plays(game.facts.name):
+            raise _unknown(name, game.spec.name, module=attribute.isidentifier())
+    if not info.plays(game.spec.name):
         raise ValueError(
-            f"Opponent {info.name!r} plays {' or '.join(sorted(info.games or ()))}, not {game.facts.name}. "
-            f'list_opponents("{game.facts.name}") returns the names that fit.'
+            f"Opponent {info.name!r} plays {' or '.join(sorted(info.games or ()))}, not {game.spec.name}. "
+            f'list_opponents("{game.spec.name}") returns the names that fit.'
         )
     builder = _load(info)
     values = convert(spec, builder, rest.split(",") if colon else (), skip=int(info.needs_game))

@@ -29,8 +29,8 @@ class SeatedOpponents:
 
         Raises the errors of `as_pool` and `make_opponent`.
         """
-        if game.facts.players == 1 and spec is not None:
-            raise ValueError(f"{game.facts.name} has one player, so opponent={spec!r} cannot play. Leave it out.")
+        if game.spec.players == 1 and spec is not None:
+            raise ValueError(f"{game.spec.name} has one player, so opponent={spec!r} cannot play. Leave it out.")
         self._game = game
         self._pool: OpponentPool | None = None if spec is None else as_pool(spec)
         self._seated: list[Seated] = [Seated("", ())] if self._pool is None else []
@@ -50,16 +50,16 @@ class SeatedOpponents:
         if found is None:
             if self._pool is None:
                 raise ValueError(
-                    f"{self._game.facts.name} has one player, so opponent={name!r} cannot play. Leave it out."
+                    f"{self._game.spec.name} has one player, so opponent={name!r} cannot play. Leave it out."
                 )
             found = self._by_name[name] = self._seat(name)
         return found
 
     def _seat(self, entry: Entry) -> Seated:
-        others = self._game.facts.players - 1
+        others = self._game.spec.players - 1
         if others > 1 and not isinstance(entry, str):
             raise ValueError(
-                f"{self._game.facts.name} has {others} other seats, but an instance plays only one. "
+                f"{self._game.spec.name} has {others} other seats, but an instance plays only one. "
                 "Pass the opponent by name."
             )
         name = entry if isinstance(entry, str) else type(entry).__name__

@@ -34,7 +34,7 @@ def opponents_of(game: str) -> list[str]:
 
 def pairs() -> list[tuple[str, str]]:
     """(game, opponent) for everything registered that has a seat for one."""
-    return [(game, name) for game in list_games() if load_game(game).facts.players > 1 for name in opponents_of(game)]
+    return [(game, name) for game in list_games() if load_game(game).spec.players > 1 for name in opponents_of(game)]
 
 
 def check_id(env_id: str, **kwargs: Any) -> None:

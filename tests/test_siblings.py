@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mage_envs.loading import siblings as _siblings
+from mage_envs.loading import siblings
 
 ROOT = Path(__file__).parent.parent
 NAMES = ("opponents", "wrappers", "trainer", "benchmarks")
@@ -140,5 +140,5 @@ def test_commands_name_the_file(module: str, tmp_path: Path) -> None:
 
 def test_a_sibling_that_is_not_installed_is_no_error(tmp_path: Path) -> None:
     for name in NAMES:
-        _siblings.check(name, tmp_path)
-        _siblings.check(name)
+        siblings.check(name, tmp_path)
+        siblings.check(name)

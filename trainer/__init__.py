@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trainer.config.mage_config import MAGEConfig
-    from trainer.method.advantages import CreditConfig, weigh
+    from trainer.method.advantages import CreditConfig, compute_advantages
     from trainer.method.components import register_advantage, register_kl, register_policy_loss, register_returns
     from trainer.method.returns import differential_rewards, step_returns
     from trainer.method.trajectory import EpisodeResult, Step, Trajectory
@@ -36,13 +36,13 @@ __all__ = [
     "Step",
     "Trajectory",
     "collect",
+    "compute_advantages",
     "differential_rewards",
     "register_advantage",
     "register_kl",
     "register_policy_loss",
     "register_returns",
     "step_returns",
-    "weigh",
 ]
 
 

@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import gymnasium as gym
 
 from mage_envs.cli import progress
-from mage_envs.cli.commands import told
+from mage_envs.cli.commands import describe_error
 from mage_envs.files.locking import FolderLock
-from mage_envs.loading import imports
-from mage_envs.loading import siblings as _siblings
+from mage_envs.loading import imports, siblings
 from mage_envs.processes.call_outcomes import TRACEBACK
 from mage_envs.secrets import scrubbed
 from mage_envs.text.visible import one_line
@@ -35,7 +34,7 @@ from trainer.config.presets import listing
 from trainer.method.metrics import RunStopped, WronglyStarted
 
 if TYPE_CHECKING:
-    from trainer.cli.arguments import Typed
+    from trainer.cli.arguments import ParsedArguments
 
 USAGE = """usage: mage-train [--preset NAME] [--config FILE.yaml] [--model NAME_OR_PATH] [--import MODULE ...]
                   [--hardware NAME] [--dry-run] [--resume | --resume-if-any] [--verbose] [--FIELD VALUE ...]
@@ -74,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(USAGE.format(presets=listing(), hardware=", ".join(hardware_names())))
         return 0
     try:
-        _siblings.check("trainer")
+        siblings.check("trainer")
         with progress.shown():
             return _run(arguments)
     except KeyboardInterrupt:
@@ -101,14 +100,14 @@ def _told(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
         return f'{error.name} is missing. Install it with: pip install "mage-envs[train]"'
     notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(TRACEBACK)]
-    return " ".join([told(error), *notes])
+    return " ".join([describe_error(error), *notes])
 
 
 def _run(arguments: list[str]) -> int:
-    from trainer.cli.arguments import taken_apart
+    from trainer.cli.arguments import parse_args
 
     imports.search_current_folder()
-    typed = taken_apart(arguments)
+    typed = parse_args(arguments)
     imports.load_modules(typed.modules)
     if typed.config is None:
         return _run_typed(arguments, typed)
@@ -117,11 +116,11 @@ def _run(arguments: list[str]) -> int:
         return _run_typed(arguments, typed)
 
 
-def _run_typed(arguments: list[str], typed: Typed) -> int:
+def _run_typed(arguments: list[str], typed: ParsedArguments) -> int:
     from trl.trainer.model_config import ModelConfig
 
     from trainer.cli import preflight
-    from trainer.cli.arguments import ScriptArguments, taken_apart
+    from trainer.cli.arguments import ScriptArguments, parse_args
     from trainer.config.run_settings import RunSettings
 
     if "--dry-run" not in arguments:
@@ -132,12 +131,14 @@ def _run_typed(arguments: list[str], typed: Typed) -> int:
         from trainer.config.mage_config import MAGEConfig
 
         kinds = (ScriptArguments, MAGEConfig, ModelConfig)
-        typed = taken_apart(arguments, {item.name for kind in kinds for item in fields(kind)} | {"config"})
+        typed = parse_args(arguments, {item.name for kind in kinds for item in fields(kind)} | {"config"})
         script, config, model = typed.parsed(MAGEConfig)
     else:
         script, config, model = typed.parsed(RunSettings)
-    if typed.suited:
-        _say_suited({name: value for name, value in typed.suited.items() if name not in typed.given}, config)
+    if typed.model_defaults:
+        _say_suited(
+            {name: value for name, value in typed.model_defaults.items() if name not in typed.explicit_fields}, config
+        )
     if script.resume or script.resume_if_any:
         _check_kept_imports(config.output_dir)
     if not script.dry_run:
@@ -290,7 +291,7 @@ def _finish(trainer: Any, out: str, start: str | None, arguments: Sequence[str])
         print(failures)
     if first:
         others = trainer.population is not None
-        print(summary.told(out, trainer.play, arguments, trainer.args.max_rollouts, others), end="")
+        print(summary.summarise_run(out, trainer.play, arguments, trainer.args.max_rollouts, others), end="")
     return 130 if interrupted else 0
 
 

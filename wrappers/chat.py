@@ -29,7 +29,7 @@ class Chat:
         """Remove all messages, so that the next one starts a chat."""
         self._messages = []
 
-    def ask(self, text: str) -> None:
+    def add_user_message(self, text: str) -> None:
         """Set the next message to the model."""
         self.fresh = self._restored or not self._messages
         self._restored = False
@@ -37,7 +37,7 @@ class Chat:
         if self.converses:
             self._messages.append({"role": "user", "content": text})
 
-    def take(self, reply: str) -> None:
+    def add_reply(self, reply: str) -> None:
         """Append the model's answer, if the chat is a conversation."""
         if self.converses:
             self._messages.append({"role": "assistant", "content": str(reply)})

@@ -8,7 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from mage_envs.core import BY_THE_RULES, BY_TIMEOUT, GameFacts, HandResult
+from mage_envs.core import BY_THE_RULES, BY_TIMEOUT, GameSpec, HandResult
 from mage_envs.loading.options import check_positive
 from mage_envs.settings import GameSettings, total_reward
 
@@ -16,10 +16,10 @@ _TOTAL = {"task": total_reward, "released": total_reward}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Described:
+class EnvMetadata:
     """Facts, settings and limits of an environment."""
 
-    facts: GameFacts
+    spec: GameSpec
     settings: GameSettings
     hands: int
     """Hands per episode."""
@@ -31,9 +31,9 @@ class Described:
     """True if the environment counts answers and reports its hands. Otherwise the meta-episode does both."""
 
 
-def describe(
+def read_env_metadata(
     env: gym.Env[Any, Any], rules: str | None, settings: GameSettings | None, max_turns: int | None, replays: bool
-) -> Described:
+) -> EnvMetadata:
     """Return the metadata of an environment, read through its wrappers.
 
     An environment of this suite defines `facts`, `settings`, `hands_per_episode`, `max_turns` and `reset_options`. If
@@ -53,12 +53,12 @@ def describe(
     Raises:
         ValueError: If `rules` are missing, or if `max_turns` is set for an environment that has its own limit.
     """
-    if env.has_wrapper_attr("facts"):
+    if env.has_wrapper_attr("game_spec"):
         if max_turns is not None:
             raise ValueError(f"max_turns={max_turns} must be set on the inner environment, {env}, not on MetaEpisode.")
-        facts: GameFacts = env.get_wrapper_attr("facts")
-        return Described(
-            facts=facts if rules is None else replace(facts, rules=rules),
+        spec: GameSpec = env.get_wrapper_attr("game_spec")
+        return EnvMetadata(
+            spec=spec if rules is None else replace(spec, rules=rules),
             settings=settings or env.get_wrapper_attr("settings"),
             hands=env.get_wrapper_attr("hands_per_episode"),
             max_turns=env.get_wrapper_attr("max_turns"),
@@ -69,11 +69,11 @@ def describe(
     name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
     if not rules:
         raise ValueError(f"{name} does not describe its rules. Pass MetaEpisode(env, rules='...').")
-    facts = GameFacts(name=name, rules=rules, players=1 if replays else 2)
-    limit = facts.max_turns if max_turns is None else max_turns
+    spec = GameSpec(name=name, rules=rules, players=1 if replays else 2)
+    limit = spec.max_turns if max_turns is None else max_turns
     check_positive("max_turns", limit)
-    return Described(
-        facts=facts,
+    return EnvMetadata(
+        spec=spec,
         settings=settings or GameSettings(rewards=_TOTAL),
         hands=1,
         max_turns=limit,

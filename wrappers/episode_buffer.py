@@ -10,7 +10,7 @@ from mage_envs.settings import EpisodeReward
 from mage_envs.text.prompts import EpisodeRecord, TurnRecord
 
 
-class RunningEpisode:
+class EpisodeBuffer:
     """Mutable state of an episode until it ends."""
 
     def __init__(self, index: int, first_observation: str) -> None:

@@ -60,7 +60,7 @@ def make_env(
 
 def _assembled(game: Game, settings: GameSettings, opponent: PoolSpec | None, **options: Any) -> TextGameEnv:
     # A game for one player has no seat for the default opponent.
-    if opponent is None and game.facts.players > 1:
+    if opponent is None and game.spec.players > 1:
         opponent = settings.opponent
     return TextGameEnv(game, SeatedOpponents(opponent, game), settings=settings, **options)
 
@@ -122,7 +122,7 @@ def make_meta_env(
         hands_per_episode=hands_per_episode,
         max_turns=max_turns or chosen.turn_limits.get(terms.turn_limit),
         on_invalid=on_invalid,
-        timeout_value=terms.timeout_value(game.facts),
+        timeout_value=terms.timeout_value(game.spec),
         reveal_opponent=reveal_opponent,
         render_mode=render_mode,
     )

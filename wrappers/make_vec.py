@@ -16,7 +16,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
-from mage_envs.processes import DEADLINE
+from mage_envs.processes import CALL_TIMEOUT_S
 from mage_envs.registry import list_games, load_game, register_game, settings_of
 from mage_envs.settings import GameSettings
 from mage_envs.vector.text_vector import LoopVectorEnv, TextVectorEnv
@@ -95,7 +95,7 @@ def _make(
     if workers:
         if render_mode is not None:
             raise ValueError(f"render_mode={render_mode!r}: environments in workers do not render. Set workers=0.")
-        limit = DEADLINE if deadline is None else deadline
+        limit = CALL_TIMEOUT_S if deadline is None else deadline
         return WorkerVectorEnv(recipe, num_envs, workers=workers, deadline=limit, autoreset_mode=autoreset_mode)
     if deadline is not None:
         raise ValueError(f"deadline={deadline!r} needs workers: an environment of this process cannot be interrupted.")

@@ -58,7 +58,7 @@ class MemoryView(NamedTuple):
     """True if the chat already shows the last episode. A request then need not repeat it."""
     window: int
     """Maximum number of turns of an episode in a prompt."""
-    alone: bool = False
+    single_player: bool = False
     """True if the game has one player."""
     episode: int = 0
     """Index of the current episode: the next one in `before_episode`, the ended one in `after_episode`."""
@@ -79,7 +79,11 @@ class MemoryView(NamedTuple):
         """Return the style's request to reflect on the last episode."""
         record = self.records[-1]
         view = ReflectView(
-            rules=self.rules, num_episodes=self.num_episodes, record=record, shown=self.shown(record), alone=self.alone
+            rules=self.rules,
+            num_episodes=self.num_episodes,
+            record=record,
+            shown=self.shown(record),
+            alone=self.single_player,
         )
         return self.style.continue_reflect(view) if self.continuing else self.style.reflect(view)
 
@@ -165,7 +169,7 @@ class WatchesTurns(Protocol):
 
 
 @runtime_checkable
-class TellsEvents(Protocol):
+class ReportsEvents(Protocol):
     """Strategy that records events: retrieved items, answers that it could not parse, items that it dropped."""
 
     def events(self) -> Sequence[Mapping[str, Any]]:

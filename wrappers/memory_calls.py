@@ -20,11 +20,11 @@ from wrappers.memory import (
     MemoryStrategy,
     MemoryView,
     NeedsFreshPrompts,
+    ReportsEvents,
     Request,
     ShowsThoughts,
     TakesAnswers,
     TakesReflections,
-    TellsEvents,
     WatchesTurns,
 )
 
@@ -72,7 +72,7 @@ class MemoryCalls:
         # Inspected once here, because the hooks run at every step.
         self._sees_the_end = "last" in inspect.signature(memory.after_episode).parameters
         self._watching = memory if isinstance(memory, WatchesTurns) else None
-        self._telling = memory if isinstance(memory, TellsEvents) else None
+        self._telling = memory if isinstance(memory, ReportsEvents) else None
         self._thinking = memory if isinstance(memory, ShowsThoughts) else None
         self._answering = memory if isinstance(memory, TakesAnswers) else None
         self._reflecting = memory if isinstance(memory, TakesReflections) else None
@@ -148,7 +148,7 @@ class MemoryCalls:
             return remark_tag
         return self.pending.tag
 
-    def take(self, reply: str, view: MemoryView) -> Answer:
+    def on_answer(self, reply: str, view: MemoryView) -> Answer:
         """Pass the reply to the strategy and return it as an answer. `pending` is then the next request or None."""
         request = self.pending
         if request is None:
@@ -176,7 +176,7 @@ class MemoryCalls:
         self._rendered = len(text)
         return text
 
-    def told(self) -> dict[str, Any]:
+    def to_info(self) -> dict[str, Any]:
         """Return the entry of `info` with the strategy's events since the last call.
 
         If the length of the memory section has changed, an event `rendered` states it.

@@ -20,8 +20,8 @@ from mage_envs.text.styles import as_style
 from wrappers.answers import outcome, penalty_of, unusable
 from wrappers.chat import Chat
 from wrappers.controls import split_control
-from wrappers.env_metadata import Described, describe, hand_of
-from wrappers.episode_buffer import RunningEpisode
+from wrappers.env_metadata import EnvMetadata, hand_of, read_env_metadata
+from wrappers.episode_buffer import EpisodeBuffer
 from wrappers.memories import MemorySpec, as_memory
 from wrappers.memory import MemoryView
 from wrappers.memory_calls import AFTER_EPISODE, AFTER_TURN, BEFORE_EPISODE, BEFORE_TURN, MemoryCalls
@@ -110,19 +110,19 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.num_episodes = num_episodes
         self.protocol = as_protocol(protocol)
         replays = (deal or self.protocol.deal) == "replay"
-        self.described: Described = describe(env, rules, settings, max_turns, replays)
+        self.env_metadata: EnvMetadata = read_env_metadata(env, rules, settings, max_turns, replays)
         """Metadata of the environment, read before the first reset."""
-        self._alone = self.described.facts.players == 1
-        if self._alone and deal == "fresh":
+        self._single_player = self.env_metadata.spec.players == 1
+        if self._single_player and deal == "fresh":
             raise ValueError("deal='fresh' needs several players; a game of one player repeats its task. Remove deal.")
-        self._replays = replays or self._alone
-        self._shows_score = not self._alone if show_score is None else show_score
+        self._replays = replays or self._single_player
+        self._shows_score = not self._single_player if show_score is None else show_score
         control, strategy = split_control(memory)
         self.memory, self._chat = as_memory(strategy), Chat(context == "conversation")
         self._calls = MemoryCalls(self.memory, max_calls, self._chat.converses, control)
-        self.style: PromptStyle = as_style(style, self.described.facts)
+        self.style: PromptStyle = as_style(style, self.env_metadata.spec)
         self.episode_reward = as_reward(
-            reward or self.protocol.reward, self.described.settings.rewards, self.described.facts.name
+            reward or self.protocol.reward, self.env_metadata.settings.rewards, self.env_metadata.spec.name
         )
         self._reveals = reveal_opponent
         self.observation_space = FreeText()
@@ -133,7 +133,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """Hook that was called last."""
         self._ended = False
         """True if the current episode has ended."""
-        self._episode = RunningEpisode(0, "")
+        self._episode = EpisodeBuffer(0, "")
         self._info: dict[str, Any] = {}
 
     # -- Gymnasium ------------------------------------------------------------------------------------------
@@ -150,8 +150,8 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self._chat.clear()
         self._chat_told = 0
         self._start_episode(0)
-        self._go_on(BEFORE_EPISODE)
-        return self._chat.text, self._told(outcome())
+        self._run_hooks(BEFORE_EPISODE)
+        return self._chat.text, self._make_info(outcome())
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Play the model's whole reply.
@@ -165,11 +165,11 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             raise TypeError(f"step() expects a reply as str, got {type(action).__name__}.")
         # Before the chat records the reply: an overflow has no text, and the shorter prompt replaces the question.
         if isinstance(action, Reply) and action.overflow and self._shorten():
-            return self._chat.text, 0.0, False, False, self._told(outcome()) | {"shortened": True}
-        self._chat.take(action)
-        told = self._take_action(action) if self._calls.pending is None else self._take_answer(action)
+            return self._chat.text, 0.0, False, False, self._make_info(outcome()) | {"shortened": True}
+        self._chat.add_reply(action)
+        told = self._on_action(action) if self._calls.pending is None else self._on_memory_answer(action)
         reward = told["episode_return"] if told["episode_end"] else 0.0
-        return self._chat.text, reward, not self._calls.running, False, self._told(told) | self._calls.told()
+        return self._chat.text, reward, not self._calls.running, False, self._make_info(told) | self._calls.to_info()
 
     def render(self) -> Any:
         """Return the prompt in mode `ansi`, otherwise the environment's picture."""
@@ -179,14 +179,14 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     # -- answers --------------------------------------------------------------------------------------------
 
-    def _take_action(self, reply: str) -> dict[str, Any]:
+    def _on_action(self, reply: str) -> dict[str, Any]:
         reason = unusable(reply, self.style.action_tag)
         parsed = parse_reply(reply, self.style.action_tag)
         if reason is None and parsed.answer is None and self._calls.may_think(parsed.thought, self._episode.thinking):
             # A thought alone uses a model call, but no turn: the environment is not stepped.
             self._episode.thinking.append(parsed.thought)
             self._ask_play()
-            return outcome(penalty=penalty_of(reply, None, self.described.settings)) | {"thought": True}
+            return outcome(penalty=penalty_of(reply, None, self.env_metadata.settings)) | {"thought": True}
         text = parsed.answer if reason is None else None
         turn, hand, shown, episode = self._turn, self._hand, self._shown, self._episode
         # The environment receives an overflow unchanged, because it ends the episode as a timeout. Other texts must be
@@ -198,9 +198,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         reason = reason or info.get("invalid_reason") or (INVALID if text is None else None)
         over = terminated or truncated
         results = episode.earn(reward, info.get("hand_results", ()))
-        if not self.described.ends_by_itself:
+        if not self.env_metadata.ends_by_itself:
             # A foreign environment knows neither overflows nor our limit of answers, so both end its episode here.
-            if not over and (reason == OVERFLOW or episode.answers >= self.described.max_turns):
+            if not over and (reason == OVERFLOW or episode.answers >= self.env_metadata.max_turns):
                 over = truncated = True
             if over:
                 results = [hand_of(observation, info, value=episode.value, timeout=truncated)]
@@ -215,61 +215,65 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             reply=parsed.reply,
             thought="\n".join([*episode.thinking, parsed.thought]) if episode.thinking else parsed.thought,
         )
-        share = episode.add(record, results, self.episode_reward, self.described.hands)
+        share = episode.add(record, results, self.episode_reward, self.env_metadata.hands)
         # The hooks below see the new observation and, if the episode ended, its record.
-        self._look(observation, info)
+        self._update_observation(observation, info)
         self._ended = over
         if over:
-            unit, shows = self.described.facts.unit, self._shows_score
-            self.records.append(episode.record(observation, info, unit=unit, shows_score=shows, alone=self._alone))
-        self._go_on(AFTER_TURN)
+            unit, shows = self.env_metadata.spec.unit, self._shows_score
+            self.records.append(
+                episode.record(observation, info, unit=unit, shows_score=shows, alone=self._single_player)
+            )
+        self._run_hooks(AFTER_TURN)
         told = outcome(
             invalid_reason=reason,
             action=None if reason else action,
-            penalty=penalty_of(reply, reason, self.described.settings),
+            penalty=penalty_of(reply, reason, self.env_metadata.settings),
             hand_reward=share,
         )
         if results:
-            told |= {"hand_end": True, "hand_results": [result.told() for result in results]}
+            told |= {"hand_end": True, "hand_results": [result.to_info() for result in results]}
         if over:
             metrics = dict(info.get("metrics", {}))
-            told |= {"episode_end": True, **self.records[-1].told(), "episode_metrics": metrics}
+            told |= {"episode_end": True, **self.records[-1].to_info(), "episode_metrics": metrics}
             told["episode_values"] = [record.value for record in self.records]
         return told
 
-    def _take_answer(self, reply: str) -> dict[str, Any]:
-        answer = self._calls.take(reply, self.memory_view())
+    def _on_memory_answer(self, reply: str) -> dict[str, Any]:
+        answer = self._calls.on_answer(reply, self.memory_view())
         if self._calls.pending is None:
-            self._go_on(self._following())
+            self._run_hooks(self._next_hook())
         else:
-            self._put(self._calls.pending.text)
-        return outcome(invalid_reason=answer.reason, penalty=penalty_of(reply, answer.reason, self.described.settings))
+            self._send_prompt(self._calls.pending.text)
+        return outcome(
+            invalid_reason=answer.reason, penalty=penalty_of(reply, answer.reason, self.env_metadata.settings)
+        )
 
     # -- the course of a meta-episode -----------------------------------------------------------------------
 
     def _start_episode(self, episode: int) -> None:
-        if "episode" in self.described.reset_options:
+        if "episode" in self.env_metadata.reset_options:
             chosen = {"episode": episode, "deal": 0 if self._replays else episode}
             result = self.env.reset(seed=self._seed, options={**self._options, **chosen})
         else:
             seed = self._seed if self._replays else seed_of(self._seed, episode)
             result = self.env.reset(seed=seed, options=self._options or None)
         observation, info = checked_reset(result)
-        self._episode = RunningEpisode(episode, observation)
+        self._episode = EpisodeBuffer(episode, observation)
         self._ended = False
-        self._look(observation, info)
+        self._update_observation(observation, info)
 
-    def _go_on(self, stage: str) -> None:
+    def _run_hooks(self, stage: str) -> None:
         """Call the hooks in order, starting with `stage`, until one returns a request or a play prompt is due."""
         while stage:
             self._stage = stage
             request = self._calls.call(stage, self.memory_view, self._is_last())
             if request is not None:
-                self._put(request.text)
+                self._send_prompt(request.text)
                 return
-            stage = self._following()
+            stage = self._next_hook()
 
-    def _following(self) -> str:
+    def _next_hook(self) -> str:
         """Advance past the current hook. Return the next one, or "" if a play prompt is due or no episode is left."""
         if self._stage == AFTER_TURN:
             return AFTER_EPISODE if self._ended else BEFORE_TURN
@@ -278,7 +282,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
                 self._calls.end()
                 # The last observation needs no answer, so it does not extend the conversation.
                 self._chat.clear()
-                self._chat.ask(self._shown)
+                self._chat.add_user_message(self._shown)
                 return ""
             self._start_episode(self._episode.index + 1)
             return BEFORE_EPISODE
@@ -295,13 +299,13 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             return False
         return self._episode.index + 1 >= self.num_episodes or (self.protocol.early_stop and self.records[-1].success)
 
-    def _look(self, observation: str, info: dict[str, Any]) -> None:
+    def _update_observation(self, observation: str, info: dict[str, Any]) -> None:
         """Store the observation and the `info` of the environment."""
         self._info, self._shown, self._hand = info, observation, info.get("hand", 0)
         self._turn = Turn(
             player=info.get("seat", 0),
             observation=info.get("anchor", observation),
-            legal_actions=tuple(info.get("legal_actions", ())) if self.described.facts.shows_legal_actions else (),
+            legal_actions=tuple(info.get("legal_actions", ())) if self.env_metadata.spec.shows_legal_actions else (),
             information_state=info.get("information_state", observation),
             episode=self._episode.index,
             history=tuple(info.get("history", ())),
@@ -314,13 +318,13 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         """Return the view that the memory's hooks receive."""
         episode = self._episode
         return MemoryView(
-            rules=self.described.facts.rules,
+            rules=self.env_metadata.spec.rules,
             num_episodes=self.num_episodes,
             records=self.records,
             style=self.style,
             continuing=bool(self._chat),
-            window=self.described.settings.reflect_window,
-            alone=self._alone,
+            window=self.env_metadata.settings.reflect_window,
+            single_player=self._single_player,
             episode=episode.index,
             first_observation=episode.first_observation,
             turn=None if self._ended or self._stage in (AFTER_EPISODE, BEFORE_EPISODE) else self._turn,
@@ -332,7 +336,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         episode = self._episode
         last = episode.turns[-1] if episode.turns else None
         if not self._chat:
-            self._put(self.style.play(self._play_view(last)))
+            self._send_prompt(self.style.play(self._play_view(last)))
             return
         view = ContinueView(
             episode=episode.index,
@@ -344,10 +348,10 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             thinking=episode.thinking,
             instruction=self._calls.instruction,
         )
-        self._put(self.style.continue_play(view))
+        self._send_prompt(self.style.continue_play(view))
 
     def _play_view(self, last: TurnRecord | None) -> PlayView:
-        facts, settings, episode = self.described.facts, self.described.settings, self._episode
+        facts, settings, episode = self.env_metadata.spec, self.env_metadata.settings, self._episode
         turns = episode.shown(settings.history_window)
         return PlayView(
             rules=facts.rules,
@@ -362,10 +366,10 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             memory=self._calls.render(self.memory_view()),
             last=last,
             hand=self._hand,
-            hands=self.described.hands,
-            max_turns=self.described.max_turns,
+            hands=self.env_metadata.hands,
+            max_turns=self.env_metadata.max_turns,
             may_stop_early=self.protocol.early_stop,
-            alone=self._alone,
+            single_player=self._single_player,
             heading=self._calls.heading,
             thoughts=self._calls.thoughts(turns),
             thinking=episode.thinking,
@@ -378,9 +382,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         untold = self.records and self._chat_told != len(self.records)
         return self._calls.control.previous(self.records) if untold else None
 
-    def _put(self, text: str) -> None:
+    def _send_prompt(self, text: str) -> None:
         self._chat_told = len(self.records)
-        self._chat.ask(text)
+        self._chat.add_user_message(text)
 
     def _shorten(self) -> bool:
         """Drop the oldest item of the prompt (memory first, then turns). Return False if there is none."""
@@ -389,14 +393,14 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         # The text of a request belongs to the strategy, so it cannot be shortened here.
         if self._calls.pending is not None:
             return False
-        if not self.memory.shorten() and not self._episode.drop_oldest(self.described.settings.history_window):
+        if not self.memory.shorten() and not self._episode.drop_oldest(self.env_metadata.settings.history_window):
             return False
         self._ask_play()
         return True
 
     # -- info -----------------------------------------------------------------------------------------------
 
-    def _told(self, became: dict[str, Any]) -> dict[str, Any]:
+    def _make_info(self, became: dict[str, Any]) -> dict[str, Any]:
         """Return the `info` of a step: facts about the next answer, and the entries of the last one (`became`)."""
         request, running, shown, turn = self._calls.pending, self._calls.running, self._info, self._turn
         playing = running and request is None

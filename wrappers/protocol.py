@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from mage_envs.core import GameFacts
+from mage_envs.core import GameSpec
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Protocol:
             if value not in choices:
                 raise ValueError(f"Protocol({name}={value!r}) is unknown; choose one of: {', '.join(choices)}.")
 
-    def timeout_value(self, facts: GameFacts) -> float:
+    def timeout_value(self, facts: GameSpec) -> float:
         """Return the value of a timed-out hand, in the game's unit."""
         return facts.min_return if self.timeout_reward == "worst" else 0.0
 

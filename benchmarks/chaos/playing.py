@@ -11,7 +11,7 @@ from typing import Any, SupportsFloat
 import gymnasium as gym
 import numpy as np
 
-from mage_envs.core import BY_THE_RULES, GameFacts
+from mage_envs.core import BY_THE_RULES, GameSpec
 from mage_envs.testing import GARBAGE, LONGEST, scripted_reply
 
 Env = gym.Env[Any, Any]
@@ -49,7 +49,7 @@ class Watched(gym.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: Env, deadline: float) -> None:
         super().__init__(env)
         self._deadline = deadline
-        self._facts: GameFacts | None = env.get_wrapper_attr("facts") if env.has_wrapper_attr("facts") else None
+        self._facts: GameSpec | None = env.get_wrapper_attr("game_spec") if env.has_wrapper_attr("game_spec") else None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the environment and check the observation and the info. Raise Finding if a check fails."""

@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
     options = read_object("--game-kwargs", arguments.game_kwargs)
     game = game_with(arguments.game, options)
     if not is_enumerable(game):
-        raise ValueError(f"{game.facts.name} has no enumerable tree, so its exact ceilings are n/a.")
+        raise ValueError(f"{game.spec.name} has no enumerable tree, so its exact ceilings are n/a.")
     sent = arguments.game, options
     pools = [f"pool:{name.removeprefix('pool:')}" for name in arguments.pool or list_pools()]
     fitting = [name for name in pools if _fitting(name, game, arguments.pool is not None)]
@@ -92,12 +92,12 @@ def opponent_table(game: Game, sent: Named, executor: Executor) -> list[str]:
     The columns are the best response value and the best win probability by the learner's seat, and the NashConv.
     """
     started = time.perf_counter()
-    seats = range(game.facts.players)
-    titles = _SEATS if game.facts.players == 2 else tuple(f"seat {seat}" for seat in seats)
+    seats = range(game.spec.players)
+    titles = _SEATS if game.spec.players == 2 else tuple(f"seat {seat}" for seat in seats)
     columns = ["opponent", *titles, "mean", *(f"wins {title}" for title in titles), "NashConv"]
-    found = list(in_order(executor, opponent_row, sent, list_opponents(game.facts.name)))
+    found = list(in_order(executor, opponent_row, sent, list_opponents(game.spec.name)))
     rows, left_out = [row for row, _ in found if row], [f"n/a: {reason}" for _, reason in found if reason]
-    title = f"{game.facts.name}: value of the best response in {game.facts.unit} per hand, by the learner's seat; "
+    title = f"{game.spec.name}: value of the best response in {game.spec.unit} per hand, by the learner's seat; "
     title += "its chance to win"
     spent = f"{time.perf_counter() - started:.1f} s"
     title = f"{title}; what the opponent itself concedes to two best responses ({spent})"
@@ -107,7 +107,7 @@ def opponent_table(game: Game, sent: Named, executor: Executor) -> list[str]:
 def opponent_row(name: str, options: Mapping[str, Any], opponent: str) -> tuple[list[str], str]:
     """Return the row of one opponent, or the reason why it has no exact values."""
     game = game_with(name, options)
-    seats = range(game.facts.players)
+    seats = range(game.spec.players)
     try:
         policy = exact_policy(opponent, game)
     except NotExact as error:
@@ -116,7 +116,7 @@ def opponent_row(name: str, options: Mapping[str, Any], opponent: str) -> tuple[
     values = [best_response_value(game, policy, seat) for seat in seats]
     wins = [best_response_value(game, policy, seat, "success") for seat in seats]
     # The opponent plays every seat: the value measures its loss to a best response in each of them.
-    conv = nash_conv(game, [policy] * game.facts.players)
+    conv = nash_conv(game, [policy] * game.spec.players)
     label = f"{opponent} (= {alias})" if alias else opponent
     return [label, *(number(v) for v in (*values, sum(values) / len(values), *wins, conv))], ""
 
@@ -130,7 +130,7 @@ def pool_table(
     columns += [f"best {episodes}", "states", "seconds"] if bayes else []
     columns.append("best response")
     found = list(in_order(executor, pool_row, (*sent, lengths, bayes), pools))
-    head = f"{game.facts.name}: {game.facts.unit} per hand against an opponent drawn from a pool, mean over the seats; "
+    head = f"{game.spec.name}: {game.spec.unit} per hand against an opponent drawn from a pool, mean over the seats; "
     head += f"blind and best response: in episode {episodes}"
     if bayes:
         head += f"; Bayes: episodes of {hands} hand{'s' * (hands > 1)}, optimal for their sum; "
@@ -144,7 +144,7 @@ def pool_row(
     """Return the row of one pool, and the notes below the table."""
     game, pool = game_with(name, options), as_pool(pool_name)
     notes: list[str] = []
-    seats = range(game.facts.players)
+    seats = range(game.spec.players)
     blind = known = NOT_KNOWN
     try:
         single = SingleHands(game=game, pool=pool, seats=seats, objective="returns", samples=0, seed=0)

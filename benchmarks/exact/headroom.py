@@ -121,8 +121,8 @@ def run(arguments: argparse.Namespace) -> None:
         limit=arguments.limit,
         progress=_tell,
     )
-    unit = "success" if objective == "success" else game.facts.unit
-    title = f"{game.facts.name} against {name}: {unit} per hand, {_counted(arguments.episodes, 'episode')} of "
+    unit = "success" if objective == "success" else game.spec.unit
+    title = f"{game.spec.name} against {name}: {unit} per hand, {_counted(arguments.episodes, 'episode')} of "
     title += f"{_counted(arguments.hands, 'hand')}, seat {seat}"
     _write_json(arguments.json, {"title": title, **found.to_json()})
     if arguments.figure is not None:
@@ -171,8 +171,8 @@ def _pool(arguments: argparse.Namespace, game: Game) -> tuple[str, PoolSpec]:
     Raises:
         ValueError: If the game has no enumerable tree with opponents, or if an opponent does not play the game.
     """
-    if not is_enumerable(game) or game.facts.players == 1:
-        raise ValueError(f"{game.facts.name} has no enumerable tree with opponents, so it has no exact headroom.")
+    if not is_enumerable(game) or game.spec.players == 1:
+        raise ValueError(f"{game.spec.name} has no enumerable tree with opponents, so it has no exact headroom.")
     spec: PoolSpec = settings_of(arguments.game).opponent
     if arguments.pool is not None:
         spec = f"pool:{arguments.pool.removeprefix('pool:')}"

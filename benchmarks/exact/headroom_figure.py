@@ -9,7 +9,7 @@ from benchmarks import figures
 from opponents.exact import Headroom
 from opponents.exact.headroom import CREDITS
 
-LEAST = 1e-3
+MIN_HEADROOM = 1e-3
 """Adaptation headroom below which a game is not drawn, because shares of it are not meaningful."""
 
 _STYLES = {
@@ -65,7 +65,7 @@ def draw_table(path: Path, rows: Sequence[tuple[str, Headroom]]) -> None:
     Raises:
         ImportError: If matplotlib is not installed.
     """
-    shown = [(name, found) for name, found in rows if found.exact and found.adaptation > LEAST]
+    shown = [(name, found) for name, found in rows if found.exact and found.adaptation > MIN_HEADROOM]
     figure = figures.blank(7.6, 1.2 + 0.27 * len(shown))
     axis = figure.subplots()
     for credit in CREDITS:

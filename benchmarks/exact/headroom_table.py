@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from benchmarks.evaluation.run.agents import Agent
-from benchmarks.evaluation.run.baselines import floor_rows
+from benchmarks.evaluation.run.baselines import baseline_rows
 from benchmarks.evaluation.run.evaluate import evaluate, progress_of
 from benchmarks.evaluation.scoring.scores import ScoreRow, headline
 from benchmarks.evaluation.suites import Setting, named_panel
 from benchmarks.evaluation.tables.layout import WIDTH, fitting
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, number
 from benchmarks.executors import Executor, Local, in_order
-from mage_envs.cli.commands import told
+from mage_envs.cli.commands import describe_error
 from mage_envs.registry import list_games, load_game, make_game, settings_of
 from opponents import as_pool, list_pools, make_opponent, opponent_info
 from opponents.exact import Headroom, NotExact, Objective, headroom
@@ -150,7 +150,7 @@ def _solved(progress: TellsStates | None, setup: Setup) -> SolvedRow:
     """Return the row with its values, with its baselines, or with the reason why it has neither."""
     if setup.panel:
         return _played(progress, setup)
-    if load_game(setup.game).facts.players == 1:
+    if load_game(setup.game).spec.players == 1:
         return SolvedRow(setup, reason=NOT_ENUMERABLE)
     game = make_game(setup.game, **setup.options)
     if not is_enumerable(game):
@@ -172,7 +172,7 @@ def _solved(progress: TellsStates | None, setup: Setup) -> SolvedRow:
     except NotExact as error:
         # An opponent in a user's pool may remember earlier hands.
         return SolvedRow(setup, reason=str(error))
-    return SolvedRow(setup, "success" if objective == "success" else game.facts.unit, found)
+    return SolvedRow(setup, "success" if objective == "success" else game.spec.unit, found)
 
 
 def _played(progress: TellsStates | None, setup: Setup) -> SolvedRow:
@@ -184,11 +184,11 @@ def _played(progress: TellsStates | None, setup: Setup) -> SolvedRow:
 
     try:
         with warnings.catch_warnings():
-            # `floor_rows` only warns if a baseline cannot be played. Here a partial set of baselines counts as missing.
+            # `baseline_rows` only warns if a baseline cannot be played. Here a partial set counts as missing.
             warnings.filterwarnings("error", "The row .* is left out", RuntimeWarning)
-            floors = floor_rows(Setting(named_panel(setup.panel), setup.panel), play)
+            floors = baseline_rows(Setting(named_panel(setup.panel), setup.panel), play)
     except (ImportError, RuntimeWarning) as error:
-        return SolvedRow(setup, reason=f"{NOT_ENUMERABLE}; no floors: {told(error)}")
+        return SolvedRow(setup, reason=f"{NOT_ENUMERABLE}; no floors: {describe_error(error)}")
     return SolvedRow(setup, "success", reason=NOT_ENUMERABLE, floors=floors)
 
 

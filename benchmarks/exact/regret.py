@@ -204,8 +204,8 @@ def regret_of_run(
         setting = setting_of(records.about)
         where, game = records.folder, game_of(setting.panel.env_id, setting.options)
         pool = setting.panel.weights() if weights is None else weights
-        if not pool or game.facts.players == 1:
-            raise ValueError(f"{where} is a run of {game.facts.name} without opponents, so it has no exact regret.")
+        if not pool or game.spec.players == 1:
+            raise ValueError(f"{where} is a run of {game.spec.name} without opponents, so it has no exact regret.")
         _check_deals(setting.panel.env_id, setting.options)
         lines = [line for _, line in sorted(records.lines.items()) if line["failure"] is None]
         strangers = sorted({line["opponent"] for line in lines} - pool.keys())
@@ -245,7 +245,7 @@ def _report(
         raise RuntimeError("No meta-episode could be judged: all of them failed or were retried.")
     return RegretReport(
         agent=agent,
-        unit=game.facts.unit,
+        unit=game.spec.unit,
         meta_episodes=len(judged),
         left_out=planned - len(judged),
         probabilities=probabilities,

@@ -158,9 +158,9 @@ def _chosen(
     if env_id is None:
         raise ValueError("Nothing to play. Use --env mage/KuhnPoker-Meta-v0 (or another -Meta-v0 id), or --panel NAME.")
     game = game_of(env_id, env_kwargs)
-    if game.facts.players == 1 or not is_enumerable(game):
-        raise ValueError(f"{game.facts.name} has no enumerable tree with opponents, so it has no exact regret.")
-    pool = settings_of(game.facts.name).opponent
+    if game.spec.players == 1 or not is_enumerable(game):
+        raise ValueError(f"{game.spec.name} has no enumerable tree with opponents, so it has no exact regret.")
+    pool = settings_of(game.spec.name).opponent
     weights = weights_of(f"pool:{arguments.pool.removeprefix('pool:')}" if arguments.pool else pool)
     return panel(env_id, tuple(weights), arguments.rows, arguments.seed), weights
 

@@ -8,7 +8,7 @@ Work is a function of one job. Each worker calls `make`, which is sent to it, to
 process writes results, and the results do not depend on the executor.
 """
 
-from benchmarks.executors.jobs import Conditions, Executor, given, in_order, ordered
+from benchmarks.executors.jobs import Conditions, Executor, in_order, ordered, unwrap
 from benchmarks.executors.naming import FORMS, add_option, make_executor
 from benchmarks.executors.on_this_machine import Local, Processes
 
@@ -19,8 +19,8 @@ __all__ = [
     "Local",
     "Processes",
     "add_option",
-    "given",
     "in_order",
     "make_executor",
     "ordered",
+    "unwrap",
 ]

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from mage_envs.exceptions import reason_of
-from mage_envs.processes import SLOW, Lost, Raised, WorkerFailure
+from mage_envs.processes import SLOW_AFTER_S, CallError, WorkerFailure, WorkerLost
 
 T = TypeVar("T")
 Work = Callable[[Any], Any]
@@ -28,7 +28,7 @@ class Conditions:
     """Maximum number of restarts of a job if its worker dies. A job that hangs is not restarted."""
     deadline: float = 0.0
     """Timeout per call in seconds, after which the process is killed if it is on this machine; 0 disables it."""
-    slow_after: float = SLOW
+    slow_after: float = SLOW_AFTER_S
     """Duration of a call in seconds after which `tell` is called once."""
     tell: Callable[[int, float], None] | None = None
     """Callback for a slow call: `tell(index of the job, seconds so far)`."""
@@ -54,7 +54,7 @@ class Executor(Protocol):
             conditions: Retries, timeouts and the callback for slow jobs.
 
         Returns:
-            Generator of outcomes: the result, `Raised` if the work raised, or `Lost` if the worker was lost.
+            Generator of outcomes: the result, `CallError` if the work raised, or `WorkerLost` if the worker was lost.
 
         Raises:
             RuntimeError: If no worker is available. The message is one line.
@@ -62,9 +62,9 @@ class Executor(Protocol):
         ...
 
 
-def given(outcome: Any, who: str) -> Any:
+def unwrap(outcome: Any, who: str) -> Any:
     """Return the result of an outcome, or raise its exception. `who` names the job in the message of WorkerFailure."""
-    if isinstance(outcome, Raised):
+    if isinstance(outcome, CallError):
         # Other kinds, such as KeyboardInterrupt, would stop this process although they were raised in a worker.
         error = (
             outcome.error
@@ -73,7 +73,7 @@ def given(outcome: Any, who: str) -> Any:
         )
         error.add_note(outcome.traceback)
         raise error
-    if isinstance(outcome, Lost):
+    if isinstance(outcome, WorkerLost):
         raise WorkerFailure(f"{who}: {outcome.reason}")
     return outcome
 
@@ -110,7 +110,7 @@ def ordered(executor: Executor, make: MakeWork, jobs: Sequence[Any]) -> Iterator
     with contextlib.closing(executor.run(make, jobs)) as running:
         following = 0
         for place, outcome in running:
-            early[place] = given(outcome, f"job {jobs[place]!r}")
+            early[place] = unwrap(outcome, f"job {jobs[place]!r}")
             while following in early:
                 yield early.pop(following)
                 following += 1

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
 from mage_envs.loading.options import check_positive
-from mage_envs.processes import Lost, Pool, Watch, attempt
+from mage_envs.processes import Pool, Watchdog, WorkerLost, attempt
 from mage_envs.processes.call_outcomes import HANG
 from mage_envs.processes.worker_loop import Closes
 
@@ -33,7 +33,7 @@ class Local:
             if conditions.tell is not None:
                 conditions.tell(playing, seconds)
 
-        with Watch(tell, conditions.slow_after) as watch:
+        with Watchdog(tell, conditions.slow_after) as watch:
             work: Any = make()
             try:
                 for playing, job in enumerate(jobs):
@@ -83,7 +83,7 @@ class Processes:
                     pool.call(worker, doing[worker][1], deadline=conditions.deadline)
                     continue
                 place, job = doing.pop(worker)
-                again = isinstance(outcome, Lost) and outcome.kind != HANG and lost[place] < conditions.retries
+                again = isinstance(outcome, WorkerLost) and outcome.kind != HANG and lost[place] < conditions.retries
                 if again:
                     lost[place] += 1
                     # Last in the queue, because the other jobs probably do not kill their worker.

@@ -13,7 +13,7 @@ from ray.exceptions import LocalRayletDiedError, RayError, RaySystemError
 
 from benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
 from benchmarks.executors.remote import Sent, sent
-from mage_envs.processes import Lost
+from mage_envs.processes import WorkerLost
 from mage_envs.processes.call_outcomes import CRASH
 
 CPUS = 1
@@ -111,7 +111,7 @@ def _results(waiting: dict[Any, int], conditions: Conditions) -> Iterator[tuple[
             raise RuntimeError(f"The Ray cluster is lost ({_line(error)}). Finished results are kept.") from error
         # The worker or the node died more often than Ray retries.
         except RayError as error:
-            outcome = Lost(CRASH, f"its Ray worker died: {_line(error)}")
+            outcome = WorkerLost(CRASH, f"its Ray worker died: {_line(error)}")
         yield place, outcome
 
 

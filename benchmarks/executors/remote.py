@@ -12,7 +12,7 @@ from gymnasium.vector.utils import CloudpickleWrapper
 from benchmarks.executors.jobs import MakeWork, Work
 from benchmarks.versions import package_versions, refuse_other_versions
 from mage_envs.loading.imports import imported, load_modules, search_current_folder
-from mage_envs.processes import Raised, attempt
+from mage_envs.processes import CallError, attempt
 from mage_envs.processes.call_outcomes import portable
 
 _HELD: dict[bytes, Work] = {}
@@ -28,10 +28,10 @@ class Sent:
     versions: Mapping[str, str]
 
     def __call__(self, job: Any) -> Any:
-        """Run a job to its end. Return its result, or `Raised` if it raised or if the package versions differ."""
+        """Run a job to its end. Return its result, or `CallError` if it raised or if the package versions differ."""
         outcome = attempt(self._do, job)
         # An exception that cannot be pickled would be lost on the way back.
-        return portable(outcome) if isinstance(outcome, Raised) else outcome
+        return portable(outcome) if isinstance(outcome, CallError) else outcome
 
     def _do(self, job: Any) -> Any:
         if self.make not in _HELD:

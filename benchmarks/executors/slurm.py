@@ -18,7 +18,7 @@ from submitit.core.utils import FailedJobError, UncompletedJobError
 
 from benchmarks.executors.jobs import ORDINARY, Conditions, MakeWork
 from benchmarks.executors.remote import Sent, sent
-from mage_envs.processes import Lost, Raised
+from mage_envs.processes import CallError, WorkerLost
 from mage_envs.processes.call_outcomes import CRASH, HANG
 
 FOLDER = Path("slurm-jobs")
@@ -68,7 +68,7 @@ class SlurmQueue:
                     outcome, state = _outcome(job), _state(job)
                     since, told = time.monotonic(), False
                     again = state == PREEMPTED or (state not in FINAL and lost[place] < conditions.retries)
-                    if isinstance(outcome, Lost) and again:
+                    if isinstance(outcome, WorkerLost) and again:
                         lost[place] += state != PREEMPTED
                         todo[place] = jobs[place]
                     else:
@@ -136,7 +136,7 @@ def _state(job: submitit.Job[Any]) -> str:
 
 def _outcome(job: submitit.Job[Any]) -> Any:
     """Return the outcome of a task that has ended."""
-    lost = Lost(
+    lost = WorkerLost(
         FINAL.get(_state(job), CRASH), f"its Slurm task {job.job_id} ended as {_state(job)}; see {job.paths.stderr}"
     )
     # The result file of a completed task may still be on its way to this machine; job.result() waits for it.
@@ -144,8 +144,8 @@ def _outcome(job: submitit.Job[Any]) -> Any:
         return lost
     try:
         return job.result()
-    # The work's own exceptions are results (`Raised`), so this error is from the start of the task.
+    # The work's own exceptions are results (`CallError`), so this error is from the start of the task.
     except FailedJobError as error:
-        return Raised(RuntimeError(f"Slurm task {job.job_id} could not start. See {job.paths.stderr}."), str(error))
+        return CallError(RuntimeError(f"Slurm task {job.job_id} could not start. See {job.paths.stderr}."), str(error))
     except UncompletedJobError:
         return lost

@@ -68,7 +68,7 @@ def setting_of(about: Mapping[str, Any]) -> Setting:
     return Setting(panel, name, about["env_kwargs"])
 
 
-def told_apart(about: Mapping[str, Any]) -> dict[str, Any]:
+def identity_fields(about: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that two comparable runs share: tasks, weights and all options except `COMPARED`."""
     setting = about["setting"]
     options = {key: value for key, value in setting["options"].items() if key not in COMPARED}

@@ -11,7 +11,7 @@ from benchmarks.records.canonical import canonical, digest_of, written
 from mage_envs.secrets import scrubbed, secrets_of
 from mage_envs.text.generation import Message
 from trainer.method.trajectory import Trajectory
-from trainer.runs.trajectory_json import Line, line_of
+from trainer.runs.trajectory_json import Line, trajectory_to_json
 
 VERSION = 2
 """Version of the schema. Readers accept all older versions."""
@@ -43,7 +43,7 @@ class Encoded(NamedTuple):
 
 def encoded(index: int, trajectory: Trajectory) -> Encoded:
     """Return the line of a meta-episode, without secrets."""
-    text = written({"index": index, **line_of(trajectory)})
+    text = written({"index": index, **trajectory_to_json(trajectory)})
     # Searched in the encoded form first: scrubbing decodes and encodes the line, and is rarely needed.
     if any(canonical(secret)[1:-1] in text for secret in secrets_of()):
         text = canonical(scrubbed(json.loads(text)))

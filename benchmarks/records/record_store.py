@@ -37,7 +37,7 @@ from mage_envs.secrets import scrubbed
 from trainer.method.trajectory import Trajectory
 from trainer.runs.failure_log import FILE as FAILURES
 from trainer.runs.line_schema import problems_of
-from trainer.runs.trajectory_json import Line, trajectory_of
+from trainer.runs.trajectory_json import Line, trajectory_from_json
 
 RUN, ROOT, EPISODES = "run.json", "root.json", "episodes"
 SUITE = "suite.json"
@@ -181,7 +181,7 @@ class Records(Shards):
 
     def trajectories(self) -> list[Trajectory]:
         """Return the meta-episodes in the order of the panel."""
-        return [trajectory_of(line) for _, line in sorted(self.lines.items())]
+        return [trajectory_from_json(line) for _, line in sorted(self.lines.items())]
 
 
 def run_folders(folder: Path) -> list[Path]:

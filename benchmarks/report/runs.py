@@ -18,7 +18,7 @@ from benchmarks.evaluation.scoring.call_stats import without_texts
 from benchmarks.evaluation.scoring.scores import ScoreRow, Summary, cluster_of, headline, label, per_hand
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables.summary_table import SUMMARY, load
-from benchmarks.records.about import setting_of, told_apart
+from benchmarks.records.about import identity_fields, setting_of
 from benchmarks.records.canonical import digest_of
 from benchmarks.records.record_store import ROOT, RUN, Shards, read_about, read_suite, reading, run_folders
 from benchmarks.records.replay import replay
@@ -30,7 +30,7 @@ from mage_envs.text.parser import NO_TEXT
 from mage_envs.text.visible import one_line
 from opponents.exact import Objective
 from trainer.method.trajectory import EpisodeResult, Trajectory
-from trainer.runs.trajectory_json import Line, trajectory_of
+from trainer.runs.trajectory_json import Line, trajectory_from_json
 
 INVALID = "(no usable action)"
 
@@ -169,7 +169,7 @@ def _reported(folder: Path, key: str, sample: int, scored: Summary | None) -> Re
         key=key,
         folder=folder,
         about=about,
-        group=digest_of(told_apart(about)),
+        group=digest_of(identity_fields(about)),
         summary=summary,
         floors=_floors(folder),
         played=tuple(line.played for line in lines),
@@ -196,7 +196,7 @@ class _Line(NamedTuple):
 
 
 def _reduced(line: Line, game: Game) -> _Line:
-    trajectory = trajectory_of(line)
+    trajectory = trajectory_from_json(line)
     plays = [call for call in line["calls"] if call["phase"] == "play"]
     states = [call["information_state"] or call["observation"] for call in plays]
     return _Line(

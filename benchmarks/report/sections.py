@@ -14,7 +14,7 @@ from benchmarks.report.html_text import shown
 from benchmarks.report.runs import ReportedRun
 
 _NOTHING = f"<td>{NOT_KNOWN}</td>" * 2
-MOST = 10
+MAX_LISTED_SWINGS = 10
 """Number of listed meta-episodes with the largest gain, and of those with the largest loss."""
 
 
@@ -286,8 +286,8 @@ def _learned(name: str, group: Sequence[ReportedRun]) -> str:
     if not found:
         return f'<h3>{shown(name)}</h3><p class="quiet">No meta-episode played a first and a last episode.</p>'
     # The index is the second key, so that equal gains have the same order in every report.
-    gains = sorted((one for one in found if one[0] > 0), key=lambda one: (-one[0], one[1].place))[:MOST]
-    losses = sorted((one for one in found if one[0] < 0), key=lambda one: (one[0], one[1].place))[:MOST]
+    gains = sorted((one for one in found if one[0] > 0), key=lambda one: (-one[0], one[1].place))[:MAX_LISTED_SWINGS]
+    losses = sorted((one for one in found if one[0] < 0), key=lambda one: (one[0], one[1].place))[:MAX_LISTED_SWINGS]
     lists = []
     for title, chosen in (("Largest gain", gains), ("Largest loss", losses)):
         items = "".join(

@@ -16,7 +16,7 @@ from benchmarks.report.transcripts import outcomes, packed
 from mage_envs.text.parser import NO_TEXT
 from trainer.runs.run_log import TRANSCRIPTS, metric_rows, transcripts
 from trainer.runs.summary import table
-from trainer.runs.trajectory_json import Line, trajectory_of
+from trainer.runs.trajectory_json import Line, trajectory_from_json
 
 PARTS = 10
 """Maximum number of points of a curve. Each point is the mean over neighbouring rollouts."""
@@ -85,7 +85,7 @@ def _read(folder: Path, key: str) -> TrainedRun:
 
 
 def _kept(place: int, line: Line) -> KeptMetaEpisode:
-    played = trajectory_of(line)
+    played = trajectory_from_json(line)
     episodes = played.episodes
     # A difference needs the first and the last episode of a meta-episode that was played to its end.
     whole = played.failure is None and len(episodes) == played.num_episodes > 1

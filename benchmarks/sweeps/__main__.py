@@ -19,7 +19,7 @@ from benchmarks.sweeps.plan import EXAMPLE, read_plan
 from benchmarks.sweeps.sweep import swept
 from mage_commands import OneLineParser
 from mage_envs.cli import progress
-from mage_envs.cli.commands import told
+from mage_envs.cli.commands import describe_error
 from mage_envs.files.atomic import output_path
 from mage_envs.loading import imports
 from mage_envs.text.visible import one_line
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("\nmage-sweep: interrupted; run the same command to resume.\n")
         return 130
     except (ValueError, LookupError, OSError, ImportError, RuntimeError) as error:
-        sys.stderr.write(f"mage-sweep: {one_line(told(error))}\n")
+        sys.stderr.write(f"mage-sweep: {one_line(describe_error(error))}\n")
         return 2
     sys.stdout.write(text)
     return 0

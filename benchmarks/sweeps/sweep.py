@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.evaluation.run.evaluate import progress_of
 from benchmarks.evaluation.scoring.estimates import estimate
 from benchmarks.executors import make_executor
-from benchmarks.executors.jobs import given
+from benchmarks.executors.jobs import unwrap
 from benchmarks.sweeps.plan import SweepRun
 from benchmarks.sweeps.training import Measures, done, trainer_in
 from mage_envs.files.atomic import write_atomically
@@ -39,7 +39,7 @@ def swept(name: str, runs: Sequence[SweepRun], out: Path, executor: str) -> str:
     # Each worker writes its own result, so an interruption loses only the trainings in progress.
     for place, outcome in make_executor(executor).run(partial(trainer_in, out), todo):
         run = todo[place]
-        results[run.name][run.seed] = given(outcome, f"{run.name}, seed {run.seed}")
+        results[run.name][run.seed] = unwrap(outcome, f"{run.name}, seed {run.seed}")
         shown(sum(map(len, results.values())), len(runs), before)
     text = table(results)
     write_atomically(out / TABLE, text)

@@ -14,7 +14,7 @@ from mage_envs.core import ExactPolicy, Game, Policy, State, Turn, is_state_poli
 from mage_envs.exceptions import message_of, stops
 from mage_envs.games.table_game import TableGame
 from mage_envs.hand import Hand, OpponentFailure
-from mage_envs.processes import Late, Watch
+from mage_envs.processes import CallTimeout, Watchdog
 from mage_envs.random.streams import Streams
 from mage_envs.seats import Asking, Reply, Seat, Table
 from opponents import make_opponent
@@ -94,7 +94,7 @@ class PairingRun:
         self._exact: np.ndarray | None = None
         self._returns: list[list[list[float]]] = []
 
-    def go_on(self, watch: Watch | None = None, deadline: float = 0.0) -> Pairing | PairingFailure | None:
+    def go_on(self, watch: Watchdog | None = None, deadline: float = 0.0) -> Pairing | PairingFailure | None:
         """Play the next part. Return the outcome after the last part, else None.
 
         Args:
@@ -108,7 +108,7 @@ class PairingRun:
                 watch.call(self._play_part, deadline=deadline, who=lambda: " against ".join(self.names))
         except PolicyFailure as error:
             return error.failure
-        except Late as late:
+        except CallTimeout as late:
             return PairingFailure(tuple(self._asked or dict.fromkeys(self.names)), "Hang", str(late))
         if len(self._returns) < self._settings.deals:
             return None
@@ -170,7 +170,7 @@ class _Match:
         draws = Streams(self._seed, self._key, deal, seating)
         totals = [0.0, 0.0]
         try:
-            self._hand.begin_meta_episode(table)
+            self._hand.on_meta_episode_start(table)
             for episode in range(self._episodes):
                 self._hand.begin_episode(self._chance, draws, episode=episode)
                 # The deal's number is the hand's number, so that chance depends on seed, episode and deal alone.
@@ -190,17 +190,17 @@ class _NamedSeat(Seat):
         super().__init__(policy, name, table)
         self._asked, self._names = asked, [name]
 
-    def begin_meta_episode(self) -> None:
+    def on_meta_episode_start(self) -> None:
         self._asked[:] = self._names
-        super().begin_meta_episode()
+        super().on_meta_episode_start()
 
     def reset(self, rng: np.random.Generator) -> None:
         self._asked[:] = self._names
         super().reset(rng)
 
-    def see_result(self, turn: Turn) -> None:
+    def on_hand_end(self, turn: Turn) -> None:
         self._asked[:] = self._names
-        super().see_result(turn)
+        super().on_hand_end(turn)
 
     def move(self, state: State, place: int, hand: Asking) -> tuple[str, State]:
         self._asked[:] = self._names

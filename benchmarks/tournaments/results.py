@@ -112,7 +112,7 @@ class Results:
 def score(settings: Settings, outcomes: Mapping[tuple[str, str], Pairing | PairingFailure]) -> Results:
     """Return the results for the outcomes of `play_all`."""
     game = settings.make_game()
-    limits = (game.facts.min_return, game.facts.max_return)
+    limits = (game.spec.min_return, game.spec.max_return)
     failures = {names: outcome for names, outcome in outcomes.items() if isinstance(outcome, PairingFailure)}
     pairings = {names: outcome for names, outcome in outcomes.items() if isinstance(outcome, Pairing)}
     cells = {
@@ -148,7 +148,7 @@ def score(settings: Settings, outcomes: Mapping[tuple[str, str], Pairing | Pairi
     standings.sort(key=lambda standing: (-standing.payoff.mean, standing.policy))
     return Results(
         settings=settings,
-        unit=game.facts.unit,
+        unit=game.spec.unit,
         cells=cells,
         standings=tuple(standings),
         failures=failures,

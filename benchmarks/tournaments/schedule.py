@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks.executors import Conditions, Executor, Local, given
+from benchmarks.executors import Conditions, Executor, Local, unwrap
 from benchmarks.tournaments.pairing import Pairing, PairingFailure, PairingRun
 from benchmarks.tournaments.pairing_store import Store
 from benchmarks.tournaments.tournament_settings import Settings
-from mage_envs.processes import DEADLINE, SLOW, Lost, Watch
+from mage_envs.processes import CALL_TIMEOUT_S, SLOW_AFTER_S, Watchdog, WorkerLost
 from mage_envs.processes.call_outcomes import HANG
 
 Names = tuple[str, str]
@@ -29,8 +29,8 @@ def play_all(
     settings: Settings,
     *,
     executor: Executor | None = None,
-    deadline: float = DEADLINE,
-    slow_after: float = SLOW,
+    deadline: float = CALL_TIMEOUT_S,
+    slow_after: float = SLOW_AFTER_S,
     store: Store | None = None,
     on_finished: Callable[[int, int, int], None] | None = None,
 ) -> dict[Names, Pairing | PairingFailure]:
@@ -43,7 +43,7 @@ def play_all(
         executor: Executor of the pairings (default: this process).
         deadline: Timeout in seconds per deal, played from both seats, and for making a pairing's policies and exact
             values (0 disables it). A pairing that exceeds it fails with the type `Hang`. Without worker processes,
-            the timeout holds as far as `Watch` can interrupt the call.
+            the timeout holds as far as `Watchdog` can interrupt the call.
         slow_after: Seconds without progress after which a line with the names of the pairing is logged.
         store: Folder that keeps finished pairings and returns those of an earlier run. Failed pairings are not kept,
             so they are played again.
@@ -82,8 +82,8 @@ def play_all(
     with contextlib.closing(running):
         for place, found in running:
             names = waiting[place]
-            lost = isinstance(found, Lost)
-            outcome = _failure(names, found, deadline) if lost else given(found, f"{' against '.join(names)}")
+            lost = isinstance(found, WorkerLost)
+            outcome = _failure(names, found, deadline) if lost else unwrap(found, f"{' against '.join(names)}")
             # Written as it arrives, so that an interruption loses only the pairings in progress.
             if store is not None and isinstance(outcome, Pairing):
                 store.write(outcome)
@@ -93,7 +93,7 @@ def play_all(
     return {names: outcomes[names] for names in pairings}
 
 
-def _failure(names: Names, lost: Lost, deadline: float) -> PairingFailure:
+def _failure(names: Names, lost: WorkerLost, deadline: float) -> PairingFailure:
     """Return the failure of a pairing whose worker was lost. Either policy may be the cause."""
     # A policy's pairing with itself has one name.
     policies = tuple(dict.fromkeys(names))
@@ -109,7 +109,7 @@ class _Player:
         self._settings, self._deadline = settings, deadline
         self._run: PairingRun | None = None
         # The executor reports slow calls, so this watch only enforces the timeout.
-        self._watch = Watch(lambda who, seconds: None)
+        self._watch = Watchdog(lambda who, seconds: None)
         # Entered for the life of the worker; `close` leaves it.
         self._watch.__enter__()
 

@@ -13,7 +13,7 @@ from benchmarks.tournaments import Pairing, PairingFailure, Settings, Store, pla
 from mage_envs.cli.json_options import read_object
 from mage_envs.files.atomic import output_path
 from mage_envs.files.locking import FolderLock
-from mage_envs.processes import DEADLINE
+from mage_envs.processes import CALL_TIMEOUT_S
 from opponents import split_names
 
 
@@ -43,10 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--deadline",
         type=float,
-        default=DEADLINE,
+        default=CALL_TIMEOUT_S,
         metavar="SECONDS",
         help="timeout in seconds per deal and for making a pairing's policies; a pairing that exceeds it fails "
-        f"(default: {DEADLINE:g}, 0 disables it)",
+        f"(default: {CALL_TIMEOUT_S:g}, 0 disables it)",
     )
     parser.add_argument(
         "--out",

@@ -62,9 +62,9 @@ class Settings:
         """
         load_modules(self.imports)
         game = game_with(self.game, self.game_kwargs)
-        if game.facts.players != 2:
-            players = "one player" if game.facts.players == 1 else f"{game.facts.players} players"
-            raise ValueError(f"A tournament requires a two-player game, and {game.facts.name} has {players}.")
+        if game.spec.players != 2:
+            players = "one player" if game.spec.players == 1 else f"{game.spec.players} players"
+            raise ValueError(f"A tournament requires a two-player game, and {game.spec.name} has {players}.")
         return game
 
     def check(self) -> None:

@@ -19,10 +19,10 @@ import gymnasium as gym
 
 import mage_envs  # noqa: F401  (registers the ids)
 from mage_commands import OneLineParser
-from mage_envs.processes import Watch, attempt
+from mage_envs.processes import Watchdog, attempt
 from mage_envs.random.streams import Stream, fold
 from mage_envs.text.generation import Completion, Prompt
-from trainer.rollout.env_pool import Environments, Move, Outcome
+from trainer.rollout.env_pool import EnvCall, Environments, Outcome
 from trainer.rollout.rollout import RolloutClock, collect
 from trainer.rollout.tasks import rollout_specs
 
@@ -107,7 +107,7 @@ class SlowEnvironments:
         self.pause = 0.01 if workers else 0.0
         self._time, self._slots, self._workers = time, slots, workers
         self._environments = Environments(lambda: gym.make("mage/KuhnPoker-Meta-v0", disable_env_checker=True))
-        self._waiting: deque[Move] = deque()
+        self._waiting: deque[EnvCall] = deque()
         self._playing: list[tuple[float, int, Any]] = []
 
     def __len__(self) -> int:
@@ -117,14 +117,14 @@ class SlowEnvironments:
     def busy(self) -> bool:
         return bool(self._waiting or self._playing)
 
-    def begin(self, moves: Sequence[Move], watch: Watch, deadline: float) -> None:
+    def submit(self, moves: Sequence[EnvCall], watch: Watchdog, deadline: float) -> None:
         self._waiting += moves
         self._start()
 
-    def ended(self, timeout: float | None) -> list[Outcome]:
+    def poll(self, timeout: float | None) -> list[Outcome]:
         until = inf if timeout is None else self._time.now + timeout
         found: list[Outcome] = []
-        # As the stage `Here`: all moves, or one if a timeout is set, however long it takes.
+        # As the stage `InProcessEnvs`: all moves, or one if a timeout is set, however long it takes.
         if not self._workers:
             for _ in range(len(self._waiting) if timeout is None else min(1, len(self._waiting))):
                 self._time.now += MOVE
@@ -141,7 +141,7 @@ class SlowEnvironments:
             self._start()
         return found
 
-    def drop(self) -> None:
+    def cancel(self) -> None:
         self._waiting.clear()
         self._playing.clear()
 
@@ -151,7 +151,7 @@ class SlowEnvironments:
             slot, outcome = self._play(self._waiting.popleft())
             heapq.heappush(self._playing, (self._time.now + MOVE, slot, outcome))
 
-    def _play(self, move: Move) -> Outcome:
+    def _play(self, move: EnvCall) -> Outcome:
         return move.slot, attempt(self._environments, move.slot, move.call)
 
 

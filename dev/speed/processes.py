@@ -25,7 +25,7 @@ from benchmarks.executors import Processes
 from benchmarks.records.about import about_run
 from benchmarks.records.record_store import Records, Writer
 from mage_commands import OneLineParser
-from mage_envs.processes import DEADLINE
+from mage_envs.processes import CALL_TIMEOUT_S
 
 AGENT, PANEL = "policy:mcts:1000", "tictactoe-paper-unseen"
 TARGET = 1.7
@@ -51,7 +51,7 @@ def seconds(setting: Setting, about: Mapping[str, Any], count: int, folder: Path
         evaluate(make_agent(AGENT), setting.tasks, setting.options, batch=BATCH, on_finished=writer.add)
     else:
         todo = range(len(setting.tasks))
-        lost = play_spread(Processes(count), about, todo, writer.add, batch=BATCH, env_timeout=DEADLINE)
+        lost = play_spread(Processes(count), about, todo, writer.add, batch=BATCH, env_timeout=CALL_TIMEOUT_S)
         if lost:
             raise RuntimeError(f"Workers were lost: {'; '.join(lost)}.")
     writer.close()

@@ -149,10 +149,10 @@ def ours(trainer: MAGETrainer, rows: Sequence[Row], budget: int) -> None:
         rows: Rows of the update.
         budget: Maximal number of tokens per forward pass.
     """
-    from trainer.method.batch import share_of
+    from trainer.method.batch import rank_share
 
     model: Any = trainer.model
-    trainer._backward(model, share_of(rows, 0, 1, budget, trainer._pad_id))
+    trainer._backward(model, rank_share(rows, 0, 1, budget, trainer._pad_id))
 
 
 def trls(trainer: MAGETrainer, rows: Sequence[Row], budget: int) -> None:

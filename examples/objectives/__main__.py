@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.demo.run import Log
-from benchmarks.executors import Processes, given
+from benchmarks.executors import Processes, unwrap
 from examples.objectives.figure import draw
 from examples.objectives.report import LearnedRow, as_json, learned_row, table
 from examples.objectives.study import ABLATIONS, GAMES, LEARNERS, Learner, StudyGame, StudyRun
@@ -83,7 +83,7 @@ def complete(runs: Sequence[StudyRun], folder: Path, workers: int, log: Callable
     with closing(Processes(workers).run(_learning, waiting)) as running:
         for place, outcome in running:
             run = waiting[place]
-            gave: dict[str, Any] = given(outcome, run.name)
+            gave: dict[str, Any] = unwrap(outcome, run.name)
             found[run.name] = gave
             keep(run, folder, gave)
             left = (time.monotonic() - began) / (len(found) - first) * (len(runs) - len(found))

@@ -40,7 +40,7 @@ class StudyGame:
     @property
     def unit(self) -> str:
         """Unit of the game's returns."""
-        return str(make_game(self.game, **self.options).facts.unit)
+        return str(make_game(self.game, **self.options).spec.unit)
 
     def optimum(self, credit: Credit) -> tuple[float, ...]:
         """Return the exact return in each episode of the policy that is optimal for a credit."""

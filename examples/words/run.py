@@ -209,7 +209,7 @@ def learn(lesson: Lesson, out: Path, log: Callable[[str, bool], None]) -> Learne
     return Learned(
         game=lesson.game,
         pool=lesson.spec,
-        unit="wins" if wins else game.facts.unit,
+        unit="wins" if wins else game.spec.unit,
         command="mage-train " + " ".join(lesson.flags),
         parameters=sum(weight.numel() for weight in trainer.accelerator.unwrap_model(trainer.model).parameters()),
         advantage=f"exact, horizon {config.horizon}" if config.advantage == "exact" else config.advantage,

@@ -17,8 +17,7 @@ import gymnasium as gym
 
 from mage_commands import OneLineParser
 from mage_envs.cli import progress
-from mage_envs.loading import imports
-from mage_envs.loading import siblings as _siblings
+from mage_envs.loading import imports, siblings
 from mage_envs.processes.call_outcomes import TRACEBACK
 from mage_envs.secrets import scrubbed
 from mage_envs.text.visible import one_line
@@ -66,7 +65,7 @@ def run_command(
             if named is not None:
                 vars(given)[place] = imports.without_module(named)
         with progress.shown():
-            _siblings.load(table[given.command].module).run(given)
+            siblings.load(table[given.command].module).run(given)
         # Flush here, so that a broken pipe is noticed inside this `try`.
         sys.stdout.flush()
     except BrokenPipeError:
@@ -79,12 +78,12 @@ def run_command(
         return 130
     except (ValueError, LookupError, OSError, ImportError, RuntimeError, gym.error.Error) as error:
         notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(TRACEBACK)]
-        sys.stderr.write(f"{prog}: {one_line(scrubbed(' '.join([told(error), *notes])))}\n")
+        sys.stderr.write(f"{prog}: {one_line(scrubbed(' '.join([describe_error(error), *notes])))}\n")
         return 2
     return 0
 
 
-def told(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return the message of an error. An error of the operating system gets its path and a remedy."""
     if isinstance(error, gym.error.UnregisteredEnv):
         return f"{error} mage-envs list prints all ids."
@@ -108,7 +107,7 @@ def _parsed(prog: str, about: str, table: Mapping[str, Command], words: Sequence
     for name, command in table.items():
         one = commands.add_parser(name, help=command.about, description=command.about)
         if name == asked:
-            _siblings.load(command.module).add_arguments(one)
+            siblings.load(command.module).add_arguments(one)
             one.add_argument(
                 imports.OPTION, dest="imports", action="append", default=[], metavar="MODULE", help=imports.HELP
             )

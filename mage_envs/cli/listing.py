@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print the ids and opponents of one game or of all games."""
     for name in mage_envs.list_games() if arguments.game is None else (arguments.game,):
-        players = mage_envs.load_game(name).facts.players
+        players = mage_envs.load_game(name).spec.players
         print(name)
         _show_wrapped("ids", (f"mage/{name}-v0", f"mage/{name}-Meta-v0"))
         if players > 1:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mage_envs.cli.json_options import game_with, read_object
 from mage_envs.cli.keyboard import ask, screen_width, spelt_out, takes_arrows
-from mage_envs.core import GameFacts
+from mage_envs.core import GameSpec
 from mage_envs.registry import ENV, META_ENV
 
 QUIT = ("q", "quit", "exit")
@@ -50,13 +50,13 @@ class _Leaves(Exception):
 class _Table:
     """One user at a game, with the hands played and their total. Each hand has its own seed, so it can be repeated."""
 
-    def __init__(self, env: gym.Env[Any, Any], facts: GameFacts, seed: int, limited: bool) -> None:
+    def __init__(self, env: gym.Env[Any, Any], game_spec: GameSpec, seed: int, limited: bool) -> None:
         self.env = env
-        self.rules = facts.rules
-        self.unit = facts.unit
-        self.players = facts.players
+        self.rules = game_spec.rules
+        self.unit = game_spec.unit
+        self.players = game_spec.players
         self.seats: Sequence[int] = env.get_wrapper_attr("seats")
-        self.noun = "hand" if facts.players > 1 else "episode"
+        self.noun = "hand" if game_spec.players > 1 else "episode"
         self.limited = limited
         """True if answers are limited, so that an illegal answer has a cost."""
         self.hands = 0
@@ -115,8 +115,8 @@ def _sit_down(arguments: argparse.Namespace) -> _Table:
     if spec.entry_point != ENV:
         raise ValueError(f"{arguments.env_id} is not a text game of this package. mage-envs list prints all of them.")
     options = read_object("--options", arguments.options, '{"boxes": 1}')
-    facts = game_with(spec.kwargs["game_name"], options).facts
-    max_turns = arguments.max_turns or (PATIENCE if facts.players == 1 else None)
+    game_spec = game_with(spec.kwargs["game_name"], options).spec
+    max_turns = arguments.max_turns or (PATIENCE if game_spec.players == 1 else None)
     env: gym.Env[Any, Any] = gym.make(
         arguments.env_id,
         opponent=arguments.opponent,
@@ -126,7 +126,7 @@ def _sit_down(arguments: argparse.Namespace) -> _Table:
         **options,
     )
     seed = int(np.random.default_rng().integers(2**31)) if arguments.seed is None else arguments.seed
-    return _Table(env, facts, seed, limited=max_turns != PATIENCE)
+    return _Table(env, game_spec, seed, limited=max_turns != PATIENCE)
 
 
 def _play_hand(table: _Table) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mage_envs.core import GameFacts, State
+from mage_envs.core import GameSpec, State
 from mage_envs.drawing import Window, paint
 
 FPS = 4
@@ -16,20 +16,20 @@ DRAWN = ("rgb_array", "human")
 """Render modes that need a picture of the game."""
 
 
-def render_modes(facts: GameFacts) -> list[str]:
+def render_modes(spec: GameSpec) -> list[str]:
     """Return the modes of a game: `ansi`, and `rgb_array` and `human` if it has pictures."""
-    return ["ansi", *(DRAWN if facts.has_pictures else ())]
+    return ["ansi", *(DRAWN if spec.has_pictures else ())]
 
 
 class Screen:
     """The pictures of one environment's states. Raises ValueError for a mode that the game does not have."""
 
-    def __init__(self, facts: GameFacts, mode: str | None) -> None:
-        modes = render_modes(facts)
+    def __init__(self, spec: GameSpec, mode: str | None) -> None:
+        modes = render_modes(spec)
         if mode is not None and mode not in modes:
-            lacks = f"{facts.name} has no picture, only text: " if mode in DRAWN else ""
+            lacks = f"{spec.name} has no picture, only text: " if mode in DRAWN else ""
             raise ValueError(f"render_mode={mode!r}: {lacks}choose one of: None, {', '.join(map(repr, modes))}.")
-        self._window = Window(f"MAGE Envs: {facts.name}", FPS) if mode == "human" else None
+        self._window = Window(f"MAGE Envs: {spec.name}", FPS) if mode == "human" else None
         self.metadata: dict[str, Any] = {"render_modes": modes, "render_fps": FPS}
 
     def image(self, state: State, player: int) -> NDArray[np.uint8]:

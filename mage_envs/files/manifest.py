@@ -16,13 +16,13 @@ _CHECKED: dict[tuple[int, int, int, int], Mapping[str, Any]] = {}
 """Checksums by device, inode, size and time of change, so that rotation reads changed files only."""
 
 
-def files_listed(folder: Path) -> str:
+def write_manifest(folder: Path) -> str:
     """Return the text of the manifest of a folder with these files."""
     files = {str(file.relative_to(folder)): _checked(file) for file in files_below(folder)}
     return json.dumps({"files": files}, indent=1, sort_keys=True) + "\n"
 
 
-def fault(checkpoint: Path, pattern: str = "*") -> str | None:
+def verify_checkpoint(checkpoint: Path, pattern: str = "*") -> str | None:
     """Return the first difference between a checkpoint and its manifest, or None if there is none.
 
     Only files whose names match `pattern` are compared.

@@ -6,7 +6,7 @@ from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
-from mage_envs.core import GameFacts
+from mage_envs.core import GameSpec
 from mage_envs.games.rounds import together
 from mage_envs.games.table_game import GrownState, Origin, TableGame
 from mage_envs.loading.options import check_positive
@@ -129,8 +129,8 @@ def first_state(terms: Terms, first: tuple[int, ...], second: tuple[int, ...]) -
     return BargainState(terms, (first, second), (), Origin(first_state, (terms, first, second)))
 
 
-def _facts(terms: Terms) -> GameFacts:
-    return GameFacts(
+def _facts(terms: Terms) -> GameSpec:
+    return GameSpec(
         name="Bargaining",
         rules=(
             "Bargaining over a book, a hat and a ball. Each player has a value for each item: 6, 3 and 1 points, in "
@@ -178,7 +178,7 @@ class Bargaining(TableGame):
         discount: Factor on all values per further offer, above 0 and at most 1 (default: 0.9).
     """
 
-    facts = _facts(Terms(offers=4, discount=0.9))
+    spec = _facts(Terms(offers=4, discount=0.9))
 
     def __init__(self, offers: int = 4, discount: float = 0.9) -> None:
         check_positive("offers", offers)
@@ -187,7 +187,7 @@ class Bargaining(TableGame):
         if not 0 < discount <= 1:
             raise ValueError(f"discount={discount!r} must be above 0 and at most 1.")
         terms = Terms(offers, float(discount))
-        self.facts = _facts(terms)
+        self.spec = _facts(terms)
         self.offers = offers
         chance = 1 / len(ORDERS) ** 2
         super().__init__([(chance, first_state(terms, one, two)) for one in ORDERS for two in ORDERS])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mage_envs.core import GameFacts
+from mage_envs.core import GameSpec
 from mage_envs.games.rounds import Round, RoundsGame, StageGame, together
 from mage_envs.loading.options import check_positive
 from mage_envs.settings import PAID_BY_RETURN, GameSettings
@@ -13,7 +13,7 @@ from mage_envs.settings import PAID_BY_RETURN, GameSettings
 WORTH: Mapping[str, int] = {"vault": 5, "gallery": 4, "archive": 3, "garage": 2, "garden": 1}
 """Place to its value for an attacker."""
 PLACES = tuple(WORTH)
-MOST = max(WORTH.values())
+MAX_PAYOFF = max(WORTH.values())
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class InspectionRound(StageGame):
 
     def payoffs(self, one: Round) -> tuple[float, float]:
         # Both returns are in [0, 1], so that they compare between the seats.
-        return (1.0, 0.0) if one.first == one.second else (0.0, WORTH[one.second] / MOST)
+        return (1.0, 0.0) if one.first == one.second else (0.0, WORTH[one.second] / MAX_PAYOFF)
 
     def words(self, one: Round, seat: int) -> tuple[str, ...]:
         # The defender learns the place of a break-in only from a catch, so its word has no place.
@@ -52,9 +52,9 @@ class InspectionRound(StageGame):
         return mean >= 0.5
 
 
-def _facts(rounds: int) -> GameFacts:
+def _facts(rounds: int) -> GameSpec:
     worth = ", ".join(f"the {place} {value}" for place, value in WORTH.items())
-    return GameFacts(
+    return GameSpec(
         name="Inspection",
         rules=(
             f"Inspection game, {rounds} round{'s' * (rounds != 1)}. In each round the first player, the defender, "
@@ -93,7 +93,7 @@ class Inspection(RoundsGame):
         rounds: Rounds in a hand (default: 3).
     """
 
-    facts = _facts(rounds=3)
+    spec = _facts(rounds=3)
 
     def __init__(self, rounds: int = 3) -> None:
         check_positive("rounds", rounds)

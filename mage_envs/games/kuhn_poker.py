@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import permutations
 
-from mage_envs.core import GameFacts
+from mage_envs.core import GameSpec
 from mage_envs.drawing import Picture
 from mage_envs.drawing import kuhn as drawing
 from mage_envs.games.table_game import TableGame, TableState
@@ -161,7 +161,7 @@ class KuhnPoker(TableGame):
         reveal: `"showdown"` (default), or `"always"` to show the opponent's card after every hand.
     """
 
-    facts = GameFacts(
+    spec = GameSpec(
         name="KuhnPoker",
         rules=(
             "Kuhn Poker. The deck has three cards: J, Q, K, and K beats Q beats J. Both players put 1 chip into the "

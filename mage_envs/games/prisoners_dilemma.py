@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from mage_envs.core import GameFacts
+from mage_envs.core import GameSpec
 from mage_envs.drawing import Picture
 from mage_envs.drawing import payoffs as drawing
 from mage_envs.games.rounds import Round, RoundsGame, StageGame, together
@@ -91,7 +91,7 @@ class Dilemma(StageGame):
         return mean >= self.reward - 1e-9
 
 
-def _facts(stage: Dilemma, noise: float) -> GameFacts:
+def _facts(stage: Dilemma, noise: float) -> GameSpec:
     rules = (
         f"Prisoner's dilemma, {stage.rounds} round{'s' * (stage.rounds != 1)}. In each round both players choose at "
         "the same time, without knowing the other's choice, to cooperate or to defect. If both cooperate, each gets "
@@ -106,7 +106,7 @@ def _facts(stage: Dilemma, noise: float) -> GameFacts:
         )
     rules += "Get as many points as you can; how many the other player gets does not matter."
     points = (stage.reward, stage.sucker, stage.temptation, stage.punishment)
-    return GameFacts(
+    return GameSpec(
         name="PrisonersDilemma",
         rules=rules,
         unit="points per round",
@@ -147,7 +147,7 @@ class PrisonersDilemma(RoundsGame):
         ValueError: If an option is out of range.
     """
 
-    facts = _facts(Dilemma(rounds=5, reward=3, sucker=0, temptation=5, punishment=1), noise=0.0)
+    spec = _facts(Dilemma(rounds=5, reward=3, sucker=0, temptation=5, punishment=1), noise=0.0)
 
     def __init__(self, rounds: int = 5, noise: float = 0.0, payoffs: Sequence[float] = (3, 0, 5, 1)) -> None:
         check_positive("rounds", rounds)

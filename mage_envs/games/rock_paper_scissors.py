@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mage_envs.core import GameFacts
+from mage_envs.core import GameSpec
 from mage_envs.games.rounds import Round, RoundsGame, StageGame
 from mage_envs.loading.options import check_positive
 from mage_envs.settings import PAID_BY_RETURN, GameSettings, outcome_reward
@@ -45,8 +45,8 @@ class Throw(StageGame):
         return f"{paid.count(1)} won, {paid.count(-1)} lost, {paid.count(0)} drawn."
 
 
-def _facts(rounds: int) -> GameFacts:
-    return GameFacts(
+def _facts(rounds: int) -> GameSpec:
+    return GameSpec(
         name="RockPaperScissors",
         rules=(
             f"Rock, paper, scissors, {rounds} round{'s' * (rounds != 1)}. In each round both players choose at the "
@@ -80,7 +80,7 @@ class RockPaperScissors(RoundsGame):
         rounds: Rounds in a hand (default: 4).
     """
 
-    facts = _facts(rounds=4)
+    spec = _facts(rounds=4)
 
     def __init__(self, rounds: int = 4) -> None:
         check_positive("rounds", rounds)

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from mage_envs.core import GameFacts
+from mage_envs.core import GameSpec
 from mage_envs.drawing import Picture
 from mage_envs.games.table_game import GrownState, Origin, TableGame
 
@@ -156,7 +156,7 @@ class RoundsGame(TableGame):
     """A game of rounds."""
 
     def __init__(
-        self, facts: GameFacts, stage: StageGame, deals: Sequence[tuple[float, Hashable]] = ((1.0, None),)
+        self, spec: GameSpec, stage: StageGame, deals: Sequence[tuple[float, Hashable]] = ((1.0, None),)
     ) -> None:
         """Build the game.
 
@@ -165,7 +165,7 @@ class RoundsGame(TableGame):
             stage: Game of one round.
             deals: Probability and value of each deal of chance. `stage.result` receives the value.
         """
-        self.facts = facts
+        self.spec = spec
         self.stage = stage
         super().__init__([(chance, first_state(stage, deal)) for chance, deal in deals])
 

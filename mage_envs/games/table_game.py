@@ -72,7 +72,7 @@ class TableState(State):
     def told(self, seat: int) -> dict[str, Any]:
         known = self._told_info.get(seat)
         if known is None:
-            known = super().told(seat)
+            known = super().info(seat)
             # A caller copies only the outer dict. Two callers would share a nested dict of metrics.
             if "metrics" not in known:
                 self._told_info[seat] = known

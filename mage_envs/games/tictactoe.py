@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from mage_envs.core import GameFacts
+from mage_envs.core import GameSpec
 from mage_envs.drawing import Picture
 from mage_envs.drawing import tictactoe as drawing
 from mage_envs.games.table_game import TableGame, TableState
@@ -118,7 +118,7 @@ class TicTacToe(TableGame):
     Versions: v0.
     """
 
-    facts = GameFacts(
+    spec = GameSpec(
         name="TicTacToe",
         rules=(
             "Tic-Tac-Toe on a 3x3 board. X moves first, then the players take turns. A move puts your mark on an empty "

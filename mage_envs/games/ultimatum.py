@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from mage_envs.core import GameFacts
+from mage_envs.core import GameSpec
 from mage_envs.drawing import Picture
 from mage_envs.drawing import division as drawing
 from mage_envs.games.table_game import GrownState, Origin, TableGame
@@ -122,11 +122,11 @@ def first_state(pie: int, offers: int) -> UltimatumState:
     return UltimatumState(pie, offers, (), Origin(first_state, (pie, offers)))
 
 
-def _facts(offers: int, pie: int) -> GameFacts:
+def _facts(offers: int, pie: int) -> GameSpec:
     series = (
         "" if offers == 1 else f" Then another pie is shared in the same way, {offers} in all; each is a new offer."
     )
-    return GameFacts(
+    return GameSpec(
         name="Ultimatum",
         rules=(
             f"Ultimatum game. A pie of {_slices(pie)} is to be shared. The first player offers the second one of "
@@ -167,14 +167,14 @@ class Ultimatum(TableGame):
         pie: Slices of each pie (default: 10, maximum: 100).
     """
 
-    facts = _facts(offers=1, pie=10)
+    spec = _facts(offers=1, pie=10)
 
     def __init__(self, offers: int = 1, pie: int = 10) -> None:
         check_positive("offers", offers)
         check_positive("pie", pie)
         if pie > _LARGEST:
             raise ValueError(f"pie={pie} must be at most {_LARGEST}.")
-        self.facts = _facts(offers, pie)
+        self.spec = _facts(offers, pie)
         super().__init__([(1.0, first_state(pie, offers))])
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from mage_envs.loading import siblings as _siblings
+from mage_envs.loading import siblings
 
 
 def _called(module: str, name: str, **options: Any) -> Any:
     # The import is inside the call: `wrappers` is a layer above this package and imports it.
-    return vars(_siblings.load(module))[name](**options)
+    return vars(siblings.load(module))[name](**options)
 
 
 make_env = partial(_called, "wrappers.make", "make_env")

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from mage_envs.loading import siblings as _siblings
+from mage_envs.loading import siblings
 
 OPTION = "--import"
 HELP = "Module that registers your games and opponents, installed or in the current folder (may be repeated)"
@@ -123,7 +123,7 @@ def without_module(name: str) -> str:
 def load_entry(entry_point: str) -> Any:
     """Return the object that a registered `"module:name"` refers to. Registered strings are trusted."""
     module, _, name = entry_point.partition(":")
-    return _attribute(_siblings.load(module), name, entry_point)
+    return _attribute(siblings.load(module), name, entry_point)
 
 
 def load_class(spec: str, noun: str, methods: Iterable[str]) -> type[Any]:

@@ -14,14 +14,14 @@ TRACEBACK = "Its traceback is in"
 MAX_SENT = 8 * MAX_REASON
 """Limit in bytes of an exception that is sent between processes unchanged."""
 HANG, CRASH, MEMORY = "hang", "crash", "memory"
-"""Kinds of `Lost`: no answer within the deadline, the death of the process, and its limit of memory."""
+"""Kinds of `WorkerLost`: no answer within the deadline, the death of the process, and its limit of memory."""
 
 
 class WorkerFailure(RuntimeError):
     """Failure of a worker process, which died or timed out while no outcome could be returned."""
 
 
-class Lost(NamedTuple):
+class WorkerLost(NamedTuple):
     """Outcome of a call that lost its process."""
 
     kind: str
@@ -31,7 +31,7 @@ class Lost(NamedTuple):
     """Traceback of the process, if it could still write one."""
 
 
-class Raised(NamedTuple):
+class CallError(NamedTuple):
     """Outcome of a call that raised an exception."""
 
     error: BaseException
@@ -40,22 +40,22 @@ class Raised(NamedTuple):
 
 
 def attempt(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return the function's result, or `Raised` with any exception that `stops` does not name."""
+    """Return the function's result, or `CallError` with any exception that `stops` does not name."""
     try:
         return function(*arguments)
     except BaseException as error:
         if stops(error):
             raise
-        return Raised(error, told(error))
+        return CallError(error, format_traceback(error))
 
 
-def told(error: BaseException) -> str:
+def format_traceback(error: BaseException) -> str:
     """Return the traceback as text, cut, without the frame that caught it."""
     inner = error.__traceback__.tb_next if error.__traceback__ is not None else None
     return cut("".join(traceback.format_exception(type(error), error, inner or error.__traceback__)))
 
 
-def portable(outcome: Raised) -> Raised:
+def portable(outcome: CallError) -> CallError:
     """Return the outcome itself if its exception can be sent and is small, else one with a RuntimeError instead."""
     try:
         sent = pickle.dumps(outcome.error)
@@ -66,7 +66,7 @@ def portable(outcome: Raised) -> Raised:
     except Exception:
         # Pickling runs code of the exception's class, which may raise anything.
         pass
-    return Raised(RuntimeError(reason_of(outcome.error)), outcome.traceback)
+    return CallError(RuntimeError(reason_of(outcome.error)), outcome.traceback)
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:

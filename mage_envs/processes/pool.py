@@ -15,8 +15,8 @@ from typing import Any
 from gymnasium.vector.utils import CloudpickleWrapper
 
 from mage_envs.loading.options import check_positive
-from mage_envs.processes.call_outcomes import HANG, Lost, Raised, WorkerFailure
-from mage_envs.processes.watchdog import SLOW
+from mage_envs.processes.call_outcomes import HANG, CallError, WorkerFailure, WorkerLost
+from mage_envs.processes.watchdog import SLOW_AFTER_S
 from mage_envs.processes.worker import GRACE, Worker
 
 START = 600.0
@@ -27,9 +27,9 @@ _STARTED_BY_SCRIPT = "a script that makes workers must do so below `if __name__ 
 class Pool:
     """Worker processes, each with its own function from `make`.
 
-    If a worker dies, hangs or reaches its memory limit, the outcome of its current call is `Lost`. `revive` restarts
-    the worker. Workers import the modules from `--import`, too. All workers end with `close`, with the pool, and with
-    this process, even if it is killed. Processes that a worker started end with it.
+    If a worker dies, hangs or reaches its memory limit, the outcome of its current call is `WorkerLost`. `revive`
+    restarts the worker. Workers import the modules from `--import`, too. All workers end with `close`, with
+    the pool, and with this process, even if it is killed. Processes that a worker started end with it.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Pool:
         count: int,
         *,
         memory_gb: float = 0.0,
-        slow_after: float = SLOW,
+        slow_after: float = SLOW_AFTER_S,
         on_slow: Callable[[int, float], None] | None = None,
     ) -> None:
         """Create a pool. `revive` starts its workers.
@@ -98,7 +98,7 @@ class Pool:
         self._workers[worker].call(arguments, deadline)
 
     def next_outcome(self) -> tuple[int, Any]:
-        """Wait for a call to end. Returns the worker and its result, `Raised` or `Lost`.
+        """Wait for a call to end. Returns the worker and its result, `CallError` or `WorkerLost`.
 
         Raises RuntimeError if no call is running.
         """
@@ -163,15 +163,15 @@ class Pool:
                 self._on_slow(place, seconds)
 
     @staticmethod
-    def _never_started(worker: Worker) -> Lost:
-        return Lost(HANG, f"its process did not start within {START:g} s", worker.end())
+    def _never_started(worker: Worker) -> WorkerLost:
+        return WorkerLost(HANG, f"its process did not start within {START:g} s", worker.end())
 
 
 def check_started(outcome: Any, who: str) -> Any:
     """Return the first outcome of a worker. Raises its exception, or WorkerFailure if the worker was lost."""
-    if isinstance(outcome, Raised):
+    if isinstance(outcome, CallError):
         raise outcome.error
-    if isinstance(outcome, Lost):
+    if isinstance(outcome, WorkerLost):
         raise WorkerFailure(f"{who} {outcome.reason} before it could be called; {_STARTED_BY_SCRIPT}.")
     return outcome
 

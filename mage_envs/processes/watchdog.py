@@ -1,4 +1,4 @@
-"""`Watch`: a deadline for calls in this process, and a notice of slow calls."""
+"""`Watchdog`: a deadline for calls in this process, and a notice of slow calls."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any, Self
 
 from mage_envs.exceptions import Interruption
 
-DEADLINE = 600.0
+CALL_TIMEOUT_S = 600.0
 """Default timeout of a call in seconds; 0 means no limit everywhere."""
-SLOW = 60.0
+SLOW_AFTER_S = 60.0
 """Default time in seconds after which a call is reported as slow."""
 
 
-class Late(Interruption):
+class CallTimeout(Interruption):
     """Interruption of a call of this process at its deadline. `except Exception` does not catch it."""
 
 
-class Watch:
+class Watchdog:
     """A thread that watches the calls of this thread.
 
     A signal interrupts a late call if it sleeps, waits for a server or loops in Python. It cannot interrupt compiled
@@ -29,9 +29,9 @@ class Watch:
     the main thread, and not on Windows. Use worker processes in all other cases.
     """
 
-    def __init__(self, on_slow: Callable[[str, float], None], slow_after: float = SLOW) -> None:
+    def __init__(self, on_slow: Callable[[str, float], None], slow_after: float = SLOW_AFTER_S) -> None:
         """Create a watch. It calls `on_slow(who, seconds)` once per call that takes more than `slow_after` seconds."""
-        self.tell, self._slow_after = on_slow, slow_after
+        self.on_slow, self._slow_after = on_slow, slow_after
         self._since: float | None = None
         """Start time of the running call, or None."""
         self._deadline = 0.0
@@ -96,7 +96,7 @@ class Watch:
             seconds = time.monotonic() - since
             if seconds > self._slow_after and told != since:
                 told = since
-                self.tell(who(), seconds)
+                self.on_slow(who(), seconds)
             if self._is_late() and self._can_interrupt:
                 signal.pthread_kill(self._main, signal.SIGALRM)
 
@@ -107,7 +107,7 @@ class Watch:
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         # The signal may arrive after the late call has returned. It must not interrupt the next one.
         if self._is_late():
-            raise Late(f"no answer within {self._deadline:g} s")
+            raise CallTimeout(f"no answer within {self._deadline:g} s")
         # Otherwise it may be an alarm of other code.
         if callable(self._before):
             self._before(number, frame)

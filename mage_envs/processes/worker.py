@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from mage_envs.loading.imports import imported
-from mage_envs.processes.call_outcomes import CRASH, HANG, Lost
+from mage_envs.processes.call_outcomes import CRASH, HANG, WorkerLost
 from mage_envs.processes.worker_loop import READY, WHERE, serve
 
 GRACE = 5.0
@@ -101,7 +101,7 @@ class Worker:
             return False, None
         self.called = None
         # After these outcomes, the process ends by itself.
-        if isinstance(outcome, Lost) or number == READY:
+        if isinstance(outcome, WorkerLost) or number == READY:
             self.end()
         return True, outcome
 
@@ -109,16 +109,16 @@ class Worker:
         """Return True if the process has ended or was never started."""
         return not self.alive or not self.process.is_alive()
 
-    def hung(self) -> Lost:
+    def hung(self) -> WorkerLost:
         """Read the traceback of the process, and kill it."""
         written = ""
         if WHERE is not None and self.is_ready:
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid or 0, WHERE)
             written = self._read_notes(WRITES)
-        return Lost(HANG, f"no answer within {self.deadline:g} s", written + self.end())
+        return WorkerLost(HANG, f"no answer within {self.deadline:g} s", written + self.end())
 
-    def died(self) -> Lost:
+    def died(self) -> WorkerLost:
         """Clean up after a process that ended by itself."""
         # The pipe may break before the process has its exit code.
         self.process.join(GRACE)
@@ -127,7 +127,7 @@ class Worker:
         if code is not None and code < 0:
             with suppress(ValueError):
                 cause = f" ({signal.Signals(-code).name})"
-        return Lost(CRASH, f"its process died: exit code {code}{cause}", self.end())
+        return WorkerLost(CRASH, f"its process died: exit code {code}{cause}", self.end())
 
     def end(self) -> str:
         """Kill the process and all processes that it started, if they still run. Returns its notes."""

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Protocol, runtime_checkable
 
 from mage_envs.loading.imports import load_modules
-from mage_envs.processes.call_outcomes import MEMORY, Lost, Raised, attempt, is_out_of_memory, portable
+from mage_envs.processes.call_outcomes import MEMORY, CallError, WorkerLost, attempt, is_out_of_memory, portable
 
 READY = 0
 """Number of the message that a worker sends when it is ready for calls."""
@@ -52,8 +52,8 @@ def serve(calls: Connection, notes: Connection, make: bytes, imports: Sequence[s
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         made = attempt(_made, make, imports, memory_gb)
-        calls.send_bytes(_message(READY, made if isinstance(made, Raised) else None))
-        while not isinstance(made, Raised):
+        calls.send_bytes(_message(READY, made if isinstance(made, CallError) else None))
+        while not isinstance(made, CallError):
             try:
                 number, arguments = pickle.loads(calls.recv_bytes())
             except (EOFError, ConnectionResetError):
@@ -61,9 +61,9 @@ def serve(calls: Connection, notes: Connection, make: bytes, imports: Sequence[s
                     made.close()
                 return
             outcome = attempt(made, *arguments)
-            if isinstance(outcome, Raised) and is_out_of_memory(outcome.error):
+            if isinstance(outcome, CallError) and is_out_of_memory(outcome.error):
                 limit = f"the limit of {memory_gb:g} GB of memory is reached" if memory_gb else "out of memory"
-                calls.send_bytes(_message(number, Lost(MEMORY, limit, outcome.traceback)))
+                calls.send_bytes(_message(number, WorkerLost(MEMORY, limit, outcome.traceback)))
                 # Objects may be half-built after a MemoryError, so this process must not answer further calls.
                 return
             calls.send_bytes(_message(number, outcome))
@@ -83,13 +83,13 @@ def _made(make: bytes, imports: Sequence[str], memory_gb: float) -> Callable[...
 
 
 def _message(number: int, outcome: Any) -> bytes:
-    if isinstance(outcome, Raised):
+    if isinstance(outcome, CallError):
         outcome = portable(outcome)
     try:
         return pickle.dumps((number, outcome))
     except Exception as error:
         # Pickling runs code of the pickled objects, which may raise anything.
-        return pickle.dumps((number, Raised(TypeError(f"An answer cannot be sent between processes: {error}"), "")))
+        return pickle.dumps((number, CallError(TypeError(f"An answer cannot be sent between processes: {error}"), "")))
 
 
 def _end_with_parent() -> None:

@@ -57,7 +57,7 @@ class EpisodeRecord:
     shows_score: bool = True
     """True if the learner is shown the return."""
 
-    def told(self) -> dict[str, Any]:
+    def to_info(self) -> dict[str, Any]:
         """Return the entries of `info` at the end of the episode."""
         return {
             "ended_episode": self.index,
@@ -97,7 +97,7 @@ class PlayView(NamedTuple):
     """Answers allowed per hand; if 0, the prompt does not mention a limit."""
     may_stop_early: bool = False
     """True if a success ends the series."""
-    alone: bool = False
+    single_player: bool = False
     """True if the game has only one player."""
     heading: str = ""
     """Heading of the memory, instead of the style's own words."""
@@ -259,7 +259,7 @@ class Prose:
     @staticmethod
     def _series(view: PlayView) -> str:
         most = "up to " if view.may_stop_early else ""
-        same = "each starts from the same task" if view.alone else _SAME_OPPONENT
+        same = "each starts from the same task" if view.single_player else _SAME_OPPONENT
         return (
             f" You play {most}{view.num_episodes} episodes in the same setting: {same}. "
             f"This is episode {view.episode + 1} of {view.num_episodes}."

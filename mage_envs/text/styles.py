@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mage_envs.core import GameFacts
+from mage_envs.core import GameSpec
 from mage_envs.loading.imports import load_class
 from mage_envs.text.prompts import PromptStyle, Prose
 from mage_envs.text.words.style import Words
 
-STYLES: dict[str, Callable[[GameFacts], PromptStyle]] = {"prose": lambda facts: Prose(), "words": Words}
-"""Functions that create a style for a game with these facts."""
+STYLES: dict[str, Callable[[GameSpec], PromptStyle]] = {"prose": lambda spec: Prose(), "words": Words}
+"""Functions that create a style for a game with this specification."""
 
 
 def load_style(spec: str) -> PromptStyle:
@@ -19,7 +19,7 @@ def load_style(spec: str) -> PromptStyle:
     return own
 
 
-def as_style(style: str | PromptStyle, facts: GameFacts) -> PromptStyle:
+def as_style(style: str | PromptStyle, spec: GameSpec) -> PromptStyle:
     """Return the style of this name for a game, the class behind `"module:Class"`, or a given style unchanged."""
     if not isinstance(style, str):
         return style
@@ -27,4 +27,4 @@ def as_style(style: str | PromptStyle, facts: GameFacts) -> PromptStyle:
         return load_style(style)
     if style not in STYLES:
         raise ValueError(f"style={style!r} is unknown; choose one of: {', '.join(STYLES)}, or give a PromptStyle.")
-    return STYLES[style](facts)
+    return STYLES[style](spec)

@@ -16,7 +16,7 @@ import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
 from mage_envs.loading.options import check_positive, check_seconds
-from mage_envs.processes import DEADLINE, Lost, Pool, Raised, WorkerFailure
+from mage_envs.processes import CALL_TIMEOUT_S, CallError, Pool, WorkerFailure, WorkerLost
 from mage_envs.processes.pool import check_started
 from mage_envs.random.streams import seed_of
 from mage_envs.vector.text_vector import Batch, Infos, Slots, SlotStep, Texts, TextVectorEnv, batch_infos, or_none
@@ -50,7 +50,7 @@ class WorkerVectorEnv(TextVectorEnv):
         num_envs: int,
         *,
         workers: int,
-        deadline: float = DEADLINE,
+        deadline: float = CALL_TIMEOUT_S,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
     ) -> None:
         """Create the environments and their workers.
@@ -131,12 +131,12 @@ class WorkerVectorEnv(TextVectorEnv):
         started: dict[int, tuple[str, dict[str, Any]]] = {}
         results = self._pool.outcomes(list(shares))
         for (worker, share), result in zip(shares.items(), results, strict=True):
-            if isinstance(result, Lost):
+            if isinstance(result, WorkerLost):
                 self._lose(worker)
-            elif not isinstance(result, Raised):
+            elif not isinstance(result, CallError):
                 started |= dict(zip(share, result, strict=True))
         for worker, result in zip(shares, results, strict=True):
-            if isinstance(result, Lost):
+            if isinstance(result, WorkerLost):
                 raise WorkerFailure(f"{self._named(worker)} {result.reason} in reset. Call reset() to restart it.")
             _raise(result)
         return started
@@ -169,10 +169,10 @@ class WorkerVectorEnv(TextVectorEnv):
         rows: dict[int, SlotStep] = {}
         results = self._pool.outcomes(living)
         for worker, result in zip(living, results, strict=True):
-            if isinstance(result, Lost):
+            if isinstance(result, WorkerLost):
                 self._lose(worker)
                 rows |= self._failed(worker, result)
-            elif not isinstance(result, Raised):
+            elif not isinstance(result, CallError):
                 rows |= dict(zip(self._rows[worker], result, strict=True))
         for result in results:
             _raise(result)
@@ -182,7 +182,7 @@ class WorkerVectorEnv(TextVectorEnv):
             rows |= {row: SlotStep(text, (info,)) for row, (text, info) in started.items()}
         return self._gather([rows[row] for row in range(self.num_envs)])
 
-    def _failed(self, worker: int, lost: Lost) -> dict[int, SlotStep]:
+    def _failed(self, worker: int, lost: WorkerLost) -> dict[int, SlotStep]:
         """Return the rows of a worker that failed: truncated, with their last observation again."""
         own = self._rows[worker]
         told = {row: (self._texts[row], {"failure": f"{lost.kind}: {lost.reason}"}) for row in own}
@@ -197,5 +197,5 @@ class WorkerVectorEnv(TextVectorEnv):
 
 def _raise(result: object) -> None:
     """Raise the exception that an environment raised in its worker, as without workers."""
-    if isinstance(result, Raised):
+    if isinstance(result, CallError):
         raise result.error

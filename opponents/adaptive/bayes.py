@@ -22,7 +22,7 @@ from opponents.pools import OpponentPool, PoolSpec, as_pool
 class BayesPolicy:
     """The optimal policy against one opponent drawn from `pool`, for some credit; see `opponents.exact.bayes`.
 
-    It counts the hands of the meta-episode by calls of `see_result`. It starts again from the first hand in three
+    It counts the hands of the meta-episode by calls of `on_hand_end`. It starts again from the first hand in three
     cases: after the planned number of hands, after evidence that no opponent of the pool can produce, and in a seat
     that it did not expect.
     """
@@ -68,9 +68,9 @@ class BayesPolicy:
         game.initial_states()
         for entry in self._problem.pool.entries:
             exact_policy(entry, game)
-        self.begin_meta_episode()
+        self.on_meta_episode_start()
 
-    def begin_meta_episode(self) -> None:
+    def on_meta_episode_start(self) -> None:
         """Forget the hands so far and the solution."""
         self._hand = self._state = 0
         self._seat0: int | None = None
@@ -88,7 +88,7 @@ class BayesPolicy:
         self._said.append((turn.information_state, action))
         return action
 
-    def see_result(self, turn: Turn) -> None:
+    def on_hand_end(self, turn: Turn) -> None:
         """Update the belief by the policy's view of the whole hand."""
         solution = self._solved(turn)
         outcome = self._branch(solution).outcomes.get(turn.observation)
@@ -98,7 +98,7 @@ class BayesPolicy:
             evidence = int(solution.meeting.hands[self._hand].tells[outcome])
             state = solution.meeting.learn(self._hand, self._state, evidence)
         if state is None:
-            self.begin_meta_episode()
+            self.on_meta_episode_start()
             return
         self._hand, self._state, self._said = self._hand + 1, state, []
 
@@ -110,7 +110,7 @@ class BayesPolicy:
             self._solution = _solve(rules, self._seat0, self._problem)
         # In an unexpected seat the plan is void. After the reset, the seat of this turn is that of the first hand.
         if self._solution.meeting.seats[self._hand] != turn.player:
-            self.begin_meta_episode()
+            self.on_meta_episode_start()
             return self._solved(turn)
         return self._solution
 
@@ -206,7 +206,7 @@ def bayes(
     Raises:
         ValueError: If a length, the credit or the seat rule is invalid.
     """
-    name = game.facts.name
+    name = game.spec.name
     # A game that is not registered has no rule of its own; environments alternate seats by default.
     rule = seat or (settings_of(name).seat if name in list_games() else None) or "alternate"
     if seat and seat not in SEATINGS:

@@ -29,5 +29,5 @@ def best_response_to(game: Game, name: str, *more: str) -> ExactPolicy:
     if not is_state_policy(exact_policy(opponent, game)):
         # With a pool of one, the blind policy is the best response, solved for each episode separately.
         return BlindPolicy(game, opponent)
-    policies = [best_response(game, opponent, seat).policy for seat in range(game.facts.players)]
+    policies = [best_response(game, opponent, seat).policy for seat in range(game.spec.players)]
     return RulePolicy(BySeat(policies).distribution)

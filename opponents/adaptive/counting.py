@@ -1,6 +1,6 @@
 """An opponent that learns within a meta-episode: it counts the others' actions and plays the best response to them.
 
-It uses only the turns of its own seat and, if `see_result` is called, the seat's view of the end of each hand. Hidden
+It uses only the turns of its own seat and, if `on_hand_end` is called, the seat's view of the end of each hand. Hidden
 cards of the others are inferred. All paths that fit the observations are weighted by chance and by the present estimate
 of the others' play. Each move of the others on such a path is counted with the path's weight.
 """
@@ -49,7 +49,7 @@ class Counting:
         self._ways: list[Way] = []
         """Possible paths up to the policy's own last move of the hand."""
 
-    def begin_meta_episode(self) -> None:
+    def on_meta_episode_start(self) -> None:
         """Forget all counts."""
         self._counts = {}
         self._responses = {}
@@ -73,7 +73,7 @@ class Counting:
         self._ways = [(weight, (root, (*moves, action)), ()) for weight, (root, moves), _ in found]
         return action
 
-    def see_result(self, turn: Turn) -> None:
+    def on_hand_end(self, turn: Turn) -> None:
         """Count the others' moves since the policy's own last move, given its view of the end of the hand."""
         _, ended = self._follow(turn.player)
         self._count([way for way in ended if self._node(way[1]).view(turn.player) == turn.observation])

@@ -45,27 +45,30 @@ class Switching:
             self._started = policy
         return policy.act(turn)
 
-    def told_calls(self) -> Sequence[Mapping[str, Any]]:
+    def model_calls(self) -> Sequence[Mapping[str, Any]]:
         """Return the recorded calls of both policies, if they are language models."""
         return [
-            call for policy in (self.first, self.then) if isinstance(policy, TellsCalls) for call in policy.told_calls()
+            call
+            for policy in (self.first, self.then)
+            if isinstance(policy, TellsCalls)
+            for call in policy.model_calls()
         ]
 
 
 class RememberingSwitching(Switching):
     """A `Switching` between two policies, at least one of which remembers earlier hands."""
 
-    def see_result(self, turn: Turn) -> None:
-        """Forward the result to the policy that played the hand, if it implements `see_result`."""
+    def on_hand_end(self, turn: Turn) -> None:
+        """Forward the result to the policy that played the hand, if it implements `on_hand_end`."""
         policy = self.first if turn.episode < self.episode else self.then
         if isinstance(policy, SeesResults):
-            policy.see_result(turn)
+            policy.on_hand_end(turn)
 
-    def begin_meta_episode(self) -> None:
-        """Forward the call to each policy that implements `begin_meta_episode`."""
+    def on_meta_episode_start(self) -> None:
+        """Forward the call to each policy that implements `on_meta_episode_start`."""
         for policy in (self.first, self.then):
             if isinstance(policy, RemembersMetaEpisode):
-                policy.begin_meta_episode()
+                policy.on_meta_episode_start()
 
 
 class ExactSwitching(Switching):

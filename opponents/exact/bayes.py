@@ -165,7 +165,7 @@ class Meeting:
         lived = lived or lived_hands(game, pool, objective)
         self.episodes = episodes
         left = range(start, episodes * hands)
-        self.seats = [(seat0 + j) % game.facts.players if alternate else seat0 for j in left]
+        self.seats = [(seat0 + j) % game.spec.players if alternate else seat0 for j in left]
         self.episode_of = [j // hands for j in left]
         met = [lived.seated(seat, episode) for seat, episode in zip(self.seats, self.episode_of, strict=True)]
         self.hands: list[LivedHand] = [hand for hand, _ in met]
@@ -363,7 +363,7 @@ def first_seats(game: Game, seat: str) -> range:
     if seat not in SEATINGS:
         raise ValueError(f"seat={seat!r} is unknown; choose {', '.join(SEATINGS)}.")
     one = {"first": 0, "second": 1}.get(seat)
-    return range(game.facts.players) if one is None else range(one, one + 1)
+    return range(game.spec.players) if one is None else range(one, one + 1)
 
 
 def bayes_value(

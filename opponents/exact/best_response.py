@@ -129,9 +129,9 @@ def respond(
     # Several orders of moves lead to a shared position. The order is evidence if information is hidden or if there are
     # several opponents. With one opponent and perfect information it is not.
     if share_positions(order):
-        if not game.facts.perfect_information:
+        if not game.spec.perfect_information:
             raise ValueError(
-                f"{game.facts.name} shares positions although it has hidden information; exact values require a tree."
+                f"{game.spec.name} shares positions although it has hidden information; exact values require a tree."
             )
         if len(opponents) > 1:
             return BestResponse(*best_by_history(roots, opponents, weights, seat, payoff))

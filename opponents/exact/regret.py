@@ -156,14 +156,14 @@ class Rest:
         on = 1 + played.skipped
         if played.place + on >= self._episodes * self._hands:
             return 0.0
-        seat = (played.seat + on) % self._game.facts.players if self._alternate else played.seat
+        seat = (played.seat + on) % self._game.spec.players if self._alternate else played.seat
         # The last branch is the root: the value of the whole next hand and everything after it.
         return float(self.branches(seat, played.place + on, belief)[-1])
 
     def _found(self, seat: int, place: int, belief: Floats) -> tuple[BayesSolution, int, int]:
         """Return a solution with the hand's index and the state's index in it."""
         # Solutions are kept by the seat of hand 0, which follows from the seat of this hand if seats alternate.
-        seat0 = (seat - place) % self._game.facts.players if self._alternate else seat
+        seat0 = (seat - place) % self._game.spec.players if self._alternate else seat
         solved = self._solved.setdefault(seat0, [])
         for start, solution in solved:
             if start <= place:

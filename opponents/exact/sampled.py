@@ -147,7 +147,7 @@ def _turns(game: Game) -> list[tuple[int, Turn]]:
             continue
         seen.add(node)
         turn = node.turn()
-        history = (*past, *node.state.happened) if game.facts.perfect_information else ()
+        history = (*past, *node.state.chance_events) if game.spec.perfect_information else ()
         found.setdefault(turn.information_state, (moves, turn._replace(history=history)))
         waiting.extend((child, moves + 1, (*history, action)) for action, child in reversed(node.children.items()))
     return list(found.values())

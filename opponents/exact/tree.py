@@ -152,8 +152,8 @@ def uncollected() -> Iterator[None]:
 
 def check_seat(game: Game, seat: int) -> None:
     """Raise `ValueError` unless the game has the seat."""
-    if seat not in range(game.facts.players):
-        raise ValueError(f"{game.facts.name} has the seats 0 to {game.facts.players - 1}, got seat={seat!r}.")
+    if seat not in range(game.spec.players):
+        raise ValueError(f"{game.spec.name} has the seats 0 to {game.spec.players - 1}, got seat={seat!r}.")
 
 
 def payoff_of(objective: Objective) -> Payoff:
@@ -190,8 +190,8 @@ def without_memory(spec: str | Policy, game: Game) -> Policy:
     policy = make_opponent(spec, game)
     if remembers(policy):
         raise NotExact(
-            f"Opponent {_label(spec)!r} remembers earlier hands (it has begin_meta_episode or see_result): there are "
-            "no exact values against it, and no estimates from sampled moves. Remove it from the pool."
+            f"Opponent {_label(spec)!r} remembers earlier hands (on_meta_episode_start or on_hand_end): there are no "
+            "exact values against it, and no estimates from sampled moves. Remove it from the pool."
         )
     return policy
 

@@ -33,7 +33,7 @@ def policy_value(game: Game, policies: Sequence[str | Policy], objective: Object
     reach: dict[Node, float] = dict.fromkeys(order, 0.0)
     for chance, root in roots:
         reach[root] += chance
-    totals = [0.0] * game.facts.players
+    totals = [0.0] * game.spec.players
     # Parents precede their children in `order`, so a node's probability is complete when it is visited.
     for node in order:
         if node.player is None:
@@ -113,6 +113,6 @@ def ceiling(game: Game, opponent: str | Policy, seat: int, objective: Objective 
 
 
 def _seated(game: Game, policies: Sequence[str | Policy]) -> BySeat:
-    if len(policies) != game.facts.players:
-        raise ValueError(f"{game.facts.name} has {game.facts.players} seats, got {len(policies)} policies.")
+    if len(policies) != game.spec.players:
+        raise ValueError(f"{game.spec.name} has {game.spec.players} seats, got {len(policies)} policies.")
     return BySeat([exact_policy(policy, game) for policy in policies])

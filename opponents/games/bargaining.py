@@ -55,7 +55,7 @@ def aspire(offers: int, high: float, low: float, beta: float, turn: Turn) -> dic
 
 def _made(game: Game, high: float, low: float, beta: float = 1.0) -> RulePolicy:
     if not isinstance(game, Bargaining):
-        raise TypeError(f"Opponents of Bargaining expect Bargaining, got {game.facts.name}.")
+        raise TypeError(f"Opponents of Bargaining expect Bargaining, got {game.spec.name}.")
     return RulePolicy(partial(aspire, game.offers, high, low, beta))
 
 

@@ -52,7 +52,7 @@ def _bid(text: str) -> tuple[int, int]:
 
 def _made(game: Game, least: float, strays: float = 0.0) -> RulePolicy:
     if not isinstance(game, LiarsDice):
-        raise TypeError(f"Archetypes of Liar's Dice expect LiarsDice, got {game.facts.name}.")
+        raise TypeError(f"Archetypes of Liar's Dice expect LiarsDice, got {game.spec.name}.")
     return RulePolicy(partial(doubt, game.dice, game.sides, least, strays))
 
 

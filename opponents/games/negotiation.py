@@ -1,4 +1,4 @@
-"""Archetypes of Negotiation, with aspirations that fall with the number of offers, as in `opponents.games.bargaining`."""
+"""Archetypes of Negotiation. Their aspirations fall with the number of offers, as in `opponents.games.bargaining`."""
 
 from __future__ import annotations
 

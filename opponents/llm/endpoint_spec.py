@@ -140,4 +140,4 @@ def _budget(endpoint: str, options: tuple[str, ...]) -> Budget:
 def language_model(game: Game, endpoint: str, *options: str) -> LanguageModelPolicy:
     """Return the opponent `llm:model@url[,option=value]...`, with prompts in the style `prose`."""
     model = shared_endpoint(endpoint, *options)
-    return LanguageModelPolicy(model, game.facts, Prose(), settings=settings_for(game.facts), name=endpoint)
+    return LanguageModelPolicy(model, game.spec, Prose(), settings=settings_for(game.spec), name=endpoint)

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mage_envs.core import GameFacts, Turn
+from mage_envs.core import GameSpec, Turn
 from mage_envs.registry import DEFAULTS, list_games, settings_of
 from mage_envs.settings import GameSettings
 from mage_envs.text.generation import Completion, Generator, Message, Prompt
@@ -57,7 +57,7 @@ class LanguageModelPolicy:
     def __init__(
         self,
         generator: Generator,
-        facts: GameFacts,
+        facts: GameSpec,
         style: PromptStyle,
         num_episodes: int = 1,
         settings: GameSettings = DEFAULTS,
@@ -101,11 +101,11 @@ class LanguageModelPolicy:
         vars(made).update(deepcopy(vars(self), memo))
         return made
 
-    def begin_meta_episode(self) -> None:
+    def on_meta_episode_start(self) -> None:
         """Forget the recorded calls; the policy has no other memory of earlier hands."""
         self._told = []
 
-    def told_calls(self) -> Sequence[Mapping[str, Any]]:
+    def model_calls(self) -> Sequence[Mapping[str, Any]]:
         """Return a record of each call: the model, the request's digest, and the answer."""
         return self._told
 
@@ -213,7 +213,7 @@ class LanguageModelPolicy:
         return parse_tag(completion.text, self.style.action_tag)
 
 
-def settings_for(facts: GameFacts) -> GameSettings:
+def settings_for(facts: GameSpec) -> GameSettings:
     """Return the registered settings of a game, or the defaults if it is not registered."""
     return settings_of(facts.name) if facts.name in list_games() else DEFAULTS
 

@@ -34,7 +34,7 @@ def _solution(game: Game, opponent: str, iterations: int) -> tuple[SpielForm, in
         raise ValueError(f"Opponent {opponent!r}: iterations must be at least 1, got {iterations}.")
     # CFR+ converges in two-player zero-sum games. Kuhn Poker keeps plain CFR, so that its policy equals that of the
     # paper's code.
-    solver = "CFRSolver" if game.facts.name == "KuhnPoker" or not _is_zero_sum(form.load()) else "CFRPlusSolver"
+    solver = "CFRSolver" if game.spec.name == "KuhnPoker" or not _is_zero_sum(form.load()) else "CFRPlusSolver"
     # Solve now: an unsuitable game raises when the opponent is made, not at its first turn.
     average_policy(form.game, iterations, solver)
     return form, iterations, solver

@@ -1,8 +1,8 @@
 """Information-set Monte Carlo tree search (Cowling, Powley, Whitehouse 2012), for games with hidden information.
 
 Each simulation starts from another position that fits the player's knowledge. A policy never sees the state of the
-game, so `opponents.search.worlds` infers these positions from its own turns. The search is OpenSpiel's Python bot. Its C++
-bot breaks ties by the order of a hash table. That order differs from run to run, so a seed would not reproduce a hand.
+game, so `opponents.search.worlds` infers these positions from its own turns. The search is OpenSpiel's Python bot. Its
+C++ bot breaks ties by the order of a hash table. That order differs from run to run, so a seed would not reproduce a hand.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class ISMCTS:
     """
 
     def __init__(self, game: Game, simulations: int = 100) -> None:
-        if game.facts.perfect_information:
-            raise DoesNotSuit(f"Opponent 'ismcts' requires hidden information; {game.facts.name} has none. Use 'mcts'.")
+        if game.spec.perfect_information:
+            raise DoesNotSuit(f"Opponent 'ismcts' requires hidden information; {game.spec.name} has none. Use 'mcts'.")
         if simulations < 1:
             raise ValueError(f"Opponent 'ismcts': simulations must be at least 1, got {simulations}.")
         self.simulations = simulations
-        self._name = game.facts.name
+        self._name = game.spec.name
         self._form = form_of(game, "ismcts")
         # Load the OpenSpiel game now, so that a missing pyspiel raises when the opponent is made.
         self._form.load()

@@ -25,9 +25,9 @@ class MCTS:
     """
 
     def __init__(self, game: Game, simulations: int = 100) -> None:
-        if not game.facts.perfect_information:
+        if not game.spec.perfect_information:
             raise DoesNotSuit(
-                f"Opponent 'mcts' cannot play {game.facts.name}, which has hidden information. Use 'ismcts'."
+                f"Opponent 'mcts' cannot play {game.spec.name}, which has hidden information. Use 'ismcts'."
             )
         if simulations < 1:
             raise ValueError(f"Opponent 'mcts': simulations must be at least 1, got {simulations}.")

@@ -95,8 +95,9 @@ def form_of(game: Game, opponent: str) -> SpielForm:
     """Return the game's form; raise DoesNotSuit, with the name of the opponent, if OpenSpiel does not have the game."""
     if isinstance(game, OpenSpiel):
         return _form_by_texts(game.spiel_game)
-    if game.facts.name not in FORMS:
+    if game.spec.name not in FORMS:
         raise DoesNotSuit(
-            f"Opponent {opponent!r} cannot play {game.facts.name}. Add the game's form to opponents.search.openspiel.FORMS."
+            f"Opponent {opponent!r} cannot play {game.spec.name}. Add the game's form to "
+            "opponents.search.openspiel.FORMS."
         )
-    return FORMS[game.facts.name]
+    return FORMS[game.spec.name]

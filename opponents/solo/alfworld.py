@@ -285,7 +285,7 @@ class ALFWorldOracle:
 
     def __init__(self, game: Game) -> None:
         if not isinstance(game, ALFWorld):
-            raise TypeError(f"Opponent 'alfworld/oracle' expects ALFWorld, got {game.facts.name}.")
+            raise TypeError(f"Opponent 'alfworld/oracle' expects ALFWorld, got {game.spec.name}.")
         self._game = game
         self._left: list[str] | None = None
 

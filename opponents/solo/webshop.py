@@ -210,18 +210,18 @@ class WebShopNext(WebShopRule):
         """Click on the product of the present episode."""
         self._instruction = ""
 
-    def begin_meta_episode(self) -> None:
+    def on_meta_episode_start(self) -> None:
         """Forget the failed products."""
         self._failed, self._opened = set(), ""
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Start an episode; the previous one counts as failed unless `see_result` reported a success."""
+        """Start an episode; the previous one counts as failed unless `on_hand_end` reported a success."""
         super().reset(rng)
         if self._opened:
             self._failed.add(self._opened)
         self._opened = ""
 
-    def see_result(self, turn: Turn) -> None:
+    def on_hand_end(self, turn: Turn) -> None:
         """Keep the product if its purchase was a success."""
         if turn.success:
             self._opened = ""

@@ -11,17 +11,16 @@ import pytest
 from benchmarks import make_agent
 from benchmarks.__main__ import main
 from benchmarks.chaos.processes import CheckRow, Found
-from benchmarks.evaluation.run import eval_command as command
-from benchmarks.evaluation.run import evaluate
+from benchmarks.evaluation.run import eval_command, evaluate
 from benchmarks.evaluation.run.distributed import Playing
 from benchmarks.evaluation.suites.paper import setting_for
 from benchmarks.exact.headroom_table import Setup, solved_rows
-from benchmarks.executors import Conditions, Local, Processes, given, in_order, make_executor
+from benchmarks.executors import Conditions, Local, Processes, in_order, make_executor, unwrap
 from benchmarks.executors.remote import sent
 from benchmarks.records.about import about_run
 from benchmarks.records.lines import encoded
 from benchmarks.records.record_store import Records, Writer
-from mage_envs.processes import Lost, Raised, WorkerFailure
+from mage_envs.processes import CallError, WorkerFailure, WorkerLost
 from mage_envs.processes.call_outcomes import CRASH, HANG
 from tests.benchmarks.executors_work import FUSE, HERE, Backwards, Work, played_alone
 
@@ -44,13 +43,13 @@ def test_each_result_comes_once_in_this_process_and_in_others(tmp_path, monkeypa
     monkeypatch.setenv(FUSE, str(fuse))
     alone = results(Local(), [1, "raise", 2, "die once"])
     assert alone[0::2] == [(1, 0), (2, 0)]
-    assert isinstance(alone[1], Raised)
+    assert isinstance(alone[1], CallError)
     assert results(Local(), ["go on"]) == [("go on", 3)]
     fuse.touch()
     told = []
     jobs = [1, "raise", "die", "die once", "sleep", *range(6)]
     spread = results(Processes(2), jobs, deadline=1.0, slow_after=0.2, tell=lambda *slow: told.append(slow))
-    assert isinstance(spread[1], Raised)
+    assert isinstance(spread[1], CallError)
     assert (spread[1].error.args, spread[1].traceback.count("raise ArithmeticError")) == (("out of numbers",), 1)
     assert (spread[2].kind, spread[4].kind) == (CRASH, HANG)
     assert spread[3] == ("die once", 0)
@@ -58,9 +57,9 @@ def test_each_result_comes_once_in_this_process_and_in_others(tmp_path, monkeypa
     assert [spread[0], *spread[5:]] == [(1, 0), *((number, 0) for number in range(6))]
     assert 4 in {place for place, seconds in told}  # a process that starts late is told of, too
     with pytest.raises(ArithmeticError, match="out of numbers"):
-        given(spread[1], "job 1")
+        unwrap(spread[1], "job 1")
     with pytest.raises(WorkerFailure, match=r"job 2: its process died: exit code -9 .SIGKILL."):
-        given(spread[2], "job 2")
+        unwrap(spread[2], "job 2")
 
 
 def test_nothing_to_do_starts_nothing():
@@ -99,12 +98,12 @@ class LosesTheSecond:
     def run(self, make, jobs, conditions):
         work = make()
         for place, job in enumerate(jobs):
-            yield place, (Lost(CRASH, "its process died: exit code 3") if place == 1 else work(job))
+            yield place, (WorkerLost(CRASH, "its process died: exit code 3") if place == 1 else work(job))
 
 
 def test_what_a_lost_worker_had_is_told_and_played_by_resume(alone, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv(FUSE, str(tmp_path / "no fuse"))
-    monkeypatch.setattr(command, "make_executor", lambda spec: Local() if spec == "local" else LosesTheSecond())
+    monkeypatch.setattr(eval_command, "make_executor", lambda spec: Local() if spec == "local" else LosesTheSecond())
     folder = tmp_path / "run"
     with pytest.raises(SystemExit) as ended:
         main([*EVAL, str(folder), "--executor", "processes:4"])
@@ -124,11 +123,19 @@ def test_results_come_in_the_order_of_the_jobs():
 
 
 def test_ceilings_are_the_same(monkeypatch, capsys):
-    command = ["ceilings", "KuhnPoker", "--pool", "kuhn/paper", "--no-bayes", "--game-kwargs", '{"reveal": "always"}']
-    assert main(command) == 0
+    eval_command = [
+        "ceilings",
+        "KuhnPoker",
+        "--pool",
+        "kuhn/paper",
+        "--no-bayes",
+        "--game-kwargs",
+        '{"reveal": "always"}',
+    ]
+    assert main(eval_command) == 0
     alone = capsys.readouterr().out
     monkeypatch.setattr("benchmarks.exact.ceilings.make_executor", lambda spec: Backwards())
-    assert main([*command, "--executor", "processes:2"]) == 0
+    assert main([*eval_command, "--executor", "processes:2"]) == 0
     assert [line.split(" (")[0] for line in capsys.readouterr().out.splitlines()] == [
         line.split(" (")[0] for line in alone.splitlines()
     ]
@@ -137,7 +144,7 @@ def test_ceilings_are_the_same(monkeypatch, capsys):
 def test_checks_of_chaos_are_done_one_by_one(monkeypatch, capsys):
     monkeypatch.setattr("benchmarks.chaos.chaos_command.make_executor", lambda spec: Backwards())
     monkeypatch.setattr("benchmarks.chaos.chaos_command.checked", checks_in_words)
-    command = [
+    eval_command = [
         "chaos",
         "--env",
         "mage/KuhnPoker-v0",
@@ -149,7 +156,7 @@ def test_checks_of_chaos_are_done_one_by_one(monkeypatch, capsys):
         "processes:2",
     ]
     with pytest.raises(SystemExit) as ended:
-        main(command)
+        main(eval_command)
     assert ended.value.code == 1
     assert re.findall(r"^(\w+) +1 +0.0  (.*)$", capsys.readouterr().out, re.MULTILINE) == [
         ("order", "ok"),
@@ -203,7 +210,7 @@ def test_a_worker_refuses_other_versions_and_other_data():
     assert work(7) == (7, 0)
     old = replace(work, versions={**work.versions, "mage-envs": "0.0.1"}, make=work.make + b"\0")
     refused = old(7)
-    assert isinstance(refused, Raised)
+    assert isinstance(refused, CallError)
     assert "other package versions than the command that sent it work (mage-envs 0.0.1 there, " in str(refused.error)
     setting = setting_for("kuhn-paper-128")
     about = json.loads(json.dumps(about_run(make_agent("scripted:first"), setting)))

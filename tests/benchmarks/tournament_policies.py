@@ -18,7 +18,7 @@ class Witness:
 
     LOG: list[tuple[object, ...]] = []  # noqa: RUF012
 
-    def begin_meta_episode(self):
+    def on_meta_episode_start(self):
         self.LOG.append(("begin",))
 
     def reset(self, rng):
@@ -28,7 +28,7 @@ class Witness:
         self.LOG.append(("act", turn.player, turn.episode, turn.information_state))
         return turn.legal_actions[0]
 
-    def see_result(self, turn):
+    def on_hand_end(self, turn):
         self.LOG.append(("result", turn.player, turn.episode))
 
 
@@ -63,7 +63,7 @@ class Illegal:
 class Unready(Illegal):
     """Raises before the first hand."""
 
-    def begin_meta_episode(self):
+    def on_meta_episode_start(self):
         raise RuntimeError("not yet")
 
 

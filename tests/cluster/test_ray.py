@@ -15,7 +15,7 @@ from ray.cluster_utils import Cluster
 from benchmarks.__main__ import main
 from benchmarks.executors.ray_cluster import RayCluster
 from benchmarks.records.record_store import Records
-from mage_envs.processes import Lost, Raised
+from mage_envs.processes import CallError, WorkerLost
 from tests.benchmarks.executors_work import FUSE, PAUSE, Work
 from tests.cluster.conftest import EVAL
 from tests.processes import ROOT
@@ -66,9 +66,9 @@ def test_each_result_comes_once(cluster):
     assert sorted(outcomes) == [0, 1, 2, 3, 4]
     assert [outcomes[place] for place in (0, 3, 4)] == [(1, 0), ("die once", 0), (2, 0)]
     assert not cluster.fuse.exists()
-    assert isinstance(outcomes[1], Raised)
+    assert isinstance(outcomes[1], CallError)
     assert str(outcomes[1].error) == "out of numbers"
-    assert isinstance(outcomes[2], Lost)
+    assert isinstance(outcomes[2], WorkerLost)
     assert outcomes[2].reason.startswith("its Ray worker died: WorkerCrashedError")
 
 

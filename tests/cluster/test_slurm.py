@@ -16,7 +16,7 @@ from benchmarks.__main__ import main
 from benchmarks.executors import Conditions
 from benchmarks.executors.slurm import SlurmQueue
 from benchmarks.records.record_store import Records
-from mage_envs.processes import Lost, Raised
+from mage_envs.processes import CallError, WorkerLost
 from tests.benchmarks.executors_work import PAUSE, Work
 from tests.cluster.conftest import EVAL
 from tests.cluster.slurm_here import NODES, all_idle, said, until
@@ -78,17 +78,17 @@ def test_what_is_lost_is_sent_again(folder, no_fuse):
     no_fuse.touch()
     outcomes = dict(SlurmQueue("cpu", folder).run(Work, [1, "raise", "die once"], Conditions(retries=1)))
     assert (outcomes[0], outcomes[2]) == ((1, 0), ("die once", 0))
-    assert isinstance(outcomes[1], Raised)
+    assert isinstance(outcomes[1], CallError)
     assert str(outcomes[1].error) == "out of numbers"
     [(_, lost)] = SlurmQueue("cpu", folder).run(Work, ["die"], Conditions(retries=0))
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, WorkerLost)
     assert " ended as FAILED; see " in lost.reason
     assert "Killed" in Path(lost.reason.rpartition(" ")[2]).read_text()
 
 
 def test_what_cannot_begin_is_told(folder):
     [(_, outcome)] = SlurmQueue("cpu", folder).run(Work, [BeginsNowhere()])
-    assert isinstance(outcome, Raised)
+    assert isinstance(outcome, CallError)
     assert " could not start. See " in str(outcome.error)
     assert "invalid literal for int() with base 10: 'no number'" in outcome.traceback
 

@@ -35,7 +35,7 @@ from trainer.backends.cached import CachedGenerator
 from trainer.backends.local_model import Sampling
 from trainer.backends.tiny import tiny_model, tiny_tokenizer
 from trainer.backends.tokens import ChatTokenizer
-from trainer.method.advantages import CreditConfig, weigh
+from trainer.method.advantages import CreditConfig, compute_advantages
 from trainer.method.trajectory import EpisodeResult, Step, Trajectory
 from trainer.rollout.rollout import RolloutSpec, collect
 from trainer.trl.setup import env_maker, pool_weights
@@ -136,12 +136,12 @@ def test_what_gigpo_makes_larger(step_weight, returns):
     """By how much a member's advantage at a decision grows with its returns from there on, up to a factor."""
     config = CreditConfig(returns=returns, advantage="gigpo", gamma_step=1.0, step_weight=step_weight)
     rewards = np.random.default_rng(0).random((8, 3))
-    base = np.array(weigh(group(rewards), config)[0][0])
+    base = np.array(compute_advantages(group(rewards), config)[0][0])
     slopes = np.zeros((3, 3))
     for episode in range(3):
         changed = rewards.copy()
         changed[0, episode] += 1
-        slopes[:, episode] = np.array(weigh(group(changed), config)[0][0]) - base
+        slopes[:, episode] = np.array(compute_advantages(group(changed), config)[0][0]) - base
     slopes = np.triu(slopes)
     assert slopes / slopes.sum(axis=1, keepdims=True) == pytest.approx(
         np.array(gigpo_weights(0.6, step_weight, returns)), abs=1e-9
@@ -157,7 +157,9 @@ def test_grpo_of_differential_rewards_is_credit_for_the_final_episode():
     rewards = np.random.default_rng(1).random((8, 3))
     grpo = CreditConfig(returns="differential", advantage="grpo", gamma_step=1.0)
     final = CreditConfig(returns="final", credit="reward", advantage="member_mean", gamma_step=1.0)
-    assert np.array(weigh(group(rewards), grpo)[0]) == pytest.approx(np.array(weigh(group(rewards), final)[0]))
+    assert np.array(compute_advantages(group(rewards), grpo)[0]) == pytest.approx(
+        np.array(compute_advantages(group(rewards), final)[0])
+    )
 
 
 def test_the_exact_evaluation_of_a_model(tmp_path):

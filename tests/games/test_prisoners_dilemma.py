@@ -92,7 +92,7 @@ def test_noise_turns_the_second_seats_choice_alone() -> None:
             "opp-defect opp-defect": 0.0625,
         }
     )
-    assert "probability of 25%" in game.facts.rules
+    assert "probability of 25%" in game.spec.rules
     assert "You are the second player." in after(start(rounds=1, noise=0.1), "c").observation(1)
 
 
@@ -109,8 +109,8 @@ def test_payoffs_are_an_option() -> None:
     env = gym.make("mage/PrisonersDilemma-v0", rounds=1, payoffs=[2, -1, 3, 0], opponent="pd/all-c")
     env.reset(seed=0)
     assert env.step("defect")[1] == 3
-    assert env.get_wrapper_attr("facts").min_return == -1
-    assert "each gets 2 points" in env.get_wrapper_attr("facts").rules
+    assert env.get_wrapper_attr("game_spec").min_return == -1
+    assert "each gets 2 points" in env.get_wrapper_attr("game_spec").rules
 
 
 def test_the_learner_sits_first_unless_it_is_told_otherwise() -> None:

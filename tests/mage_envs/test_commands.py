@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mage_envs.__main__ import main
-from mage_envs.cli.commands import told
+from mage_envs.cli.commands import describe_error
 
 
 def test_a_closed_pipe_ends_a_command_quietly() -> None:
@@ -46,10 +46,10 @@ def test_the_system_s_errors_name_the_path_and_the_remedy(tmp_path: Path) -> Non
     ):
         with pytest.raises(OSError, match="Errno") as caught:
             path.read_text()
-        assert told(caught.value) == says
-    assert told(OSError("a sentence of ours")) == "a sentence of ours"
-    assert told(ValueError("x")) == "x"
-    assert told(OSError(28, "No space left on device")) == "No space left on device (OSError)."
+        assert describe_error(caught.value) == says
+    assert describe_error(OSError("a sentence of ours")) == "a sentence of ours"
+    assert describe_error(ValueError("x")) == "x"
+    assert describe_error(OSError(28, "No space left on device")) == "No space left on device (OSError)."
 
 
 @pytest.mark.parametrize(

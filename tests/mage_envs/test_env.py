@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mage_envs
-from mage_envs import Game, GameFacts, IllegalAction, OpponentFailure, State, play_match
+from mage_envs import Game, GameSpec, IllegalAction, OpponentFailure, State, play_match
 from mage_envs.core import is_state_policy
 from mage_envs.env import TextGameEnv
 from mage_envs.games.table_game import TableGame, TableState
@@ -136,7 +136,7 @@ def test_broken_opponents_are_named(name, text):
 
 
 class Unready(Caller):
-    def begin_meta_episode(self):
+    def on_meta_episode_start(self):
         raise KeyError("not yet")
 
 
@@ -238,10 +238,10 @@ class SuddenState(State):
 
 class Sudden(Game):
     def __init__(self, players=2):
-        self.facts = GameFacts(name="Sudden", rules="The first player ends it.", players=players)
+        self.spec = GameSpec(name="Sudden", rules="The first player ends it.", players=players)
 
     def initial_state(self, rng):
-        return SuddenState(self.facts.players)
+        return SuddenState(self.spec.players)
 
 
 def test_an_episode_without_a_move_of_the_learner_ends_with_the_first_answer():
@@ -274,7 +274,7 @@ class Countdown(TableGame):
     """A table game: players take turns to count from `players` down to 0."""
 
     def __init__(self, players):
-        self.facts = GameFacts(name="Countdown", rules="Count.", players=players)
+        self.spec = GameSpec(name="Countdown", rules="Count.", players=players)
         super().__init__(((1.0, count(players, players)),))
 
 

@@ -9,14 +9,14 @@ import pytest
 
 from mage_envs import IllegalAction
 from mage_envs.core import BY_FORFEIT, BY_THE_RULES, BY_TIMEOUT
-from mage_envs.hand import TOLD, Hand, Stopped
+from mage_envs.hand import TOLD, Hand, TruncatedState
 from mage_envs.registry import make_game
 from mage_envs.seats import open_table
 
 
 def dealt(name="KuhnPoker", **kwargs):
     hand = Hand(make_game(name), **kwargs)
-    hand.deal(open_table(hand.game.facts.players))
+    hand.deal(open_table(hand.game.spec.players))
     return hand
 
 
@@ -38,12 +38,12 @@ def test_a_hand_that_times_out_is_worth_the_timeout_value_and_shows_where_it_was
     assert hand.answer("raise") is not None
     assert hand.over
     state = hand.state
-    assert isinstance(state, Stopped)
+    assert isinstance(state, TruncatedState)
     assert state.at is before
     assert (state.player, state.legal_actions, state.returns) == (None, (), (-0.5, -0.5))
     assert state.result(1) == (-0.5, 1, BY_TIMEOUT, None, TOLD[BY_TIMEOUT], "")
-    assert state.told(0)["legal_actions"] == ()
-    assert state.told(0)["information_state"] == before.information_state(0)
+    assert state.info(0)["legal_actions"] == ()
+    assert state.info(0)["information_state"] == before.information_state(0)
     assert state.picture(0) == before.picture(0)
     with pytest.raises(IllegalAction):
         state.after("bet")

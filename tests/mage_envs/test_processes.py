@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mage_envs.processes import Late, Lost, Pool, Raised, Watch, attempt
+from mage_envs.processes import CallError, CallTimeout, Pool, Watchdog, WorkerLost, attempt
 from tests.mage_envs import deadly_calls
 
 
@@ -44,7 +44,7 @@ def test_calls_and_exceptions_leave_the_worker_alive(pool):
     pid = outcome(pool, "pid")
     assert outcome(pool, "add", 2, 3) == 5
     raised = outcome(pool, "nothing")
-    assert isinstance(raised, Raised)
+    assert isinstance(raised, CallError)
     assert (type(raised.error), str(raised.error)) == (ArithmeticError, "out of numbers")
     assert raised.traceback == attempt(deadly_calls.call, "nothing").traceback
     left = outcome(pool, "leave")
@@ -58,7 +58,7 @@ def test_calls_and_exceptions_leave_the_worker_alive(pool):
 def test_a_hang_tells_where_it_was(pool, what):
     pid = outcome(pool, "pid")
     lost = outcome(pool, what, deadline=0.5)
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, WorkerLost)
     assert lost[:2] == ("hang", "no answer within 0.5 s")
     assert "deadly_calls.py" in lost.traceback
     assert pool.processes[0] is None
@@ -69,7 +69,7 @@ def test_a_hang_tells_where_it_was(pool, what):
 def test_a_stopped_process_is_killed_too(pool):
     os.kill(outcome(pool, "pid"), signal.SIGSTOP)
     pool.call(0, "length", "x" * 1_000_000, deadline=0.5)  # more than the pipe holds
-    assert pool.next_outcome()[1] == Lost("hang", "no answer within 0.5 s", "")
+    assert pool.next_outcome()[1] == WorkerLost("hang", "no answer within 0.5 s", "")
 
 
 def test_deaths_are_told_apart(pool):
@@ -160,11 +160,11 @@ def test_nothing_is_left_behind(tmp_path):
 @pytest.mark.parametrize("what", ["sleep", "loop"])
 def test_a_watch_interrupts_what_is_late(what):
     before = signal.getsignal(signal.SIGALRM)
-    with Watch(lambda *_: None) as watch:
-        with pytest.raises(Late, match=r"no answer within 0\.3 s"):
+    with Watchdog(lambda *_: None) as watch:
+        with pytest.raises(CallTimeout, match=r"no answer within 0\.3 s"):
             watch.call(deadly_calls.call, what, deadline=0.3, who=str)
         assert watch.call(deadly_calls.call, "add", 1, 2, deadline=0.3, who=str) == 3
-        assert isinstance(watch.call(attempt, deadly_calls.call, "no", deadline=0.3, who=str), Raised)
+        assert isinstance(watch.call(attempt, deadly_calls.call, "no", deadline=0.3, who=str), CallError)
     assert signal.getsignal(signal.SIGALRM) is before
     assert "mage-watch" not in [thread.name for thread in threading.enumerate()]
 
@@ -172,8 +172,8 @@ def test_a_watch_interrupts_what_is_late(what):
 def test_a_watch_says_once_what_is_waited_for():
     told = []
     with (
-        Watch(lambda who, seconds: told.append(who), slow_after=0.1) as watch,
-        pytest.raises(Late),
+        Watchdog(lambda who, seconds: told.append(who), slow_after=0.1) as watch,
+        pytest.raises(CallTimeout),
     ):
         watch.call(deadly_calls.call, "sleep", deadline=0.6, who=lambda: "the sleeper")
     assert told == ["the sleeper"]
@@ -183,7 +183,7 @@ def test_a_watch_outside_the_main_thread_interrupts_nothing():
     done = []
 
     def play():
-        with Watch(lambda *_: None) as watch:
+        with Watchdog(lambda *_: None) as watch:
             done.append(watch.call(time.sleep, 0.5, deadline=0.1, who=str))
 
     thread = threading.Thread(target=play)
@@ -196,7 +196,7 @@ def test_somebody_elses_alarm_is_passed_on():
     heard = []
     before = signal.signal(signal.SIGALRM, lambda *_: heard.append("theirs"))
     try:
-        with Watch(lambda *_: None) as watch:
+        with Watchdog(lambda *_: None) as watch:
             watch.call(signal.raise_signal, signal.SIGALRM, deadline=60.0, who=str)
     finally:
         signal.signal(signal.SIGALRM, before)

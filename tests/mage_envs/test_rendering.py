@@ -16,7 +16,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import HumanRendering, RenderCollection
 
-from mage_envs import Game, GameFacts, State, make_game
+from mage_envs import Game, GameSpec, State, make_game
 from mage_envs.drawing import Block, Disc, Picture, Stroke, kuhn, paint, sokoban, tictactoe
 from mage_envs.drawing.lettering import _GLYPHS, lettered
 from mage_envs.env import TextGameEnv
@@ -303,7 +303,7 @@ class Count(State):
 class Countdown(Game):
     """A game of text alone: says 3, 2, 1."""
 
-    facts = GameFacts(name="Countdown", players=1, rules="Count down from 3.")
+    spec = GameSpec(name="Countdown", players=1, rules="Count down from 3.")
 
     def initial_state(self, rng):
         return Count()

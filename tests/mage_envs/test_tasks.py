@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks import summarise, table
-from mage_envs import Game, GameFacts, GameSettings, IllegalAction, State, Task, make_game, register_game
+from mage_envs import Game, GameSettings, GameSpec, IllegalAction, State, Task, make_game, register_game
 from mage_envs.text.generation import Completion, Prompt
 from trainer.method.metrics import rollout_metrics
 from trainer.rollout.rollout import RolloutSpec, collect
@@ -56,7 +56,7 @@ class Spelling(State):
 class Spell(Game):
     """Say the word: a task is a word, its category the article it takes."""
 
-    facts = GameFacts(name="Spell", players=1, rules="Say the word that is shown.", max_turns=5)
+    spec = GameSpec(name="Spell", players=1, rules="Say the word that is shown.", max_turns=5)
 
     def initial_state(self, rng: np.random.Generator) -> Spelling:
         return Spelling(sorted(WORDS)[int(rng.integers(len(WORDS)))])

@@ -77,17 +77,17 @@ def after(game: Game, root: int, *actions: str) -> State:
 def test_leduc_and_liars_dice_in_words() -> None:
     game = make_game("LeducPoker")
     end = after(game, 1, "raise", "call", "check", "raise", "call")
-    words = [game.facts.words(end.information_state(seat), seat) for seat in (0, 1)]
+    words = [game.spec.words(end.information_state(seat), seat) for seat in (0, 1)]
     assert words[0][1:3] == ("raise", "opp-call")
     assert words[0][4:7] == ("check", "opp-raise", "call")
     assert words[0][3] == words[1][3]
     assert words[0][7] == f"opp-{words[1][0]}"
     assert f"opponent had {words[1][0]}" in end.observation(0), "it is the card that the observation shows"
     folded = after(game, 1, "raise", "fold")
-    assert game.facts.words(folded.information_state(1), 1)[1:] == ("opp-raise", "fold")
+    assert game.spec.words(folded.information_state(1), 1)[1:] == ("opp-raise", "fold")
     dice = make_game("LiarsDice", sides=3)
     end = after(dice, 1, "1 two", "2 threes", "liar")
-    own, other = (dice.facts.words(end.information_state(seat), seat) for seat in (0, 1))
+    own, other = (dice.spec.words(end.information_state(seat), seat) for seat in (0, 1))
     assert own[1:] == ("1-two", "opp-2-threes", "liar", f"opp-{other[0]}")
     assert other[1:] == ("opp-1-two", "2-threes", "opp-liar", f"opp-{own[0]}")
 
@@ -112,7 +112,7 @@ def test_the_words_say_all_that_an_information_state_does(name: str) -> None:
         keep.append(state)
         for seat in (0, 1):
             key = state.information_state(seat)
-            words = tuple(game.facts.words(key, seat))
+            words = tuple(game.spec.words(key, seat))
             assert read.setdefault((seat, words), key) == key
             assert all(word.split() == [word] for word in words)
 
@@ -124,7 +124,7 @@ def test_the_vocabulary_is_closed(name: str) -> None:
     game = make_game(name, **options)
     known = vocabulary(game)
     assert len(set(known)) == len(known)
-    assert set(game.facts.actions or ()) <= set(known)
+    assert set(game.spec.actions or ()) <= set(known)
     rng = np.random.default_rng(5)
     env = gym.make(
         f"mage/{name}-Meta-v0", disable_env_checker=True, style="words", memory="both", context="rebuilt", **options

@@ -19,7 +19,7 @@ def dealt(game: Game, seed: int = 0, *actions: str) -> Hand:
     """A hand with all seats open, after these actions."""
     hand, streams = Hand(game), Streams(seed)
     hand.begin_episode(streams)
-    hand.deal(open_table(game.facts.players))
+    hand.deal(open_table(game.spec.players))
     for action in actions:
         hand.play(action)
     return hand
@@ -49,7 +49,7 @@ def check_copies(game: Game, policy: Policy) -> None:
     moves = np.random.default_rng(1)
     twins = [policy]
     for number in range(3):
-        hand, seat = dealt(game, number), number % game.facts.players
+        hand, seat = dealt(game, number), number % game.spec.players
         for twin in twins:
             twin.reset(np.random.default_rng(number))
         while (player := hand.state.player) is not None:
@@ -62,4 +62,4 @@ def check_copies(game: Game, policy: Policy) -> None:
             hand.play(action)
         for twin in twins:
             if isinstance(twin, SeesResults):
-                twin.see_result(hand.turn(seat))
+                twin.on_hand_end(hand.turn(seat))

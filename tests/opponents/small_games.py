@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mage_envs.core import Game, GameFacts, IllegalAction, State, Turn
+from mage_envs.core import Game, GameSpec, IllegalAction, State, Turn
 from opponents import OpponentPool
 
 Rounds = tuple[tuple[str, str], ...]
@@ -24,7 +24,7 @@ class Repeated(Game):
     def __init__(self, actions: str, answers: str, pay: Callable[[str, str], float], rounds: int, shown=False) -> None:
         self.actions, self.answers = tuple(actions.split()), tuple(answers.split())
         self.pay, self.rounds, self.shown = pay, rounds, shown
-        self.facts = GameFacts(name="Repeated", rules="", min_return=-9.0, max_return=9.0, max_turns=rounds)
+        self.spec = GameSpec(name="Repeated", rules="", min_return=-9.0, max_return=9.0, max_turns=rounds)
         self._first = At(self)
 
     def initial_state(self, rng: np.random.Generator) -> State:

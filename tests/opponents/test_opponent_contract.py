@@ -116,7 +116,7 @@ def last_or_nonsense(prompt: Prompt) -> str:
 
 def test_copies_of_a_language_model_share_the_model() -> None:
     model = ScriptedGenerator(last_or_nonsense)
-    policy = LanguageModelPolicy(model, KuhnPoker.facts, Prose())
+    policy = LanguageModelPolicy(model, KuhnPoker.spec, Prose())
     check_copies(KuhnPoker(), policy)
     assert copy.deepcopy(policy).generator is model
 

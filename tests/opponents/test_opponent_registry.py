@@ -135,7 +135,8 @@ def test_module_and_class_keep_what_was_registered() -> None:
     assert make_opponent("opponents.search.mcts:MCTS:7", TicTacToe()).simulations == 7  # type: ignore[attr-defined]
     with raises(
         ValueError,
-        "Opponent 'opponents.search.mcts:MCTS' plays Breakthrough or ConnectFour or OpenSpiel or TicTacToe, not KuhnPoker. "
+        "Opponent 'opponents.search.mcts:MCTS' plays Breakthrough or ConnectFour or OpenSpiel or TicTacToe, not "
+        "KuhnPoker. "
         'list_opponents("KuhnPoker") returns the names that fit.',
     ):
         make_opponent("opponents.search.mcts:MCTS", KuhnPoker())

@@ -42,7 +42,7 @@ class Faulty:
         self.fault = ""
         self.begun = 0
 
-    def begin_meta_episode(self) -> None:
+    def on_meta_episode_start(self) -> None:
         self.begun += 1
         if "begin" in self.faults and self.begun % self.rarity == 0:
             self.write("begin", str(self.begun))
@@ -61,7 +61,7 @@ class Faulty:
         self.fail("act", "leave", *DEADLY)
         return str(turn.legal_actions[int(self.rng.integers(len(turn.legal_actions)))])
 
-    def see_result(self, turn: Any) -> None:
+    def on_hand_end(self, turn: Any) -> None:
         self.fail("result")
 
     def arm(self, key: str) -> bool:

@@ -19,7 +19,7 @@ from trainer import MAGEConfig, MAGETrainer, Step, Trajectory
 from trainer.backends.generation import ScriptedGenerator
 from trainer.backends.tiny import general_tiny
 from trainer.backends.tokens import ChatTokenizer
-from trainer.method.advantages import weigh
+from trainer.method.advantages import compute_advantages
 from wrappers.make import make_meta_env
 
 Make = Callable[[Game], Policy]
@@ -74,7 +74,7 @@ def train(
         def answer(prompt: Prompt) -> str:
             if prompt.slot not in players:
                 made = [PolicyAgent(make, "").generator(make_env().unwrapped.game) for make in (expert, loser)]
-                players.update((slot, (made[0], made[1])) for slot in range(len(trainer._envs.here)))
+                players.update((slot, (made[0], made[1])) for slot in range(len(trainer._envs.in_process)))
             member = prompt.seed[1]
             completion: Completion = players[prompt.slot][member % 2].generate([prompt])[0]
             assert completion.error is None, completion.error
@@ -103,7 +103,7 @@ def train(
     first: list[Trajectory] = []
 
     def keep(trainer: MAGETrainer, played: Sequence[Trajectory]) -> None:
-        run.advantages += [float(a) for a in _flat(weigh(list(played), trainer.credit)[0])]
+        run.advantages += [float(a) for a in _flat(compute_advantages(list(played), trainer.credit)[0])]
         run.successes += [(t.member, t.episodes[-1].success) for t in played]
         if not first:
             first.extend(played)

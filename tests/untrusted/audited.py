@@ -57,9 +57,9 @@ def main() -> None:
 
     from benchmarks.__main__ import main as bench
     from benchmarks.records.about import _commit
-    from mage_envs.files import bounded as bounded_files
+    from mage_envs.files import bounded
 
-    bounded_files.MAX_UNPACKED_BYTES = MAX_UNPACKED
+    bounded.MAX_UNPACKED_BYTES = MAX_UNPACKED
     # These two start a program once per process (uname, git) and keep the answer; no record decides about them.
     platform.platform()
     _commit()

@@ -13,7 +13,7 @@ from mage_envs.text.parser import Reply, parse_reply
 from mage_envs.text.prompts import EpisodeRecord
 from tests.wrappers.memory_players import good, kinds, make, play
 from trainer.backends.generation import ScriptedGenerator
-from trainer.method.advantages import CreditConfig, weigh
+from trainer.method.advantages import CreditConfig, compute_advantages
 from trainer.method.returns import step_returns
 from trainer.rollout.rollout import RolloutSpec, collect
 from wrappers import Request, as_memory
@@ -126,7 +126,7 @@ def test_no_view_holds_the_opponents_name_hidden_cards_or_metrics(game):
         own = {row[1]["anchor"][11] for row in log if row[1]["kind"] == "play"}
         shown = "".join(view.first_observation for _, view in talker(env).views)
         assert {card for card in "JQK" if f"card: {card}" in shown} == own
-        assert KuhnPoker().facts.rules in seen
+        assert KuhnPoker().spec.rules in seen
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_calls_are_credited_like_reflections_and_one_after_the_end_earns_nothing
     first = {k: next(r for s, r in zip(steps, returns) if s.phase == "play" and s.episode == k) for k in (0, 1)}
     asked = [(s.episode, r) for s, r in zip(steps, returns) if s.phase == "reflect"]
     assert asked == [(0, first[0]), (1, first[1]), (1, first[1]), (2, 0.0)]
-    weights, _ = weigh(done, CreditConfig())
+    weights, _ = compute_advantages(done, CreditConfig())
     assert weights[0] == weights[1] == [0.0] * len(steps)
 
 

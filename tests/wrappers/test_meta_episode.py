@@ -167,7 +167,7 @@ def test_in_a_conversation_the_observation_is_what_is_new():
     env = make(opponent="kuhn/maniac", context="conversation", memory="both")
     log = play(env)
     text = "\n".join(shown for shown, *_ in log)
-    assert text.count(env.described.facts.rules) == 1
+    assert text.count(env.env_metadata.spec.rules) == 1
     assert text.count("It ended with") == 0
     assert all("# Task" not in shown for shown, *_ in log[1:])
 
@@ -214,7 +214,7 @@ def test_a_conversation_that_is_too_long_keeps_the_rules_and_loses_the_oldest_tu
         shorter, shown, info = shorten(env)
         assert (shorter, shown, info["fresh_chat"]) == (True, observation, True)
         assert info["messages"] == [whole[index] for index in left]
-        assert env.described.facts.rules in info["messages"][0]["content"]
+        assert env.env_metadata.spec.rules in info["messages"][0]["content"]
     assert shorten(env)[0] is False
 
 

@@ -44,14 +44,14 @@ def checkpoint(game: Game, folder: str, *more: str) -> LanguageModelPolicy:
     # The newest time stamp is part of the cache key, so that a model that was saved again is loaded again.
     generator, played = _saved_model(path.resolve(), max(file.stat().st_mtime_ns for file in (path, *path.iterdir())))
     trained_on = gym.spec(played.env_id).kwargs["game_name"]
-    if trained_on != game.facts.name:
+    if trained_on != game.spec.name:
         raise ValueError(
-            f"Opponent 'checkpoint:{path}' was trained on {trained_on} and does not play {game.facts.name}."
+            f"Opponent 'checkpoint:{path}' was trained on {trained_on} and does not play {game.spec.name}."
         )
-    style = as_style(played.env_kwargs.get("style", "prose"), game.facts)
+    style = as_style(played.env_kwargs.get("style", "prose"), game.spec)
     episodes = played.env_kwargs.get("num_episodes", 3)
     return LanguageModelPolicy(
-        generator=generator, facts=game.facts, style=style, num_episodes=episodes, settings=settings_for(game.facts)
+        generator=generator, facts=game.spec, style=style, num_episodes=episodes, settings=settings_for(game.spec)
     )
 
 

@@ -16,7 +16,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-from mage_envs.files.manifest import MANIFEST, fault
+from mage_envs.files.manifest import MANIFEST, verify_checkpoint
 
 SHARDS = "pytorch_model_fsdp_0"
 """Folder of a checkpoint's weights under FSDP's SHARDED_STATE_DICT, in files of torch.distributed.checkpoint."""
@@ -55,7 +55,7 @@ def _load(folder: Path) -> tuple[Any, Mapping[str, Collection[str | tuple[str, .
         raise ValueError(
             f"it has neither {' nor '.join(_CONFIGS)}; copy it from the trained model, with the tokenizer's files"
         )
-    if (folder / MANIFEST).exists() and (changed := fault(folder, "*model*")) is not None:
+    if (folder / MANIFEST).exists() and (changed := verify_checkpoint(folder, "*model*")) is not None:
         raise ValueError(changed)
     auto: Any = AutoModelForCausalLM
     # Without these, transformers raises its own error for a mismatch and only warns about missing weights.

@@ -48,7 +48,7 @@ class Parser(TrlParser):
 
 
 @dataclass
-class Typed:
+class ParsedArguments:
     """Command line after the first pass."""
 
     words: list[str]
@@ -59,13 +59,13 @@ class Typed:
     """Fields that the preset and the hardware set."""
     machine: Hardware | None
     """Hardware of the run; None if the user names none."""
-    given: Mapping[str, str]
+    explicit_fields: Mapping[str, str]
     """Fields that flags and the file set, as lower-case text."""
     config: str | None = None
     """Path of the config file; None without one."""
 
     @property
-    def suited(self) -> Mapping[str, Any]:
+    def model_defaults(self) -> Mapping[str, Any]:
         """Return the fields that `--model words` sets; an empty mapping for any other model."""
         return WORDS if ("--model_name_or_path", "words") in pairwise(self.words) else {}
 
@@ -75,7 +75,8 @@ class Typed:
         light = {item.name for kind in (RunSettings, ModelConfig, ScriptArguments) for item in fields(kind)}
         # Under a launcher, MAGEConfig compares WORLD_SIZE with the number of processes that accelerate sees.
         return (
-            bool({name.removeprefix("no_") for name in self.given} - light - {"config"}) or "WORLD_SIZE" in os.environ
+            bool({name.removeprefix("no_") for name in self.explicit_fields} - light - {"config"})
+            or "WORLD_SIZE" in os.environ
         )
 
     def parsed(self, kind: type[RunSettings]) -> tuple[ScriptArguments, RunSettings, ModelConfig]:
@@ -85,21 +86,21 @@ class Typed:
         """
         kinds: Any = [ScriptArguments, kind, ModelConfig]
         parser = Parser(kinds)
-        parser.set_defaults_with_config(**{**self.chosen, **self.suited})
+        parser.set_defaults_with_config(**{**self.chosen, **self.model_defaults})
         script, config, model = parser.parse_args_and_config(list(self.words))
         # The file may name further modules. They must register their games before the settings refer to them.
         config.imports = list(dict.fromkeys((*config.imports, *self.modules)))
         imports.load_modules(config.imports)
         if not model.model_name_or_path:
             raise UsageError("no model is named. Add --model NAME_OR_PATH, or --model tiny to try the run on a CPU.")
-        if script.warm_start < 0 or (script.warm_start and not self.suited):
+        if script.warm_start < 0 or (script.warm_start and not self.model_defaults):
             raise UsageError(f"warm_start={script.warm_start} must be at least 0, and above 0 only with --model words.")
         if (message := next(unread_of_model(model), None)) is not None:
             raise UsageError(message)
         return script, config, model
 
 
-def taken_apart(arguments: Sequence[str], known: set[str] | None = None) -> Typed:
+def parse_args(arguments: Sequence[str], known: set[str] | None = None) -> ParsedArguments:
     """Split the command line, and translate --config, --model and the switches into arguments of the parser.
 
     Args:
@@ -143,12 +144,12 @@ def taken_apart(arguments: Sequence[str], known: set[str] | None = None) -> Type
     # The hardware's default is an adapter; a user who trains the whole model must not get the adapter's settings.
     if machine:
         chosen |= machine.fields if given.get("use_peft") == "false" else {**machine.fields, **machine.adapter}
-    return Typed(
+    return ParsedArguments(
         words=[*rest, *flags],
         modules=modules,
         chosen=chosen,
         machine=machine,
-        given=given,
+        explicit_fields=given,
         config=once.get("--config"),
     )
 

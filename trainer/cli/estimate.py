@@ -22,7 +22,7 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Needs:
+class Requirements:
     """Needs of one device in bytes, and of the whole run in bytes, updates and hours."""
 
     weights: int
@@ -55,19 +55,19 @@ class Needs:
         held = self.weights + self.gradient + self.optimiser + self.reference + self.casts
         return held + self.logits + self.activations + (0 if self.engine_sleeps else self.cache)
 
-    def told(self) -> dict[str, Any]:
+    def to_text(self) -> dict[str, Any]:
         """Return the values that a dry run prints, by name."""
         names = ("weights", "gradient", "optimiser", "reference", "casts", "cache", "logits", "activations")
-        return {name: told_bytes(vars(self)[name]) for name in names} | {
-            "peak_in_a_rollout": told_bytes(self.rollout),
-            "peak_in_an_update": told_bytes(self.update),
-            "checkpoints_on_disk": told_bytes(self.checkpoints),
+        return {name: format_bytes(vars(self)[name]) for name in names} | {
+            "peak_in_a_rollout": format_bytes(self.rollout),
+            "peak_in_an_update": format_bytes(self.update),
+            "checkpoints_on_disk": format_bytes(self.checkpoints),
             "updates_at_most": self.updates,
             "hours_at_most": round(self.hours, 1),
         }
 
 
-def told_bytes(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Format a size in bytes with a binary unit."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
@@ -76,7 +76,7 @@ def told_bytes(count: float) -> str:
     return f"{count:,.1f} GiB"
 
 
-def estimate(config: RunSettings, model: Any, shape: ModelShape, machine: Hardware, steps: int) -> Needs:
+def estimate(config: RunSettings, model: Any, shape: ModelShape, machine: Hardware, steps: int) -> Requirements:
     """Estimate the needs of a run.
 
     Args:
@@ -113,7 +113,7 @@ def estimate(config: RunSettings, model: Any, shape: ModelShape, machine: Hardwa
     saves = ceil(updates / max(config.save_steps, 1)) if config.save_strategy != "no" else 0
     # One more than the limit, because the oldest checkpoint is removed only after the newest is complete.
     kept = min(saves, config.save_total_limit + 1) if config.save_total_limit else saves
-    return Needs(
+    return Requirements(
         weights=base // shards + adapter * 4,
         gradient=trained * each // shards,
         optimiser=ADAM * trained * each // shards,
@@ -177,7 +177,7 @@ def _hours(config: RunSettings, shape: ModelShape, machine: Hardware, steps: int
     return rollouts * (sampled + trained) * scale
 
 
-def refusal(found: Needs, config: RunSettings, model: Any, shape: ModelShape, machine: Hardware) -> str | None:
+def refusal(found: Requirements, config: RunSettings, model: Any, shape: ModelShape, machine: Hardware) -> str | None:
     """Return the reason why the run does not fit, with a remedy.
 
     Args:
@@ -198,19 +198,19 @@ def refusal(found: Needs, config: RunSettings, model: Any, shape: ModelShape, ma
         if found.cache < least:
             share = least / machine.memory
             return (
-                f"vLLM needs {told_bytes(least)} for its weights and one reply, and "
-                f"vllm_gpu_memory_utilization={config.vllm_gpu_memory_utilization} gives it {told_bytes(found.cache)}; "
-                f"set it to {share + 0.02:.2f} or more."
+                f"vLLM needs {format_bytes(least)} for its weights and one reply, and "
+                f"vllm_gpu_memory_utilization={config.vllm_gpu_memory_utilization} gives it "
+                f"{format_bytes(found.cache)}; set it to {share + 0.02:.2f} or more."
             )
     if needs <= room:
         return None
     return (
-        f"the run needs {told_bytes(needs)} on each device, and {machine.name} has {told_bytes(machine.memory)}, "
-        f"{told_bytes(room)} of them for use; {_remedy(found, config, model, machine)}."
+        f"the run needs {format_bytes(needs)} on each device, and {machine.name} has {format_bytes(machine.memory)}, "
+        f"{format_bytes(room)} of them for use; {_remedy(found, config, model, machine)}."
     )
 
 
-def _remedy(found: Needs, config: RunSettings, model: Any, machine: Hardware) -> str:
+def _remedy(found: Requirements, config: RunSettings, model: Any, machine: Hardware) -> str:
     """Return the advice that ends a refusal."""
     ways = [] if model.use_peft else ["an adapter (--use_peft true --dtype bfloat16)"]
     if found.rollout > found.update:

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from trainer.cli.estimate import Needs, estimate, most_steps, refusal, told_bytes
+from trainer.cli.estimate import Requirements, estimate, format_bytes, most_steps, refusal
 from trainer.config.hardware import Hardware
 from trainer.config.model_shapes import folder_of, shape_of
 from trainer.config.run_settings import RunSettings, processes_started
@@ -44,7 +44,7 @@ DESCRIPTION = ["*config.json", "tokenizer.json", "chat_template.*"]
 """Files of a model without its weights."""
 
 
-def check(config: RunSettings, model: Any, machine: Hardware | None) -> Needs | None:
+def check(config: RunSettings, model: Any, machine: Hardware | None) -> Requirements | None:
     """Check a run before its model is loaded; return the estimate of its needs.
 
     Args:
@@ -93,7 +93,7 @@ def check_started(machine: Hardware | None) -> None:
         )
 
 
-def check_disk(found: Needs | None, folder: str | None) -> None:
+def check_disk(found: Requirements | None, folder: str | None) -> None:
     """Raise ValueError if the disk of the run's folder has too little space for its checkpoints."""
     if found is None:
         return
@@ -104,8 +104,8 @@ def check_disk(found: Needs | None, folder: str | None) -> None:
     free = shutil.disk_usage(place).free
     if found.checkpoints > free:
         raise ValueError(
-            f"checkpoints need {told_bytes(found.checkpoints)} at once and {place} has {told_bytes(free)} free; set "
-            f"save_total_limit=1, a larger save_steps, or another output_dir."
+            f"checkpoints need {format_bytes(found.checkpoints)} at once and {place} has {format_bytes(free)} free; "
+            f"set save_total_limit=1, a larger save_steps, or another output_dir."
         )
 
 
@@ -208,7 +208,7 @@ def check_tokenizer(model: str) -> None:
             )
 
 
-def describe(config: RunSettings, model: Any, machine: Hardware | None, found: Needs | None) -> str:
+def describe(config: RunSettings, model: Any, machine: Hardware | None, found: Requirements | None) -> str:
     """Return the text of a dry run: settings, opponents, environment, needs, and one prompt of each kind.
 
     Args:
@@ -227,7 +227,9 @@ def describe(config: RunSettings, model: Any, machine: Hardware | None, found: N
     }
     if machine is not None:
         told["hardware"] = {"about": machine.about, **machine.launch()}
-        told["estimate"] = found.told() if found else f"none: the shape of {model.model_name_or_path} is not known here"
+        told["estimate"] = (
+            found.to_text() if found else f"none: the shape of {model.model_name_or_path} is not known here"
+        )
     prompts = [f"--- {kind} prompt ---\n{prompt}\n" for kind, prompt in sample_prompts(config).items()]
     return "\n".join([yaml.safe_dump(_mappings(told), sort_keys=True, width=200), *prompts])
 

@@ -1,7 +1,7 @@
 """`RunFields`: the fields of a training run that this package defines, and the fields of TRL that it sets or checks.
 
-No torch here, because a dry run resolves presets, files and flags with these fields only. `trainer.config.mage_config.MAGEConfig`
-adds all other fields of `trl.GRPOConfig`. If an option of the environment is None, the environment's default applies.
+No torch here, because a dry run resolves presets, files and flags with these fields only. `MAGEConfig` adds all other
+fields of `trl.GRPOConfig`. If an option of the environment is None, the environment's default applies.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from mage_envs.processes import DEADLINE
+from mage_envs.processes import CALL_TIMEOUT_S
 from trainer.method.advantages import CreditConfig
 from trainer.method.components import ADVANTAGES, KL_ESTIMATORS, POLICY_LOSSES, RETURNS
 
@@ -92,10 +92,10 @@ class RunFields:
     )
     env_memory_gb: float = option(0.0, "Limit of each worker's address space in GiB (default: 0, which disables it).")
     env_timeout: float = option(
-        DEADLINE, "Timeout per environment step in seconds, opponents included (default: 600, 0 disables it)."
+        CALL_TIMEOUT_S, "Timeout per environment step in seconds, opponents included (default: 600, 0 disables it)."
     )
     model_timeout: float = option(
-        DEADLINE,
+        CALL_TIMEOUT_S,
         "Timeout per model call in seconds, where a lock-step batch is one call (default: 600, 0 disables it).",
     )
     exploitability_every: int = option(

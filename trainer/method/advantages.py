@@ -39,7 +39,7 @@ class CreditConfig:
     gamma_episode: float = 0.6
     """Discount across episodes (gt); `step_returns` shows how it weighs them."""
     advantage: str = "gigpo"
-    """Estimator, a registered name (`exact` is Q - V of the exact critic, trainer/method/critic.py) or `module:function`."""
+    """Estimator: a registered name (`exact` is Q - V of the exact critic, critic.py) or `module:function`."""
     horizon: str = "hand"
     """Horizon of `exact`: `hand` counts only the step's own hand, `meta` adds the sampled rest of the meta-episode."""
     anchor: str = "global"
@@ -339,12 +339,12 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def screened(trajectories: Sequence[Trajectory], config: CreditConfig) -> list[Trajectory]:
+def mask_non_finite(trajectories: Sequence[Trajectory], config: CreditConfig) -> list[Trajectory]:
     """Return the trajectories, each marked as a failure if a reward, a penalty or a return of it is not finite."""
-    return [_screened(trajectory, config) for trajectory in trajectories]
+    return [_mask_non_finite(trajectory, config) for trajectory in trajectories]
 
 
-def _screened(trajectory: Trajectory, config: CreditConfig) -> Trajectory:
+def _mask_non_finite(trajectory: Trajectory, config: CreditConfig) -> Trajectory:
     if trajectory.failure is not None:
         return trajectory
     wrong = bad_pay(trajectory.steps, trajectory.episodes)
@@ -380,7 +380,7 @@ def variance_metrics(played: Sequence[Trajectory], trained: Sequence[Trajectory]
     }
 
 
-def weigh(
+def compute_advantages(
     trajectories: Sequence[Trajectory], config: CreditConfig, critic: ExactCritic | None = None
 ) -> tuple[Weights, dict[str, float]]:
     """Compute one advantage per step of every trajectory.
@@ -402,7 +402,7 @@ def weigh(
     Raises:
         ValueError: If `advantage="exact"` and `critic` is None.
     """
-    trajectories = screened(trajectories, config)
+    trajectories = mask_non_finite(trajectories, config)
     groups: dict[int, list[int]] = defaultdict(list)
     for index, trajectory in enumerate(trajectories):
         if trajectory.failure is None:

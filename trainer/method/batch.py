@@ -175,7 +175,7 @@ def split_updates(rows: Sequence[Row], updates: int, rng: np.random.Generator) -
     return [[rows[i] for i in part] for part in np.array_split(order, min(updates, len(rows)))]
 
 
-def deal(rows: Sequence[Row], ranks: int) -> list[list[Row]]:
+def balance_rows(rows: Sequence[Row], ranks: int) -> list[list[Row]]:
     """Return one share of the rows per rank, with near-equal token counts."""
     # Greedy bin packing: the longest row first, always to the rank with the fewest tokens so far.
     shares: list[list[Row]] = [[] for _ in range(ranks)]
@@ -210,7 +210,7 @@ def micro_batches(rows: Sequence[Row], max_tokens: int) -> list[list[Row]]:
     return [[rows[i] for i in part] for part in plan_micro_batches([row.length for row in rows], max_tokens)]
 
 
-def share_of(
+def rank_share(
     rows: Sequence[Row],
     rank: int,
     ranks: int,
@@ -232,9 +232,9 @@ def share_of(
         The micro-batches of this rank, with the counts over all ranks.
     """
     forwarded = [row for row in rows if forwards(row)]
-    plans = [micro_batches(share, max_tokens) for share in deal(forwarded, ranks)]
+    plans = [micro_batches(share, max_tokens) for share in balance_rows(forwarded, ranks)]
     # All ranks must run equally many forward passes, and at least one, because gradients are reduced collectively.
-    padding = [[filler(pad_id)]] * (max(1, *map(len, plans)) - len(plans[rank]))
+    padding = [[dummy_row(pad_id)]] * (max(1, *map(len, plans)) - len(plans[rank]))
     return Update(
         batches=padding + plans[rank],
         tokens=sum(len(row.targets) for row in rows),
@@ -275,7 +275,7 @@ class MicroBatch:
     """(M, L): their legal ids, padded with -1."""
 
 
-def filler(pad_id: int) -> Row:
+def dummy_row(pad_id: int) -> Row:
     """Return a row of two padding tokens that trains nothing, for a rank with fewer micro-batches than the others."""
     nothing = np.zeros(0, np.int64)
     trained = nothing.astype(np.float32)

@@ -123,7 +123,7 @@ class ExactCritic:
 
     def __init__(self, game: Game, payoff: Payoff, forfeits: bool) -> None:
         self._game, self._payoff = game, payoff
-        self._forfeit = payoff(HandResult(game.facts.min_return, ended_by=BY_FORFEIT)) if forfeits else None
+        self._forfeit = payoff(HandResult(game.spec.min_return, ended_by=BY_FORFEIT)) if forfeits else None
         self._hands: dict[tuple[str, int], OwnHand] = {}
 
     @classmethod

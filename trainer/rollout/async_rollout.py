@@ -9,18 +9,18 @@ from collections.abc import Callable
 from trainer.method.trajectory import Trajectory
 from trainer.rollout.rollout import RolloutClock
 
-GRACE = 60.0
+CANCEL_TIMEOUT_S = 60.0
 """Timeout in seconds for a rollout to end after `give_up`."""
 _log = logging.getLogger(__name__)
 
 
-class GivenUp(BaseException):
+class RolloutCancelled(BaseException):
     """Signal that ends an abandoned rollout."""
 
     # A BaseException, so that no `except Exception` on the way up turns it into a failed meta-episode.
 
 
-class PlayedAhead:
+class AsyncRollout:
     """A rollout that a thread plays with the weights that the sampler holds at its start.
 
     Args:
@@ -52,12 +52,12 @@ class PlayedAhead:
             raise self._error
         return self._played
 
-    def give_up(self) -> None:
+    def cancel(self) -> None:
         """Stop the rollout at its next reply, and wait up to `GRACE` seconds for it."""
         self._given_up = True
-        self._thread.join(GRACE)
+        self._thread.join(CANCEL_TIMEOUT_S)
         if self._thread.is_alive():
-            _log.warning("Rollout %d, which was played ahead, did not end within %.0f s.", self.index, GRACE)
+            _log.warning("Rollout %d, which was played ahead, did not end within %.0f s.", self.index, CANCEL_TIMEOUT_S)
 
     def _run(self, play: Callable[[RolloutClock, Callable[..., None]], list[Trajectory]]) -> None:
         try:
@@ -68,4 +68,4 @@ class PlayedAhead:
 
     def _check(self, *progress: object) -> None:
         if self._given_up:
-            raise GivenUp
+            raise RolloutCancelled

@@ -12,55 +12,55 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import gymnasium as gym
 
 from mage_envs.env import TextGameEnv
-from mage_envs.processes import SLOW, Late, Lost, Pool, Raised, Watch, attempt
-from mage_envs.processes.call_outcomes import HANG, told
+from mage_envs.processes import SLOW_AFTER_S, CallError, CallTimeout, Pool, Watchdog, WorkerLost, attempt
+from mage_envs.processes.call_outcomes import HANG, format_traceback
 from mage_envs.step_checks import checked_reset, checked_step
 
 MakeEnv = Callable[[], gym.Env[Any, Any]]
 
 
-class Start(NamedTuple):
+class ResetCall(NamedTuple):
     """Arguments of a call of `reset`."""
 
     seed: int
     options: Mapping[str, Any] | None
 
 
-class Tell(NamedTuple):
+class FailureInfoCall(NamedTuple):
     """A query after a failure: the answers that models gave to the opponents in this meta-episode.
 
     `info` holds them at the end of a meta-episode only, which a failed one never reaches.
     """
 
 
-Call = Start | Tell | str
+Call = ResetCall | FailureInfoCall | str
 """Call of an environment: start a meta-episode, play a reply, or report on a meta-episode that failed."""
 
 
-class Move(NamedTuple):
+class EnvCall(NamedTuple):
     """A call of the environment in a slot."""
 
     slot: int
     call: Call
-    who: Callable[[], str]
+    describe: Callable[[], str]
     """Function that describes the call, for messages about a wait."""
 
 
-class Course(NamedTuple):
+class EpisodeHistory(NamedTuple):
     """A meta-episode so far: everything that leads another environment to the same state."""
 
-    start: Start
+    start: ResetCall
     replies: list[str]
     shown: str
     """The latest observation."""
 
 
 Outcome = tuple[int, Any]
-"""A slot, and the result of `reset` or `step` there, `Raised` or `Lost`."""
+"""A slot, and the result of `reset` or `step` there, `CallError` or `WorkerLost`."""
 
 
 @runtime_checkable
-class Stage(Protocol):
+class EnvPool(Protocol):
     """A player of moves, with at most one move under way per slot."""
 
     pause: float
@@ -73,10 +73,10 @@ class Stage(Protocol):
         """Return True if moves are under way."""
         ...
 
-    def begin(self, moves: Sequence[Move], watch: Watch, deadline: float) -> None:
+    def submit(self, moves: Sequence[EnvCall], watch: Watchdog, deadline: float) -> None:
         """Start moves, each with a timeout of `deadline` seconds (0 disables it)."""
 
-    def ended(self, timeout: float | None) -> list[Outcome]:
+    def poll(self, timeout: float | None) -> list[Outcome]:
         """Return the outcomes of the moves under way, in the order in which they began.
 
         Without a timeout it waits for all of them. With `timeout` it returns as soon as some have ended, or after that
@@ -84,7 +84,7 @@ class Stage(Protocol):
         """
         ...
 
-    def drop(self) -> None:
+    def cancel(self) -> None:
         """Forget the moves under way."""
 
 
@@ -99,10 +99,10 @@ class Environments:
         self._envs = dict(enumerate(envs))
         self._failed: set[int] = set()
 
-    def __call__(self, slot: int, call: Call | Course) -> Any:
-        """Play one call. A `Course` replays a meta-episode in an environment that replaces a lost one."""
-        if isinstance(call, Tell):
-            return told_calls(self._envs[slot]) if slot in self._envs else []
+    def __call__(self, slot: int, call: Call | EpisodeHistory) -> Any:
+        """Play one call. A `EpisodeHistory` replays a meta-episode in an environment that replaces a lost one."""
+        if isinstance(call, FailureInfoCall):
+            return model_calls(self._envs[slot]) if slot in self._envs else []
         # A failed environment is kept until the next call, because `Tell` still reads the opponents' calls from it.
         if slot in self._failed and self._make_env is not None:
             self._envs.pop(slot, None)
@@ -112,10 +112,10 @@ class Environments:
             # After `make_env`: if that raises, the slot stays failed and the next call makes the environment again.
             self._failed.discard(slot)
             env = self._envs[slot]
-            return _replay(env, call) if isinstance(call, Course) else _play(env, call)
+            return _replay(env, call) if isinstance(call, EpisodeHistory) else _play(env, call)
         except BaseException:
-            # `Watch` interrupts with an exception that is not an `Exception`. It leaves the environment in an unknown
-            # state, too.
+            # `Watchdog` interrupts with an exception that is not an `Exception`. It leaves the environment in an
+            # unknown state, too.
             self._failed.add(slot)
             raise
 
@@ -124,22 +124,22 @@ class Environments:
             env.close()
 
 
-def told_calls(env: gym.Env[Any, Any]) -> list[Mapping[str, Any]]:
+def model_calls(env: gym.Env[Any, Any]) -> list[Mapping[str, Any]]:
     """Return the calls that models answered for the opponents of the running meta-episode.
 
     Returns an empty list if the environment is not a `TextGameEnv`.
     """
     inner = env.unwrapped
-    return inner.seated.told_calls() if isinstance(inner, TextGameEnv) else []
+    return inner.seated.model_calls() if isinstance(inner, TextGameEnv) else []
 
 
-def _play(env: gym.Env[Any, Any], call: Start | str) -> Any:
-    if isinstance(call, Start):
+def _play(env: gym.Env[Any, Any], call: ResetCall | str) -> Any:
+    if isinstance(call, ResetCall):
         return checked_reset(env.reset(seed=call.seed, options=None if call.options is None else dict(call.options)))
     return checked_step(env.step(call))
 
 
-def _replay(env: gym.Env[Any, Any], course: Course) -> None:
+def _replay(env: gym.Env[Any, Any], course: EpisodeHistory) -> None:
     shown = _play(env, course.start)[0]
     for reply in course.replies:
         shown = _play(env, reply)[0]
@@ -152,10 +152,10 @@ def _replay(env: gym.Env[Any, Any], course: Course) -> None:
         )
 
 
-class Here:
+class InProcessEnvs:
     """A stage in this thread, which plays one move after the other.
 
-    A late call is interrupted if `Watch` can interrupt it.
+    A late call is interrupted if `Watchdog` can interrupt it.
     """
 
     # The moves wait for this thread, so waiting for the model meanwhile would gain nothing.
@@ -164,7 +164,7 @@ class Here:
     def __init__(self, envs: Sequence[gym.Env[Any, Any]], make_env: MakeEnv | None = None) -> None:
         self._count = len(envs)
         self._environments = Environments(make_env, envs)
-        self._waiting: deque[tuple[Move, Watch, float]] = deque()
+        self._waiting: deque[tuple[EnvCall, Watchdog, float]] = deque()
 
     def __len__(self) -> int:
         return self._count
@@ -173,10 +173,10 @@ class Here:
     def busy(self) -> bool:
         return bool(self._waiting)
 
-    def begin(self, moves: Sequence[Move], watch: Watch, deadline: float) -> None:
+    def submit(self, moves: Sequence[EnvCall], watch: Watchdog, deadline: float) -> None:
         self._waiting += [(move, watch, deadline) for move in moves]
 
-    def ended(self, timeout: float | None) -> list[Outcome]:
+    def poll(self, timeout: float | None) -> list[Outcome]:
         """Play all moves, or one if a timeout is set, however long it takes.
 
         One at a time, so that the rollout can poll the model between two moves.
@@ -184,42 +184,44 @@ class Here:
         count = len(self._waiting) if timeout is None else min(len(self._waiting), 1)
         return [self._play(*self._waiting.popleft()) for _ in range(count)]
 
-    def drop(self) -> None:
+    def cancel(self) -> None:
         self._waiting.clear()
 
-    def _play(self, move: Move, watch: Watch, deadline: float) -> Outcome:
+    def _play(self, move: EnvCall, watch: Watchdog, deadline: float) -> Outcome:
         def who() -> str:
-            return f"{move.who()} (in this process; use --env-workers 1 to play it in a process that can be stopped)"
+            return (
+                f"{move.describe()} (in this process; use --env-workers 1 to play it in a process that can be stopped)"
+            )
 
         try:
             outcome = watch.call(attempt, self._environments, move.slot, move.call, deadline=deadline, who=who)
-        except Late as late:
-            outcome = Lost(HANG, str(late), told(late))
+        except CallTimeout as late:
+            outcome = WorkerLost(HANG, str(late), format_traceback(late))
         return move.slot, outcome
 
 
-class RunEnvs:
+class RolloutEnvs:
     """The environments of a run, in this process or in `workers` processes: as many as a rollout needs."""
 
     def __init__(self, make_env: MakeEnv, workers: int = 0, memory_gb: float = 0.0) -> None:
-        self.here = [make_env()]
+        self.in_process = [make_env()]
         """Environments in this process. The first one always exists, because the trainer reads its settings."""
         self.make_env, self._count, self._memory_gb = make_env, workers, memory_gb
-        self._workers: WorkerEnvs | None = None
+        self._workers: WorkerProcessEnvs | None = None
 
-    def stage(self, count: int) -> list[gym.Env[Any, Any]] | WorkerEnvs:
+    def pool(self, count: int) -> list[gym.Env[Any, Any]] | WorkerProcessEnvs:
         """Return `count` environments: a list in this process, or a stage of workers."""
         if not self._count:
-            self.here += [self.make_env() for _ in range(len(self.here), count)]
-            return self.here
+            self.in_process += [self.make_env() for _ in range(len(self.in_process), count)]
+            return self.in_process
         if self._workers is None:
-            self._workers = WorkerEnvs(self.make_env, count, self._count, memory_gb=self._memory_gb)
+            self._workers = WorkerProcessEnvs(self.make_env, count, self._count, memory_gb=self._memory_gb)
         self._workers.resize(count)
         return self._workers
 
     def renew(self) -> None:
         """Drop the environments of this process after a failure. Workers have replaced theirs already."""
-        self.here = [self.make_env()]
+        self.in_process = [self.make_env()]
 
     def close(self) -> None:
         """End the workers. The next `stage` starts new ones."""
@@ -228,7 +230,7 @@ class RunEnvs:
             self._workers = None
 
 
-class WorkerEnvs:
+class WorkerProcessEnvs:
     """A stage of `count` environments in worker processes.
 
     Slot s belongs to worker s modulo `workers`, and each worker plays one call at a time. A hang or a death costs the
@@ -239,7 +241,7 @@ class WorkerEnvs:
     pause = 0.01
 
     def __init__(
-        self, make_env: MakeEnv, count: int, workers: int, *, memory_gb: float = 0.0, slow_after: float = SLOW
+        self, make_env: MakeEnv, count: int, workers: int, *, memory_gb: float = 0.0, slow_after: float = SLOW_AFTER_S
     ) -> None:
         """Start the pool.
 
@@ -251,7 +253,7 @@ class WorkerEnvs:
             slow_after: Seconds after which a call is logged as slow.
         """
         self._count = count
-        self._told: Callable[[str, float], None] | None = None
+        self._report_slow: Callable[[str, float], None] | None = None
         self._pool = Pool(
             # `make_env` runs in the worker, so an environment never crosses a process boundary.
             partial(Environments, make_env),
@@ -260,16 +262,16 @@ class WorkerEnvs:
             slow_after=slow_after,
             on_slow=self._on_slow,
         )
-        self._waiting: list[deque[Move]] = [deque() for _ in range(workers)]
+        self._waiting: list[deque[EnvCall]] = [deque() for _ in range(workers)]
         self._returning: set[int] = set()
         """Workers that replay a meta-episode before they play its next move."""
-        self._playing: dict[int, Move] = {}
+        self._playing: dict[int, EnvCall] = {}
         """The running move of each worker."""
         self._order: list[int] = []
         """Slots with a move under way, in the order in which the moves began."""
         # One deadline for all moves: `begin` sets it, and a move that waits in a queue uses the newest.
         self._deadline = 0.0
-        self._courses: dict[int, Course] = {}
+        self._courses: dict[int, EpisodeHistory] = {}
         self._lives: dict[int, int] = {}
         """Number of starts of the slot's worker when it last played the slot; a higher one means a new process."""
 
@@ -293,8 +295,8 @@ class WorkerEnvs:
     def busy(self) -> bool:
         return bool(self._order)
 
-    def begin(self, moves: Sequence[Move], watch: Watch, deadline: float) -> None:
-        self._told, self._deadline = watch.tell, deadline
+    def submit(self, moves: Sequence[EnvCall], watch: Watchdog, deadline: float) -> None:
+        self._report_slow, self._deadline = watch.on_slow, deadline
         for move in moves:
             self._order.append(move.slot)
             worker = move.slot % len(self._pool)
@@ -303,7 +305,7 @@ class WorkerEnvs:
             if worker not in self._playing:
                 self._begin_next(worker)
 
-    def ended(self, timeout: float | None) -> list[Outcome]:
+    def poll(self, timeout: float | None) -> list[Outcome]:
         found: dict[int, Any] = {}
         until = time.monotonic() + (timeout or 0.0)
         while self._playing:
@@ -315,17 +317,17 @@ class WorkerEnvs:
             if next_one is None:
                 break
             # An empty dict here (a replay has ended) leaves `found` as it is, and the loop keeps waiting.
-            found |= self._hear(*next_one)
+            found |= self._on_outcome(*next_one)
         outcomes = [(slot, found[slot]) for slot in self._order if slot in found]
         self._order = [slot for slot in self._order if slot not in found]
         return outcomes
 
-    def drop(self) -> None:
+    def cancel(self) -> None:
         for queue in self._waiting:
             queue.clear()
         self._playing, self._returning, self._order = {}, set(), []
 
-    def _hear(self, worker: int, outcome: Any) -> dict[int, Any]:
+    def _on_outcome(self, worker: int, outcome: Any) -> dict[int, Any]:
         """Process a worker's outcome; return the slot and the outcome of its move if that move has ended.
 
         Returns an empty dict if the worker has only finished a replay, or if its move was dropped.
@@ -334,7 +336,7 @@ class WorkerEnvs:
         if worker not in self._playing:
             return {}
         move = self._playing[worker]
-        if worker in self._returning and not isinstance(outcome, Raised | Lost):
+        if worker in self._returning and not isinstance(outcome, CallError | WorkerLost):
             # The replay succeeded, so the worker can now play the move itself.
             self._returning.remove(worker)
             self._pool.call(worker, move.slot, move.call, deadline=self._deadline)
@@ -342,7 +344,7 @@ class WorkerEnvs:
         # A replay that failed ends the move, too: its error becomes the move's outcome.
         self._returning.discard(worker)
         del self._playing[worker]
-        self._note(move, outcome)
+        self._update_history(move, outcome)
         self._begin_next(worker)
         return {move.slot: outcome}
 
@@ -352,7 +354,7 @@ class WorkerEnvs:
         move = self._playing[worker] = self._waiting[worker].popleft()
         # `revive` starts a dead worker. Its count of starts shows whether this process has played the slot before.
         life = self._pool.revive(worker)
-        if isinstance(move.call, Start | Tell) or life == self._lives[move.slot]:
+        if isinstance(move.call, ResetCall | FailureInfoCall) or life == self._lives[move.slot]:
             self._pool.call(worker, move.slot, move.call, deadline=self._deadline)
         else:
             course = self._courses[move.slot]
@@ -361,18 +363,18 @@ class WorkerEnvs:
             self._pool.call(worker, move.slot, course, deadline=self._deadline * (1 + len(course.replies)))
         self._lives[move.slot] = life
 
-    def _note(self, move: Move, outcome: Any) -> None:
+    def _update_history(self, move: EnvCall, outcome: Any) -> None:
         """Store what a replay of the slot's meta-episode needs after this move."""
-        if isinstance(move.call, Tell) or isinstance(outcome, Raised | Lost):
+        if isinstance(move.call, FailureInfoCall) or isinstance(outcome, CallError | WorkerLost):
             # A meta-episode that failed, or ended with a query, is never replayed.
             self._courses.pop(move.slot, None)
-        elif isinstance(move.call, Start):
-            self._courses[move.slot] = Course(move.call, [], outcome[0])
+        elif isinstance(move.call, ResetCall):
+            self._courses[move.slot] = EpisodeHistory(move.call, [], outcome[0])
         else:
             start, replies, _ = self._courses[move.slot]
             replies.append(move.call)
-            self._courses[move.slot] = Course(start, replies, outcome[0])
+            self._courses[move.slot] = EpisodeHistory(start, replies, outcome[0])
 
     def _on_slow(self, worker: int, seconds: float) -> None:
-        if self._told is not None and worker in self._playing:
-            self._told(self._playing[worker].who(), seconds)
+        if self._report_slow is not None and worker in self._playing:
+            self._report_slow(self._playing[worker].describe(), seconds)

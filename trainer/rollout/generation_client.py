@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from mage_envs.exceptions import reason_of
-from mage_envs.processes import Late, Lost, Raised, Watch, attempt
-from mage_envs.processes.call_outcomes import HANG, told
+from mage_envs.processes import CallError, CallTimeout, Watchdog, WorkerLost, attempt
+from mage_envs.processes.call_outcomes import HANG, format_traceback
 from mage_envs.text.generation import Completion, Generator, Prompt
 from trainer.backends.generation import StreamingGenerator
 from trainer.method.metrics import RunStopped
 
 LOGGER = logging.getLogger(__name__)
-ModelReply = Completion | Raised | Lost
+ModelReply = Completion | CallError | WorkerLost
 """Result of a model call: the reply, the error that it raised, or a timeout."""
-LISTEN = 1.0
+POLL_INTERVAL_S = 1.0
 """Seconds that one wait for a streaming backend, or for the environments beside it, takes at most."""
 
 
@@ -40,7 +40,7 @@ class RolloutClock:
         return self.total - self.generate
 
 
-class ModelCalls:
+class GenerationClient:
     """Calls of one generator of either kind, with a timeout. An exception becomes the answer to the call's prompts.
 
     All prompts of a lock-step generator form one call. If the call is collective over ranks, exceptions are raised and
@@ -58,7 +58,7 @@ class ModelCalls:
     def __init__(
         self,
         generator: Generator | StreamingGenerator,
-        watch: Watch,
+        watch: Watchdog,
         deadline: float,
         collective: bool,
         clock: RolloutClock,
@@ -90,7 +90,7 @@ class ModelCalls:
         if self._since is None:
             self._since = self._clock.now()
         # An exception here concerns this prompt alone. `poll` returns it, as it returns all other answers.
-        if isinstance(outcome := attempt(self._streaming.submit, prompt), Raised):
+        if isinstance(outcome := attempt(self._streaming.submit, prompt), CallError):
             self._refused.append((prompt.slot, outcome))
         else:
             self._streamed.add(prompt.slot)
@@ -133,7 +133,7 @@ class ModelCalls:
             return self._generate(self._lock_step, who)
         # Twice the limit: the backend's own timeout, which fails a single request, should expire first.
         outcome = self._within(2 * self._deadline, who, self._listen, self._streaming, timeout)
-        if isinstance(outcome, Raised | Lost):
+        if isinstance(outcome, CallError | WorkerLost):
             return self._give_up(outcome, who, strict)
         self._silent = self._silent and not outcome
         self._streamed -= {slot for slot, _ in outcome}
@@ -141,21 +141,23 @@ class ModelCalls:
 
     def _listen(self, backend: StreamingGenerator, timeout: float | None) -> list[tuple[int, Completion]]:
         """Return the next answers of a streaming backend. Raise Late if there are none in time."""
-        # `Watch` interrupts the main thread only. Short polls enforce the limit in a thread that plays ahead, too.
+        # `Watchdog` interrupts the main thread only. Short polls enforce the limit in a thread that plays ahead, too.
         until = time.monotonic() + (2 * self._deadline or float("inf"))
         while True:
-            answers = backend.poll(LISTEN if timeout is None else timeout)
+            answers = backend.poll(POLL_INTERVAL_S if timeout is None else timeout)
             if answers or timeout is not None or not self._streamed:
                 return answers
             if time.monotonic() > until:
-                raise Late(f"no answer within {2 * self._deadline:g} s")
+                raise CallTimeout(f"no answer within {2 * self._deadline:g} s")
 
-    def _give_up(self, broken: Raised | Lost, who: Callable[[], str], strict: bool) -> list[tuple[int, ModelReply]]:
+    def _give_up(
+        self, broken: CallError | WorkerLost, who: Callable[[], str], strict: bool
+    ) -> list[tuple[int, ModelReply]]:
         """Fail all open prompts of a streaming backend. Raise RunStopped if it failed twice without an answer."""
-        error = broken.error if isinstance(broken, Raised) else None
+        error = broken.error if isinstance(broken, CallError) else None
         if strict and error is not None:
             raise error
-        reason = broken.reason if isinstance(broken, Lost) else reason_of(broken.error)
+        reason = broken.reason if isinstance(broken, WorkerLost) else reason_of(broken.error)
         if self._silent:
             raise RunStopped(
                 f"The streaming backend is dead: {reason}, twice without an answer in between; waited for: {who()}. "
@@ -173,20 +175,20 @@ class ModelCalls:
             self._within(self._deadline, who, self._streaming.cancel)
 
     def _within(self, deadline: float, who: Callable[[], str], function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the function's result, `Raised` if it raises, or `Lost` if it times out."""
+        """Return the function's result, `CallError` if it raises, or `WorkerLost` if it times out."""
         try:
             return self._watch.call(attempt, function, *arguments, deadline=deadline, who=who)
-        except Late as late:
-            return Lost(HANG, str(late), told(late))
+        except CallTimeout as late:
+            return WorkerLost(HANG, str(late), format_traceback(late))
 
     def _generate(self, generator: Generator, who: Callable[[], str]) -> list[tuple[int, ModelReply]]:
         """Answer all queued prompts in one lock-step call."""
         prompts, self._waiting = self._waiting, []
         outcome = self._within(self._deadline, who, _answers, generator, prompts)
         # The other ranks cannot know about the failure and would wait for this rank, so it ends the run.
-        if isinstance(outcome, Raised) and self._collective:
+        if isinstance(outcome, CallError) and self._collective:
             raise outcome.error
-        if isinstance(outcome, Raised | Lost):
+        if isinstance(outcome, CallError | WorkerLost):
             return [(prompt.slot, outcome) for prompt in prompts]
         return list(outcome)
 
@@ -195,7 +197,7 @@ def _answers(generator: Generator, prompts: Sequence[Prompt]) -> list[tuple[int,
     return [(prompt.slot, reply) for prompt, reply in zip(prompts, generator.generate(prompts), strict=True)]
 
 
-def answers_within(
+def generate_with_timeout(
     generator: Generator | StreamingGenerator, prompts: Sequence[Prompt], deadline: float, who: str
 ) -> list[Completion]:
     """Answer a whole batch, in order. An exception of the generator is raised.
@@ -213,17 +215,17 @@ def answers_within(
         RunStopped: If a call or an answer times out.
     """
     found: dict[int, Completion] = {}
-    with Watch(tell_slow) as watch:
-        model = ModelCalls(generator, watch, deadline, collective=False, clock=RolloutClock())
+    with Watchdog(warn_slow) as watch:
+        model = GenerationClient(generator, watch, deadline, collective=False, clock=RolloutClock())
         # Slots must be distinct within a call, and the prompts of a batch may share one.
         for row, prompt in enumerate(prompts):
             model.submit(prompt._replace(slot=row))
         try:
             while len(found) < len(prompts):
                 for row, answer in model.poll(lambda: who, True, None):
-                    if isinstance(answer, Raised):
+                    if isinstance(answer, CallError):
                         raise answer.error
-                    if isinstance(answer, Lost):
+                    if isinstance(answer, WorkerLost):
                         raise RunStopped(f"Waited for {who}: {answer.reason}.")
                     found[row] = answer
         finally:
@@ -231,6 +233,6 @@ def answers_within(
     return [found[row] for row in range(len(prompts))]
 
 
-def tell_slow(who: str, seconds: float) -> None:
+def warn_slow(who: str, seconds: float) -> None:
     """Log a warning with the duration and the description of a slow call."""
     LOGGER.warning("Waiting for %.0f s already for %s.", seconds, who)

@@ -10,7 +10,7 @@ from typing import Any
 from mage_envs.core import Task
 from mage_envs.exceptions import cut, reason_of
 from mage_envs.hand import OpponentFailure
-from mage_envs.processes import Lost, Raised
+from mage_envs.processes import CallError, WorkerLost
 from mage_envs.secrets import scrubbed
 from mage_envs.text.generation import Completion, Message, Prompt
 from mage_envs.text.parser import Reply, encodable
@@ -25,7 +25,7 @@ from trainer.method.trajectory import (
     Step,
     Trajectory,
 )
-from trainer.rollout.env_pool import Call, Move, Start, Tell
+from trainer.rollout.env_pool import Call, EnvCall, FailureInfoCall, ResetCall
 from trainer.rollout.generation_client import ModelReply
 
 
@@ -41,10 +41,10 @@ class RolloutSpec:
 
 MISUSE = (ValueError, TypeError, LookupError)
 """Errors of a first call which mean that the run cannot be played at all."""
-_BROKEN = (Raised, Lost)
+_BROKEN = (CallError, WorkerLost)
 
 
-class Run:
+class MetaEpisodeRollout:
     """A meta-episode in one slot: turns the results of `reset` and `step` into steps.
 
     If `info` does not describe a meta-episode, the environment is played as one episode of one hand.
@@ -98,18 +98,18 @@ class Run:
         self._opponent_calls: tuple[Mapping[str, Any], ...] = ()
         self._failed_reply: FailedReply | None = None
 
-    def _start(self) -> Start:
+    def _start(self) -> ResetCall:
         task = self.spec.task
         chosen = {"opponent": task.opponent, "seat": task.seat, "task": task.task_id}
         # Only the options that the task sets: an environment refuses options that it does not know.
         options = {key: value for key, value in chosen.items() if value is not None}
-        return Start(task.seed, options or None)
+        return ResetCall(task.seed, options or None)
 
-    def move(self) -> Move:
+    def next_env_call(self) -> EnvCall:
         """Return the next call of the environment."""
-        return Move(self.slot, self.call, self.who)
+        return EnvCall(self.slot, self.call, self.describe)
 
-    def who(self) -> str:
+    def describe(self) -> str:
         """Return a description of this meta-episode, for messages about a wait."""
         spec, task = self.spec, self.spec.task
         return (
@@ -118,11 +118,11 @@ class Run:
             f"episode {self._episode() + 1}, attempt {self.retry + 1}"
         )
 
-    def take(self, answer: ModelReply) -> None:
+    def on_completion(self, answer: ModelReply) -> None:
         """Process the model's reply: set the next `call`, or fail if the model failed."""
-        if isinstance(answer, Lost):
+        if isinstance(answer, WorkerLost):
             self.fail(GENERATOR, answer.reason, answer.traceback)
-        elif isinstance(answer, Raised):
+        elif isinstance(answer, CallError):
             self.fail(GENERATOR, reason_of(answer.error), answer.traceback)
         elif answer.error is not None:
             self.fail(GENERATOR, answer.error)
@@ -141,7 +141,7 @@ class Run:
                     no_text=answer.no_text,
                 )
 
-    def hear(self, outcome: Any) -> None:
+    def on_env_result(self, outcome: Any) -> None:
         """Process the outcome of the environment's call."""
         if self.failed:
             # Before the first observation, the environment may still hold the calls of the previous meta-episode. Only
@@ -150,17 +150,17 @@ class Run:
             self._opponent_calls = tuple(outcome) if began and not isinstance(outcome, _BROKEN) else ()
             self.over = True
             return
-        if isinstance(outcome, Lost):
+        if isinstance(outcome, WorkerLost):
             self.fail(*outcome)
             # The process is gone, so there is no environment to query.
             self.over = True
-        elif isinstance(outcome, Raised):
-            self._hear_error(outcome.error, outcome.traceback)
+        elif isinstance(outcome, CallError):
+            self._on_error(outcome.error, outcome.traceback)
         else:
-            self._hear(outcome)
+            self._on_outcome(outcome)
 
-    def _hear_error(self, error: BaseException, traceback: str) -> None:
-        if not isinstance(self.call, Start):
+    def _on_error(self, error: BaseException, traceback: str) -> None:
+        if not isinstance(self.call, ResetCall):
             reply = self._reply
             self._failed_reply = FailedReply(
                 text=reply.text,
@@ -177,14 +177,14 @@ class Run:
         else:
             self.fail(ENVIRONMENT, reason_of(error), traceback)
 
-    def _hear(self, outcome: Any) -> None:
-        if isinstance(self.call, Start):
+    def _on_outcome(self, outcome: Any) -> None:
+        if isinstance(self.call, ResetCall):
             observation, info = outcome
-            self._ask(observation, info)
+            self._make_prompt(observation, info)
             return
-        self._hear_step(*outcome)
+        self._on_step(*outcome)
 
-    def _ask(self, observation: str, info: Mapping[str, Any]) -> None:
+    def _make_prompt(self, observation: str, info: Mapping[str, Any]) -> None:
         """Make the next prompt.
 
         The newest message is the observation, because wrappers may have changed it. `info` holds the earlier ones.
@@ -214,7 +214,7 @@ class Run:
             info=info,
         )
 
-    def _hear_step(self, observation: str, reward: float, terminated: bool, truncated: bool, info: Any) -> None:
+    def _on_step(self, observation: str, reward: float, terminated: bool, truncated: bool, info: Any) -> None:
         """Record the step and make the next prompt.
 
         If the prompt was too long, the environment returns a shorter one instead, and no step is recorded.
@@ -223,7 +223,7 @@ class Run:
         asked, completion = self._info, self._reply
         if info.get("shortened"):
             self._shortened += 1
-            self._ask(observation, info)
+            self._make_prompt(observation, info)
             return
         self._seconds.append(self._took)
         self._last = completion
@@ -248,7 +248,7 @@ class Run:
             self.over, self._info = True, info
             self._opponent_calls = tuple(info.get("opponent_calls", ()))
         else:
-            self._ask(observation, info)
+            self._make_prompt(observation, info)
 
     def _step(
         self, asked: Mapping[str, Any], info: Mapping[str, Any], completion: Completion, reward: float, over: bool
@@ -322,7 +322,7 @@ class Run:
         )
         self.failures = (*self.failures, failure)
         # A failed meta-episode still reports its opponents' calls, because they are part of its record.
-        self.failed, self.call = True, Tell()
+        self.failed, self.call = True, FailureInfoCall()
 
     def _episode(self) -> int:
         return int(self._info.get("episode_index", 0))

@@ -8,13 +8,13 @@ from typing import Any
 
 import gymnasium as gym
 
-from mage_envs.processes import DEADLINE, SLOW, Raised, Watch
+from mage_envs.processes import CALL_TIMEOUT_S, SLOW_AFTER_S, CallError, Watchdog
 from mage_envs.text.generation import Generator
 from trainer.backends.generation import StreamingGenerator
 from trainer.method.trajectory import Failure, Trajectory
-from trainer.rollout.env_pool import Here, MakeEnv, Outcome, Stage
-from trainer.rollout.generation_client import LISTEN, ModelCalls, ModelReply, RolloutClock, tell_slow
-from trainer.rollout.playing import MISUSE, RolloutSpec, Run
+from trainer.rollout.env_pool import EnvPool, InProcessEnvs, MakeEnv, Outcome
+from trainer.rollout.generation_client import POLL_INTERVAL_S, GenerationClient, ModelReply, RolloutClock, warn_slow
+from trainer.rollout.playing import MISUSE, MetaEpisodeRollout, RolloutSpec
 
 __all__ = ["RolloutClock", "RolloutSpec", "collect"]
 
@@ -36,21 +36,21 @@ class _Rollout:
             (index, spec, ()) for index, spec in enumerate(specs)
         )
         self.done: list[Trajectory | None] = [None] * len(specs)
-        self.live: dict[int, tuple[int, Run]] = {}
+        self.live: dict[int, tuple[int, MetaEpisodeRollout]] = {}
         self._retries, self._limit = retries, reply_limit
         self.runs = [run for slot in range(slots) for run in self.start(slot)]
         """Runs with an environment call to start next."""
 
-    def start(self, slot: int) -> list[Run]:
+    def start(self, slot: int) -> list[MetaEpisodeRollout]:
         """Return the run of the next spec in a slot, as a list; empty if no spec is left."""
         if not self.waiting:
             return []
         index, spec, failures = self.waiting.popleft()
-        run = Run(slot, spec, self._limit, failures)
+        run = MetaEpisodeRollout(slot, spec, self._limit, failures)
         self.live[slot] = (index, run)
         return [run]
 
-    def finish(self, run: Run) -> list[Run]:
+    def finish(self, run: MetaEpisodeRollout) -> list[MetaEpisodeRollout]:
         """Store a finished run, or queue its spec again after a failure; return the next run of its slot."""
         index, _ = self.live.pop(run.slot)
         if run.failed and run.retry < self._retries:
@@ -64,26 +64,26 @@ class _Rollout:
             self.done[index] = trajectory if self._reduce is None else self._reduce(trajectory)
         return self.start(run.slot)
 
-    def take(self, answers: Sequence[tuple[int, ModelReply]], strict: bool) -> None:
+    def on_completions(self, answers: Sequence[tuple[int, ModelReply]], strict: bool) -> None:
         """Pass the model's answers to their runs. With `strict`, raise an error of misuse."""
         self.runs = []
         for slot, answer in answers:
             run = self.live[slot][1]
-            if strict and isinstance(answer, Raised) and isinstance(answer.error, MISUSE):
+            if strict and isinstance(answer, CallError) and isinstance(answer.error, MISUSE):
                 raise answer.error
-            run.take(answer)
+            run.on_completion(answer)
             self.runs += self.finish(run) if run.over else [run]
 
-    def hear(self, outcomes: Sequence[Outcome], strict: bool) -> list[Run]:
+    def on_env_results(self, outcomes: Sequence[Outcome], strict: bool) -> list[MetaEpisodeRollout]:
         """Pass the environments' outcomes to their runs; return the runs that wait for the model.
 
         With `strict`, raises an error which means that the run cannot be played at all.
         """
-        asking: list[Run] = []
+        asking: list[MetaEpisodeRollout] = []
         self.runs = []
         for slot, outcome in outcomes:
             run = self.live[slot][1]
-            run.hear(outcome)
+            run.on_env_result(outcome)
             if strict and run.misused is not None:
                 # The traceback of a worker: the exception itself lost it when it was sent.
                 run.misused.add_note(run.failures[-1].traceback)
@@ -95,23 +95,23 @@ class _Rollout:
                 (self.runs if run.failed else asking).append(run)
         return asking
 
-    def who(self) -> str:
+    def describe(self) -> str:
         """Return a description of the runs that wait for the model."""
         if not self.live:
             return "the model, which other ranks call"
         first = min(self.live)
-        return f"the model, for {len(self.live)} meta-episodes; the first: {self.live[first][1].who()}"
+        return f"the model, for {len(self.live)} meta-episodes; the first: {self.live[first][1].describe()}"
 
 
 def collect(
-    envs: Sequence[gym.Env[Any, Any]] | Stage,
+    envs: Sequence[gym.Env[Any, Any]] | EnvPool,
     generator: Generator | StreamingGenerator,
     specs: Sequence[RolloutSpec],
     *,
     retries: int = 1,
     reply_limit: int = 0,
-    env_timeout: float = DEADLINE,
-    model_timeout: float = DEADLINE,
+    env_timeout: float = CALL_TIMEOUT_S,
+    model_timeout: float = CALL_TIMEOUT_S,
     make_env: MakeEnv | None = None,
     begun: bool = False,
     any_rank_live: Callable[[bool], bool] = bool,
@@ -119,17 +119,17 @@ def collect(
     on_step: Callable[[int, int], None] | None = None,
     on_finished: Callable[[int, Trajectory], None] | None = None,
     reduce: Callable[[Trajectory], Trajectory] | None = None,
-    slow_after: float = SLOW,
+    slow_after: float = SLOW_AFTER_S,
 ) -> list[Trajectory]:
     """Play every spec once, and return the trajectories in the order of `specs`.
 
     Meta-episodes advance together, one environment each. When one ends, the next spec starts in its environment. While
-    environments play, a streaming generator answers the meta-episodes that are ahead. In `WorkerEnvs`, all environments
-    play at once. A reply depends on its own spec only, never on the other meta-episodes of the batch.
+    environments play, a streaming generator answers the meta-episodes that are ahead. In `WorkerProcessEnvs`, all
+    environments play at once. A reply depends on its own spec only, never on the other meta-episodes of the batch.
 
     An exception or a timeout is a `Failure` of its meta-episode, which is played again up to `retries` times. The
-    retry's index is part of the sampling key. `WorkerEnvs` can stop any call; in this process, `Watch` states what can
-    be interrupted.
+    retry's index is part of the sampling key. `WorkerProcessEnvs` can stop any call; in this process, `Watchdog`
+    states what can be interrupted.
 
     Args:
         envs: Environments of this process, or a stage of workers.
@@ -159,7 +159,7 @@ def collect(
     """
     clock = clock if clock is not None else RolloutClock()
     started = clock.now()
-    stage = envs if isinstance(envs, Stage) else Here(envs, make_env)
+    stage = envs if isinstance(envs, EnvPool) else InProcessEnvs(envs, make_env)
     if not len(stage) and specs:
         raise ValueError("collect() needs at least one environment.")
     rollout = _Rollout(
@@ -173,19 +173,19 @@ def collect(
     # Until the first reply, some errors mean wrong settings. They end the run at once instead of failing every
     # meta-episode.
     strict = not begun
-    with Watch(tell_slow, slow_after) as watch:
+    with Watchdog(warn_slow, slow_after) as watch:
         # `bool` is the default of `any_rank_live`, so any other function means that the generator is collective.
-        model = ModelCalls(generator, watch, model_timeout, collective=any_rank_live is not bool, clock=clock)
+        model = GenerationClient(generator, watch, model_timeout, collective=any_rank_live is not bool, clock=clock)
         try:
             while True:
                 # All moves start before any outcome is read, so that workers play at once.
-                stage.begin([run.move() for run in rollout.runs], watch, env_timeout)
+                stage.submit([run.next_env_call() for run in rollout.runs], watch, env_timeout)
                 # A lock-step generator needs whole batches, so wait for all environments. A streaming one that has
                 # prompts is polled below, so only collect the outcomes that are ready.
                 patience = None
                 if model.streams:
-                    patience = 0.0 if model.busy else LISTEN
-                for run in rollout.hear(stage.ended(patience), strict):
+                    patience = 0.0 if model.busy else POLL_INTERVAL_S
+                for run in rollout.on_env_results(stage.poll(patience), strict):
                     model.submit(run.prompt)
                 # New resets, and queries after failures, need no reply: run them before the model is called, so that
                 # its batch is full.
@@ -197,14 +197,14 @@ def collect(
                 # are done.
                 if not any_rank_live(bool(rollout.live)):
                     break
-                answers = model.poll(rollout.who, strict, stage.pause if stage.busy else None)
-                rollout.take(answers, strict)
+                answers = model.poll(rollout.describe, strict, stage.pause if stage.busy else None)
+                rollout.on_completions(answers, strict)
                 # The first reply proves that the settings work.
                 strict = strict and not answers
         finally:
             # No call may continue behind the caller's back after Ctrl-C, a preemption or an error.
-            stage.drop()
-            model.cancel(rollout.who)
+            stage.cancel()
+            model.cancel(rollout.describe)
     clock.total += clock.now() - started
     finished = [trajectory for trajectory in rollout.done if trajectory is not None]
     if len(finished) != len(specs):

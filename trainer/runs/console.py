@@ -37,12 +37,12 @@ class Console:
         self._began: tuple[float, float] | None = None
         """Time in seconds, and share of the run done, when the first rollout of this process began."""
 
-    def begins(self, rollout: int, step: int) -> None:
+    def on_rollout_begin(self, rollout: int, step: int) -> None:
         """Note the start of a rollout, from which the remaining time is estimated."""
         if self._began is None:
             self._began = time.monotonic(), self._share(rollout, step)
 
-    def plays(self, rollout: int, done: int, total: int) -> None:
+    def on_rollout_progress(self, rollout: int, done: int, total: int) -> None:
         """Show the progress of a rollout on a terminal.
 
         Args:
@@ -55,12 +55,12 @@ class Console:
             self._shown = now
             self._draw(f"rollout {rollout + 1}: {done} of {total} meta-episodes")
 
-    def trains(self, rollout: int, left: int) -> None:
+    def on_update(self, rollout: int, left: int) -> None:
         """Show the number of updates that are left in a rollout."""
         if self._live and left:
             self._draw(f"rollout {rollout + 1}: {left} updates left")
 
-    def ends(self, rollout: int, step: int, metrics: Metrics) -> None:
+    def on_rollout_end(self, rollout: int, step: int, metrics: Metrics) -> None:
         """Write the lines of a rollout after its last update.
 
         Args:
@@ -138,7 +138,7 @@ def rollout_line(rollout: int, rollouts: int | None, metrics: Metrics, left: flo
         f"invalid {_share_text(metrics.get('invalid', 0.0) + metrics.get('length', 0.0))}",
         f"failed {metrics.get('failures', 0):.0f}",
         f"{metrics['tokens/sampled_per_second']:,.0f} tok/s" if "tokens/sampled_per_second" in metrics else "",
-        f"{told_time(left)} left" if left is not None else "",
+        f"{format_duration(left)} left" if left is not None else "",
     ]
     return "  ".join(part for part in parts if part)
 
@@ -179,7 +179,7 @@ def _share_text(value: float) -> str:
     return f"{value:.2f}".replace("0.", ".", 1) if 0 <= value < 1 else f"{value:.2f}"
 
 
-def told_time(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration in hours and minutes, or in minutes and seconds if it is below one hour."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -1,4 +1,4 @@
-"""`Ledger`, a file in the run's folder with one JSON line per failed attempt at a meta-episode. No torch here."""
+"""`FailureLog`, a file in the run's folder with one JSON line per failed attempt at a meta-episode. No torch here."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from mage_envs.exceptions import reason_of
-from mage_envs.processes.call_outcomes import TRACEBACK, told
-from trainer.runs.resumable_jsonl import StepLines
+from mage_envs.processes.call_outcomes import TRACEBACK, format_traceback
+from trainer.runs.resumable_jsonl import ResumableJsonl
 from trainer.method.trajectory import Trajectory
 
 FILE = "failures.jsonl"
 
 
-class Ledger:
+class FailureLog:
     """Failures of a run, stored in `failures.jsonl` of its folder. The file exists after the first failure.
 
     A line has these keys:
@@ -34,7 +34,7 @@ class Ledger:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self._lines = StepLines(Path(folder) / FILE)
+        self._lines = ResumableJsonl(Path(folder) / FILE)
         self.path = self._lines.path
         self.count = 0
         """Number of failures of the run so far."""
@@ -71,7 +71,7 @@ class Ledger:
             row = {"kind": "run", "reason": reason_of(error), "given_up": True}
             # If the disk is full, the original error is still raised, without a note.
             with suppress(OSError):
-                self._append([row | {"traceback": told(error), "phase": phase, "step": step}])
+                self._append([row | {"traceback": format_traceback(error), "phase": phase, "step": step}])
                 error.add_note(f"{TRACEBACK} {self.path}")
             raise
 
@@ -79,7 +79,7 @@ class Ledger:
         """Return all lines, without an incomplete last one."""
         return self._lines.rows()
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """Return the totals in one line, or an empty string if nothing failed."""
         rows = self.rows()
         return f"{totals(rows)}; see {self.path}" if rows else ""

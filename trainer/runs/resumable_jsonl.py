@@ -1,4 +1,4 @@
-"""`StepLines`: a file of JSON lines that a run appends to, and that is truncated when the run is resumed. No torch."""
+"""`ResumableJsonl`: a file of JSON lines that a run appends to, and that is truncated when the run is resumed. No torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Line = Mapping[str, Any]
 """A JSON object. Its key `step` holds the optimiser steps before it."""
 
 
-class StepLines:
+class ResumableJsonl:
     """A JSON-lines file with a single writer.
 
     Each call writes its lines in one piece, which is on the disk when the call returns. The file exists once it has a

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from mage_envs.files.atomic import draft_beside, files_below, remove_drafts, sync, sync_tree, write_atomically
-from mage_envs.files.manifest import MANIFEST, fault, files_listed
+from mage_envs.files.manifest import MANIFEST, verify_checkpoint, write_manifest
 from trainer.backends.play_settings import FILE
 
 _NAME = re.compile(r"checkpoint-(\d+)")
@@ -40,7 +40,7 @@ def finish_checkpoint(draft: Path, place: Path) -> None:
     An existing checkpoint is moved away first. A run that is killed between the two moves resumes from an older one.
     """
     # Checksums before the manifest exists, which must not list itself.
-    listed = files_listed(draft)
+    listed = write_manifest(draft)
     sync_tree(draft)
     write_atomically(draft / MANIFEST, listed)
     # A damaged checkpoint, or one that was passed over for an older one. A sound one would have been resumed from.
@@ -56,7 +56,7 @@ def newest_checkpoint(run: Path) -> tuple[Path | None, list[str]]:
     """Return the newest sound checkpoint, and a line on each newer one that is damaged."""
     passed: list[str] = []
     for checkpoint in checkpoints(run):
-        reason = fault(checkpoint)
+        reason = verify_checkpoint(checkpoint)
         if reason is None:
             return checkpoint, passed
         passed.append(f"{checkpoint} is passed over: {reason}.")
@@ -73,7 +73,7 @@ def rotate(run: Path, limit: int | None, kept: Path | None = None) -> None:
     """
     if limit is None or limit <= 0 or len(checkpoints(run)) <= limit:
         return
-    sound = [checkpoint for checkpoint in checkpoints(run) if fault(checkpoint) is None]
+    sound = [checkpoint for checkpoint in checkpoints(run) if verify_checkpoint(checkpoint) is None]
     if kept in sound[1:]:
         sound.remove(kept)
         # Second in the order: the newest stays, too.

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from trainer.runs.console import Console
 from trainer.runs.line_schema import MetricRecord, TranscriptRecord, problems_of
-from trainer.runs.trajectory_json import Line, line_of, plain
-from trainer.runs.resumable_jsonl import StepLines
+from trainer.runs.trajectory_json import Line, trajectory_to_json, plain
+from trainer.runs.resumable_jsonl import ResumableJsonl
 from trainer.method.trajectory import Trajectory
 
 METRICS, TRANSCRIPTS = "metrics.jsonl", "transcripts.jsonl"
@@ -31,8 +31,8 @@ class RunLog:
     """
 
     def __init__(self, folder: str | Path, console: Console | None = None, transcripts: int = 2) -> None:
-        self._metrics = StepLines(Path(folder) / METRICS)
-        self._transcripts = StepLines(Path(folder) / TRANSCRIPTS)
+        self._metrics = ResumableJsonl(Path(folder) / METRICS)
+        self._transcripts = ResumableJsonl(Path(folder) / TRANSCRIPTS)
         self._console = console
         self._kept = transcripts
         self._rollout: dict[str, Any] = {}
@@ -47,12 +47,12 @@ class RunLog:
     def begins(self, rollout: int, step: int) -> None:
         """Note that a rollout begins."""
         if self._console is not None:
-            self._console.begins(rollout, step)
+            self._console.on_rollout_begin(rollout, step)
 
     def plays(self, rollout: int, done: int, total: int) -> None:
         """Show the number of finished meta-episodes."""
         if self._console is not None:
-            self._console.plays(rollout, done, total)
+            self._console.on_rollout_progress(rollout, done, total)
 
     def played(
         self,
@@ -89,12 +89,12 @@ class RunLog:
         self._updates.append({"kind": "update", "step": step, "rollout": rollout, **metrics})
         if left:
             if self._console is not None:
-                self._console.trains(rollout, left)
+                self._console.on_update(rollout, left)
             return
         # One call, so that a killed run has all lines of a rollout or none.
         self._metrics.append([self._rollout, *self._updates])
         if self._console is not None:
-            self._console.ends(rollout, step + 1, {**self._rollout, **means(self._updates)})
+            self._console.on_rollout_end(rollout, step + 1, {**self._rollout, **means(self._updates)})
         self._updates = []
 
     def evaluated(self, rollout: int, step: int, metrics: Numbers, line: str) -> None:
@@ -123,15 +123,15 @@ def means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 def transcripts(folder: str | Path) -> list[Line]:
     """Return the meta-episodes that a run logged, in the order in which they were played. Raises ValueError."""
-    return _checked(StepLines(Path(folder) / TRANSCRIPTS), TranscriptRecord)
+    return _checked(ResumableJsonl(Path(folder) / TRANSCRIPTS), TranscriptRecord)
 
 
 def metric_rows(folder: str | Path, kind: str) -> list[dict[str, Any]]:
     """Return the lines of one kind in a run's folder. Raises ValueError for a line of another form."""
-    return [row for row in _checked(StepLines(Path(folder) / METRICS), MetricRecord) if row["kind"] == kind]
+    return [row for row in _checked(ResumableJsonl(Path(folder) / METRICS), MetricRecord) if row["kind"] == kind]
 
 
-def _checked(lines: StepLines, kind: type[BaseModel]) -> list[dict[str, Any]]:
+def _checked(lines: ResumableJsonl, kind: type[BaseModel]) -> list[dict[str, Any]]:
     rows = lines.rows()
     for number, row in enumerate(rows, start=1):
         if problem := next(problems_of(kind, row), None):
@@ -141,7 +141,7 @@ def _checked(lines: StepLines, kind: type[BaseModel]) -> list[dict[str, Any]]:
 
 def transcript(trajectory: Trajectory, advantages: Sequence[float]) -> Line:
     """Return a meta-episode as in evaluation records, with its place in the rollout and each call's advantage."""
-    line = line_of(trajectory)
+    line = trajectory_to_json(trajectory)
     for call, advantage in zip(line["calls"], advantages, strict=True):
         call["advantage"] = advantage
     told: Line = plain({"group": trajectory.group, "member": trajectory.member, "seconds": trajectory.seconds, **line})

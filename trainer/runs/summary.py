@@ -116,7 +116,7 @@ def commands(
     return "\n".join(lines) + "\n"
 
 
-def told(
+def summarise_run(
     folder: str | Path, played: PlaySettings | None, arguments: Sequence[str], rollouts: int | None, opponents: bool
 ) -> str:
     """Return the whole summary: table, figure, files and commands. The arguments are those of `commands`."""

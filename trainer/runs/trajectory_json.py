@@ -18,7 +18,7 @@ from trainer.method.trajectory import EpisodeResult, FailedReply, Step, Trajecto
 Line = dict[str, Any]
 
 
-def line_of(trajectory: Trajectory) -> Line:
+def trajectory_to_json(trajectory: Trajectory) -> Line:
     """Return the line of a meta-episode. Its numbers may be NaN or infinite; `plain` converts them."""
     # Keys that most lines do not have are written only if there is a value.
     at_times: dict[str, Any] = {}
@@ -67,7 +67,7 @@ def _call(step: Step) -> dict[str, Any]:
     }
 
 
-def trajectory_of(line: Mapping[str, Any]) -> Trajectory:
+def trajectory_from_json(line: Mapping[str, Any]) -> Trajectory:
     """Return the meta-episode of a line. Token ids and log-probabilities are not stored, so they are empty."""
     return Trajectory(
         task=Task(**line["task"]),

@@ -7,7 +7,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import ExportableState
 
-from trainer.runs.failure_log import Ledger
+from trainer.runs.failure_log import FailureLog
 from trainer.runs.run_log import RunLog
 
 
@@ -74,7 +74,7 @@ class FilesOfRun(TrainerCallback):
         progress: Counter of rollouts. It must be registered before this callback, which reads its restored state.
     """
 
-    def __init__(self, ledger: Ledger, log: RunLog, progress: RolloutProgress) -> None:
+    def __init__(self, ledger: FailureLog, log: RunLog, progress: RolloutProgress) -> None:
         self._ledger, self._log, self._progress = ledger, log, progress
 
     def on_train_begin(

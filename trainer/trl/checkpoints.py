@@ -1,4 +1,4 @@
-"""`PersistentTrainer`: checkpoints, snapshots of the learner and the final model, for one or many processes."""
+"""`CheckpointingTrainer`: checkpoints, snapshots of the learner and the final model, for one or many processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from transformers.trainer_utils import TrainOutput
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from mage_envs.files.atomic import draft_beside, remove_drafts, write_atomically
-from mage_envs.files.manifest import fault
+from mage_envs.files.manifest import verify_checkpoint
 from opponents import Population
 from trainer.backends.play_settings import PlaySettings
 from trainer.config.mage_config import MAGEConfig
@@ -44,7 +44,7 @@ def on_first_rank(function: Callable[[], T], together: bool = True) -> T:
     return found
 
 
-class PersistentTrainer(GRPOTrainer):
+class CheckpointingTrainer(GRPOTrainer):
     """Trainer that writes every folder as a draft and moves it into place when it is complete.
 
     All ranks call the methods, and rank 0 moves the folders. Weights that are not finite raise RunStopped and are never
@@ -150,7 +150,7 @@ class PersistentTrainer(GRPOTrainer):
         """End training between two steps, and write the checkpoint of this step unless a sound one exists."""
         place = Path(str(self.args.output_dir)) / f"checkpoint-{self.state.global_step}"
         # One rank decides: another may see the folder before it is complete, and writing it is collective.
-        if on_first_rank(lambda: not place.exists() or fault(place) is not None):
+        if on_first_rank(lambda: not place.exists() or verify_checkpoint(place) is not None):
             self._save_checkpoint(cast(torch.nn.Module, self.model), None)
         for event in (self.callback_handler.on_save, self.callback_handler.on_train_end):
             # No step follows that would call these, so the callbacks are called here.

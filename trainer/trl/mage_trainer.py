@@ -23,14 +23,14 @@ from opponents import FixedPool, League, Population
 from trainer.backends.generation import LockStepGenerator
 from trainer.config.mage_config import MAGEConfig
 from trainer.config.run_settings import FOREVER
-from trainer.method.advantages import variance_metrics, weigh
-from trainer.method.batch import Update, build_rows, share_of, split_updates
+from trainer.method.advantages import compute_advantages, variance_metrics
+from trainer.method.batch import Update, build_rows, rank_share, split_updates
 from trainer.method.metrics import RunStopped, failure_message, rollout_metrics, time_metrics
 from trainer.method.trajectory import Trajectory
-from trainer.rollout.env_pool import MakeEnv, RunEnvs
+from trainer.rollout.env_pool import MakeEnv, RolloutEnvs
 from trainer.rollout.tasks import SHUFFLE, stream
 from trainer.runs.console import console_of
-from trainer.runs.failure_log import Ledger
+from trainer.runs.failure_log import FailureLog
 from trainer.runs.garbage import rare_collections
 from trainer.runs.preemption import Preempted, Preemption
 from trainer.runs.run_log import RunLog
@@ -114,21 +114,21 @@ class MAGETrainer(UpdatingTrainer):
             raise ValueError('grouping="non_stationary" requires a pool; pass opponents with weights.')
         self.population = FixedPool(opponents) if isinstance(opponents, Mapping) else opponents
         self._on_rollout_end = on_rollout_end
-        self._envs = RunEnvs(make_env, args.env_workers, args.env_memory_gb)
-        self.evaluation = panel_evaluation(self._envs.here[0], args)
+        self._envs = RolloutEnvs(make_env, args.env_workers, args.env_memory_gb)
+        self.evaluation = panel_evaluation(self._envs.in_process[0], args)
         self.eval_tasks = tuple(self.evaluation.tasks if self.evaluation else eval_tasks)
         self._eval_envs = self._envs
         if self.evaluation is not None:
             made = partial(gym.make, self.evaluation.env_id, disable_env_checker=True, **self.evaluation.options)
-            self._eval_envs = RunEnvs(made, args.env_workers, args.env_memory_gb)
+            self._eval_envs = RolloutEnvs(made, args.env_workers, args.env_memory_gb)
         self._begun = False
         """True if this process has played before."""
-        self.ledger = Ledger(args.output_dir)
+        self.ledger = FailureLog(args.output_dir)
         self._updates: deque[Update] = deque()
-        self.credit = credit_of(self._envs.here[0], args)
-        self.critic = critic_of(self._envs.here[0], args, self.population.weights() if self.population else ())
-        self.play = play_settings(self._envs.here[0], args)
-        if not by_args and (named := contradicted(self._envs.here[0], args)) is not None:
+        self.credit = credit_of(self._envs.in_process[0], args)
+        self.critic = critic_of(self._envs.in_process[0], args, self.population.weights() if self.population else ())
+        self.play = play_settings(self._envs.in_process[0], args)
+        if not by_args and (named := contradicted(self._envs.in_process[0], args)) is not None:
             raise ValueError(
                 f"MAGEConfig.{named} does not match the environment from make_env; remove it from the config."
             )
@@ -244,7 +244,7 @@ class MAGETrainer(UpdatingTrainer):
         message = failure_message(trajectories, index, self.args.failure_threshold)
         if message is not None:
             raise RunStopped(f"{message}; tracebacks: {self.ledger.path}")
-        advantages, metrics = weigh(trained, self.credit, self.critic)
+        advantages, metrics = compute_advantages(trained, self.credit, self.critic)
         rows = build_rows(trained, advantages, merge=self.args.merge_prefixes, mask_truncated=self.args.mask_truncated)
         if not rows:
             raise ValueError(f"Rollout {index} has no reply to train on; check max_prompt_length and mask_truncated.")
@@ -253,7 +253,7 @@ class MAGETrainer(UpdatingTrainer):
         batches = split_updates(rows, self.args.updates_of(sum(row.steps for row in rows)), rng)
         rank, ranks = self.accelerator.process_index, self.accelerator.num_processes
         limit = self.args.max_tokens_per_microbatch
-        self._updates = deque(share_of(batch, rank, ranks, limit, self._pad_id, self._forwards) for batch in batches)
+        self._updates = deque(rank_share(batch, rank, ranks, limit, self._pad_id, self._forwards) for batch in batches)
         self._plan_length(index, len(batches))
         started = time.perf_counter()
         metrics |= found | self._score_rows(model)

@@ -13,20 +13,20 @@ from accelerate.utils import gather_object
 
 from trainer.backends.cached import CopiedGenerator
 from trainer.backends.generation import StreamingGenerator
-from trainer.method.advantages import CreditConfig, screened, without_variance
+from trainer.method.advantages import CreditConfig, mask_non_finite, without_variance
 from trainer.method.trajectory import Trajectory
-from trainer.rollout.async_rollout import PlayedAhead
-from trainer.rollout.env_pool import RunEnvs
+from trainer.rollout.async_rollout import AsyncRollout
+from trainer.rollout.env_pool import RolloutEnvs
 from trainer.rollout.exploitability import exploitability
 from trainer.rollout.rollout import RolloutClock, RolloutSpec, collect
 from trainer.rollout.tasks import redrawn, rollout_specs
-from trainer.runs.failure_log import Ledger
+from trainer.runs.failure_log import FailureLog
 from trainer.runs.preemption import Preempted, Preemption
 from trainer.runs.run_log import RunLog
 from trainer.trl import trl_compat
 from trainer.trl.backend_registry import AnyGenerator
 from trainer.trl.callbacks import RolloutProgress
-from trainer.trl.checkpoints import PersistentTrainer
+from trainer.trl.checkpoints import CheckpointingTrainer
 
 
 class PlayedRollout(NamedTuple):
@@ -40,19 +40,19 @@ class PlayedRollout(NamedTuple):
     """Metrics of a rollout that was played ahead."""
 
 
-class RolloutTrainer(PersistentTrainer):
+class RolloutTrainer(CheckpointingTrainer):
     """Trainer that plays rollouts with the model under training."""
 
     generator: AnyGenerator
-    ledger: Ledger
+    ledger: FailureLog
     preemption: Preemption
     credit: CreditConfig
     run_log: RunLog
-    _envs: RunEnvs
-    _eval_envs: RunEnvs
+    _envs: RolloutEnvs
+    _eval_envs: RolloutEnvs
     """Environments of the evaluation panel; the training environments if the run has no panel."""
     _begun: bool
-    _ahead: PlayedAhead | None = None
+    _ahead: AsyncRollout | None = None
     _training = False
     """True while `train` runs."""
     _start: str | None = None
@@ -65,7 +65,7 @@ class RolloutTrainer(PersistentTrainer):
 
     def _exploitability(self, index: int) -> dict[str, float]:
         """Return the NashConv of the current model in its training game."""
-        env = self._envs.here[0]
+        env = self._envs.in_process[0]
         with self._session():
             found = exploitability(
                 self.generator,
@@ -122,15 +122,15 @@ class RolloutTrainer(PersistentTrainer):
         with self._session():
             specs = self._share(self._specs(index))
         # `bool` as `any_rank_live`: a thread must not call collectives while the main thread trains.
-        self._ahead = PlayedAhead(index, self.state.global_step, partial(self._collect, self._envs, specs, bool))
+        self._ahead = AsyncRollout(index, self.state.global_step, partial(self._collect, self._envs, specs, bool))
 
     def give_up_ahead(self) -> None:
         """Stop the rollout that is being played ahead, if there is one."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
-            ahead.give_up()
+            ahead.cancel()
 
-    def _take_ahead(self, ahead: PlayedAhead) -> list[Trajectory]:
+    def _take_ahead(self, ahead: AsyncRollout) -> list[Trajectory]:
         """Return the meta-episodes that all ranks played ahead."""
         mine: list[Trajectory] = []
         # Preempted is suppressed here and raised in `_gather` instead, on all ranks: a rank that left alone would leave
@@ -203,7 +203,7 @@ class RolloutTrainer(PersistentTrainer):
 
     def _collect(
         self,
-        envs: RunEnvs,
+        envs: RolloutEnvs,
         specs: Sequence[RolloutSpec],
         any_rank_live: Callable[[bool], bool],
         clock: RolloutClock,
@@ -212,7 +212,7 @@ class RolloutTrainer(PersistentTrainer):
         # A one-token answer is complete at the limit, so it gets no length penalty.
         limit = cast(int, self.args.max_completion_length)
         return collect(
-            envs.stage(len(specs)),
+            envs.pool(len(specs)),
             self.generator,
             specs,
             reply_limit=0 if limit == 1 else limit,
@@ -233,7 +233,7 @@ class RolloutTrainer(PersistentTrainer):
         if any(trajectory.failures for trajectory in played):
             # An environment that raised may be in an inconsistent state.
             (self._envs if phase == "train" else self._eval_envs).renew()
-        gathered: list[Trajectory] = screened(gather_object(played), self.credit)
+        gathered: list[Trajectory] = mask_non_finite(gather_object(played), self.credit)
         if self.accelerator.is_main_process:
             self.ledger.record(gathered, phase, self.state.global_step)
         return gathered

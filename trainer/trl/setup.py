@@ -55,7 +55,7 @@ def env_maker(config: RunSettings) -> Callable[[], gym.Env[Any, Any]]:
 def pool_weights(config: RunSettings) -> Mapping[str, float] | None:
     """Return the names and weights of the training opponents, or None if the task has no opponents."""
     env = env_maker(config)()
-    players = env.get_wrapper_attr("facts").players if env.has_wrapper_attr("facts") else 1
+    players = env.get_wrapper_attr("game_spec").players if env.has_wrapper_attr("game_spec") else 1
     if players == 1:
         return None
     default = env.get_wrapper_attr("settings").opponent

@@ -33,7 +33,7 @@ class SkippedUpdates(TrainerCallback, ExportableState):
         known: dict[str, Any] = held["attributes"] if held else {"count": 0, "in_a_row": 0, "began": ""}
         self.count, self.in_a_row, self._began = known["count"], known["in_a_row"], known["began"]
 
-    def note(self, skipped: bool, update: int, rollout: int) -> None:
+    def record(self, skipped: bool, update: int, rollout: int) -> None:
         """Count an update of a rollout. `update` counts from 0.
 
         Args:

@@ -164,5 +164,5 @@ class UpdatingTrainer(EvaluatingTrainer):
         if self.accelerator.is_main_process:
             self.run_log.update(self.state.global_step, metrics, len(self._updates))
         # After the log, because this may raise RunStopped.
-        self.skipped.note(skipped, self.state.global_step, self.progress.rollouts - 1)
+        self.skipped.record(skipped, self.state.global_step, self.progress.rollouts - 1)
         return norm

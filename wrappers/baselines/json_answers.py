@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-MOST = 20
+MAX_ITEMS = 20
 """Maximum number of entries of a list; the rest is ignored."""
 LONGEST = 500
 """Maximum number of characters of a string; the rest is ignored."""
@@ -31,5 +31,5 @@ def text_of(value: object) -> str:
 
 def texts_of(value: object) -> tuple[str, ...]:
     """Return the strings of a list without duplicates, or () if the value is not a list."""
-    found = [text_of(item) for item in value[:MOST]] if isinstance(value, list) else []
+    found = [text_of(item) for item in value[:MAX_ITEMS]] if isinstance(value, list) else []
     return tuple(dict.fromkeys(text for text in found if text))

@@ -96,7 +96,7 @@ class EndpointAgent:
         _endpoints(endpoint, *self._options)
 
     def generator(self, game: Game) -> Generator:
-        return _endpoints(self._endpoint, *self._options_for(game.facts.name))
+        return _endpoints(self._endpoint, *self._options_for(game.spec.name))
 
     def request(self, game_name: str) -> dict[str, Any]:
         """Return the parameters of its requests in that game, limits and sampling included, for the records."""
@@ -181,15 +181,15 @@ class _SeatedPolicy:
         """Start a meta-episode."""
         self.hand = ()
         if isinstance(self.policy, RemembersMetaEpisode):
-            self.policy.begin_meta_episode()
+            self.policy.on_meta_episode_start()
 
-    def hear(self, results: Sequence[Mapping[str, Any]]) -> None:
+    def on_hand_results(self, results: Sequence[Mapping[str, Any]]) -> None:
         """Pass the policy the results of the hands that ended by the rules since its last answer."""
         if not isinstance(self.policy, SeesResults):
             return
         for result in (HandResult(**told) for told in results):
             if result.ended_by == BY_THE_RULES:
-                self.policy.see_result(
+                self.policy.on_hand_end(
                     Turn(
                         player=result.seat,
                         observation=result.observation,
@@ -245,7 +245,7 @@ class _PolicyGenerator:
             # The third part of the seed numbers the calls of a meta-episode.
             if prompt.seed[2] == 0:
                 seated.begin()
-            seated.hear(prompt.info.get("hand_results", ()))
+            seated.on_hand_results(prompt.info.get("hand_results", ()))
             text = REMARK if prompt.phase == "reflect" else seated.act(prompt)
         # A policy may be a user's code. Its failure is counted and masked, and must not end the evaluation.
         except BaseException as error:

@@ -30,7 +30,7 @@ from trainer.method.trajectory import Trajectory
 Play = Callable[[Agent, Setting], Sequence[Trajectory]]
 """Function that plays all tasks of a setting once, as `evaluate` does."""
 
-FLOORS: Mapping[str, Mapping[str, str]] = {
+BASELINES: Mapping[str, Mapping[str, str]] = {
     "Sokoban": {
         "floor: random": "scripted:random",
         "expert, who needs no memory": "policy:sokoban/expert",
@@ -52,14 +52,14 @@ _SHOWN = ("memory", "context", "style", "max_calls", "mode", "option_state", "nu
 only in these options share the cached rows."""
 
 
-def floor_rows(setting: Setting, play: Play) -> tuple[ScoreRow, ...]:
+def baseline_rows(setting: Setting, play: Play) -> tuple[ScoreRow, ...]:
     """Return the rows of the baselines over all tasks of a setting; empty if the game has none.
 
     The key of the cache is the setting's fingerprint (tasks, options, data) and the hash of this version's code. If a
     baseline cannot be played under these options, it is left out with a warning.
     """
     game = game_of(setting.panel.env_id, setting.options)
-    specs = FLOORS.get(game.facts.name, {})
+    specs = BASELINES.get(game.spec.name, {})
     if not specs:
         return ()
     panel, given = (

@@ -14,7 +14,7 @@ SPENT = "budget"
 """Kind of the failure of meta-episodes that exceeded the budget. They count as not played."""
 
 
-FEW = 16
+MIN_REPLIES_TO_REFUSE = 16
 """Maximum number of concurrent meta-episodes if tokens are limited, because the tokens of a call are unknown
 beforehand."""
 
@@ -63,7 +63,7 @@ class Limits:
         if self.max_calls is not None:
             # The factor 2 limits the first batch to half of the calls, so that it can finish.
             batch = min(batch, max(self.max_calls // (2 * most_calls), 1))
-        return batch if self.max_tokens is None else min(batch, FEW)
+        return batch if self.max_tokens is None else min(batch, MIN_REPLIES_TO_REFUSE)
 
     def refuse(self) -> Completion | None:
         """Count one call and return None, or return a failure if the budget is exhausted."""

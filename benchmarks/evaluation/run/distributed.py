@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 from benchmarks.evaluation.run.evaluate import PanelPlayer
-from benchmarks.executors import Conditions, Executor, given
+from benchmarks.executors import Conditions, Executor, unwrap
 from benchmarks.records.about import agent_of, setting_of
 from benchmarks.records.record_store import SHARD
-from mage_envs.processes import Lost
+from mage_envs.processes import WorkerLost
 from trainer.method.trajectory import Trajectory
 
 LOGGER = logging.getLogger(__name__)
@@ -96,10 +96,10 @@ def play_spread(
     with contextlib.closing(executor.run(playing, jobs, conditions)) as running:
         for number, outcome in running:
             who = _named(jobs[number])
-            if isinstance(outcome, Lost):
+            if isinstance(outcome, WorkerLost):
                 lost.append(f"{who}: {outcome.reason}")
                 continue
-            for place, trajectory in zip(jobs[number], given(outcome, who), strict=True):
+            for place, trajectory in zip(jobs[number], unwrap(outcome, who), strict=True):
                 on_finished(place, trajectory)
     return lost
 

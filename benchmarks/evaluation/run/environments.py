@@ -11,12 +11,12 @@ import gymnasium as gym
 import numpy as np
 
 import mage_envs  # noqa: F401  (registers the ids)
-from mage_envs.cli.commands import told
-from mage_envs.core import Game, GameFacts, State, Task
+from mage_envs.cli.commands import describe_error
+from mage_envs.core import Game, GameSpec, State, Task
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.registry import list_games, load_game
 from opponents import make_opponent
-from wrappers.env_metadata import Described
+from wrappers.env_metadata import EnvMetadata
 from wrappers.make import META_OPTIONS, make_meta_env
 from wrappers.memories import refuse_instance
 
@@ -24,11 +24,11 @@ from wrappers.memories import refuse_instance
 class _TextAlone(Game):
     """Substitute for the game of a foreign environment: it has facts, but no states."""
 
-    def __init__(self, facts: GameFacts) -> None:
-        self.facts = facts
+    def __init__(self, facts: GameSpec) -> None:
+        self.spec = facts
 
     def initial_state(self, rng: np.random.Generator) -> State:
-        raise TypeError(f"{self.facts.name} is a foreign environment, so its game has no states.")
+        raise TypeError(f"{self.spec.name} is a foreign environment, so its game has no states.")
 
 
 def _nearest_option(env_id: str, options: Mapping[str, Any]) -> str:
@@ -61,7 +61,7 @@ def make_envs(env_id: str, env_kwargs: Mapping[str, Any] | None = None, count: i
     try:
         envs = [make() for _ in range(count)]
     except gym.error.UnregisteredEnv as error:
-        raise ValueError(f"Unknown environment {env_id!r}: {told(error)}") from error
+        raise ValueError(f"Unknown environment {env_id!r}: {describe_error(error)}") from error
     except TypeError as error:
         raise ValueError(
             f"{env_id} could not be made with {options}:{_nearest_option(env_id, options)} {error}"
@@ -100,16 +100,16 @@ def game_of(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> Game:
     The game has no states if the environment is foreign.
     """
     env = make_envs(env_id, env_kwargs)[0]
-    described: Described = env.get_wrapper_attr("described")
+    described: EnvMetadata = env.get_wrapper_attr("described")
     game = env.get_wrapper_attr("game") if described.ends_by_itself else None
-    return game if isinstance(game, Game) else _TextAlone(described.facts)
+    return game if isinstance(game, Game) else _TextAlone(described.spec)
 
 
 def seats_of(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> Sequence[int | None]:
     """Return the learner's possible seats in the first hand, or (None,) if the environment accepts no opponent."""
     env = make_envs(env_id, env_kwargs)[0]
-    described: Described = env.get_wrapper_attr("described")
-    if described.facts.players == 1 or "opponent" not in described.reset_options:
+    described: EnvMetadata = env.get_wrapper_attr("described")
+    if described.spec.players == 1 or "opponent" not in described.reset_options:
         return (None,)
     seats: Sequence[int] = env.get_wrapper_attr("seats")
     return seats

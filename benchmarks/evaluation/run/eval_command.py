@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.evaluation.run.agents import Agent, SavedModelAgent, make_agent, split_memory
-from benchmarks.evaluation.run.baselines import floor_rows
+from benchmarks.evaluation.run.baselines import baseline_rows
 from benchmarks.evaluation.run.budget import Limits
 from benchmarks.evaluation.run.controls import NAMES, controlled
 from benchmarks.evaluation.run.distributed import play_spread
@@ -25,23 +25,22 @@ from benchmarks.evaluation.scoring.call_stats import without_texts
 from benchmarks.evaluation.scoring.scores import Summary, label
 from benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, weights_of
 from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.evaluation.tables import layout as tables
-from benchmarks.evaluation.tables import summary_table as report
+from benchmarks.evaluation.tables import layout, summary_table
 from benchmarks.executors import Executor, Local, add_option, make_executor
 from benchmarks.records.about import about_run
 from benchmarks.records.record_store import Shards, Writer
 from benchmarks.report.document import REPORT, write_report
 from benchmarks.report.runs import read_runs
-from mage_envs.cli.commands import told
+from mage_envs.cli.commands import describe_error
 from mage_envs.cli.json_options import read_object
 from mage_envs.core import Game
 from mage_envs.files.atomic import output_path
-from mage_envs.processes import DEADLINE
+from mage_envs.processes import CALL_TIMEOUT_S
 from mage_envs.registry import settings_of
 from mage_envs.text.visible import one_line
 from opponents import split_names
 from trainer.method.trajectory import Trajectory
-from trainer.runs.trajectory_json import trajectory_of
+from trainer.runs.trajectory_json import trajectory_from_json
 
 _OPTIONS = {"protocol": str, "num_episodes": int, "memory": str, "context": str, "style": str}
 """Options of the environment that have a flag of their own."""
@@ -92,7 +91,7 @@ def add_play_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--env-timeout",
         type=float,
-        default=DEADLINE,
+        default=CALL_TIMEOUT_S,
         metavar="S",
         help="Timeout in seconds per environment step, opponents included (default: 600, 0 disables it)",
     )
@@ -122,7 +121,7 @@ def run(arguments: argparse.Namespace) -> None:
         measured = measure(own, agent, setting)
         written: list[Path] = []
         if own.out is not None:
-            written = [*report.save(own.out, measured.summary), own.out / REPORT]
+            written = [*summary_table.save(own.out, measured.summary), own.out / REPORT]
             write_report(written[-1], read_runs([own.out], known={own.out: measured.summary}))
         # Write the files first: if the reader of stdout is gone, the next line raises.
         sys.stdout.write(("\n" if number else "") + shown(arguments, measured.summary))
@@ -191,14 +190,14 @@ def measure(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> Me
         trajectories = _played_in(writer.folder) if writer.kept else []
     if not trajectories:
         raise RuntimeError(f"Nothing was played: {limits.spent() or 'no worker returned a meta-episode'}.")
-    floors = () if arguments.no_floors else floor_rows(setting, partial(_play_floor, arguments))
+    floors = () if arguments.no_floors else baseline_rows(setting, partial(_play_floor, arguments))
     return Measured(replace(summary_of(agent.name, setting, trajectories), floors=floors), trajectories, limits)
 
 
 def _played_in(folder: Path) -> list[Trajectory]:
     """Return all meta-episodes of a run in the panel's order, with the fields that tables read."""
     found: dict[int, Trajectory] = {}
-    Shards(folder, lambda line: found.update({line["index"]: without_texts(trajectory_of(line))}))
+    Shards(folder, lambda line: found.update({line["index"]: without_texts(trajectory_from_json(line))}))
     return [trajectory for _, trajectory in sorted(found.items())]
 
 
@@ -216,15 +215,17 @@ def _keep(writer: Writer, play: Callable[..., list[Trajectory]]) -> None:
             sys.stderr.write(f"\nInterrupted: {kept}; the same command with --resume continues the run.\n")
             raise SystemExit(130) from None
         if isinstance(error, OSError) and writer.kept:
-            raise RuntimeError(f"{told(error)} {kept}; the same command with --resume continues the run.") from error
+            raise RuntimeError(
+                f"{describe_error(error)} {kept}; the same command with --resume continues the run."
+            ) from error
         raise
 
 
 def shown(arguments: argparse.Namespace, summary: Summary) -> str:
     """Return the table in the form that the arguments select."""
     if arguments.tsv:
-        return report.csv_text(summary, "\t")
-    return report.table(summary) if arguments.wide else tables.narrow(summary, tables.stdout_width())
+        return summary_table.csv_text(summary, "\t")
+    return summary_table.table(summary) if arguments.wide else layout.narrow(summary, layout.stdout_width())
 
 
 def _play_floor(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> list[Trajectory]:
@@ -387,7 +388,7 @@ def _own_setting(arguments: argparse.Namespace, agent: Agent, options: Mapping[s
 def _opponents(text: str | None, game: Game) -> dict[str, float]:
     """Return the opponents and their weights; the game's default opponents if `text` is None."""
     if text is None:
-        return weights_of(settings_of(game.facts.name).opponent)
+        return weights_of(settings_of(game.spec.name).opponent)
     names = split_names(text)
     if len(names) == 1 and names[0].startswith("pool:"):
         return weights_of(names[0])

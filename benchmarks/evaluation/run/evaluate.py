@@ -14,12 +14,12 @@ from benchmarks.evaluation.run.budget import SPENT, Limits, guarded
 from benchmarks.evaluation.run.environments import check_opponents, env_maker, game_of
 from mage_envs.cli.progress import Progress
 from mage_envs.core import Task
-from mage_envs.processes import DEADLINE
+from mage_envs.processes import CALL_TIMEOUT_S
 from mage_envs.processes.call_outcomes import TRACEBACK
 from trainer.method.trajectory import Trajectory
-from trainer.rollout.env_pool import RunEnvs
+from trainer.rollout.env_pool import RolloutEnvs
 from trainer.rollout.rollout import RolloutSpec, collect
-from trainer.runs.failure_log import Ledger
+from trainer.runs.failure_log import FailureLog
 
 
 class PanelPlayer:
@@ -52,7 +52,7 @@ class PanelPlayer:
         game = game_of(env_id, env_kwargs)
         self._generator = guarded(agent.generator(game), limits)
         check_opponents(tasks, game)
-        self._envs = RunEnvs(env_maker(env_id, env_kwargs), workers, memory_gb)
+        self._envs = RolloutEnvs(env_maker(env_id, env_kwargs), workers, memory_gb)
 
     def __call__(
         self,
@@ -75,7 +75,7 @@ class PanelPlayer:
             reduce: Function that returns a smaller trajectory to keep.
         """
         played = collect(
-            self._envs.stage(min(batch, len(tasks))),
+            self._envs.pool(min(batch, len(tasks))),
             self._generator,
             [RolloutSpec(task) for task in tasks],
             env_timeout=env_timeout,
@@ -101,13 +101,13 @@ def evaluate(
     *,
     batch: int = 256,
     workers: int = 0,
-    env_timeout: float = DEADLINE,
+    env_timeout: float = CALL_TIMEOUT_S,
     memory_gb: float = 0.0,
     on_step: Callable[[int, int], None] | None = None,
     on_finished: Callable[[int, Trajectory], None] | None = None,
     reduce: Callable[[Trajectory], Trajectory] | None = None,
     limits: Limits | None = None,
-    ledger: Ledger | None = None,
+    ledger: FailureLog | None = None,
 ) -> list[Trajectory]:
     """Play every task of `panel` once, with all wrappers of its id, and return the trajectories in the panel's order.
 
@@ -150,7 +150,7 @@ def evaluate(
     return trajectories
 
 
-def account(trajectories: Sequence[Trajectory], agent: str, ledger: Ledger | None) -> None:
+def account(trajectories: Sequence[Trajectory], agent: str, ledger: FailureLog | None) -> None:
     """Record failures in the ledger.
 
     Args:
@@ -177,19 +177,19 @@ def lacked_budget(trajectory: Trajectory) -> bool:
 
 
 @contextmanager
-def ledger_in(folder: Path | None) -> Iterator[Ledger]:
+def ledger_in(folder: Path | None) -> Iterator[FailureLog]:
     """Yield a ledger in the folder, or in a temporary folder that is removed unless something failed.
 
     At the end, the totals of new failures are written to stderr with the name of the file.
     """
-    ledger = Ledger(folder or mkdtemp(prefix="mage-eval-"))
+    ledger = FailureLog(folder or mkdtemp(prefix="mage-eval-"))
     # An evaluation has no optimiser steps: 0 keeps its lines and drops only an incomplete last one.
     ledger.resume(0)
     before = ledger.count
     try:
         yield ledger
         if ledger.count > before:
-            sys.stderr.write(f"{ledger.told()}\n")
+            sys.stderr.write(f"{ledger.summary()}\n")
     finally:
         if folder is None and not ledger.path.exists():
             ledger.path.parent.rmdir()

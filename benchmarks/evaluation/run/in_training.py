@@ -9,7 +9,7 @@ from benchmarks.evaluation.run.summary import summary_of
 from benchmarks.evaluation.scoring.scores import ScoreRow, Summary
 from benchmarks.evaluation.suites.panels import full_name, named_panel
 from benchmarks.evaluation.suites.setting import Setting
-from benchmarks.evaluation.tables import summary_table as report
+from benchmarks.evaluation.tables import summary_table
 from mage_envs.core import Task
 from trainer.method.trajectory import Trajectory
 from trainer.runs.panel_evaluation import SCORE, Scored
@@ -46,7 +46,7 @@ class PanelEvaluation:
         metrics = {SCORE: score_of(summary)}
         for row, name in [(summary.overall, ""), *((row, f"/{row.opponent}") for row in summary.rows)]:
             metrics |= {f"{key}{name}": value for key, value in _row(row, summary).items()}
-        return Scored(metrics, report.table(summary))
+        return Scored(metrics, summary_table.table(summary))
 
 
 def score_of(summary: Summary) -> float:

@@ -33,7 +33,7 @@ class ExactValues:
         """
         if (name, episode) not in self._policies:
             made: object = None
-            if self._game.facts.players == 2 and is_enumerable(self._game):
+            if self._game.spec.players == 2 and is_enumerable(self._game):
                 try:
                     made = make_opponent(name, self._game)
                 except UnknownOpponent:
@@ -118,9 +118,9 @@ def optimal_learner(game: Game, pool: Mapping[str, float], played: Sequence[Traj
     firsts = {one[0] for one in seats}
     # `bayes_value` needs a seating rule by name, and the trajectories contain only the seats themselves.
     rule = "alternate" if any(len(set(one)) > 1 for one in seats) else "fixed"
-    if len(firsts) < game.facts.players:
+    if len(firsts) < game.spec.players:
         rule = {0: "first", 1: "second"}.get(min(firsts), "") if rule == "fixed" and len(firsts) == 1 else ""
-    if not rule or game.facts.players != 2 or not is_enumerable(game):
+    if not rule or game.spec.players != 2 or not is_enumerable(game):
         return ()
     hands = played[0].episodes[0].hands
     try:

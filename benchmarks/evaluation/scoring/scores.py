@@ -30,7 +30,7 @@ from benchmarks.evaluation.scoring.call_stats import (
 )
 from benchmarks.evaluation.scoring.estimates import Estimate, estimate, way
 from benchmarks.evaluation.scoring.exact_values import ExactValues
-from benchmarks.evaluation.scoring.worst_case import FEW, as_losses
+from benchmarks.evaluation.scoring.worst_case import MAX_FAILED_SHARE, as_losses
 from mage_envs.core import Game
 from mage_envs.registry import list_games, settings_of
 from mage_envs.settings import outcome_reward
@@ -206,10 +206,10 @@ def headline(game: Game) -> Objective:
     It is success if the task is to win or to solve something. It is the game's own unit if the size of the return
     counts, or if the game is not registered.
     """
-    name = game.facts.name
+    name = game.spec.name
     if name not in list_games():
         return "returns"
-    wins = game.facts.players == 1 or settings_of(name).rewards.get("task") is outcome_reward
+    wins = game.spec.players == 1 or settings_of(name).rewards.get("task") is outcome_reward
     return "success" if wins else "returns"
 
 
@@ -259,13 +259,13 @@ def summarise(
     kept = [t for t in trajectories if t.failure is None]
     overall = replace(_row(title, 1.0, trajectories, scoring), optimal=tuple(optimal))
     lost = None
-    if kept and len(trajectories) - len(kept) > FEW * len(trajectories):
+    if kept and len(trajectories) - len(kept) > MAX_FAILED_SHARE * len(trajectories):
         lost = _row("failures as losses", 1.0, as_losses(trajectories, game), scoring)
     return Summary(
         agent=agent,
         env_id=trajectories[0].task.env_id,
         panel=panel,
-        unit=game.facts.unit,
+        unit=game.spec.unit,
         objective=objective,
         rows=tuple(rows),
         overall=overall,

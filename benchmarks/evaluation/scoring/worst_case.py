@@ -8,7 +8,7 @@ from dataclasses import replace
 from mage_envs.core import Game
 from trainer.method.trajectory import EpisodeResult, Trajectory
 
-FEW = 0.01
+MAX_FAILED_SHARE = 0.01
 """Share of failures up to which they are only left out."""
 
 
@@ -32,7 +32,7 @@ def _lost(failed: Trajectory, whole: Sequence[Trajectory], game: Game) -> Trajec
 
     def lost(k: int) -> EpisodeResult:
         played = like.episodes[min(k, len(like.episodes) - 1)]
-        worst = game.facts.min_return * played.hands
+        worst = game.spec.min_return * played.hands
         return EpisodeResult(
             reward=0.0, value=worst, hands=played.hands, success=False, timeout=True, seats=played.seats
         )

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the list to stdout."""
-    rows = [(f"{name}-{size}", *_told(f"{name}-{size}"), BASES[name].about) for name in BASES for size in SIZES]
+    rows = [(f"{name}-{size}", *_panel_row(f"{name}-{size}"), BASES[name].about) for name in BASES for size in SIZES]
     width = max(len(row[0]) for row in rows)
     lines = ["Panels (--panel NAME; without a number the 512), at K = 3, protocol adaptive, memory reflection"]
     lines += [
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> None:
         lines += [f"    {panel}" for panel in suite.panels]
         if arguments.suites:
             lines += [
-                f"      {protocol:<8}  K = {episodes:>2}  {' '.join(_told(panel, protocol, episodes))}"
+                f"      {protocol:<8}  K = {episodes:>2}  {' '.join(_panel_row(panel, protocol, episodes))}"
                 for panel in suite.panels
                 for protocol in PROTOCOLS
                 for episodes in EPISODES
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _told(panel: str, protocol: str = "adaptive", episodes: int = 3) -> tuple[str, str, str]:
+def _panel_row(panel: str, protocol: str = "adaptive", episodes: int = 3) -> tuple[str, str, str]:
     """Return the number of meta-episodes, the fingerprint and the maximum number of calls of a setting."""
     setting = setting_for(panel, protocol=protocol, num_episodes=episodes)
     # The data of some panels are not on every machine: such a panel is listed with dashes.

@@ -19,7 +19,7 @@ from benchmarks.records.canonical import canonical, digest_of
 from mage_envs.core import Game, Task
 from mage_envs.settings import reward_name
 from wrappers import MetaEpisode
-from wrappers.env_metadata import Described
+from wrappers.env_metadata import EnvMetadata
 from wrappers.protocol import Protocol
 
 _SHOWN = ("invalid_penalty", "length_penalty", "history_window", "full_turns", "reflect_window")
@@ -80,7 +80,7 @@ class Setting:
         """
         env_id = self.panel.env_id
         env = make_envs(env_id, self.options)[0]
-        described: Described = env.get_wrapper_attr("described")
+        described: EnvMetadata = env.get_wrapper_attr("described")
         protocol: Protocol = env.get_wrapper_attr("protocol")
         game = game_of(env_id, self.options)
         given = {key: value for key, value in (env.spec.kwargs if env.spec else {}).items() if key != "game_name"}
@@ -97,7 +97,7 @@ class Setting:
             "reward": reward_name(given.get("reward") or protocol.reward),
             "hands_per_episode": described.hands,
             "max_turns": described.max_turns,
-            "rules": sha256(described.facts.rules.encode()).hexdigest()[:16],
+            "rules": sha256(described.spec.rules.encode()).hexdigest()[:16],
             "shown": {name: vars(described.settings)[name] for name in _SHOWN},
             "game": {key: _portable(value) for key, value in own.items()},
             "data": game.data_hash(),

@@ -25,7 +25,7 @@ from benchmarks.evaluation.suites.panels import QUICK, SIZES, named_panel
 from benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES, Suite, named_suite
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.suites.suite_table import SuiteCell, text_table, tsv
-from benchmarks.evaluation.tables import summary_table as report
+from benchmarks.evaluation.tables import summary_table
 from benchmarks.records.canonical import digest_of
 from benchmarks.records.record_store import ROOT, RUN, SUITE, OtherRun, read_suite
 from benchmarks.report.document import REPORT, write_report
@@ -202,7 +202,7 @@ def _play(arguments: argparse.Namespace, columns: Sequence[Column], cells: Seque
         own = argparse.Namespace(**{**vars(arguments), "out": folder})
         setting = cell.played_in(out)
         measured = measure(own, cell.agent, setting)
-        report.save(folder, measured.summary, figure=False)
+        summary_table.save(folder, measured.summary, figure=False)
         scores[folder] = measured.summary
         statuses.append(ending(setting, measured))
         done.append(

@@ -14,10 +14,10 @@ from typing import Any
 from benchmarks.evaluation.run.environments import game_of
 from benchmarks.evaluation.scoring.paired import POWER, PairedDifference, Pairs, adjusted_together, holm
 from benchmarks.evaluation.scoring.scores import cluster_of, headline, label, per_hand
-from benchmarks.evaluation.scoring.worst_case import FEW, as_losses
+from benchmarks.evaluation.scoring.worst_case import MAX_FAILED_SHARE, as_losses
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, delimited, shown_episodes
-from benchmarks.records.about import COMPARED, setting_of, told_apart
+from benchmarks.records.about import COMPARED, identity_fields, setting_of
 from benchmarks.records.record_store import Records, differences, reading
 from mage_envs.core import Game
 from mage_envs.text.visible import one_line
@@ -134,7 +134,7 @@ def _played(records: Records) -> _Played:
 
 def _check(first: _Played, other: _Played) -> None:
     """Raise ValueError unless both runs played the same tasks under the same options."""
-    one, two = told_apart(first.about), told_apart(other.about)
+    one, two = identity_fields(first.about), identity_fields(other.about)
     if one != two:
         place, there, here = next(differences(one, two))
         raise ValueError(
@@ -159,13 +159,13 @@ def _compare(first: _Played, second: _Played, wide: bool) -> RunComparison:
     failed = len(common) - len(whole)
     rows, clusters = _rows(first, [[run[place] for place in whole] for run in both], wide)
     losses: Sequence[PairedDifference] = ()
-    if failed > FEW * len(common):
+    if failed > MAX_FAILED_SHARE * len(common):
         losses, _ = _rows(first, [as_losses(run, first.game) for run in both], wide)
     return RunComparison(
         first=first.title,
         second=second.title,
         panel=first.setting.name,
-        unit="success rate" if headline(first.game) == "success" else f"{first.game.facts.unit} per hand",
+        unit="success rate" if headline(first.game) == "success" else f"{first.game.spec.unit} per hand",
         pairs=len(whole),
         clusters=clusters,
         failed=failed,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mage_envs.core import Game, GameFacts, IllegalAction, State
+from mage_envs.core import Game, GameSpec, IllegalAction, State
 from mage_envs.games.alfworld.data import GameFiles, GameSource, MadeGames, NoGames, data_root
 from mage_envs.games.alfworld.engine import Engine, EngineState, FastEngine
 from mage_envs.games.alfworld.errors import GameFileError
@@ -160,7 +160,7 @@ class ALFWorld(Game):
         ImportError: If alfworld is not installed.
     """
 
-    facts = GameFacts(
+    spec = GameSpec(
         name="ALFWorld",
         rules=(
             "You are in a room of a house and carry out a household task. Objects and places have numbers, as in "
@@ -200,7 +200,7 @@ class ALFWorld(Game):
         }
         if engine not in ENGINES:
             raise ValueError(f"engine={engine!r} is unknown; choose one of: {', '.join(ENGINES)}.")
-        self.facts = replace(type(self).facts, shows_legal_actions=show_commands)
+        self.spec = replace(type(self).spec, shows_legal_actions=show_commands)
         self.split = _split(split)
         self.source = _source(data, self.split, _task_types(task_types), size)
         """Games to draw from."""

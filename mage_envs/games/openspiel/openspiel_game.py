@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mage_envs.core import Game, GameFacts, IllegalAction, State
+from mage_envs.core import Game, GameSpec, IllegalAction, State
 from mage_envs.games.openspiel.generic_texts import CHANCE
 from mage_envs.games.openspiel.position import Position, Positions, positions
 from mage_envs.games.openspiel.tree import Fall, falls
@@ -71,7 +71,7 @@ class SpielState(State):
             outcome = chance(position, number)
             # With hidden information a chance event may be private, so `happened` stays empty.
             if not source.texts.hidden:
-                self.happened = (*self.happened, position.text_of(source.texts, outcome))
+                self.chance_events = (*self.chance_events, position.text_of(source.texts, outcome))
             position = source.after(position, outcome)
             number += 1
         self.game = game
@@ -114,7 +114,7 @@ class SpielState(State):
     def __reduce__(self) -> tuple[Any, ...]:
         # The history replaces the pyspiel state, so that an unpickled state uses the shared positions of its process.
         history = tuple(self.position.state.history())
-        return _restored, (self.game, history, self._chance, self._number, self.happened)
+        return _restored, (self.game, history, self._chance, self._number, self.chance_events)
 
 
 def _restored(
@@ -127,7 +127,7 @@ def _restored(
         position = source.after(position, action)
     state = SpielState(game, position, chance, number)
     # The constructor records only chance events that it applies itself, and the history contains these already.
-    state.happened = happened
+    state.chance_events = happened
     return state
 
 
@@ -151,16 +151,16 @@ class OpenSpiel(Game):
         ValueError: If OpenSpiel does not know the game or rejects its parameters.
     """
 
-    facts = GameFacts(name="OpenSpiel", rules="A game of OpenSpiel.")
+    spec = GameSpec(name="OpenSpiel", rules="A game of OpenSpiel.")
     """Facts of the class. An instance replaces them with those of its game."""
 
     def __init__(self, game: str = "nim(pile_sizes=1;2;3)") -> None:
         self.spiel_game = game
         """Game string of OpenSpiel."""
-        source, own = positions(game), type(self).facts
+        source, own = positions(game), type(self).spec
         spiel, texts = source.game, source.texts
         length = min(max(spiel.max_game_length(), 6), LONGEST)
-        self.facts = replace(
+        self.spec = replace(
             own,
             rules=texts.rules(),
             players=spiel.num_players(),
@@ -169,7 +169,7 @@ class OpenSpiel(Game):
             max_return=spiel.max_utility(),
             perfect_information=not texts.hidden,
             # A subclass states its own limit; a game by its string has only OpenSpiel's maximum length.
-            max_turns=length if own is OpenSpiel.facts else own.max_turns,
+            max_turns=length if own is OpenSpiel.spec else own.max_turns,
             actions=texts.actions(),
             words=texts.words(),
         )

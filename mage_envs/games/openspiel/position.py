@@ -10,7 +10,7 @@ from mage_envs.games.openspiel.loading import check_legal, load
 from mage_envs.games.openspiel.size import is_small
 from mage_envs.games.openspiel.worded import VOICES
 
-KEPT = 20_000
+MAX_CACHED_POSITIONS = 20_000
 """Maximum number of positions to keep per small game. The first positions stay; a state needs one to five kilobytes."""
 
 
@@ -109,7 +109,7 @@ class Positions:
         self.texts = VOICES.get(self.game.get_type().short_name, Texts)(self.game)
         self.root = Position(self.game.new_initial_state(), self.texts)
         # A large game has too many positions for a cache to be of use.
-        self._places = KEPT if is_small(text) else 0
+        self._places = MAX_CACHED_POSITIONS if is_small(text) else 0
 
     def after(self, position: Position, action: int) -> Position:
         """Return the position after one of the actions of `position`."""

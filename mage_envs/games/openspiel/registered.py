@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mage_envs.core import GameFacts, HandResult
+from mage_envs.core import GameSpec, HandResult
 from mage_envs.games.openspiel.openspiel_game import OpenSpiel
 from mage_envs.settings import GameSettings, five_times_total, mean_reward, outcome_reward
 
@@ -15,7 +15,7 @@ from mage_envs.settings import GameSettings, five_times_total, mean_reward, outc
 class LeducPoker(OpenSpiel):
     """Leduc Poker for two players."""
 
-    facts = GameFacts(name="LeducPoker", rules="Leduc Poker.", unit="chips", max_turns=8)
+    spec = GameSpec(name="LeducPoker", rules="Leduc Poker.", unit="chips", max_turns=8)
 
     def __init__(self) -> None:
         # Suits never matter in Leduc Poker. Merging them makes equal information states equal, and the tree smaller.
@@ -25,7 +25,7 @@ class LeducPoker(OpenSpiel):
 class ConnectFour(OpenSpiel):
     """Connect Four on a board of `rows` and `columns`."""
 
-    facts = GameFacts(name="ConnectFour", rules="Connect Four.", perfect_information=True, max_turns=30)
+    spec = GameSpec(name="ConnectFour", rules="Connect Four.", perfect_information=True, max_turns=30)
 
     def __init__(self, rows: int = 6, columns: int = 7) -> None:
         super().__init__(f"connect_four(rows={rows},columns={columns})")
@@ -34,7 +34,7 @@ class ConnectFour(OpenSpiel):
 class LiarsDice(OpenSpiel):
     """Liar's Dice for two players with `dice` dice of `sides` faces each."""
 
-    facts = GameFacts(name="LiarsDice", rules="Liar's Dice.", max_turns=20)
+    spec = GameSpec(name="LiarsDice", rules="Liar's Dice.", max_turns=20)
 
     def __init__(self, dice: int = 1, sides: int = 6) -> None:
         super().__init__(f"liars_dice(numdice={dice},dice_sides={sides})")
@@ -44,7 +44,7 @@ class LiarsDice(OpenSpiel):
 class Negotiation(OpenSpiel):
     """OpenSpiel's bargaining: two players divide a pool of items that they value differently."""
 
-    facts = GameFacts(name="Negotiation", rules="Negotiation.", max_turns=8)
+    spec = GameSpec(name="Negotiation", rules="Negotiation.", max_turns=8)
 
     def __init__(self) -> None:
         super().__init__("bargaining")
@@ -53,7 +53,7 @@ class Negotiation(OpenSpiel):
 class Breakthrough(OpenSpiel):
     """Breakthrough on a board of `rows` and `columns`."""
 
-    facts = GameFacts(name="Breakthrough", rules="Breakthrough.", perfect_information=True, max_turns=120)
+    spec = GameSpec(name="Breakthrough", rules="Breakthrough.", perfect_information=True, max_turns=120)
 
     def __init__(self, rows: int = 8, columns: int = 8) -> None:
         super().__init__(f"breakthrough(rows={rows},columns={columns})")

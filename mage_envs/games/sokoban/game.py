@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mage_envs.core import Game, GameFacts, IllegalAction, State
+from mage_envs.core import Game, GameSpec, IllegalAction, State
 from mage_envs.drawing import Picture
 from mage_envs.drawing import sokoban as drawing
 from mage_envs.games.sokoban.boxoban import FileRooms
@@ -198,7 +198,7 @@ class Sokoban(Game):
         ImportError: If gym-sokoban is required and not installed.
     """
 
-    facts = GameFacts(
+    spec = GameSpec(
         name="Sokoban",
         rules=(
             "Sokoban. Push every box onto a target. You walk up, down, left or right on the board; walking against a "
@@ -214,7 +214,7 @@ class Sokoban(Game):
         max_return=14.0,
         # 7 turns of 3 moves are 21 moves, the default `max_moves`.
         max_turns=7,
-        pays_on_the_way=True,
+        has_intermediate_rewards=True,
         has_pictures=True,
     )
 

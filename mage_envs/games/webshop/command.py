@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mage_commands import OneLineParser
-from mage_envs.cli.commands import told
+from mage_envs.cli.commands import describe_error
 from mage_envs.cli.progress import shown
 from mage_envs.games.webshop.cache import DamagedCache, read_manifest, verify
 from mage_envs.games.webshop.catalogue_maker import SIZES as MADE
@@ -112,6 +112,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             run(parser.parse_args(arguments))
     except (ValueError, OSError, ImportError, DamagedCache) as error:
         # Messages of other packages may have several lines; a command prints one.
-        print(f"webshop: {' '.join(told(error).split())}", file=sys.stderr)
+        print(f"webshop: {' '.join(describe_error(error).split())}", file=sys.stderr)
         return 2
     return 0

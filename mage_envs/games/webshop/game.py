@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mage_envs.core import Game, GameFacts, IllegalAction, State
+from mage_envs.core import Game, GameSpec, IllegalAction, State
 from mage_envs.games.webshop.goals import Goal
 from mage_envs.games.webshop.pages import MODES, SEPARATOR
 from mage_envs.games.webshop.session import DONE, Session, parse
@@ -153,7 +153,7 @@ class WebShop(Game):
         ImportError: If the tagger is not installed.
     """
 
-    facts = GameFacts(
+    spec = GameSpec(
         name="WebShop",
         rules=(
             "WebShop. You shop in an online store for the product that the instruction describes: the right kind of "

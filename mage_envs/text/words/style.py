@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
-from mage_envs.core import BY_THE_RULES, BY_TIMEOUT, GameFacts
+from mage_envs.core import BY_THE_RULES, BY_TIMEOUT, GameSpec
 from mage_envs.text.prompts import BLOCK, ContinueView, EpisodeRecord, PlayView, ReflectView, TurnRecord
 from mage_envs.text.words.spelling import WordsOfState, as_word
 
 EPISODE, REFLECT, REMARK, ILLEGAL, TIMEOUT, UNREADABLE = "episode", "reflect", "remark", "illegal", "timeout", "?"
-KEPT = 50_000
+MAX_CACHED_TEXTS = 50_000
 """Size of the caches of words. Small games have fewer information states, and groups meet the same ones repeatedly."""
 SEATS = ("first", "second", "third", "fourth")
 
@@ -26,13 +26,13 @@ def seat_word(seat: int) -> str:
     return SEATS[seat] if seat < len(SEATS) else f"player-{seat + 1}"
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=MAX_CACHED_TEXTS)
 def _first_words(words_of: WordsOfState, state: str, seat: int) -> tuple[str, ...]:
     """Return the words of a player's knowledge at its first decision in a hand."""
     return seat_word(seat), *words_of(state, seat)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=MAX_CACHED_TEXTS)
 def _new_words(words_of: WordsOfState, before: str, answer: str | None, state: str, seat: int) -> tuple[str, ...]:
     """Return the words of the player's new knowledge in `state` since `before`, without its own legal answer."""
     # A word may occur several times (two rounds with the same move), so known words are counted.
@@ -54,19 +54,19 @@ def paid_word(value: float) -> str:
 
 
 class Words:
-    """The compact prompt style; see the module's docstring. `GameFacts.words` maps the game's states to words."""
+    """The compact prompt style; see the module's docstring. `GameSpec.words` maps the game's states to words."""
 
     action_tag: str | None = None
     remark_tag: str | None = None
 
-    def __init__(self, facts: GameFacts) -> None:
+    def __init__(self, spec: GameSpec) -> None:
         """Create the style for a game. Raises ValueError if its action set is not fixed."""
-        if facts.actions is None:
+        if spec.actions is None:
             raise ValueError(
-                f"style='words' needs a fixed set of actions, which {facts.name} has not (GameFacts.actions); "
+                f"style='words' needs a fixed set of actions, which {spec.name} has not (GameSpec.actions); "
                 "use style='prose'."
             )
-        self._words_of, self._actions = facts.words, frozenset(facts.actions)
+        self._words_of, self._actions = spec.words, frozenset(spec.actions)
 
     def play(self, view: PlayView) -> str:
         memory = view.memory.split(BLOCK) if view.memory else []

@@ -24,27 +24,27 @@ def vocabulary(game: Game) -> tuple[str, ...]:
     they are those of `SAMPLED` hands of random play. Other words are then unknown to a tokenizer made of these. Raises
     ValueError if the game has no fixed set of actions.
     """
-    facts = game.facts
-    if facts.actions is None:
-        raise ValueError(f"{facts.name} has no fixed set of actions (GameFacts.actions), so no vocabulary of its own.")
-    seats = range(facts.players)
+    spec = game.spec
+    if spec.actions is None:
+        raise ValueError(f"{spec.name} has no fixed set of actions (GameSpec.actions), so no vocabulary of its own.")
+    seats = range(spec.players)
     try:
         found = _met(game, _walk(game))
     except NotEnumerable:
         found = _met(game, _sample(game))
     fixed = [EPISODE, *(str(number) for number in range(1, EPISODES + 1)), *(seat_word(seat) for seat in seats)]
-    ends = [paid_word(facts.min_return), ILLEGAL, TIMEOUT, UNREADABLE, REFLECT, REMARK]
+    ends = [paid_word(spec.min_return), ILLEGAL, TIMEOUT, UNREADABLE, REFLECT, REMARK]
     # Removes duplicates but keeps the order, so that a tokenizer's ids do not depend on the hashes of a set.
-    return tuple(dict.fromkeys([*fixed, *facts.actions, *found, *ends, *_REMARKS.split()]))
+    return tuple(dict.fromkeys([*fixed, *spec.actions, *found, *ends, *_REMARKS.split()]))
 
 
 def _met(game: Game, states: Iterator[State]) -> list[str]:
     """Return the words of these states for all seats, sorted."""
-    seats = range(game.facts.players)
+    seats = range(game.spec.players)
     found: set[str] = set()
     for state in states:
         for seat in seats:
-            found.update(game.facts.words(state.information_state(seat), seat))
+            found.update(game.spec.words(state.information_state(seat), seat))
         if state.player is None:
             found.update(paid_word(value) for value in state.returns)
     return sorted(found)
@@ -60,7 +60,7 @@ def _walk(game: Game) -> Iterator[State]:
         if id(state) in walked:
             continue
         if len(walked) == WALKED:
-            raise NotEnumerable(f"{game.facts.name} has more than {WALKED:,} positions.")
+            raise NotEnumerable(f"{game.spec.name} has more than {WALKED:,} positions.")
         walked[id(state)] = state
         yield state
         waiting += [state.after(action) for action in state.legal_actions]

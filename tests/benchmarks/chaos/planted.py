@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import gymnasium as gym
 
-from mage_envs import FreeText, Game, GameFacts, IllegalAction, State
+from mage_envs import FreeText, Game, GameSpec, IllegalAction, State
 from mage_envs.env import TextGameEnv
 from opponents import SeatedOpponents
 
@@ -79,7 +79,7 @@ class Shares(Sound):
     def reset(self, rng):
         Shares.turns = 0
 
-    def begin_meta_episode(self):
+    def on_meta_episode_start(self):
         Shares.turns = 0
 
     def act(self, turn):
@@ -159,7 +159,7 @@ class Said(Game):
     """A hand of one of them."""
 
     def __init__(self, first):
-        self.facts = GameFacts(name="Said", rules="Say 1 or 2.", players=1, max_turns=9)
+        self.spec = GameSpec(name="Said", rules="Say 1 or 2.", players=1, max_turns=9)
         self.first = first
 
     def initial_state(self, rng):

@@ -9,8 +9,8 @@ import pytest
 
 import benchmarks.__main__
 from benchmarks import evaluate, make_agent, summarise
-from benchmarks.evaluation.run import baselines as floors
-from benchmarks.evaluation.run.baselines import FLOORS, floor_rows
+from benchmarks.evaluation.run import baselines
+from benchmarks.evaluation.run.baselines import BASELINES, baseline_rows
 from benchmarks.evaluation.run.environments import game_of
 from benchmarks.evaluation.suites.panels import Panel
 from benchmarks.evaluation.suites.setting import Setting
@@ -38,16 +38,16 @@ class Counted:
 @pytest.fixture(autouse=True)
 def cache_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """For the rows alone: catalogues stay where all tests have them."""
-    monkeypatch.setattr(floors, "cache_root", lambda: tmp_path / "cache")
+    monkeypatch.setattr(baselines, "cache_root", lambda: tmp_path / "cache")
     return tmp_path / "cache" / "floors"
 
 
 @pytest.mark.parametrize("game", ["WebShop", "Sokoban"])
 def test_rows_are_the_policies_scores_on_the_same_tasks(game: str) -> None:
     given = setting(game)
-    rows = floor_rows(given, Counted())
-    assert [row.opponent for row in rows] == list(FLOORS[game])
-    for row, spec in zip(rows, FLOORS[game].values(), strict=True):
+    rows = baseline_rows(given, Counted())
+    assert [row.opponent for row in rows] == list(BASELINES[game])
+    for row, spec in zip(rows, BASELINES[game].values(), strict=True):
         again = summarise(
             evaluate(make_agent(spec), given.tasks, given.options), game_of(given.panel.env_id, given.options)
         )
@@ -57,15 +57,15 @@ def test_rows_are_the_policies_scores_on_the_same_tasks(game: str) -> None:
 
 def test_what_was_played_is_kept_by_what_it_depends_on(cache_of_its_own: Path) -> None:
     play = Counted()
-    rows = floor_rows(setting("WebShop"), play)
-    assert play.played == list(FLOORS["WebShop"].values())
-    assert floor_rows(setting("WebShop", context="conversation", memory="history", mode="html"), play) == rows
+    rows = baseline_rows(setting("WebShop"), play)
+    assert play.played == list(BASELINES["WebShop"].values())
+    assert baseline_rows(setting("WebShop", context="conversation", memory="history", mode="html"), play) == rows
     assert len(play.played) == 3, "what a learner is shown changes nothing"
     for path in cache_of_its_own.iterdir():
         path.write_text(path.read_text()[:-20])
-    assert floor_rows(setting("WebShop"), play) == rows
+    assert baseline_rows(setting("WebShop"), play) == rows
     assert len(play.played) == 6, "a damaged file is played again"
-    more = floor_rows(setting("WebShop", num_episodes=4), play)
+    more = baseline_rows(setting("WebShop", num_episodes=4), play)
     assert len(play.played) == 9
     assert {len(row.episodes) for row in more} == {4}
     assert all(json.loads(path.read_text()) for path in cache_of_its_own.iterdir())
@@ -74,7 +74,7 @@ def test_what_was_played_is_kept_by_what_it_depends_on(cache_of_its_own: Path) -
 def test_games_without_repeated_tasks_have_none() -> None:
     play = Counted()
     panel = Panel(env_id="mage/KuhnPoker-Meta-v0", about="", seed=5, rows_per_cell=1, opponents={"uniform": 1.0})
-    assert floor_rows(Setting(panel, "seed 5"), play) == ()
+    assert baseline_rows(Setting(panel, "seed 5"), play) == ()
     assert not play.played
 
 
@@ -85,7 +85,7 @@ def test_a_floor_that_cannot_be_played_is_left_out() -> None:
         return evaluate(agent, given.tasks, given.options)
 
     with pytest.warns(RuntimeWarning, match="'floor: webshop/next' is left out: All 6"):
-        rows = floor_rows(setting("WebShop"), play)
+        rows = baseline_rows(setting("WebShop"), play)
     assert [row.opponent for row in rows] == ["floor: random", "floor: webshop/first"]
 
 
@@ -94,9 +94,9 @@ def test_mage_bench_prints_and_keeps_them(tmp_path: Path, capsys: pytest.Capture
     words += ["--env-kwargs", '{"size": "tiny"}', "--out", str(tmp_path / "run")]
     assert benchmarks.__main__.main(words) == 0
     table = capsys.readouterr().out
-    assert all(f"\n{label} " in table for label in FLOORS["WebShop"])
+    assert all(f"\n{label} " in table for label in BASELINES["WebShop"])
     kept = load(tmp_path / "run")
-    assert [row.opponent for row in kept.floors] == list(FLOORS["WebShop"])
+    assert [row.opponent for row in kept.floors] == list(BASELINES["WebShop"])
     assert "floor: webshop/next,1,success," in (tmp_path / "run" / "scores.csv").read_text()
     assert benchmarks.__main__.main([*words[:-2], "--no-floors"]) == 0
     assert "floor" not in capsys.readouterr().out

@@ -175,7 +175,7 @@ def test_policies_of_a_slot_start_afresh_with_every_meta_episode():
         def __init__(self):
             self.begun, self.hands = 0, 0
 
-        def begin_meta_episode(self):
+        def on_meta_episode_start(self):
             self.begun, self.hands = self.begun + 1, 0
 
         def reset(self, rng: np.random.Generator):
@@ -212,7 +212,7 @@ def test_policies_play_the_same_whatever_the_prompts_look_like(spec):
 
 def test_a_policy_is_told_how_its_hands_ended():
     class Listens:
-        def begin_meta_episode(self):
+        def on_meta_episode_start(self):
             told.append(("begin",))
 
         def reset(self, rng):
@@ -221,7 +221,7 @@ def test_a_policy_is_told_how_its_hands_ended():
         def act(self, turn):
             return turn.legal_actions[-1]
 
-        def see_result(self, turn):
+        def on_hand_end(self, turn):
             told.append(("end", turn.player, turn.episode, turn.legal_actions, "The hand is over" in turn.observation))
             ends.append(turn.information_state)
 

@@ -15,7 +15,7 @@ import pytest
 from benchmarks import make_agent, summarise
 from benchmarks.evaluation.suites.paper import setting_for
 from benchmarks.evaluation.tables.layout import WIDTH, narrow
-from benchmarks.records import record_store as store
+from benchmarks.records import record_store
 from benchmarks.records.about import about_run
 from benchmarks.records.record_store import Records, Writer
 from mage_envs.games.kuhn_poker import KuhnPoker
@@ -75,8 +75,8 @@ def test_long_lines_make_small_shards_and_too_long_ones_failures(tmp_path, setti
     about = about_run(make_agent("scripted:random"), setting)
     [one] = [played([1, -1, 1])]
     trajectory = replace(one, task=setting.tasks[0], category="c" * 20_000, steps=())
-    monkeypatch.setattr(store, "MAX_UNPACKED_BYTES", 4 * 50_000)
-    monkeypatch.setattr(store, "MAX_LINE_BYTES", 30_000)
+    monkeypatch.setattr(record_store, "MAX_UNPACKED_BYTES", 4 * 50_000)
+    monkeypatch.setattr(record_store, "MAX_LINE_BYTES", 30_000)
     writer = Writer(tmp_path / "run", about, resume=False)
     for index in range(6):
         writer.add(index, trajectory)

@@ -17,7 +17,7 @@ from benchmarks.evaluation.suites.paper import SUITES, reported
 from benchmarks.evaluation.suites.suite_command import planned, short_names
 from benchmarks.evaluation.suites.suite_table import SuiteCell, text_table
 from benchmarks.evaluation.tables.summary_table import load
-from benchmarks.records import record_store as store
+from benchmarks.records import record_store
 from benchmarks.records.record_store import Records, Writer
 from benchmarks.report.runs import folders_of
 from tests.interruptions import forked
@@ -97,7 +97,7 @@ def test_each_column_is_a_run(played, capsys):
 
 def killed_after(folder, count):
     """Plays a suite that ends by SIGKILL after so many meta-episodes; shards have four lines."""
-    store.SHARD, add = 4, Writer.add
+    record_store.SHARD, add = 4, Writer.add
 
     def counted(writer, index, trajectory):
         nonlocal count

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.evaluation.run import baselines as floors
-from benchmarks.evaluation.run.baselines import FLOORS
+from benchmarks.evaluation.run import baselines
+from benchmarks.evaluation.run.baselines import BASELINES
 from benchmarks.exact import headroom_table
 from benchmarks.exact.headroom_table import Setup, setups, solved_rows, table_lines
 from mage_envs.registry import list_games
@@ -131,7 +131,7 @@ def test_the_table_is_of_every_game_and_pool() -> None:
     rows = list(setups())
     assert {row.game for row in rows} == set(list_games()) - {"OpenSpiel"}
     assert {row.pool for row in rows} - {""} == set(list_pools())
-    assert {row.game for row in rows if row.panel} == set(FLOORS)
+    assert {row.game for row in rows if row.panel} == set(BASELINES)
     few = {"KuhnPoker", "Ultimatum", "ConnectFour"}
     quick = [row for row in rows if row.game in few and row.hands == 1]
     solved = solved_rows(lambda *_: None, quick)
@@ -157,11 +157,11 @@ def test_the_table_is_of_every_game_and_pool() -> None:
 
 def test_games_that_repeat_a_task_show_their_floors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Those that `mage-bench eval` prints."""
-    monkeypatch.setattr(floors, "cache_root", lambda: tmp_path)
+    monkeypatch.setattr(baselines, "cache_root", lambda: tmp_path)
     row, *_ = rows = solved_rows(lambda *_: None, [Setup(game="Sokoban", pool="", panel="sokoban-eval-1box-16")])
-    assert [floor.opponent for floor in row.floors] == list(FLOORS["Sokoban"])
+    assert [floor.opponent for floor in row.floors] == list(BASELINES["Sokoban"])
     kept = row.to_json()["floors"]
-    assert [floor["name"] for floor in kept] == list(FLOORS["Sokoban"])
+    assert [floor["name"] for floor in kept] == list(BASELINES["Sokoban"])
     assert [one["mean"] for one in kept[1]["success"]] == [1.0, 1.0, 1.0]
     for wide in (False, True):
         text = table_lines(rows, wide)
@@ -173,7 +173,7 @@ def test_floors_that_cannot_be_played_are_told(monkeypatch: pytest.MonkeyPatch, 
     def evaluate(agent, *_: object, **__: object) -> None:
         raise RuntimeError(f"All 16 meta-episodes of {agent.name} failed; the first: ALFWorld needs textworld.")
 
-    monkeypatch.setattr(floors, "cache_root", lambda: tmp_path)
+    monkeypatch.setattr(baselines, "cache_root", lambda: tmp_path)
     monkeypatch.setattr(headroom_table, "evaluate", evaluate)
     rows = solved_rows(lambda *_: None, [Setup(game="Sokoban", pool="", panel="sokoban-eval-1box-16")])
     text = table_lines(rows)

@@ -17,7 +17,7 @@ import pytest
 from benchmarks import GeneratorAgent, Setting, evaluate, make_agent, named_panel
 from benchmarks.__main__ import main
 from benchmarks.evaluation.suites.paper import setting_for
-from benchmarks.records import record_store as store
+from benchmarks.records import record_store
 from benchmarks.records.about import about_run, setting_of
 from benchmarks.records.canonical import canonical, root_of
 from benchmarks.records.lines import chats, digest, encoded
@@ -28,7 +28,7 @@ from benchmarks.records.validate import problems
 from mage_envs.files.atomic import draft_beside, drafts_of
 from trainer.backends.generation import ScriptedGenerator
 from trainer.runs.line_schema import problems_of
-from trainer.runs.trajectory_json import plain, trajectory_of
+from trainer.runs.trajectory_json import plain, trajectory_from_json
 
 PANEL = "kuhn-paper-128"
 EVAL = ["eval", "scripted:random", "--env", "mage/KuhnPoker-Meta-v0", "--rows", "12"]
@@ -96,7 +96,7 @@ def test_the_root_does_not_depend_on_batch_workers_order_or_shards(unbroken, tmp
         recorded(tmp_path / "processes", batch=7, workers=2).root(),
         recorded(tmp_path / "shuffled", indices=[int(index) for index in shuffled]).root(),
     ]
-    monkeypatch.setattr(store, "SHARD", 1000)
+    monkeypatch.setattr(record_store, "SHARD", 1000)
     roots.append(recorded(tmp_path / "one shard").root())
     assert roots == [root] * 4
     assert len(list((tmp_path / "one shard" / "episodes").iterdir())) == 1
@@ -127,7 +127,7 @@ def test_a_line_tells_all_of_a_meta_episode(unbroken):
     assert all(trajectory.seconds and min(trajectory.seconds) > 0 for trajectory in played)
     line = encoded(3, played[3]).line()
     assert list(problems_of(LineRecord, line)) == []
-    assert trajectory_of(line) == played[3]
+    assert trajectory_from_json(line) == played[3]
     assert digest(line | {"seconds": [7.0]}) == line["digest"] != digest(line | {"index": 4})
 
 
@@ -171,7 +171,7 @@ class Dies:
 
 
 def test_a_kill_at_any_of_100_moments_loses_the_open_shard_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "SHARD", 4)
+    monkeypatch.setattr(record_store, "SHARD", 4)
     base = named_panel("kuhn-paper")
     setting = Setting(replace(base, size=14), "14 of them")
     whole = recorded(tmp_path / "whole", setting=setting)

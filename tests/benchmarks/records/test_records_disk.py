@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.records import record_store as store
+from benchmarks.records import record_store
 from benchmarks.records.record_store import Records
 from mage_envs.games.kuhn_poker import KuhnPoker
 
@@ -59,7 +59,7 @@ def not_root():
 @pytest.fixture
 def own(monkeypatch):
     """A folder that everybody may enter; shards of four lines."""
-    monkeypatch.setattr(store, "SHARD", 4)
+    monkeypatch.setattr(record_store, "SHARD", 4)
     folder = Path(tempfile.mkdtemp(prefix="mage-disk-"))
     folder.chmod(0o755)
     yield folder

@@ -37,10 +37,10 @@ def problem(goal: str, facts: str = FACTS) -> str:
     return f"(define (problem x) ; a comment with a ) in it\n (:domain alfred) (:init {facts}) (:goal (and {goal})))"
 
 
-SIMPLE = "(exists (?r - receptacle) (exists (?o - object) (and (inReceptacle ?o ?r) (objectType ?o ClothType) (receptacleType ?r {}Type))))"
-CLEAN = "(exists (?r - receptacle ?o - object) (and (objectType ?o ClothType) (receptacleType ?r DeskType) (isClean ?o) (inReceptacle ?o ?r)))"
-TWO = "(exists (?r - receptacle ?o1 - object ?o2 - object) (and (objectType ?o1 ClothType) (objectType ?o2 ClothType) (not (= ?o1 ?o2)) (receptacleType ?r DeskType) (inReceptacle ?o1 ?r) (inReceptacle ?o2 ?r)))"
-LAMP = "(exists (?ot - object) (and (objectType ?ot DeskLampType) (isToggled ?ot))) (exists (?o - object ?a - agent) (and (objectType ?o ClothType) (holds ?a ?o)))"
+SIMPLE = "(exists (?r - receptacle) (exists (?o - object) (and (inReceptacle ?o ?r) (objectType ?o ClothType) (receptacleType ?r {}Type))))"  # noqa: E501
+CLEAN = "(exists (?r - receptacle ?o - object) (and (objectType ?o ClothType) (receptacleType ?r DeskType) (isClean ?o) (inReceptacle ?o ?r)))"  # noqa: E501
+TWO = "(exists (?r - receptacle ?o1 - object ?o2 - object) (and (objectType ?o1 ClothType) (objectType ?o2 ClothType) (not (= ?o1 ?o2)) (receptacleType ?r DeskType) (inReceptacle ?o1 ?r) (inReceptacle ?o2 ?r)))"  # noqa: E501
+LAMP = "(exists (?ot - object) (and (objectType ?ot DeskLampType) (isToggled ?ot))) (exists (?o - object ?a - agent) (and (objectType ?o ClothType) (holds ?a ?o)))"  # noqa: E501
 
 
 def test_both_dialects():

@@ -67,14 +67,14 @@ GAMES = (
 
 def played(game: OpenSpiel, seed: int, most: int = 150) -> list[object]:
     """Everything of one hand of random play."""
-    rng, hand, facts = np.random.default_rng(seed), dealt(game, seed), game.facts
+    rng, hand, facts = np.random.default_rng(seed), dealt(game, seed), game.spec
     seen: list[object] = []
     while (player := hand.state.player) is not None and len(seen) < most:
         state, turn = hand.state, hand.turn(player)
         assert turn.legal_actions == state.legal_actions
         assert len(set(turn.legal_actions)) == len(turn.legal_actions) > 0
         assert bool(turn.history) <= facts.perfect_information
-        assert bool(state.happened) <= facts.perfect_information
+        assert bool(state.chance_events) <= facts.perfect_information
         assert state.returns == (0.0,) * facts.players
         other = (player + 1) % facts.players
         assert other == player or hand.turn(other).legal_actions == ()
@@ -104,7 +104,7 @@ def told(state: State) -> tuple[object, ...]:
     """Everything that a state says."""
     seats = range(len(state.returns))
     views = [(state.observation(seat), state.information_state(seat)) for seat in seats]
-    return state.player, state.legal_actions, state.returns, state.happened, views
+    return state.player, state.legal_actions, state.returns, state.chance_events, views
 
 
 @pytest.mark.parametrize("text", GAMES)
@@ -112,8 +112,8 @@ def test_random_hands_keep_the_contract_and_follow_the_seed(text: str) -> None:
     first, second = OpenSpiel(text), OpenSpiel(text)
     hands = [played(first, seed) for seed in (1, 2)]
     assert hands == [played(second, seed) for seed in (1, 2)]
-    assert len(first.facts.rules) > 40
-    assert not re.search(r"\b(he|she|his|her|him|himself)\b", first.facts.rules), "players are 'they'"
+    assert len(first.spec.rules) > 40
+    assert not re.search(r"\b(he|she|his|her|him|himself)\b", first.spec.rules), "players are 'they'"
 
 
 @pytest.mark.parametrize("text", ["pig", "leduc_poker", "hex(board_size=3)", "goofspiel(num_cards=3)"])
@@ -171,7 +171,7 @@ def test_chance_events_are_part_of_the_history_where_nothing_is_hidden() -> None
     hand = dealt(OpenSpiel("pig"), 4, "roll")
     assert hand.moves[0] == "roll"
     assert hand.moves[1].startswith("Roll ")
-    assert [*hand.state.happened] == hand.moves[1:]
+    assert [*hand.state.chance_events] == hand.moves[1:]
 
 
 def test_moves_made_at_once_are_hidden_from_each_other() -> None:
@@ -211,7 +211,7 @@ def test_unknown_games_and_parameters() -> None:
 def test_games_copy_and_pickle() -> None:
     game = OpenSpiel("leduc_poker")
     for twin in (copy.deepcopy(game), pickle.loads(pickle.dumps(game))):
-        assert twin.facts == game.facts
+        assert twin.spec == game.spec
         assert dealt(twin, 3, "raise").turn(1) == dealt(game, 3, "raise").turn(1)
 
 

@@ -30,14 +30,14 @@ def playthrough(name: str) -> str:
     seed, options = HANDS[name]
     game, rng = make_game(name, **options), np.random.default_rng(seed)
     state = game.initial_state(rng)
-    parts = [game.facts.rules]
+    parts = [game.spec.rules]
     while (player := state.player) is not None:
         legal = state.legal_actions
         action = legal[int(rng.integers(len(legal)))]
         shown = " | ".join(legal[:8]) + (f" | ... ({len(legal)} in all)" if len(legal) > 8 else "")
         parts.append(f"[player {player} sees]\n{state.observation(player)}\n[legal] {shown}\n[plays] {action}")
         state = state.after(action)
-    seats = range(game.facts.players)
+    seats = range(game.spec.players)
     parts.extend(f"[player {seat} sees at the end]\n{state.observation(seat)}" for seat in seats)
     return "\n\n".join([*parts, f"[returns] {state.returns}"]) + "\n"
 

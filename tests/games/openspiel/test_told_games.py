@@ -34,7 +34,7 @@ def seed_of(game: OpenSpiel, *starts: str) -> int:
 
 @pytest.mark.parametrize("kind", TOLD)
 def test_the_class_says_what_the_instance_says(kind: type[OpenSpiel]) -> None:
-    of_class, facts = kind.facts, kind().facts
+    of_class, facts = kind.spec, kind().spec
     assert load_game(of_class.name) is kind
     assert facts == replace(
         of_class,
@@ -44,7 +44,7 @@ def test_the_class_says_what_the_instance_says(kind: type[OpenSpiel]) -> None:
         actions=facts.actions,
     )
     assert facts.players == 2
-    assert facts.rules not in (of_class.rules, OpenSpiel.facts.rules)
+    assert facts.rules not in (of_class.rules, OpenSpiel.spec.rules)
     assert len(set(facts.actions or ())) == len(facts.actions or ()) > 3
 
 
@@ -67,7 +67,7 @@ def test_settings_are_registered_where_they_are_not_the_defaults() -> None:
 @pytest.mark.parametrize("kind", TOLD)
 def test_every_action_that_comes_up_is_one_of_the_fixed_set(kind: type[OpenSpiel]) -> None:
     game, rng = kind(), np.random.default_rng(2)
-    known = game.facts.actions
+    known = game.spec.actions
     assert known is not None
     for _ in range(40):
         state = game.initial_state(rng)
@@ -125,7 +125,7 @@ def test_connect_four_full_columns_and_other_sizes() -> None:
     game = ConnectFour(rows=4, columns=5)
     state = play(game, 0, "1; 1; 1; 1")
     assert state.legal_actions == ("2", "3", "4", "5")
-    assert "4 rows and 5 columns" in game.facts.rules
+    assert "4 rows and 5 columns" in game.spec.rules
 
 
 def test_liars_dice_bids_and_the_wild_six() -> None:
@@ -193,8 +193,8 @@ def test_breakthrough_moves_and_takes() -> None:
 
 
 def test_the_generic_adapter_tells_them_the_same_way() -> None:
-    assert OpenSpiel("connect_four").facts.rules == ConnectFour().facts.rules
-    assert "numbered from 0" in OpenSpiel("leduc_poker(players=3)").facts.rules, "three players have the generic texts"
+    assert OpenSpiel("connect_four").spec.rules == ConnectFour().spec.rules
+    assert "numbered from 0" in OpenSpiel("leduc_poker(players=3)").spec.rules, "three players have the generic texts"
 
 
 @pytest.mark.parametrize(

@@ -311,4 +311,4 @@ def test_pettingzoo_module_takes_free_text():
         assert env.rewards["player_0"] > 9
     env.reset(seed=0)
     env.step("jump")
-    assert env.rewards == {"player_0": Sokoban.facts.min_return}
+    assert env.rewards == {"player_0": Sokoban.spec.min_return}

@@ -42,7 +42,7 @@ def test_the_oracle_wins_everything(split):
     results = shopping(game, WebShopOracle(WebShop(split)), list(game.shop.goals(split))[::5])
     assert len(results) > 30
     assert {score for score, _ in results} == {1.0}
-    assert max(turns for _, turns in results) <= game.facts.max_turns
+    assert max(turns for _, turns in results) <= game.spec.max_turns
 
 
 @pytest.mark.parametrize("options", [{"mode": "dict"}, {"mode": "text_rich"}, {"compat": True}, {"option_state": True}])
@@ -66,7 +66,7 @@ def test_the_shopper_reads_pages_alone():
     scores = [score for score, _ in results]
     assert np.mean(scores) > 0.5
     assert 0.15 < np.mean([score == 1.0 for score in scores]) < 0.5
-    assert max(turns for _, turns in results) <= game.facts.max_turns
+    assert max(turns for _, turns in results) <= game.spec.max_turns
 
 
 def test_the_shopper_chooses_what_is_named(data):
@@ -133,11 +133,11 @@ def test_next_tries_in_the_order_of_the_results_and_keeps_to_a_success():
                 opened = action
             assert hand.answer(action) is None
         if told:
-            agent.see_result(hand.turn(0)._replace(success=success))
+            agent.on_hand_end(hand.turn(0)._replace(success=success))
         return opened
 
     one, other = list(game.shop.goal_ids("val"))[:2]
-    agent.begin_meta_episode()
+    agent.on_meta_episode_start()
     first, second = bought(one, False), bought(one, False, told=False)  # a hand that times out is not told
     third = bought(one, True)
     assert len({first, second, third}) == 3
@@ -151,7 +151,7 @@ def test_next_tries_in_the_order_of_the_results_and_keeps_to_a_success():
     assert bought(one, False) == fitting[3]
     bought(other, False)
     assert bought(one, False) == first, "another instruction is another goal"
-    agent.begin_meta_episode()
+    agent.on_meta_episode_start()
     assert bought(one, False) == first
 
 

@@ -70,7 +70,7 @@ def test_rewards():
 
 
 def test_facts():
-    facts = WebShop.facts
+    facts = WebShop.spec
     assert (facts.name, facts.players, facts.unit, facts.max_turns, facts.actions) == ("WebShop", 1, "score", 12, None)
     assert (facts.min_return, facts.max_return, facts.perfect_information) == (0.0, 1.0, False)
 

@@ -211,7 +211,7 @@ def test_evidence_from_outside_of_the_pool_makes_it_start_anew() -> None:
         hand.play("check")
         policy.act(hand.turn(1))
         hand.play("check")
-        policy.see_result(hand.turn(1))
+        policy.on_hand_end(hand.turn(1))
         assert (policy._hand, policy._state) == (0, 0)
 
 

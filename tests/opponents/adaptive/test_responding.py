@@ -119,7 +119,7 @@ def test_counting_forgets_between_meta_episodes_and_repeats() -> None:
     once = play_match(LeducPoker(), [learner, make_opponent("first", LeducPoker())], np.random.default_rng(3), 8)
     again = play_match(LeducPoker(), [learner, make_opponent("first", LeducPoker())], np.random.default_rng(3), 8)
     assert once.returns.tolist() == again.returns.tolist()
-    learner.begin_meta_episode()  # type: ignore[attr-defined]
+    learner.on_meta_episode_start()  # type: ignore[attr-defined]
     assert not learner._counts  # type: ignore[attr-defined]
     copied = copy.deepcopy(learner)
     copied.reset(np.random.default_rng(0))
@@ -131,7 +131,7 @@ def test_counting_starts_as_the_best_response_to_uniform_play() -> None:
         turn = dealt(KUHN, seed).turn(0)
         learner.reset(np.random.default_rng(0))
         fixed.reset(np.random.default_rng(0))
-        learner.begin_meta_episode()  # type: ignore[attr-defined]
+        learner.on_meta_episode_start()  # type: ignore[attr-defined]
         assert learner.act(turn) == fixed.act(turn)
 
 
@@ -170,7 +170,7 @@ def test_no_two_opponents_are_the_same_policy(game: OpenSpiel) -> None:
     turns = decisions(game)
     turns = turns[:: max(len(turns) // 400, 1)]
     tables = {}
-    for name in list_opponents(game.facts.name):
+    for name in list_opponents(game.spec.name):
         if name in ("mcts", "ismcts", "counting"):
             continue
         policy = make_opponent(f"{name}:30" if name.startswith("cfr") else name, game)

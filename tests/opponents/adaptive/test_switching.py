@@ -43,14 +43,14 @@ class Teller:
     def act(self, turn: Turn) -> str:
         return turn.legal_actions[0]
 
-    def told_calls(self) -> list[dict[str, str]]:
+    def model_calls(self) -> list[dict[str, str]]:
         return [{"model": self.name}]
 
 
 def test_what_models_answered_either_of_them_is_told() -> None:
     rock = make_opponent("kuhn/rock", KUHN)
-    assert Switching(Teller("a"), Teller("b"), 1).told_calls() == [{"model": "a"}, {"model": "b"}]
-    assert Switching(rock, Teller("b"), 1).told_calls() == [{"model": "b"}]
+    assert Switching(Teller("a"), Teller("b"), 1).model_calls() == [{"model": "a"}, {"model": "b"}]
+    assert Switching(rock, Teller("b"), 1).model_calls() == [{"model": "b"}]
     env = gym.make("mage/KuhnPoker-Meta-v0", opponent=Switching(rock, Teller("b"), 1), memory="none", num_episodes=2)
     _, info = env.reset(seed=0)
     done = False
@@ -97,7 +97,7 @@ def test_memory_is_passed_on() -> None:
     class Remembers:
         begun = 0
 
-        def begin_meta_episode(self) -> None:
+        def on_meta_episode_start(self) -> None:
             self.begun += 1
 
         def reset(self, rng: np.random.Generator) -> None: ...
@@ -109,7 +109,7 @@ def test_memory_is_passed_on() -> None:
     policy = switching(one, two, 1)
     assert isinstance(policy, RemembersMetaEpisode)
     assert not isinstance(switching(two, two, 1), RemembersMetaEpisode), "neither of them does"
-    policy.begin_meta_episode()
+    policy.on_meta_episode_start()
     assert one.begun == 1
 
 

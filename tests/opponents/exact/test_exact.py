@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from mage_envs.core import ExactPolicy, Game, GameFacts, NotEnumerable, State, Turn
+from mage_envs.core import ExactPolicy, Game, GameSpec, NotEnumerable, State, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.table_game import TableState
 from mage_envs.games.tictactoe import TicTacToe
@@ -196,7 +196,7 @@ class Signals(Game):
     """Player 0 plays a and b in either order, to the same position; player 1 guesses; player 0 says right or wrong."""
 
     def __init__(self, perfect_information: bool = True) -> None:
-        self.facts = GameFacts(name="Signals", rules="", perfect_information=perfect_information)
+        self.spec = GameSpec(name="Signals", rules="", perfect_information=perfect_information)
 
         def judge(key: str) -> TableState:
             return tabulated(0, key, right=tabulated(None, "right", 1.0), wrong=tabulated(None, "wrong", -1.0))

@@ -104,7 +104,7 @@ def test_a_switch_is_sampled_part_by_part() -> None:
 class Watching(TabularPolicy):
     """Has probabilities, and sees results."""
 
-    def see_result(self, turn: Turn) -> None: ...
+    def on_hand_end(self, turn: Turn) -> None: ...
 
 
 @pytest.mark.parametrize("samples", [0, 20])

@@ -51,7 +51,7 @@ def last(prompt: Prompt) -> str:
 
 def test_plays_what_the_model_says_with_the_learners_prompt() -> None:
     model = Recorder(last)
-    policy = LanguageModelPolicy(model, KUHN.facts, Prose(), 3)
+    policy = LanguageModelPolicy(model, KUHN.spec, Prose(), 3)
     result = play_match(KuhnPoker(), [policy, make_opponent("kuhn/maniac", KUHN)], np.random.default_rng(1), 20)
     assert set(np.abs(result.returns[:, 0])) == {2.0}  # both always bet or call
     assert policy.turns == len(model.prompts) == 20
@@ -61,10 +61,10 @@ def test_plays_what_the_model_says_with_the_learners_prompt() -> None:
     assert {prompt.messages[0].content for prompt in model.prompts} == seen
 
 
-@pytest.mark.parametrize(("style", "check"), [(Prose(), "<action>check</action>"), (Words(KUHN.facts), "check")])
+@pytest.mark.parametrize(("style", "check"), [(Prose(), "<action>check</action>"), (Words(KUHN.spec), "check")])
 def test_a_hands_second_turn_shows_its_first_and_nothing_of_other_hands(style: object, check: str) -> None:
     model = Recorder(lambda prompt: check if "check" in prompt.legal_actions else check.replace("check", "call"))
-    policy = LanguageModelPolicy(model, KUHN.facts, style)  # type: ignore[arg-type]
+    policy = LanguageModelPolicy(model, KUHN.spec, style)  # type: ignore[arg-type]
     play_match(KuhnPoker(), [policy, make_opponent("kuhn/maniac", KUHN)], np.random.default_rng(1), 5)
     texts = [prompt.messages[0].content for prompt in model.prompts]
     assert len(texts) == 10
@@ -80,7 +80,7 @@ def test_a_hands_second_turn_shows_its_first_and_nothing_of_other_hands(style: o
 def test_sampling_is_keyed_by_the_generator_given_to_reset() -> None:
     def keys(seed: int) -> list[tuple[int, ...]]:
         model = Recorder(last)
-        policy = LanguageModelPolicy(model, KUHN.facts, Prose())
+        policy = LanguageModelPolicy(model, KUHN.spec, Prose())
         play_match(KuhnPoker(), [policy, make_opponent("kuhn/rock", KUHN)], np.random.default_rng(seed), 6)
         return [prompt.seed for prompt in model.prompts]
 
@@ -93,7 +93,7 @@ def test_sampling_is_keyed_by_the_generator_given_to_reset() -> None:
 )
 def test_after_three_bad_answers_the_action_is_drawn_and_counted(bad: Completion | str) -> None:
     model = Recorder(lambda prompt: bad)
-    policy = LanguageModelPolicy(model, KUHN.facts, Prose())
+    policy = LanguageModelPolicy(model, KUHN.spec, Prose())
     result = play_match(KuhnPoker(), [policy, make_opponent("kuhn/passive", KUHN)], np.random.default_rng(1), 200)
     assert policy.turns == policy.given_up == 200
     assert policy.invalid == len(model.prompts) == 200 * TRIES
@@ -106,7 +106,7 @@ def test_after_three_bad_answers_the_action_is_drawn_and_counted(bad: Completion
 
 def test_a_second_try_counts() -> None:
     model = Recorder(lambda prompt: "?" if prompt.seed[-1] == 0 else "<action>bet</action>")
-    policy = LanguageModelPolicy(model, KUHN.facts, Prose())
+    policy = LanguageModelPolicy(model, KUHN.spec, Prose())
     result = play_match(KuhnPoker(), [policy, make_opponent("kuhn/passive", KUHN)], np.random.default_rng(1), 10)
     assert (policy.invalid, policy.given_up) == (10, 0)
     assert result.mean[0] == 1
@@ -119,7 +119,7 @@ def test_long_prompts_are_cut_and_then_refused() -> None:
             Completion("", overflow=True) if len(prompt.messages[0].content) > limit else "<action>x</action>"
         )
     )
-    policy = LanguageModelPolicy(model, KUHN.facts, Prose())
+    policy = LanguageModelPolicy(model, KUHN.spec, Prose())
     policy.reset(np.random.default_rng(0))
     turn = dealt(KUHN).turn(0)
     policy.act(turn)
@@ -134,7 +134,7 @@ def test_long_prompts_are_cut_and_then_refused() -> None:
 
 
 def test_a_failed_call_is_an_error() -> None:
-    policy = LanguageModelPolicy(Recorder(lambda prompt: Completion("", error="timeout: 60 s")), KUHN.facts, Prose())
+    policy = LanguageModelPolicy(Recorder(lambda prompt: Completion("", error="timeout: 60 s")), KUHN.spec, Prose())
     policy.reset(np.random.default_rng(0))
     turn = dealt(KUHN).turn(0)
     with pytest.raises(RuntimeError, match="timeout: 60 s"):

@@ -135,7 +135,7 @@ def test_an_answer_without_text_is_no_invalid_move(server: Server) -> None:
     server.troubles = [says({"content": None, "refusal": "no"}), says({"content": ""}), says({"content": "?"})]
     play_match(KUHN, [policy, make_opponent("kuhn/rock", KUHN)], np.random.default_rng(1), 1)
     assert (policy.no_text, policy.invalid, policy.given_up) == (2, 1, 1)
-    assert [call.get("no_text") for call in policy.told_calls()][:3] == ["refusal", "empty", None]
+    assert [call.get("no_text") for call in policy.model_calls()][:3] == ["refusal", "empty", None]
 
 
 def test_mage_bench_evaluates_a_model(server: Server, capfd: pytest.CaptureFixture[str]) -> None:

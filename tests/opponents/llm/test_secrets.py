@@ -21,7 +21,7 @@ from tests.opponents.llm.server import Server, Trouble
 from tests.opponents.llm.test_endpoint import ask
 from tests.trainer.tiny_runs import make_config, save_model, scripted
 from trainer import MAGETrainer
-from trainer.runs.resumable_jsonl import StepLines
+from trainer.runs.resumable_jsonl import ResumableJsonl
 
 KEY = "cheese-CANARY-7f3e9a1b2c"
 VARIABLE = "LUNCH"
@@ -120,7 +120,7 @@ def test_the_last_line_of_a_command_holds_none(capsys: pytest.CaptureFixture[str
 
 def test_a_line_of_a_log_holds_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_PASSWORD", "correct horse")
-    lines = StepLines(tmp_path / "log.jsonl")
+    lines = ResumableJsonl(tmp_path / "log.jsonl")
     lines.append([{"step": 0, "a": ["correct horse", {"correct horse": 1}]}])
     assert lines.rows() == [{"step": 0, "a": [MASK, {MASK: 1}]}]
 

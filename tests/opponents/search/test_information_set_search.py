@@ -19,7 +19,7 @@ def followed(game: OpenSpiel, seed: int) -> None:
     """Plays a random hand, and checks at every turn that the real position is one of the worlds, all of which fit."""
     rng, form = np.random.default_rng(seed), form_of(game, "test")
     state = game.initial_state(rng)
-    worlds = [Worlds(form, np.random.default_rng(seed)) for _ in range(game.facts.players)]
+    worlds = [Worlds(form, np.random.default_rng(seed)) for _ in range(game.spec.players)]
     while (player := state.player) is not None:
         mine, real = worlds[player], state.position.state
         mine.see(player, state.information_state(player))

@@ -12,7 +12,7 @@ from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.openspiel import LeducPoker, OpenSpiel
 from opponents import make_opponent
 from opponents.exact import nash_conv, policy_value
-from opponents.search import average_policy as solved
+from opponents.search import average_policy
 from opponents.search.openspiel import DoesNotSuit
 from tests.opponents.dealing import dealt
 
@@ -58,21 +58,21 @@ def test_iterations_must_be_positive() -> None:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
-    monkeypatch.setattr(solved, "WORTH_KEEPING", 1)
-    solved.average_policy.cache_clear()
+    monkeypatch.setattr(average_policy, "WORTH_KEEPING", 1)
+    average_policy.average_policy.cache_clear()
     return tmp_path / "cfr"
 
 
-def again() -> solved.AveragePolicy:
-    solved.average_policy.cache_clear()
-    return solved.average_policy(LEDUC, 7, "CFRPlusSolver")
+def again() -> average_policy.AveragePolicy:
+    average_policy.average_policy.cache_clear()
+    return average_policy.average_policy(LEDUC, 7, "CFRPlusSolver")
 
 
 def test_the_copy_on_disk_is_the_policy_and_is_read(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = again()
     (path,) = cache.iterdir()
     assert path.suffix == ".json"
-    monkeypatch.setattr(solved, "_solve", None)  # whoever solves now fails
+    monkeypatch.setattr(average_policy, "_solve", None)  # whoever solves now fails
     assert again() == policy
     assert sum(next(iter(policy.values()))) == pytest.approx(1)
 
@@ -98,24 +98,24 @@ def test_a_damaged_copy_is_solved_anew(cache: Path, damage: str) -> None:
 
 def test_other_iterations_are_another_file(cache: Path) -> None:
     again()
-    solved.average_policy(LEDUC, 8, "CFRPlusSolver")
+    average_policy.average_policy(LEDUC, 8, "CFRPlusSolver")
     assert len(list(cache.iterdir())) == 2
 
 
 def test_cheap_solutions_stay_off_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path))
-    solved.average_policy.cache_clear()
-    solved.average_policy("kuhn_poker", 100, "CFRSolver")
+    average_policy.average_policy.cache_clear()
+    average_policy.average_policy("kuhn_poker", 100, "CFRSolver")
     assert not (tmp_path / "cfr").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MAGE_ENVS_CACHE", str(tmp_path / "file"))
-    monkeypatch.setattr(solved, "WORTH_KEEPING", 1)
-    solved.average_policy.cache_clear()
+    monkeypatch.setattr(average_policy, "WORTH_KEEPING", 1)
+    average_policy.average_policy.cache_clear()
     with pytest.raises(OSError, match="Set MAGE_ENVS_CACHE to another folder"):
-        solved.average_policy("kuhn_poker", 3, "CFRSolver")
+        average_policy.average_policy("kuhn_poker", 3, "CFRSolver")
 
 
 def test_a_long_solution_says_how_long_it_needs(
@@ -125,14 +125,14 @@ def test_a_long_solution_says_how_long_it_needs(
     from benchmarks.__main__ import main
 
     arguments = ["tournament", "KuhnPoker", "--policies", "cfr:7,uniform", "--games", "2", "--executor", "local"]
-    solved.average_policy.cache_clear()
+    average_policy.average_policy.cache_clear()
     assert main(arguments) == 0
     quiet = capsys.readouterr()
     assert "CFR solves" not in quiet.err
     monkeypatch.setattr(progress, "FIRST_TOLD", 0.0)
-    solved.average_policy.cache_clear()
+    average_policy.average_policy.cache_clear()
     assert main(arguments) == 0
     told = capsys.readouterr()
     assert told.out == quiet.out
     assert "CFR solves kuhn_poker: 1 of 7 iterations, 0 s left.\n" in told.err
-    solved.average_policy.cache_clear()
+    average_policy.average_policy.cache_clear()

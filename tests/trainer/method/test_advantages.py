@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.trainer.meta_episodes import LOSS, WIN, trajectory
-from trainer.method.advantages import CreditConfig, _centred_values, weigh, without_variance
+from trainer.method.advantages import CreditConfig, _centred_values, compute_advantages, without_variance
 from trainer.method.returns import returns_from_values
 from wrappers import ADAPTIVE, PAPER
 
@@ -23,20 +23,22 @@ def config(protocol=ADAPTIVE, **kwargs):
 @pytest.mark.parametrize("returns", ["differential", "cumulative", "single_episode", "final"])
 @pytest.mark.parametrize("norm", ["mean", "mean_std"])
 def test_identical_members_get_exactly_zero_under_adaptive(anchor, returns, norm):
-    weights, metrics = weigh(group(*[LLL] * 8), config(anchor=anchor, returns=returns, advantage_norm=norm))
+    weights, metrics = compute_advantages(
+        group(*[LLL] * 8), config(anchor=anchor, returns=returns, advantage_norm=norm)
+    )
     assert all(value == 0.0 for member in weights for value in member)
     assert metrics == {"groups/count": 1.0, "groups/zero_variance": 1.0}
 
 
 def test_identical_members_under_paper_have_the_measured_values():
-    weights, _ = weigh(group(*[LLL] * 8), config(PAPER))
+    weights, _ = compute_advantages(group(*[LLL] * 8), config(PAPER))
     expected = [-13.29, -13.61, -13.94, 2.73, 5.74, 5.89, 6.06, 2.73, 5.74, 5.89, 6.06]
     for member in weights:
         assert np.round(member, 2).tolist() == expected
 
 
 def test_pooled_anchors_alone_give_the_measured_values():
-    weights, _ = weigh(group(*[LLL] * 8), config(PAPER))
+    weights, _ = compute_advantages(group(*[LLL] * 8), config(PAPER))
     by_step = [weights[0][i] - (-80 / 11 if i < 3 else 30 / 11) for i in (0, 4, 8)]
     assert by_step == pytest.approx([-6.0, 3.0, 3.0], abs=0.02)
 
@@ -51,34 +53,34 @@ def test_centred_example():
 
 def test_gigpo_adds_episode_and_step_parts():
     members = group([WIN], [LOSS], turns=1)
-    weights, _ = weigh(members, config())
+    weights, _ = compute_advantages(members, config())
     assert weights == [[20.0], [-20.0]]  # 10 by episode, 10 by the shared anchor
-    weights, _ = weigh(members, config(step_weight=0.0))
+    weights, _ = compute_advantages(members, config(step_weight=0.0))
     assert weights == [[10.0], [-10.0]]
 
 
 def test_singleton_anchor_has_no_step_part():
     first, second = group([WIN], [LOSS], turns=1)
     alone = replace(second, steps=(second.steps[0]._replace(anchor="elsewhere"),))
-    weights, _ = weigh([first, alone], config())
+    weights, _ = compute_advantages([first, alone], config())
     assert weights == [[10.0], [-10.0]]
 
 
 def test_local_anchor_splits_by_episode():
     members = group(*[LLL] * 4)
-    weights, _ = weigh(members, config(PAPER, anchor="local"))
+    weights, _ = compute_advantages(members, config(PAPER, anchor="local"))
     by_score = [-80 / 11] * 3 + [30 / 11] * 8
     assert weights[0] == pytest.approx(by_score)  # nothing is left within an episode
 
 
 def test_reflections_cluster_on_their_own_and_pay_their_own_penalty():
     members = group([LOSS, WIN], [LOSS, LOSS], turns=1)
-    weights, _ = weigh(members, config())
+    weights, _ = compute_advantages(members, config())
     assert weights[0][1] == -weights[1][1] > 0
     fined = [
         trajectory([LOSS, LOSS], turns=1, member=m, penalties={(1, "reflect", 0): 0.5} if m else {}) for m in (0, 1)
     ]
-    weights, _ = weigh(fined, config())
+    weights, _ = compute_advantages(fined, config())
     # By episode 0 - .25 and -.5 + .25, and as much again by the anchor.
     assert weights == [[0.0, 0.5, 0.0], [0.0, -0.5, 0.0]]
 
@@ -109,16 +111,16 @@ def test_the_anchor_of_reflections(anchor, norm, expected):
     and sqrt(200)."""
     members = group([LOSS, WIN, WIN], [LOSS, LOSS, WIN], turns=1)
     protocol = replace(PAPER, reflection_anchor=anchor)
-    weights, _ = weigh(members, config(protocol, advantage_norm=norm, gamma_step=1.0, gamma_episode=1.0))
+    weights, _ = compute_advantages(members, config(protocol, advantage_norm=norm, gamma_step=1.0, gamma_episode=1.0))
     assert reflections(weights, members) == pytest.approx(expected, abs=2e-6)
 
 
 def test_the_documents_worked_example():
     members = group([LOSS, WIN], [LOSS, LOSS], turns=1)
     chosen = {"gamma_step": 1.0, "gamma_episode": 1.0}
-    weights, _ = weigh(members, config(PAPER, **chosen))
+    weights, _ = compute_advantages(members, config(PAPER, **chosen))
     assert weights == [[-5.0, 10.0, 35.0], [-25.0, -10.0, -5.0]]
-    weights, _ = weigh(members, config(PAPER, advantage_norm="mean_std", **chosen))
+    weights, _ = compute_advantages(members, config(PAPER, advantage_norm="mean_std", **chosen))
     score, step = 120**0.5, (500 / 3) ** 0.5
     assert weights[0] == pytest.approx([-10 / score + 5 / step, 0.5**0.5, 20 / score + 15 / step], abs=1e-6)
     assert weights[1] == pytest.approx([-10 / score - 15 / step, -(0.5**0.5), -5 / step], abs=1e-6)
@@ -138,7 +140,7 @@ def test_equal_penalties_of_equal_members_give_exactly_zero(norm, turns):
     fines = {(k, phase, t): 2.5 for k in (0, 1) for phase in ("play", "reflect") for t in range(turns)}
     members = [trajectory([LOSS, WIN], turns=turns, member=m, penalties=fines) for m in range(4)]
     assert all(step.penalty == 2.5 for member in members for step in member.steps)
-    weights, metrics = weigh(members, config(advantage_norm=norm))
+    weights, metrics = compute_advantages(members, config(advantage_norm=norm))
     assert all(value == 0.0 for member in weights for value in member)
     assert metrics["groups/zero_variance"] == 1.0
 
@@ -152,7 +154,7 @@ def test_a_penalty_is_compared_with_the_same_episode_and_phase():
     members = [
         trajectory([LOSS, LOSS], turns=2, member=m, penalties={(0, "play", 0): 2.0} if m == 0 else {}) for m in (0, 1)
     ]
-    weights, metrics = weigh(members, config(gamma_step=1.0))
+    weights, metrics = compute_advantages(members, config(gamma_step=1.0))
     assert weights[0] == [-1.5 - 1.0, 0.5 + 0.25, 0.0, 0.0, -0.25]
     assert weights[1] == [0.5 + 1.0, 0.5 + 0.25, 0.0, 0.0, -0.25]
     assert metrics["groups/zero_variance"] == 0.0
@@ -167,26 +169,26 @@ def test_a_group_that_differs_in_penalties_alone_has_variance(fines):
 
 def test_groups_do_not_mix():
     both = [trajectory([r], turns=1, group=g) for g, r in ((0, WIN), (0, WIN), (1, LOSS), (1, LOSS))]
-    weights, metrics = weigh(both, config())
+    weights, metrics = compute_advantages(both, config())
     assert weights == [[0.0]] * 4
     assert metrics["groups/zero_variance"] == 1.0
-    pooled, _ = weigh(both, config(statistics="pooled"))
+    pooled, _ = compute_advantages(both, config(statistics="pooled"))
     assert pooled[0][0] > 0 > pooled[2][0]
 
 
 def test_grpo_and_rloo():
     members = group([WIN], [LOSS], [LOSS], [LOSS], turns=2)
-    weights, _ = weigh(members, config(advantage="grpo"))
+    weights, _ = compute_advantages(members, config(advantage="grpo"))
     assert weights[0] == pytest.approx([15, 15])
-    weights, _ = weigh(members, config(advantage="grpo", advantage_norm="mean_std"))
+    weights, _ = compute_advantages(members, config(advantage="grpo", advantage_norm="mean_std"))
     assert weights[0][0] == pytest.approx(15 / 10, rel=1e-5)  # sample deviation: sqrt((15^2 + 3 * 5^2) / 3)
-    weights, _ = weigh(members, config(advantage="rloo"))
+    weights, _ = compute_advantages(members, config(advantage="rloo"))
     assert weights[0][0] == pytest.approx(10 - (-10))
 
 
 def test_member_mean_averages_a_hand_then_the_members():
     long, short = trajectory([WIN], turns=2), trajectory([LOSS], turns=1, member=1)
-    weights, _ = weigh([long, short], config(advantage="member_mean", credit="reward"))
+    weights, _ = compute_advantages([long, short], config(advantage="member_mean", credit="reward"))
     mean = (np.mean([9.5, 10]) - 10) / 2
     assert weights[0] == pytest.approx([9.5 - mean, 10 - mean])
     assert weights[1] == pytest.approx([-10 - mean])
@@ -199,15 +201,15 @@ def test_member_mean_divides_by_the_opponents_deviation():
         for m, sign in enumerate((1, -1))
     ]
     chosen = {"advantage": "member_mean", "credit": "reward", "advantage_norm": "mean_std"}
-    weights, _ = weigh(members, config(**chosen))
+    weights, _ = compute_advantages(members, config(**chosen))
     assert [abs(member[0]) for member in weights] == pytest.approx([0.5**0.5] * 4, rel=1e-4)
-    pooled, _ = weigh(members, config(statistics="pooled", **chosen))
+    pooled, _ = compute_advantages(members, config(statistics="pooled", **chosen))
     assert abs(pooled[2][0]) > 5 * abs(pooled[0][0])
 
 
 def test_failed_members_get_zero_and_count_nowhere():
     members = [*group([WIN], [LOSS], turns=1), trajectory([99.0], turns=1, member=2, failure="environment: broke")]
-    weights, _ = weigh(members, config())
+    weights, _ = compute_advantages(members, config())
     assert weights == [[20.0], [-20.0], [0.0]]
 
 

@@ -9,10 +9,10 @@ from tests.trainer.tiny_runs import step, trajectory
 from trainer.method.batch import (
     MIN_FILL,
     Row,
+    balance_rows,
     build_rows,
     collate,
-    deal,
-    filler,
+    dummy_row,
     plan_micro_batches,
     split_rows,
     split_updates,
@@ -99,7 +99,7 @@ def test_micro_batches_hold_every_row_once_within_the_budget(lengths: list[int],
 @given(st.lists(st.integers(2, 300), min_size=1, max_size=40), st.integers(1, 5))
 def test_dealing_gives_every_row_once_and_balances_tokens(lengths: list[int], ranks: int) -> None:
     rows = make_rows(lengths)
-    shares = deal(rows, ranks)
+    shares = balance_rows(rows, ranks)
     assert sorted(row.length for share in shares for row in share) == sorted(lengths)
     loads = [sum(row.length for row in share) for share in shares]
     assert max(loads) - min(loads) <= max(lengths)
@@ -118,7 +118,7 @@ def test_mini_batches_are_seeded_and_hold_every_row_once() -> None:
 def test_collation_aligns_to_the_right() -> None:
     steps = [step([1, 2, 3], [4], legal=(4, 5), logprobs=(-1.0,))]
     rows = [*build_rows([trajectory(steps)], [[0.5]]), *build_rows([trajectory([step([6], [7])])], [[2.0]])]
-    batch = collate([*rows, filler(0)], pad_id=9)
+    batch = collate([*rows, dummy_row(0)], pad_id=9)
     assert batch.ids.tolist() == [[1, 2, 3, 4], [9, 9, 6, 7], [9, 9, 0, 0]]
     assert batch.attention.tolist() == [[1, 1, 1, 1], [0, 0, 1, 1], [0, 0, 1, 1]]
     assert batch.positions.tolist() == [[0, 1, 2, 3], [0, 0, 0, 1], [0, 0, 0, 1]]
@@ -129,4 +129,4 @@ def test_collation_aligns_to_the_right() -> None:
     assert batch.old is None
     assert batch.legal_at.tolist() == [0]
     assert batch.legal_ids.tolist() == [[4, 5]]
-    assert [part.tolist() for part in split_rows(batch.advantages, [*rows, filler(0)])] == [[0.5], [2.0], []]
+    assert [part.tolist() for part in split_rows(batch.advantages, [*rows, dummy_row(0)])] == [[0.5], [2.0], []]

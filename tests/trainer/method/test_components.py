@@ -24,7 +24,7 @@ from trainer import (
 )
 from trainer.__main__ import main
 from trainer.backends.play_settings import PlaySettings
-from trainer.method.advantages import CreditConfig, weigh
+from trainer.method.advantages import CreditConfig, compute_advantages
 from trainer.method.components import ADVANTAGES, KL_ESTIMATORS, POLICY_LOSSES, RETURNS, Registry
 from trainer.method.loss import LossTerms
 from trainer.method.returns import step_returns
@@ -67,7 +67,7 @@ def test_a_registered_advantage_and_returns() -> None:
     register_advantage("own")(own_advantage)
     register_returns("double", crosses_episodes=False)(own_returns)
     played = [trajectory([1.0, 3.0], turns=1, reflections=False)]
-    advantages, _ = weigh(played, CreditConfig(advantage="own", returns="double"))
+    advantages, _ = compute_advantages(played, CreditConfig(advantage="own", returns="double"))
     assert advantages == [[1.0, 1.0]]
     assert step_returns(played[0], returns="double", gamma_step=1.0, gamma_episode=0.5) == [2.0, 6.0]
     assert step_returns(played[0], returns=f"{MODULE}:own_returns", gamma_step=1.0, gamma_episode=0.5) == [5.0, 6.0]

@@ -20,7 +20,7 @@ from opponents.exact.tree import NotExact
 from opponents.exact.values import policy_value
 from opponents.tabular import TabularPolicy
 from tests.trainer.tiny_runs import make_config, make_trainer, save_model
-from trainer.method.advantages import CreditConfig, weigh
+from trainer.method.advantages import CreditConfig, compute_advantages
 from trainer.method.critic import ExactCritic, OwnHand
 from trainer.method.returns import hand_shares, scheme_of, step_returns
 from trainer.method.trajectory import Trajectory
@@ -139,7 +139,7 @@ def test_the_mean_gradient_is_that_of_reinforce_with_less_noise() -> None:
     """For one hand an episode, where the horizon `hand` is the objective: each episode's own reward."""
     player = Player(random_policy(3))
     trajectories, critic = rollout(player, 600)
-    exact, _ = weigh(trajectories, EXACT, critic)
+    exact, _ = compute_advantages(trajectories, EXACT, critic)
     sampled = [
         [trajectory.episodes[step.episode].reward if step.phase == "play" else 0.0 for step in trajectory.steps]
         for trajectory in trajectories
@@ -178,7 +178,7 @@ def test_an_invalid_answer_is_worth_nothing_more_or_the_forfeit() -> None:
 
     player = Silent(random_policy(5))
     trajectories, critic = rollout(player, 3)
-    weights, _ = weigh(trajectories, EXACT, critic)
+    weights, _ = compute_advantages(trajectories, EXACT, critic)
     assert {member[0] for member in weights} == {-0.5}
     trajectories, critic = rollout(player, 3, on_invalid="forfeit", hands_per_episode=2)
     first = critic.judge(trajectories)[0][0]
@@ -211,10 +211,12 @@ def test_the_rest_of_the_meta_episode_holds_no_reward_of_the_own_hand() -> None:
 
 def test_the_horizon_meta_pays_exploration() -> None:
     trajectories, critic = rollout(Player(random_policy(9)), 4, hands_per_episode=2)
-    hand, _ = weigh(trajectories, EXACT, critic)
-    meta, _ = weigh(trajectories, replace(EXACT, horizon="meta"), critic)
+    hand, _ = compute_advantages(trajectories, EXACT, critic)
+    meta, _ = compute_advantages(trajectories, replace(EXACT, horizon="meta"), critic)
     assert meta != hand
-    single, _ = weigh(trajectories, replace(EXACT, horizon="meta", returns="single_episode", gamma_step=1.0), critic)
+    single, _ = compute_advantages(
+        trajectories, replace(EXACT, horizon="meta", returns="single_episode", gamma_step=1.0), critic
+    )
     last = [[i for i, s in enumerate(t.steps) if (s.episode, s.hand) == (1, 1)] for t in trajectories]
     for t, indices in enumerate(last):
         for index in indices:  # nothing comes after the last hand
@@ -227,7 +229,7 @@ def test_what_it_cannot_judge_is_refused() -> None:
     with pytest.raises(ValueError, match=r"Use credit=\"reward\""):
         CreditConfig(advantage="exact")
     with pytest.raises(ValueError, match="needs the critic"):
-        weigh([], EXACT)
+        compute_advantages([], EXACT)
     with pytest.raises(NotEnumerable, match="has no tree"):
         ExactCritic.of(make_meta_env("Sokoban")).hand("uniform", 0)
 

@@ -23,7 +23,7 @@ from tests.trainer.meta_episodes import LOSS, WIN, trajectory
 from tests.trainer.runs.test_interruptions import run_ranks
 from tests.trainer.tiny_runs import POOL, cached, make_config, make_env, make_trainer, save_model
 from trainer import MAGETrainer
-from trainer.method.advantages import CreditConfig, screened, weigh
+from trainer.method.advantages import CreditConfig, compute_advantages, mask_non_finite
 from trainer.method.loss import policy_loss
 from trainer.method.metrics import RunStopped
 from trainer.runs.run_folder import checkpoints
@@ -42,11 +42,11 @@ def test_a_reward_that_is_not_finite_counts_nowhere(advantage: str, norm: str, b
     config = CreditConfig(advantage=advantage, advantage_norm=norm)
     sound = [trajectory([WIN, LOSS], member=0), trajectory([LOSS, LOSS], member=1)]
     with_bad = [*sound, trajectory([bad, LOSS], member=2)]
-    weights, metrics = weigh(with_bad, config)
-    assert weights[:2] == weigh(sound, config)[0]
+    weights, metrics = compute_advantages(with_bad, config)
+    assert weights[:2] == compute_advantages(sound, config)[0]
     assert weights[2] == [0.0] * len(with_bad[2].steps)
     kind = "return" if bad == 1e200 else "reward"
-    marked = screened(with_bad, config)
+    marked = mask_non_finite(with_bad, config)
     assert [t.failure for t in marked[:2]] == [None, None]
     assert str(marked[2].failure).startswith(f"{kind}: the {kind} of ")
     assert [failure.kind for failure in marked[2].failures] == [kind]
@@ -55,10 +55,10 @@ def test_a_reward_that_is_not_finite_counts_nowhere(advantage: str, norm: str, b
 
 def test_a_penalty_and_a_value_are_looked_at_too() -> None:
     fined = trajectory([WIN], penalties={(0, "play", 1): nan})
-    (marked,) = screened([fined], CreditConfig())
+    (marked,) = mask_non_finite([fined], CreditConfig())
     assert marked.failure == "reward: the penalty of turn 1 in episode 0 is nan"
     valued = replace(fined, steps=(), episodes=(fined.episodes[0]._replace(value=inf),))
-    (marked,) = screened([valued], CreditConfig())
+    (marked,) = mask_non_finite([valued], CreditConfig())
     assert marked.failure == "reward: the value of episode 0 is inf"
 
 

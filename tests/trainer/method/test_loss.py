@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.trainer.tiny_runs import make_config, make_trainer, save_model, step, trajectory
-from trainer.method.batch import MicroBatch, Row, build_rows, collate, filler, micro_batches, share_of
+from trainer.method.batch import MicroBatch, Row, build_rows, collate, dummy_row, micro_batches, rank_share
 from trainer.method.components import KL_ESTIMATORS
 from trainer.method.loss import LossTerms, Scores, policy_loss, score_logits
 from trainer.trl.mage_trainer import MAGETrainer, Update
@@ -194,7 +194,7 @@ def test_rows_without_advantages_are_not_forwarded_and_leave_the_gradient_alone(
     monkeypatch.setattr(trainer, "beta", 0.0)
     monkeypatch.setattr(trainer.args, "beta", 0.0)
     trainer.model.train()
-    whole, kept = (share_of(rows, 0, 1, 40, 0, forwards) for forwards in (lambda row: True, trainer._forwards))
+    whole, kept = (rank_share(rows, 0, 1, 40, 0, forwards) for forwards in (lambda row: True, trainer._forwards))
     assert sum(len(batch) for batch in kept.batches) == 4
     assert (kept.tokens, kept.steps) == (whole.tokens, whole.steps)
     assert kept.scored == sum(len(row.targets) for row in rows[1::2])
@@ -205,7 +205,7 @@ def test_rows_without_advantages_are_not_forwarded_and_leave_the_gradient_alone(
         found.append((loss.item(), [p.grad.clone() for p in trainer.model.parameters() if p.grad is not None]))
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
     assert_equal(found[1][1], found[0][1])
-    nothing = share_of(rows[::2], 0, 1, 40, 0, trainer._forwards)
+    nothing = rank_share(rows[::2], 0, 1, 40, 0, trainer._forwards)
     assert [[len(row.targets) for row in batch] for batch in nothing.batches] == [[0]]
     trainer.model.zero_grad()
     assert trainer._backward(trainer.model, nothing).item() == 0.0
@@ -298,13 +298,13 @@ def test_any_micro_batching_gives_equal_gradients(trainer: MAGETrainer, budget: 
     rows = random_rows(seed=2, count=9)
     loss, whole = gradient(trainer, [rows])
     parts = micro_batches(rows, budget)
-    other, ours = gradient(trainer, [[filler(0)], *parts])
+    other, ours = gradient(trainer, [[dummy_row(0)], *parts])
     assert loss == pytest.approx(other, rel=1e-5)
     assert_equal(ours, whole)
 
 
 def test_masked_rows_contribute_exactly_nothing(trainer: MAGETrainer) -> None:
-    loss, nothing = gradient(trainer, [[filler(0), filler(3)]])
+    loss, nothing = gradient(trainer, [[dummy_row(0), dummy_row(3)]])
     assert loss == 0.0
     assert all(bool((g == 0).all()) for g in nothing)
     assert len(nothing) == len(list(trainer.model.parameters())), "still every parameter takes part (DDP waits for it)"

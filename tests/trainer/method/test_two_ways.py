@@ -143,7 +143,7 @@ def test_every_setting(memory: str, context: str, protocol: str, style: str, kin
 @pytest.mark.parametrize("game", marked(list_games()))
 def test_every_id(game: str, agent: str) -> None:
     """All memories and contexts; kinds, protocols and, where the game has them, styles in turn."""
-    styles = ("prose",) if make_game(game, **OPTIONS.get(game, {})).facts.actions is None else ("prose", "words")
+    styles = ("prose",) if make_game(game, **OPTIONS.get(game, {})).spec.actions is None else ("prose", "words")
     base = {**OPTIONS.get(game, {}), "max_turns": 3}
     for number, (memory, context) in enumerate(product(MEMORIES, CONTEXTS)):
         options = {

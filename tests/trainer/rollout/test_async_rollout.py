@@ -18,7 +18,7 @@ from tests.trainer.runs.test_interruptions import as_rank, run_ranks
 from tests.trainer.tiny_runs import make_config, make_trainer, save_model
 from trainer import MAGETrainer, Trajectory
 from trainer.backends.cached import CopiedGenerator
-from trainer.rollout.async_rollout import PlayedAhead
+from trainer.rollout.async_rollout import AsyncRollout
 from trainer.rollout.rollout import RolloutClock
 
 
@@ -85,7 +85,7 @@ def test_what_is_raised_there_is_raised_where_it_is_waited_for() -> None:
     def fails(clock: RolloutClock, check: Callable[..., None]) -> list[Trajectory]:
         raise OSError("the engine is gone")
 
-    ahead = PlayedAhead(1, 0, fails)
+    ahead = AsyncRollout(1, 0, fails)
     with pytest.raises(OSError, match="the engine is gone"):
         ahead.result()
 
@@ -101,9 +101,9 @@ def test_one_that_is_given_up_ends_at_its_next_reply() -> None:
         finally:
             ended.set()
 
-    ahead = PlayedAhead(1, 0, plays)
+    ahead = AsyncRollout(1, 0, plays)
     assert began.wait(30)
-    ahead.give_up()
+    ahead.cancel()
     assert ended.is_set()
 
 

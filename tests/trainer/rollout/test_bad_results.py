@@ -22,7 +22,7 @@ from tests.trainer.foreign import Guess, ToldGuess
 from tests.trainer.rollouts import Asked
 from trainer import MAGETrainer, Trajectory
 from trainer.backends.tiny import general_tiny
-from trainer.rollout.env_pool import WorkerEnvs
+from trainer.rollout.env_pool import WorkerProcessEnvs
 from trainer.rollout.rollout import RolloutSpec, collect
 from wrappers import MetaEpisode
 
@@ -112,7 +112,7 @@ def test_numbers_and_flags_of_numpy_are_legal() -> None:
 def test_a_worker_finds_it_and_goes_on() -> None:
     specs = [RolloutSpec(Task("", seed=seed)) for seed in range(3)]
     for method, result in (("reset", 0.5), ("step", step_of(SURROGATE))):
-        envs = WorkerEnvs(partial(Bad, method, result), 2, 1)
+        envs = WorkerProcessEnvs(partial(Bad, method, result), 2, 1)
         try:
             done = collect(envs, Asked(lambda prompt: Completion("0")), specs)
         finally:

@@ -24,9 +24,9 @@ from tests.trainer.foreign import Guess
 from tests.trainer.rollout.test_rollout import answer, frozen
 from trainer.backends.generation import ScriptedGenerator
 from trainer.method.trajectory import Trajectory
-from trainer.rollout.env_pool import WorkerEnvs
+from trainer.rollout.env_pool import WorkerProcessEnvs
 from trainer.rollout.rollout import RolloutSpec, collect
-from trainer.runs.failure_log import Ledger
+from trainer.runs.failure_log import FailureLog
 from wrappers.make import make_meta_env
 
 COUNT = 60
@@ -43,7 +43,7 @@ def play(
     if not workers:
         envs = [make_env() for _ in range(6)]
         return collect(envs, ScriptedGenerator(answer), specs(wanted), make_env=make_env, **options)
-    held = WorkerEnvs(make_env, 6, workers, memory_gb=memory_gb)
+    held = WorkerProcessEnvs(make_env, 6, workers, memory_gb=memory_gb)
     try:
         return collect(held, ScriptedGenerator(answer), specs(wanted), **options)
     finally:
@@ -149,7 +149,7 @@ class Fleeting(Guess):
 
 
 def test_what_cannot_be_led_back_is_a_failure_of_its_own() -> None:
-    held = WorkerEnvs(Fleeting, 2, 1)
+    held = WorkerProcessEnvs(Fleeting, 2, 1)
     wanted = [RolloutSpec(Task("", seed=seed)) for seed in range(2)]
     done = collect(held, ScriptedGenerator(lambda prompt: "2"), wanted, retries=0)
     held.close()
@@ -176,7 +176,7 @@ def test_a_bug_in_a_users_environment_keeps_its_traceback(workers: int, tmp_path
     def guess(prompt: Prompt) -> str:
         return "4"
 
-    held: Any = WorkerEnvs(Broken, 2, 2) if workers else [Broken(), Broken()]
+    held: Any = WorkerProcessEnvs(Broken, 2, 2) if workers else [Broken(), Broken()]
     done = collect(held, ScriptedGenerator(guess), specs(12), make_env=Broken)
     if workers:
         held.close()
@@ -184,7 +184,7 @@ def test_a_bug_in_a_users_environment_keeps_its_traceback(workers: int, tmp_path
     assert "environment: ValueError: a bug" in told
     assert any(text is not None and "BadResult: step() must return (observation, reward" in text for text in told)
     assert None in told
-    ledger = Ledger(tmp_path)
+    ledger = FailureLog(tmp_path)
     ledger.record(done, "train", 3)
     rows = ledger.rows()
     assert len(rows) == sum(len(t.failures) for t in done) == 2 * sum(t.failure is not None for t in done)
@@ -202,7 +202,7 @@ class Asks:
     def __init__(self, ends: str) -> None:
         self.ends, self.calls = ends, 0
 
-    def begin_meta_episode(self) -> None:
+    def on_meta_episode_start(self) -> None:
         self.calls = 0
 
     def reset(self, rng: Any) -> None:
@@ -216,7 +216,7 @@ class Asks:
             raise ConnectionError("nobody answers")
         return str(turn.legal_actions[0])
 
-    def told_calls(self) -> list[dict[str, int]]:
+    def model_calls(self) -> list[dict[str, int]]:
         return [{"call": number} for number in range(self.calls)]
 
 
@@ -267,15 +267,15 @@ def test_a_ledger_goes_on_where_its_run_does(tmp_path: Path) -> None:
     log = tmp_path / "log"
     done = play(faulty(log, "reset"), 0)
     count = sum(injected(log).values())
-    ledger = Ledger(tmp_path / "run")
-    assert ledger.told() == ""
+    ledger = FailureLog(tmp_path / "run")
+    assert ledger.summary() == ""
     for step in (0, 2, 4):
         ledger.record(done, "train", step)
     ledger.record(done, "eval", 4)
     assert ledger.count == len(ledger.rows()) == 4 * count
     with ledger.path.open("a") as file:
         file.write('{"kind": "hang", "ste')  # as a full disk leaves it
-    again = Ledger(tmp_path / "run")
+    again = FailureLog(tmp_path / "run")
     again.resume(4)
     assert again.count == 3 * count
     assert Counter((row["phase"], row["step"]) for row in again.rows()) == {
@@ -284,7 +284,7 @@ def test_a_ledger_goes_on_where_its_run_does(tmp_path: Path) -> None:
         ("eval", 4): count,
     }
     assert again.path.read_text().endswith("\n")
-    assert again.told() == (
+    assert again.summary() == (
         f"Failures: {3 * count} ({3 * count} opponent), 0 of them for good, the others played again; see {again.path}"
     )
     again.resume(0)
@@ -293,9 +293,9 @@ def test_a_ledger_goes_on_where_its_run_does(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_what_ends_a_run_leaves_its_traceback_too(workers: int, tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
+    ledger = FailureLog(tmp_path)
     wanted = [RolloutSpec(Task("", seed=104))]
-    envs: Any = WorkerEnvs(Broken, 1, 1) if workers else [Broken()]
+    envs: Any = WorkerProcessEnvs(Broken, 1, 1) if workers else [Broken()]
     with pytest.raises(ValueError, match="a bug") as raised, ledger.kept("train", 0):
         collect(envs, ScriptedGenerator(answer), wanted)
     if workers:
@@ -304,4 +304,4 @@ def test_what_ends_a_run_leaves_its_traceback_too(workers: int, tmp_path: Path) 
     [row] = ledger.rows()
     assert (row["kind"], row["reason"], row["step"]) == ("run", "ValueError: a bug", 0)
     assert 'raise ValueError("a bug")' in row["traceback"]
-    assert ledger.told().startswith("Failures: 1 (1 run), 1 of them for good")
+    assert ledger.summary().startswith("Failures: 1 (1 run), 1 of them for good")

@@ -12,7 +12,7 @@ from mage_envs.processes.call_outcomes import attempt
 from tests.trainer.rollouts import answer, make, specs
 from trainer.backends.generation import ScriptedGenerator
 from trainer.method.trajectory import Failure
-from trainer.rollout.env_pool import WorkerEnvs
+from trainer.rollout.env_pool import WorkerProcessEnvs
 from trainer.rollout.rollout import collect
 
 HUGE = 100_000_000
@@ -61,7 +61,7 @@ class Talkative:
 
 def failures(opponent: Any, workers: int) -> list[Failure]:
     make_env = partial(make, opponent)
-    envs: Any = WorkerEnvs(make_env, 2, workers) if workers else [make_env()]
+    envs: Any = WorkerProcessEnvs(make_env, 2, workers) if workers else [make_env()]
     try:
         done = collect(envs, ScriptedGenerator(answer), specs(2, seat=0), make_env=make_env, env_timeout=60)
     finally:
@@ -113,7 +113,7 @@ class RaisingEnv:
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_exception_of_an_environment_is_a_failure_with_its_name(kind: str, workers: int) -> None:
     make_env = RaisingEnv(kind)
-    envs: Any = WorkerEnvs(make_env, 1, workers) if workers else [make_env()]
+    envs: Any = WorkerProcessEnvs(make_env, 1, workers) if workers else [make_env()]
     try:
         [done] = collect(envs, ScriptedGenerator(answer), specs(1), make_env=make_env, retries=0, env_timeout=60)
     finally:

@@ -21,7 +21,7 @@ from tests.trainer.tiny_runs import POOL, make_trainer, save_model, scripted
 from trainer.runs.run_folder import checkpoints, newest_checkpoint
 from trainer.runs.run_log import METRICS
 from trainer.backends.play_settings import PlaySettings
-from trainer.runs.resumable_jsonl import StepLines
+from trainer.runs.resumable_jsonl import ResumableJsonl
 
 CHANGES = ("write", "fsync", "rename", "replace")
 EVERYTHING = (*CHANGES, "mkdir", "unlink", "rmdir")
@@ -107,7 +107,7 @@ def _content(path: Path) -> bytes:
 
 def logged(folder: Path) -> list[tuple[str, int]]:
     """The lines of the log: kind and updates before it."""
-    return [(row["kind"], row["step"]) for row in StepLines(folder / METRICS).rows()]
+    return [(row["kind"], row["step"]) for row in ResumableJsonl(folder / METRICS).rows()]
 
 
 def begun(model: str, folder: Path, kind: str = FULL) -> Path:

@@ -26,7 +26,7 @@ from tests.trainer.cli.test_cli import SMALL, run
 from tests.trainer.runs.test_interruptions import as_rank
 from tests.trainer.tiny_runs import make_trainer, save_model
 from mage_envs.files import manifest
-from mage_envs.files.manifest import fault
+from mage_envs.files.manifest import verify_checkpoint
 from trainer.method.metrics import RunStopped
 from trainer.runs.run_folder import checkpoints, finish_checkpoint, newest_checkpoint, place_model, rotate
 
@@ -81,7 +81,7 @@ def test_a_damaged_checkpoint_is_passed_over_in_one_line(damage: Any, reason: st
     assert newest_checkpoint(tmp_path) == (sound[2], [])
     damage(sound[2])
     assert newest_checkpoint(tmp_path) == (sound[1], [f"{sound[2]} is passed over: {reason}."])
-    assert fault(sound[2]) == reason
+    assert verify_checkpoint(sound[2]) == reason
     again = checkpoint(tmp_path, 100)  # the run comes by there once more
     assert newest_checkpoint(tmp_path) == (again, [])
     assert drafts_of(tmp_path) == []
@@ -121,7 +121,7 @@ def test_rotation_keeps_the_newest_sound_ones_and_the_best(tmp_path: Path) -> No
     rotate(tmp_path, 1, kept=steps[2])
     assert checkpoints(tmp_path) == [steps[5], steps[4], steps[3], steps[2]]
     rotate(tmp_path, 1)
-    assert [path for path in checkpoints(tmp_path) if fault(path) is None] == [steps[4]]
+    assert [path for path in checkpoints(tmp_path) if verify_checkpoint(path) is None] == [steps[4]]
     rotate(tmp_path, None)
     assert drafts_of(tmp_path) == []
 
@@ -236,7 +236,7 @@ def test_resume_says_what_it_passes_over(tmp_path: Path, capsys: pytest.CaptureF
     lines = [line for line in told.err.splitlines() if line.startswith("mage-train:")]
     assert lines[0].startswith(f"mage-train: {tmp_path / 'checkpoint-4'} is passed over: model.safetensors has 100")
     assert len(lines) == 1
-    assert fault(tmp_path / "checkpoint-4") is None
+    assert verify_checkpoint(tmp_path / "checkpoint-4") is None
     for folder in checkpoints(tmp_path):
         unfinished(folder)
     assert run(*common, "--resume") == 2
@@ -318,7 +318,7 @@ def test_ctrl_c_while_training_imports_something_writes_the_model_too(
 def test_ctrl_c_writes_the_model_and_a_second_one_ends_at_once(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainer.trl.checkpoints import PersistentTrainer
+    from trainer.trl.checkpoints import CheckpointingTrainer
 
     common = ("--preset", "mage-kuhn", *SMALL, "--max_rollouts", "3", "--save_strategy", "no", "--output_dir")
 
@@ -333,7 +333,7 @@ def test_ctrl_c_writes_the_model_and_a_second_one_ends_at_once(
         os.kill(os.getpid(), signal.SIGINT)
         raise AssertionError("it went on")
 
-    monkeypatch.setattr(PersistentTrainer, "save_model", save, raising=False)
+    monkeypatch.setattr(CheckpointingTrainer, "save_model", save, raising=False)
     assert forked(lambda: main("twice")) == 130
     assert "it went on" not in capfd.readouterr().err
 
@@ -386,4 +386,4 @@ def test_weights_that_are_not_finite_are_not_written(model_path: str, tmp_path: 
 def test_checksums_are_not_computed_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = checkpoint(tmp_path, 1)
     monkeypatch.setattr(manifest, "checksum", None)
-    assert fault(folder) is None
+    assert verify_checkpoint(folder) is None

@@ -14,9 +14,9 @@ import pytest
 from benchmarks.__main__ import main as report
 from tests.trainer.tiny_runs import TINY, flags, make_trainer, save_model, step, trajectory
 from trainer.__main__ import main
-from trainer.runs.console import Console, rollout_line, told_time
+from trainer.runs.console import Console, rollout_line, format_duration
 from trainer.runs.run_log import METRICS, TRANSCRIPTS, RunLog, metric_rows
-from trainer.runs.resumable_jsonl import StepLines
+from trainer.runs.resumable_jsonl import ResumableJsonl
 from trainer.runs.summary import FIGURE, commands, table
 
 RUN = ("--preset", "mage-kuhn", *TINY, *flags(groups_per_rollout=1, updates_per_rollout=2, num_episodes=2))
@@ -42,12 +42,12 @@ def test_a_rollout_is_one_line() -> None:
     line = "rollout 12/150  reward -3.50  success .25 1.00  KL 0.012  clip .03  invalid .02  failed 2  1,234 tok/s"
     assert rollout_line(11, 150, ROLLOUT, None) == line
     assert rollout_line(11, 150, ROLLOUT, 7560.0) == f"{line}  2 h 6 min left"
-    assert [told_time(s) for s in (5.2, 65, 3600)] == ["5 s", "1 min 5 s", "1 h 0 min"]
+    assert [format_duration(s) for s in (5.2, 65, 3600)] == ["5 s", "1 min 5 s", "1 h 0 min"]
 
 
 def test_lines_are_whole_where_the_disk_is_full(tmp_path: Path) -> None:
     """As files are at their limit here: a write goes as far as there is room, and the next one fails."""
-    lines = StepLines(tmp_path / METRICS)
+    lines = ResumableJsonl(tmp_path / METRICS)
     lines.append([{"step": 0}])
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (lines.path.stat().st_size + 5, hard))
@@ -91,7 +91,7 @@ def test_a_resumed_log_has_each_rollout_once(tmp_path: Path) -> None:
     again = RunLog(tmp_path)
     again.resume(2)
     rollout(again, 1, 2)
-    rows = StepLines(tmp_path / METRICS).rows()
+    rows = ResumableJsonl(tmp_path / METRICS).rows()
     assert [(row["kind"], row["step"]) for row in rows] == [
         ("rollout", 0),
         ("update", 0),
@@ -138,7 +138,7 @@ def test_transcripts_hold_each_step_s_advantage(tmp_path: Path) -> None:
     log = RunLog(tmp_path, transcripts=2)
     played = [trajectory([step([1], [2]), step([1, 2], [3])], member=member) for member in range(4)]
     log.played(5, 7, played, [[member + 0.25, member + 0.5] for member in range(4)], {})
-    rows = StepLines(tmp_path / TRANSCRIPTS).rows()
+    rows = ResumableJsonl(tmp_path / TRANSCRIPTS).rows()
     assert [(row["member"], [one["advantage"] for one in row["calls"]]) for row in rows] == [
         (0, [0.25, 0.5]),
         (2, [2.25, 2.5]),

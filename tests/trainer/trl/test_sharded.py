@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from torch.distributed.tensor import DTensor
 from transformers import AutoModelForCausalLM
 
-from mage_envs.files.manifest import fault
+from mage_envs.files.manifest import verify_checkpoint
 from tests.interruptions import forked
 from tests.trainer.runs.test_interruptions import SHARDED, as_rank, run_ranks, sweep_ranks
 from tests.trainer.sharding import STATE_DICTS, shard_on_cpu
@@ -94,7 +94,7 @@ def check_that_two_equal_one(model_path: str, alone: Path, both: Path) -> None:
     assert distance(one, two) < 1e-6
     assert distance(whole(both / "resumed"), two) == 0.0
     for checkpoint in ("checkpoint-2", "checkpoint-4"):
-        assert fault(both / "full" / checkpoint) is None
+        assert verify_checkpoint(both / "full" / checkpoint) is None
     assert distance(dict(load_model(both / "full" / "checkpoint-4").state_dict()), two) == 0.0
     adapted, kept = (load_model(both / name).state_dict() for name in ("lora/checkpoint-2", "adapter"))
     assert adapted.keys() == kept.keys() != two.keys()

@@ -37,7 +37,7 @@ SHARES = {FIRST: 0.16, PAGE: 0.42, BEYOND: 0.42}
 the target is on the first page of results, and `beyond`: it is on a later page or on none."""
 NEAR_MISSES = 5
 """Minimum number of near misses of a goal."""
-MOST = 256
+MAX_TRIES = 256
 """Maximum number of candidates per goal."""
 TWINS = {"main": False, "held-out": True}
 _KEPT_SEARCHES = 256
@@ -122,7 +122,7 @@ class _Chooser:
         # The place that is furthest below its share comes first. Its goals keep the shares balanced.
         wanted = sorted(SHARES, key=lambda band: had[band] - SHARES[band] * had.total())
         left: dict[str, list[_Candidate]] = {}
-        for number in range(MOST):
+        for number in range(MAX_TRIES):
             drawn = draw(number)
             # A proof costs more than a draw, so candidates of other bands are proven only when patience is exhausted.
             left.setdefault(drawn.band, []).append(drawn)
@@ -130,7 +130,7 @@ class _Chooser:
                 for one in left.pop(band, ()):
                     if (proof := self._proven(one.goal)) is not None:
                         return one, proof
-        raise RuntimeError(f"None of {MOST} candidates for a goal of {drawn.goal.query!r} can be proven.")
+        raise RuntimeError(f"None of {MAX_TRIES} candidates for a goal of {drawn.goal.query!r} can be proven.")
 
     def _candidate(
         self, family: FamilyRecord, place: int, order: int, other: CatalogueGoal | None, number: int

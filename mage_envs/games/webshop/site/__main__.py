@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from mage_commands import OneLineParser
-from mage_envs.cli.commands import told
+from mage_envs.cli.commands import describe_error
 from mage_envs.cli.progress import shown
 from mage_envs.games.webshop.cache import DamagedCache
 from mage_envs.games.webshop.site.command import add_options, serve
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print()
     except (ValueError, OSError, ImportError, DamagedCache) as error:
-        print(f"webshop: {' '.join(told(error).split())}", file=sys.stderr)
+        print(f"webshop: {' '.join(describe_error(error).split())}", file=sys.stderr)
         return 2
     return 0
 

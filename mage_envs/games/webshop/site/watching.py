@@ -12,7 +12,7 @@ import gymnasium as gym
 from mage_envs.games.webshop.game import WebShop, WebShopState
 from mage_envs.games.webshop.session import Session
 from mage_envs.games.webshop.site.shown import Shown, shown
-from mage_envs.hand import Hand, Stopped
+from mage_envs.hand import Hand, TruncatedState
 
 MOST_WATCHES = 64
 LAST_ACTIONS = 30
@@ -95,7 +95,7 @@ def session_of(hand: Hand) -> Session:
     """Return the session of the current hand of WebShop."""
     # A hand that ends before the game does, as at its limit of turns, wraps its last state.
     state = hand.state
-    return cast(WebShopState, state.at if isinstance(state, Stopped) else state).session
+    return cast(WebShopState, state.at if isinstance(state, TruncatedState) else state).session
 
 
 class WatchedEnv(gym.Wrapper[Any, Any, Any, Any]):
@@ -105,7 +105,7 @@ class WatchedEnv(gym.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self._hand: Hand = env.get_wrapper_attr("hand")
         if not isinstance(self._hand.game, WebShop):
-            raise TypeError(f"WatchedEnv requires WebShop, got {self._hand.game.facts.name}, which has no pages.")
+            raise TypeError(f"WatchedEnv requires WebShop, got {self._hand.game.spec.name}, which has no pages.")
         self._watch = watch
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trainer.trl.mage_trainer import MAGETrainer
 
 _MODULES = {
-    "trainer.method.advantages": ("CreditConfig", "weigh"),
+    "trainer.method.advantages": ("CreditConfig", "compute_advantages"),
     "trainer.method.components": ("register_advantage", "register_kl", "register_policy_loss", "register_returns"),
     "trainer.config.mage_config": ("MAGEConfig",),
     "trainer.trl.mage_trainer": ("MAGETrainer",),

@@ -287,7 +287,7 @@ def _finish(trainer: Any, out: str, start: str | None, arguments: Sequence[str])
         trainer.write_model(out, together=not interrupted)
     if first:
         print(f"{said} after {steps} updates; the model is in {out}.")
-    if first and (failures := trainer.ledger.told()):
+    if first and (failures := trainer.ledger.summary()):
         print(failures)
     if first:
         others = trainer.population is not None

@@ -83,7 +83,7 @@ class MemoryView(NamedTuple):
             num_episodes=self.num_episodes,
             record=record,
             shown=self.shown(record),
-            alone=self.single_player,
+            single_player=self.single_player,
         )
         return self.style.continue_reflect(view) if self.continuing else self.style.reflect(view)
 

@@ -137,7 +137,7 @@ class ReflectView:
     """The episode to reflect on."""
     shown: Sequence[TurnRecord]
     """Answers of that episode inside the window."""
-    alone: bool = False
+    single_player: bool = False
     """True if the game has only one player."""
 
 
@@ -304,7 +304,7 @@ class Prose:
 
     @staticmethod
     def _reflect_request(view: ReflectView) -> str:
-        about = "the setting" if view.alone else "the setting and about whoever you face"
+        about = "the setting" if view.single_player else "the setting and about whoever you face"
         return (
             f"Another episode in the same setting follows. Say what this one shows about {about}, what went wrong or "
             "right, and how you will play next. End your reply with that plan inside "

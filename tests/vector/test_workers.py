@@ -230,7 +230,7 @@ from mage_envs import register_game
 from mage_envs.games.kuhn_poker import KuhnPoker
 
 class Twice(KuhnPoker):
-    facts = replace(KuhnPoker.facts, name="Twice")
+    spec = replace(KuhnPoker.spec, name="Twice")
 
 {guard}
     register_game("Twice", Twice)

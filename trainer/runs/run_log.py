@@ -44,17 +44,17 @@ class RunLog:
         self._transcripts.resume(step, "kind", evaluates)
         self._rollout, self._updates = {}, []
 
-    def begins(self, rollout: int, step: int) -> None:
+    def on_rollout_begin(self, rollout: int, step: int) -> None:
         """Note that a rollout begins."""
         if self._console is not None:
             self._console.on_rollout_begin(rollout, step)
 
-    def plays(self, rollout: int, done: int, total: int) -> None:
+    def on_rollout_progress(self, rollout: int, done: int, total: int) -> None:
         """Show the number of finished meta-episodes."""
         if self._console is not None:
             self._console.on_rollout_progress(rollout, done, total)
 
-    def played(
+    def on_rollout_end(
         self,
         rollout: int,
         step: int,
@@ -77,7 +77,7 @@ class RunLog:
             {"step": step, "rollout": rollout, **transcript(trajectories[i], advantages[i])} for i in chosen
         )
 
-    def update(self, step: int, metrics: Numbers, left: int) -> None:
+    def on_update(self, step: int, metrics: Numbers, left: int) -> None:
         """Log an update.
 
         Args:
@@ -97,7 +97,7 @@ class RunLog:
             self._console.on_rollout_end(rollout, step + 1, {**self._rollout, **means(self._updates)})
         self._updates = []
 
-    def evaluated(self, rollout: int, step: int, metrics: Numbers, line: str) -> None:
+    def on_evaluation(self, rollout: int, step: int, metrics: Numbers, line: str) -> None:
         """Log an evaluation.
 
         Args:

@@ -103,7 +103,7 @@ class EvaluatingTrainer(RolloutTrainer):
             best = f"best {state.best_metric:.3f} after update {state.best_global_step}"
         line = f"evaluation after update {state.global_step}: score {score:.3f} ({best}), {len(self._evaluated)} played"
         told: dict[str, Any] = {**scored.metrics, "table": scored.table}
-        self.run_log.evaluated(self.progress.rollouts, state.global_step, told, line)
+        self.run_log.on_evaluation(self.progress.rollouts, state.global_step, told, line)
 
     def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
         """Return True if the panel's score is the best so far. Then a checkpoint is saved, which rotation keeps.

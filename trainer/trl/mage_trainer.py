@@ -237,7 +237,7 @@ class MAGETrainer(UpdatingTrainer):
         # Before the first update `on_epoch_begin` has marked the states.
         if self.state.global_step:
             self.preemption.mark()
-        self.run_log.begins(index, self.state.global_step)
+        self.run_log.on_rollout_begin(index, self.state.global_step)
         # After a resume the population is new, and its state is that of the checkpoint.
         restore_population(self.population, self.progress.population)
         trajectories, trained, clock, found = self._play_rollout(index)
@@ -271,7 +271,7 @@ class MAGETrainer(UpdatingTrainer):
             metrics |= self._exploitability(index)
         trl_compat.record(self, "train", metrics)
         if self.accelerator.is_main_process:
-            self.run_log.played(index, self.state.global_step, trained, advantages, metrics)
+            self.run_log.on_rollout_end(index, self.state.global_step, trained, advantages, metrics)
         self.progress.population = update_population(
             self.population,
             trajectories,

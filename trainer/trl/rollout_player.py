@@ -241,7 +241,7 @@ class RolloutTrainer(CheckpointingTrainer):
     def _watch(self, shown: bool, alone: bool, done: int, total: int) -> None:
         """Show the progress of a rollout, and stop it if a signal arrived and this rank may stop alone."""
         if shown:
-            self.run_log.plays(self.progress.rollouts, done, total)
+            self.run_log.on_rollout_progress(self.progress.rollouts, done, total)
         if alone:
             self.preemption.check(done, total)
 

@@ -156,9 +156,9 @@ def play_settings(env: gym.Env[Any, Any], config: RunSettings) -> PlaySettings |
 def call_limits(config: RunSettings) -> dict[str, int]:
     """Return the most turns and reflections of an episode, as far as the environment knows, and the episodes."""
     env = env_maker(config)()
-    if not env.has_wrapper_attr("described"):
+    if not env.has_wrapper_attr("env_metadata"):
         return {"turns": 1, "reflections": 0, "num_episodes": 1}
-    described, settings = env.get_wrapper_attr("described"), play_settings(env, config)
+    described, settings = env.get_wrapper_attr("env_metadata"), play_settings(env, config)
     memory = None if settings is None else settings.env_kwargs.get("memory")
     return {
         "turns": described.hands * (described.max_turns or 1),
@@ -180,9 +180,9 @@ def panel_evaluation(env: gym.Env[Any, Any], config: RunSettings) -> PanelPlayed
 def prompt_settings(config: RunSettings) -> dict[str, Any]:
     """Return the limits, penalties and windows that follow from the game's settings, the protocol and the options."""
     env = env_maker(config)()
-    if not env.has_wrapper_attr("described"):
+    if not env.has_wrapper_attr("env_metadata"):
         return {}
-    described = env.get_wrapper_attr("described")
+    described = env.get_wrapper_attr("env_metadata")
     names = ("length_penalty", "invalid_penalty", "history_window", "full_turns", "reflect_window")
     return {"max_turns": described.max_turns} | {name: vars(described.settings)[name] for name in names}
 

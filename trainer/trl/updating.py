@@ -162,7 +162,7 @@ class UpdatingTrainer(EvaluatingTrainer):
         if not skipped and isfinite(norm):
             metrics["grad_norm"] = float(norm)
         if self.accelerator.is_main_process:
-            self.run_log.update(self.state.global_step, metrics, len(self._updates))
+            self.run_log.on_update(self.state.global_step, metrics, len(self._updates))
         # After the log, because this may raise RunStopped.
         self.skipped.record(skipped, self.state.global_step, self.progress.rollouts - 1)
         return norm

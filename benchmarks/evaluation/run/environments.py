@@ -66,7 +66,7 @@ def make_envs(env_id: str, env_kwargs: Mapping[str, Any] | None = None, count: i
         raise ValueError(
             f"{env_id} could not be made with {options}:{_nearest_option(env_id, options)} {error}"
         ) from error
-    if not envs[0].has_wrapper_attr("described"):
+    if not envs[0].has_wrapper_attr("env_metadata"):
         raise ValueError(f"Environment {env_id!r} is not a meta-episode. Use an id that ends with -Meta-v0.")
     return envs
 
@@ -100,7 +100,7 @@ def game_of(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> Game:
     The game has no states if the environment is foreign.
     """
     env = make_envs(env_id, env_kwargs)[0]
-    described: EnvMetadata = env.get_wrapper_attr("described")
+    described: EnvMetadata = env.get_wrapper_attr("env_metadata")
     game = env.get_wrapper_attr("game") if described.ends_by_itself else None
     return game if isinstance(game, Game) else _TextAlone(described.spec)
 
@@ -108,7 +108,7 @@ def game_of(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> Game:
 def seats_of(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> Sequence[int | None]:
     """Return the learner's possible seats in the first hand, or (None,) if the environment accepts no opponent."""
     env = make_envs(env_id, env_kwargs)[0]
-    described: EnvMetadata = env.get_wrapper_attr("described")
+    described: EnvMetadata = env.get_wrapper_attr("env_metadata")
     if described.spec.players == 1 or "opponent" not in described.reset_options:
         return (None,)
     seats: Sequence[int] = env.get_wrapper_attr("seats")

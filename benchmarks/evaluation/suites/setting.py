@@ -80,7 +80,7 @@ class Setting:
         """
         env_id = self.panel.env_id
         env = make_envs(env_id, self.options)[0]
-        described: EnvMetadata = env.get_wrapper_attr("described")
+        described: EnvMetadata = env.get_wrapper_attr("env_metadata")
         protocol: Protocol = env.get_wrapper_attr("protocol")
         game = game_of(env_id, self.options)
         given = {key: value for key, value in (env.spec.kwargs if env.spec else {}).items() if key != "game_name"}

@@ -183,8 +183,10 @@ def test_a_training_and_its_transcripts(runs, tmp_path, capsys):
     played = Records(runs / "random").trajectories()[:4]
     advantages = [[0.25] * len(one.steps) for one in played]
     for rollout in range(23):
-        log.played(rollout, rollout, played, advantages, {"success/episode_1": rollout / 23, "success/episode_2": 1.0})
-        log.update(rollout, {"kl": 0.1}, 0)
+        log.on_rollout_end(
+            rollout, rollout, played, advantages, {"success/episode_1": rollout / 23, "success/episode_2": 1.0}
+        )
+        log.on_update(rollout, {"kl": 0.1}, 0)
     (alone,) = read_trained([tmp_path], 2)
     assert (alone.key, len(alone.played), len(alone.pages)) == ("run3", 46, 46)
     page = json.loads(alone.pages[45])

@@ -216,7 +216,7 @@ def test_a_copy_in_the_middle_of_a_game_goes_on_as_the_original_and_apart_from_i
 @pytest.mark.parametrize("copied", COPIES)
 def test_a_copy_of_a_game_has_its_options(copied):
     game = copied(ALFWorld(size="tiny", show_commands=False, banner=True, task_types=[TASK_TYPES[0]]))
-    assert not game.facts.shows_legal_actions
+    assert not game.spec.shows_legal_actions
     assert ALFWorld.spec.shows_legal_actions
     state = game.initial_state(np.random.default_rng(0))
     assert state.category == TASK_TYPES[0]

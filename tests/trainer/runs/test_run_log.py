@@ -63,11 +63,11 @@ def test_lines_are_whole_where_the_disk_is_full(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
 def test_a_pipe_gets_whole_lines_and_a_terminal_is_redrawn(stream: io.StringIO, tmp_path: Path) -> None:
     log = RunLog(tmp_path, Console(stream, 2, 2**31), 0)
-    log.begins(0, 0)
-    log.plays(0, 3, 4)
-    log.played(0, 0, [], [], {"reward": 1.0})
-    log.update(0, {"kl": 0.1}, 1)
-    log.update(1, {"kl": 0.3}, 0)
+    log.on_rollout_begin(0, 0)
+    log.on_rollout_progress(0, 3, 4)
+    log.on_rollout_end(0, 0, [], [], {"reward": 1.0})
+    log.on_update(0, {"kl": 0.1}, 1)
+    log.on_update(1, {"kl": 0.3}, 0)
     text = stream.getvalue()
     if stream.isatty():
         assert "\r\x1b[Krollout 1: 3 of 4 meta-episodes" in text
@@ -79,15 +79,15 @@ def test_a_pipe_gets_whole_lines_and_a_terminal_is_redrawn(stream: io.StringIO, 
 
 def test_a_resumed_log_has_each_rollout_once(tmp_path: Path) -> None:
     def rollout(log: RunLog, index: int, step: int) -> None:
-        log.played(index, step, [], [], {"reward": float(index)})
-        log.update(step, {"kl": 0.0}, 1)
-        log.update(step + 1, {"kl": 0.0}, 0)
+        log.on_rollout_end(index, step, [], [], {"reward": float(index)})
+        log.on_update(step, {"kl": 0.0}, 1)
+        log.on_update(step + 1, {"kl": 0.0}, 0)
 
     log = RunLog(tmp_path)
     rollout(log, 0, 0)
-    log.evaluated(1, 2, {"score": 0.5}, "")
+    log.on_evaluation(1, 2, {"score": 0.5}, "")
     rollout(log, 1, 2)
-    log.evaluated(2, 4, {"score": 0.6}, "")
+    log.on_evaluation(2, 4, {"score": 0.6}, "")
     again = RunLog(tmp_path)
     again.resume(2)
     rollout(again, 1, 2)
@@ -137,7 +137,7 @@ def test_a_run_keeps_its_metrics_and_says_what_to_do_next(
 def test_transcripts_hold_each_step_s_advantage(tmp_path: Path) -> None:
     log = RunLog(tmp_path, transcripts=2)
     played = [trajectory([step([1], [2]), step([1, 2], [3])], member=member) for member in range(4)]
-    log.played(5, 7, played, [[member + 0.25, member + 0.5] for member in range(4)], {})
+    log.on_rollout_end(5, 7, played, [[member + 0.25, member + 0.5] for member in range(4)], {})
     rows = ResumableJsonl(tmp_path / TRANSCRIPTS).rows()
     assert [(row["member"], [one["advantage"] for one in row["calls"]]) for row in rows] == [
         (0, [0.25, 0.5]),
@@ -150,8 +150,8 @@ def test_the_table_compares_the_first_with_the_last_rollouts(tmp_path: Path) -> 
     log = RunLog(tmp_path)
     for index in range(10):
         metrics = {"success/episode_1": index / 10, "success/episode_1/kuhn/rock": 1.0, "value/episode_1": -1.0}
-        log.played(index, index, [], [], metrics)
-        log.update(index, {}, 0)
+        log.on_rollout_end(index, index, [], [], metrics)
+        log.on_update(index, {}, 0)
     lines = table(tmp_path).splitlines()
     assert lines[0].endswith("the first and the last 2 of 10 rollouts")
     assert lines[1].split() == ["all", "success", "0.050", "->", "0.850"]

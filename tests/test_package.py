@@ -138,13 +138,11 @@ def test_the_wheel_holds_what_users_call_and_no_tools_of_developers(tmp_path: Pa
         "exact",
         "executors",
         "figures.py",
-        "objectives",
         "records",
         "report",
         "sweeps",
         "tournaments",
         "versions.py",
-        "words",
     }
     page = {path.name for path in (ROOT / "benchmarks" / "report" / "page").iterdir()}
     assert {"page.html", "page.css", *SCRIPTS} == page

@@ -223,7 +223,7 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
         raise ValueError(
             f"model {name!r} could not be loaded. Pass the folder of a saved model, or a name on the hub. ({reason})"
         ) from error
-    trainer.command = list(arguments)
+    trainer.checkpoints.command = list(arguments)
     # A caller in the same process (a sweep, a test) gets its own signal handlers back.
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -287,7 +287,7 @@ def _finish(trainer: Any, out: str, start: str | None, arguments: Sequence[str])
         trainer.write_model(out, together=not interrupted)
     if first:
         print(f"{said} after {steps} updates; the model is in {out}.")
-    if first and (failures := trainer.ledger.summary()):
+    if first and (failures := trainer.failure_log.summary()):
         print(failures)
     if first:
         others = trainer.population is not None

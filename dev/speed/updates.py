@@ -152,7 +152,7 @@ def ours(trainer: MAGETrainer, rows: Sequence[Row], budget: int) -> None:
     from trainer.method.batch import rank_share
 
     model: Any = trainer.model
-    trainer._backward(model, rank_share(rows, 0, 1, budget, trainer._pad_id))
+    trainer.updates.backward(model, rank_share(rows, 0, 1, budget, trainer.updates.pad_id))
 
 
 def trls(trainer: MAGETrainer, rows: Sequence[Row], budget: int) -> None:
@@ -164,7 +164,7 @@ def trls(trainer: MAGETrainer, rows: Sequence[Row], budget: int) -> None:
     trainer.current_gradient_accumulation_steps = 1
     at_once = max(budget // (prompt + reply), 1)
     for first in range(0, len(rows), at_once):
-        inputs = padded(rows[first : first + at_once], trainer._pad_id, prompt, reply, tokens)
+        inputs = padded(rows[first : first + at_once], trainer.updates.pad_id, prompt, reply, tokens)
         loss: Any = trainer._compute_loss(trainer.model, inputs)  # type: ignore[no-untyped-call]
         loss.backward()
 

@@ -156,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = table(rows, games)
     name = "objectives_ablations" if chosen.ablations else "objectives"
     machine = {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
-    folders = [chosen.out, *([Path(__file__).parents[1] / "results"] if chosen.save else [])]
+    folders = [chosen.out, *([Path(__file__).parents[2] / "benchmarks" / "results"] if chosen.save else [])]
     for folder in folders:
         write_atomically(folder / f"{name}.txt", text)
         write_atomically(folder / f"{name}.json", json.dumps(as_json(rows, machine), indent=1) + "\n")

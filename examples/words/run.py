@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from trainer.trl.mage_trainer import MAGETrainer
 
 FOLDER = Path("runs/words")
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 PANEL_SEED = 40_000
 """Seed of the panels that measure the models. Training uses other seeds."""
 TELL_EVERY = 10

@@ -12,7 +12,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("opponents", "wrappers", "trainer", "benchmarks")
 """Packages from the lowest layer up. Each may import those before it."""
 

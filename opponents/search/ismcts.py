@@ -2,7 +2,8 @@
 
 Each simulation starts from another position that fits the player's knowledge. A policy never sees the state of the
 game, so `opponents.search.worlds` infers these positions from its own turns. The search is OpenSpiel's Python bot. Its
-C++ bot breaks ties by the order of a hash table. That order differs from run to run, so a seed would not reproduce a hand.
+C++ bot breaks ties by the order of a hash table. That order differs from run to run, so a seed would not reproduce a
+hand.
 """
 
 from __future__ import annotations

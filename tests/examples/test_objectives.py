@@ -43,7 +43,7 @@ from trainer.trl.setup import env_maker, pool_weights
 ULTIMATUM, DILEMMA = GAMES
 SMALL = replace(DILEMMA, options={"rounds": 1}, decisions=1, training={"groups_per_rollout": 2})
 """Of one round, so that a meta-episode has three decisions."""
-RESULTS = Path(study.__file__).parents[1] / "results"
+RESULTS = Path(study.__file__).parents[2] / "benchmarks" / "results"
 BY_NAME = {learner.name: learner for learner in LEARNERS}
 
 

@@ -56,7 +56,7 @@ def main(model: str, folder: str, log: str, workers: str, faults: str) -> None:
             "trajectories": [repr(trajectory) for trajectory in played],
             "failures": sum(len(trajectory.failures) for trajectory in played),
             "logged": [{key: value for key, value in entry.items() if not is_time(key)} for entry in logs],
-            "told": trainer.ledger.summary(),
+            "told": trainer.failure_log.summary(),
             "processes": trainer.accelerator.num_processes,
         }
         Path(folder, "played.json").write_text(json.dumps(text))

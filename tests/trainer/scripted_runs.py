@@ -74,7 +74,7 @@ def train(
         def answer(prompt: Prompt) -> str:
             if prompt.slot not in players:
                 made = [PolicyAgent(make, "").generator(make_env().unwrapped.game) for make in (expert, loser)]
-                players.update((slot, (made[0], made[1])) for slot in range(len(trainer._envs.in_process)))
+                players.update((slot, (made[0], made[1])) for slot in range(len(trainer.player._envs.in_process)))
             member = prompt.seed[1]
             completion: Completion = players[prompt.slot][member % 2].generate([prompt])[0]
             assert completion.error is None, completion.error

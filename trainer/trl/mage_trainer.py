@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from trainer.backends.generation import LockStepGenerator
 from trainer.config.mage_config import MAGEConfig
 from trainer.config.run_settings import FOREVER
 from trainer.method.advantages import compute_advantages, variance_metrics
-from trainer.method.batch import Update, build_rows, rank_share, split_updates
+from trainer.method.batch import build_rows, split_updates
 from trainer.method.metrics import RunStopped, failure_message, rollout_metrics, time_metrics
 from trainer.method.trajectory import Trajectory
 from trainer.rollout.env_pool import MakeEnv, RolloutEnvs
@@ -37,7 +37,10 @@ from trainer.runs.run_log import RunLog
 from trainer.trl import trl_compat
 from trainer.trl.backend_registry import BACKENDS, AnyGenerator, fit_prompt_limit, keep_earlier_thinking, prompt_format
 from trainer.trl.callbacks import Evaluations, FilesOfRun, RolloutProgress
+from trainer.trl.checkpoints import Checkpoints
+from trainer.trl.evaluation import EndedByEvaluation, Evaluator
 from trainer.trl.population import LEAGUE, restore_population, update_population
+from trainer.trl.rollout_player import RolloutPlayer
 from trainer.trl.setup import (
     contradicted,
     credit_of,
@@ -48,10 +51,11 @@ from trainer.trl.setup import (
     play_settings,
 )
 from trainer.trl.skipped_updates import SkippedUpdates
-from trainer.trl.updating import UpdatingTrainer
+from trainer.trl.trainer_hooks import TrainerHooks
+from trainer.trl.updating import PolicyUpdates
 
 
-class MAGETrainer(UpdatingTrainer):
+class MAGETrainer(TrainerHooks):
     """Trainer of a language model on meta-episodes.
 
     The config names the environment and the opponents, unless `make_env` makes the environment.
@@ -114,21 +118,18 @@ class MAGETrainer(UpdatingTrainer):
             raise ValueError('grouping="non_stationary" requires a pool; pass opponents with weights.')
         self.population = FixedPool(opponents) if isinstance(opponents, Mapping) else opponents
         self._on_rollout_end = on_rollout_end
-        self._envs = RolloutEnvs(make_env, args.env_workers, args.env_memory_gb)
-        self.evaluation = panel_evaluation(self._envs.in_process[0], args)
-        self.eval_tasks = tuple(self.evaluation.tasks if self.evaluation else eval_tasks)
-        self._eval_envs = self._envs
-        if self.evaluation is not None:
-            made = partial(gym.make, self.evaluation.env_id, disable_env_checker=True, **self.evaluation.options)
-            self._eval_envs = RolloutEnvs(made, args.env_workers, args.env_memory_gb)
-        self._begun = False
-        """True if this process has played before."""
-        self.ledger = FailureLog(args.output_dir)
-        self._updates: deque[Update] = deque()
-        self.credit = credit_of(self._envs.in_process[0], args)
-        self.critic = critic_of(self._envs.in_process[0], args, self.population.weights() if self.population else ())
-        self.play = play_settings(self._envs.in_process[0], args)
-        if not by_args and (named := contradicted(self._envs.in_process[0], args)) is not None:
+        envs = eval_envs = RolloutEnvs(make_env, args.env_workers, args.env_memory_gb)
+        env = envs.in_process[0]
+        panel = panel_evaluation(env, args)
+        tasks = tuple(panel.tasks if panel else eval_tasks)
+        if panel is not None:
+            made = partial(gym.make, panel.env_id, disable_env_checker=True, **panel.options)
+            eval_envs = RolloutEnvs(made, args.env_workers, args.env_memory_gb)
+        self.failure_log = FailureLog(args.output_dir)
+        self.credit = credit_of(env, args)
+        self.critic = critic_of(env, args, self._opponents())
+        self.play = play_settings(env, args)
+        if not by_args and (named := contradicted(env, args)) is not None:
             raise ValueError(
                 f"MAGEConfig.{named} does not match the environment from make_env; remove it from the config."
             )
@@ -139,13 +140,14 @@ class MAGETrainer(UpdatingTrainer):
             trl_compat.no_reward,
             args,
             train_dataset=trl_compat.placeholder_dataset(),
-            eval_dataset=trl_compat.placeholder_dataset(len(self.eval_tasks)) if self.eval_tasks else None,
+            eval_dataset=trl_compat.placeholder_dataset(len(tasks)) if tasks else None,
             processing_class=processing_class,
             callbacks=callbacks,
             optimizers=optimizers,
             peft_config=peft_config,
             quantization_config=quantization_config,
         )
+        trl_compat.check_attributes(self)
         trl_compat.check_model(self.accelerator.unwrap_model(self.model))
         trl_compat.check_precision(self)
         trl_compat.check_whole_model(self)
@@ -154,11 +156,11 @@ class MAGETrainer(UpdatingTrainer):
         self.skipped = SkippedUpdates(self.args.max_skipped_updates)
         console = console_of(args) if self.accelerator.is_main_process else None
         self.run_log = RunLog(args.output_dir, console, args.log_transcripts)
-        progress = RolloutProgress()
-        files = FilesOfRun(self.ledger, self.run_log, progress)
-        for added in (progress, self.preemption, self.skipped, files):
+        self.progress = RolloutProgress()
+        files = FilesOfRun(self.failure_log, self.run_log, self.progress)
+        for added in (self.progress, self.preemption, self.skipped, files):
             self.add_callback(added)
-        if self.evaluation is not None:
+        if panel is not None:
             self.add_callback(Evaluations(self.progress, args.eval_every, args.max_rollouts))
         # The run log and the console replace them.
         for other in (ProgressCallback, PrinterCallback):
@@ -168,12 +170,34 @@ class MAGETrainer(UpdatingTrainer):
                 keep_earlier_thinking(self)
             # After `keep_earlier_thinking`, which changes the chat template.
             self.play = replace(self.play, prompt_format=prompt_format(self))
-        # Last, because backends read the trainer's model, tokenizer and prompt format.
-        self.generator = (generator or BACKENDS[args.backend])(self)
-        if args.constrained and isinstance(self.generator, LockStepGenerator):
+        # After all of the above, because backends read the trainer's model, tokenizer and prompt format.
+        backend = (generator or BACKENDS[args.backend])(self)
+        if args.constrained and isinstance(backend, LockStepGenerator):
             raise ValueError(
                 'constrained=True samples among the legal words, which TRL does not; use backend="cached".'
             )
+        run: dict[str, Any] = {"run_log": self.run_log, "progress": self.progress, "preemption": self.preemption}
+        self.player = RolloutPlayer(
+            self,
+            generator=backend,
+            envs=envs,
+            eval_envs=eval_envs,
+            env_id=self.play.env_id if self.play else "",
+            # A function, because `on_rollout_end` may replace the population.
+            weights=lambda: None if self.population is None else self.population.weights(),
+            credit=self.credit,
+            log=self.failure_log,
+            **run,
+        )
+        self.checkpoints = Checkpoints(self, self.play, self._opponents)
+        self.updates = PolicyUpdates(self, skipped=self.skipped, **run)
+        self.evaluator = Evaluator(self, self.player, tasks=tasks, panel=panel, play=self.play, **run)
+        self._start: str | None = None
+        """The checkpoint that `train` resumed from, or None."""
+
+    def _opponents(self) -> Mapping[str, float]:
+        """Return the current weights of the training opponents; empty if there are none."""
+        return {} if self.population is None else self.population.weights()
 
     # -- what the Trainer's loop calls ----------------------------------------------------------------------
 
@@ -183,23 +207,21 @@ class MAGETrainer(UpdatingTrainer):
         With True it resumes from the newest sound checkpoint. If the run was complete at its checkpoint, no update
         follows.
         """
-        self._updates.clear()
-        self._start = start = self.checkpoint_to_resume(resume_from_checkpoint)
-        self._training = True
+        self.updates.queue.clear()
+        self._start = start = self.checkpoints.to_resume(resume_from_checkpoint)
+        self.player.training = True
         try:
-            with rare_collections(), self.length_known(start):
+            with rare_collections(), self.checkpoints.length_known(start):
                 return super().train(start, *args, **kwargs)
         except Preempted:
             # The resumed run plays this rollout again, so its checkpoint needs the random states from before the
             # rollout.
             self.preemption.rewind()
-            self.preemption.stopped, self.progress.evaluation_due = True, self._evaluating
-            return self.end_here()
+            self.preemption.stopped, self.progress.evaluation_due = True, self.evaluator.running
+            return self.checkpoints.end_here()
         finally:
-            self._training = self._evaluating = False
-            self.give_up_ahead()
-            self._envs.close()
-            self._eval_envs.close()
+            self.player.training = self.evaluator.running = False
+            self.player.close()
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Return a loader with one item per optimiser step. The rows come from rollouts."""
@@ -210,11 +232,9 @@ class MAGETrainer(UpdatingTrainer):
         model.train()
         # For optimisers with a training mode (schedule-free ones). The Trainer's own `training_step` does this, too.
         cast(Any, self.optimizer).train()
-        if not self._updates:
+        if not self.updates.queue:
             self._start_rollout(model)
-        update = self._updates.popleft()
-        self.progress.updates_left = len(self._updates)
-        return self._backward(model, update)
+        return self.updates.train_next(model)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log as TRL does, without the rate of data-loader items.
@@ -226,11 +246,82 @@ class MAGETrainer(UpdatingTrainer):
             self.state.epoch = self.progress.rollouts / self.args.max_rollouts
         super().log(logs, start_time)
 
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """Play the evaluation tasks with the sampling parameters of evaluations.
+
+        Returns the metrics of `rollout_metrics` and the scores of the panel, each with the prefix `eval_`.
+        """
+        return self.evaluator.run(partial(super().evaluate, *args, **kwargs))
+
+    def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the Trainer's loop, and add the scores of the panel to its metrics."""
+        output: Any = super().evaluation_loop(*args, **kwargs)
+        self.evaluator.add_scores(output.metrics)
+        return output
+
+    def prediction_step(
+        self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None
+    ) -> tuple[None, None, None]:
+        """Play a batch of evaluation tasks; there is no loss, so all three results are None."""
+        self.evaluator.play_batch(item["index"] for item in inputs)
+        return None, None, None
+
+    def run_epoch(self, default: Callable[[], None]) -> None:
+        # A resumed run repeats the aborted evaluation in its first training step, inside the epoch.
+        with suppress(EndedByEvaluation):
+            default()
+
+    def on_loop_end(self) -> None:
+        # Without steps left, no training step plays the aborted evaluation or restores the random state.
+        if self.progress.evaluation_due:
+            self.restore_random_state(self._start)
+            with suppress(EndedByEvaluation):
+                self.evaluator.make_up()
+
+    def is_best(self, metrics: Mapping[str, float], default: Callable[[], bool]) -> bool:
+        return self.evaluator.is_best(metrics, default)
+
+    def on_gradient(self, norm: Any) -> None:
+        self.updates.log_update(norm)
+
+    # -- checkpoints and models -----------------------------------------------------------------------------
+
+    @property
+    def is_sharded(self) -> bool:
+        """True if no rank holds the whole model, so that all ranks must take part in writing it."""
+        return bool(self.is_fsdp_enabled or self.is_deepspeed_enabled)
+
+    def save_checkpoint(self, default: Callable[[], None]) -> None:
+        self.checkpoints.save(default)
+
+    def checkpoint_parent(self) -> Path | None:
+        return self.checkpoints.draft
+
+    def write_model(self, folder: str | Path, together: bool = True) -> None:
+        """Write the current model and its play settings into `folder`; other files in it stay.
+
+        Without `together` this rank writes alone, which sharded models do not allow.
+        """
+        self.checkpoints.write_model(folder, together)
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Save the model as the Trainer does, with its play settings (`mage.json`) and a model card."""
+        self.checkpoints.save_parts(output_dir, _internal_call)
+        super().save_model(output_dir, _internal_call)
+
+    def create_model_card(self, model_name: str | None = None, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
+        """Write the card of the model into the run's folder, in place of TRL's.
+
+        TRL calls this at each checkpoint, too. Checkpoints have a card of their own.
+        """
+        if self.is_world_process_zero() and self.checkpoints.draft is None:
+            self.checkpoints.write_card(Path(str(self.args.output_dir)), model_name)
+
     # -- rollout --------------------------------------------------------------------------------------------
 
     def _start_rollout(self, model: torch.nn.Module) -> None:
         """Play the next rollout and queue its mini-batches."""
-        self.make_up_evaluation()
+        self.evaluator.make_up()
         # Fewest objects are alive now, so this costs least; see `rare_collections`.
         gc.collect(1)
         index = self.progress.rollouts
@@ -240,10 +331,10 @@ class MAGETrainer(UpdatingTrainer):
         self.run_log.on_rollout_begin(index, self.state.global_step)
         # After a resume the population is new, and its state is that of the checkpoint.
         restore_population(self.population, self.progress.population)
-        trajectories, trained, clock, found = self._play_rollout(index)
+        trajectories, trained, clock, found = self.player.play_rollout(index)
         message = failure_message(trajectories, index, self.args.failure_threshold)
         if message is not None:
-            raise RunStopped(f"{message}; tracebacks: {self.ledger.path}")
+            raise RunStopped(f"{message}; tracebacks: {self.failure_log.path}")
         advantages, metrics = compute_advantages(trained, self.credit, self.critic)
         rows = build_rows(trained, advantages, merge=self.args.merge_prefixes, mask_truncated=self.args.mask_truncated)
         if not rows:
@@ -251,15 +342,13 @@ class MAGETrainer(UpdatingTrainer):
         # Keyed by the rollout, so that all ranks and a resumed run shuffle alike.
         rng = stream(self.args.seed, SHUFFLE, index)
         batches = split_updates(rows, self.args.updates_of(sum(row.steps for row in rows)), rng)
-        rank, ranks = self.accelerator.process_index, self.accelerator.num_processes
-        limit = self.args.max_tokens_per_microbatch
-        self._updates = deque(rank_share(batch, rank, ranks, limit, self._pad_id, self._forwards) for batch in batches)
+        self.updates.fill(batches)
         self._plan_length(index, len(batches))
         started = time.perf_counter()
-        metrics |= found | self._score_rows(model)
+        metrics |= found | self.updates.score(model)
         metrics |= variance_metrics(trajectories, trained) | rollout_metrics(trajectories)
         metrics |= {
-            "failures/total": float(self.ledger.count),
+            "failures/total": float(self.failure_log.count),
             "rollout": float(index),
             "updates_per_rollout": float(len(batches)),
             "rows": float(len(rows)),
@@ -268,7 +357,7 @@ class MAGETrainer(UpdatingTrainer):
         metrics |= time_metrics(trajectories, clock.generate, clock.total)
         self.progress.rollouts = index + 1
         if self.args.exploitability_every and (index + 1) % self.args.exploitability_every == 0:
-            metrics |= self._exploitability(index)
+            metrics |= self.player.exploitability(index)
         trl_compat.record(self, "train", metrics)
         if self.accelerator.is_main_process:
             self.run_log.on_rollout_end(index, self.state.global_step, trained, advantages, metrics)
@@ -285,7 +374,7 @@ class MAGETrainer(UpdatingTrainer):
         # Last, because the next rollout must meet the updated population.
         last = self.args.max_rollouts is not None and index + 1 >= self.args.max_rollouts
         if self.args.rollout_ahead and not last and self.state.global_step + len(batches) < self.state.max_steps:
-            self.play_ahead(index + 1)
+            self.player.play_ahead(index + 1)
 
     def _plan_length(self, index: int, updates: int) -> None:
         """Update the number of steps in the Trainer's loop, as far as it is known."""

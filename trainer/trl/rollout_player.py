@@ -1,9 +1,9 @@
-"""`RolloutTrainer`: the rollout of one rank, its interruption, and the exchange of results between ranks."""
+"""`RolloutPlayer`: plays the rollouts of one rank, with interruptions, and exchanges the results between ranks."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import NamedTuple, cast
@@ -26,7 +26,7 @@ from trainer.runs.run_log import RunLog
 from trainer.trl import trl_compat
 from trainer.trl.backend_registry import AnyGenerator
 from trainer.trl.callbacks import RolloutProgress
-from trainer.trl.checkpoints import CheckpointingTrainer
+from trainer.trl.trainer_hooks import TrainerHooks
 
 
 class PlayedRollout(NamedTuple):
@@ -40,30 +40,56 @@ class PlayedRollout(NamedTuple):
     """Metrics of a rollout that was played ahead."""
 
 
-class RolloutTrainer(CheckpointingTrainer):
-    """Trainer that plays rollouts with the model under training."""
+class RolloutPlayer:
+    """Plays rollouts and evaluations with the model under training.
 
-    generator: AnyGenerator
-    ledger: FailureLog
-    preemption: Preemption
-    credit: CreditConfig
-    run_log: RunLog
-    _envs: RolloutEnvs
-    _eval_envs: RolloutEnvs
-    """Environments of the evaluation panel; the training environments if the run has no panel."""
-    _begun: bool
-    _ahead: AsyncRollout | None = None
-    _training = False
-    """True while `train` runs."""
-    _start: str | None = None
-    """The checkpoint that `train` resumed from, or None."""
+    Args:
+        trainer: The trainer, for its model, settings, accelerator and step count.
+        generator: Rollout backend.
+        envs: Environments of training.
+        eval_envs: Environments of the evaluation panel; `envs` if the run has no panel.
+        env_id: Id of the training environment; empty if `gym.make` did not make it.
+        weights: Returns the current weights of the opponents; None if there are none.
+        credit: Settings of returns and advantages, which decide if a return is finite.
+        log: Log of failures.
+        run_log: Log of rollouts.
+        progress: Counter of rollouts.
+        preemption: Signal that ends the run.
+    """
 
-    @property
-    def progress(self) -> RolloutProgress:
-        """The count of rollouts, which checkpoints store."""
-        return next(c for c in self.callback_handler.callbacks if isinstance(c, RolloutProgress))
+    def __init__(
+        self,
+        trainer: TrainerHooks,
+        *,
+        generator: AnyGenerator,
+        envs: RolloutEnvs,
+        eval_envs: RolloutEnvs,
+        env_id: str,
+        weights: Callable[[], Mapping[str, float] | None],
+        credit: CreditConfig,
+        log: FailureLog,
+        run_log: RunLog,
+        progress: RolloutProgress,
+        preemption: Preemption,
+    ) -> None:
+        self.generator = generator
+        self.training = False
+        """True while `train` runs."""
+        self._trainer, self._accelerator = trainer, trainer.accelerator
+        self._envs, self._eval_envs = envs, eval_envs
+        self._env_id, self._weights, self._credit = env_id, weights, credit
+        self._log, self._run_log, self._progress, self._preemption = log, run_log, progress, preemption
+        self._begun = False
+        """True if this process has played before."""
+        self._ahead: AsyncRollout | None = None
 
-    def _exploitability(self, index: int) -> dict[str, float]:
+    def close(self) -> None:
+        """Stop a rollout that is being played ahead, and the worker processes."""
+        self.cancel_ahead()
+        self._envs.close()
+        self._eval_envs.close()
+
+    def exploitability(self, index: int) -> dict[str, float]:
         """Return the NashConv of the current model in its training game."""
         env = self._envs.in_process[0]
         with self._session():
@@ -71,15 +97,15 @@ class RolloutTrainer(CheckpointingTrainer):
                 self.generator,
                 env.get_wrapper_attr("game"),
                 env.get_wrapper_attr("style"),
-                samples=self.args.exploitability_samples,
+                samples=self._trainer.args.exploitability_samples,
                 num_episodes=env.get_wrapper_attr("num_episodes"),
-                seed=self.args.seed + index,
+                seed=self._trainer.args.seed + index,
                 resamples=50,
-                deadline=0.0 if self._generates_together() else self.args.model_timeout,
+                deadline=0.0 if self._generates_together() else self._trainer.args.model_timeout,
             )
         return found.metrics()
 
-    def _play_rollout(self, index: int) -> PlayedRollout:
+    def play_rollout(self, index: int) -> PlayedRollout:
         """Play a rollout, unless it was played ahead.
 
         Groups without variance are redrawn up to `dynamic_sampling` times. The last draw is kept in any case.
@@ -88,20 +114,20 @@ class RolloutTrainer(CheckpointingTrainer):
         if self._ahead is not None and self._ahead.index == index:
             ahead, started = self._ahead, time.perf_counter()
             played, clock = self._take_ahead(ahead), ahead.clock
-            metrics["rollout/staleness"] = float(self.state.global_step - ahead.step)
+            metrics["rollout/staleness"] = float(self._trainer.state.global_step - ahead.step)
             metrics["time/waited"] = time.perf_counter() - started
         else:
-            played, clock = self._play(self._share(specs))
+            played, clock = self.play(self._share(specs))
         # `played` keeps the redrawn groups, because metrics and populations count every meta-episode. `trained` drops
         # them.
         trained = played
-        for _ in range(self.args.dynamic_sampling):
+        for _ in range(self._trainer.args.dynamic_sampling):
             dull = without_variance(trained)
             if not dull:
                 break
-            specs = redrawn(specs, dull, self.args.seed, index)
+            specs = redrawn(specs, dull, self._trainer.args.seed, index)
             # Every n-th spec, because the number of redrawn groups need not divide among the ranks.
-            again, more = self._play(specs[self.accelerator.process_index :: self.accelerator.num_processes])
+            again, more = self.play(specs[self._accelerator.process_index :: self._accelerator.num_processes])
             played, trained = [*played, *again], [*again, *(one for one in trained if one.group not in dull)]
             clock.generate += more.generate
             clock.total += more.total
@@ -112,8 +138,8 @@ class RolloutTrainer(CheckpointingTrainer):
 
     def _share(self, specs: Sequence[RolloutSpec]) -> Sequence[RolloutSpec]:
         """Return this rank's part of the specs."""
-        share = len(specs) // self.accelerator.num_processes
-        first = self.accelerator.process_index * share
+        share = len(specs) // self._accelerator.num_processes
+        first = self._accelerator.process_index * share
         return specs[first : first + share]
 
     def play_ahead(self, index: int) -> None:
@@ -122,9 +148,11 @@ class RolloutTrainer(CheckpointingTrainer):
         with self._session():
             specs = self._share(self._specs(index))
         # `bool` as `any_rank_live`: a thread must not call collectives while the main thread trains.
-        self._ahead = AsyncRollout(index, self.state.global_step, partial(self._collect, self._envs, specs, bool))
+        self._ahead = AsyncRollout(
+            index, self._trainer.state.global_step, partial(self._collect, self._envs, specs, bool)
+        )
 
-    def give_up_ahead(self) -> None:
+    def cancel_ahead(self) -> None:
         """Stop the rollout that is being played ahead, if there is one."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
@@ -135,7 +163,11 @@ class RolloutTrainer(CheckpointingTrainer):
         mine: list[Trajectory] = []
         # Preempted is suppressed here and raised in `_gather` instead, on all ranks: a rank that left alone would leave
         # the others waiting in a collective.
-        with suppress(Preempted), self.ledger.kept("train", self.state.global_step), self.preemption.interrupting():
+        with (
+            suppress(Preempted),
+            self._log.kept("train", self._trainer.state.global_step),
+            self._preemption.interrupting(),
+        ):
             mine += ahead.result()
         played = self._gather(mine, "train")
         self._ahead = None
@@ -146,45 +178,45 @@ class RolloutTrainer(CheckpointingTrainer):
         """Enter a generation session, in which the sampler has the model's current weights."""
         if isinstance(self.generator, CopiedGenerator):
             # A copied generator samples from weights of its own, which training does not change.
-            self.generator.take_weights(self.accelerator.unwrap_model(self.model))
-        with trl_compat.generation_session(self):
+            self.generator.take_weights(self._accelerator.unwrap_model(self._trainer.model))
+        with trl_compat.generation_session(self._trainer):
             yield
 
     def _specs(self, index: int) -> list[RolloutSpec]:
         """Return the rollout's specs for all ranks. A group may span ranks."""
-        args, share = self.args, self.args.per_device_train_batch_size
+        args, share = self._trainer.args, self._trainer.args.per_device_train_batch_size
         if args.max_rollouts is not None and index >= args.max_rollouts:
             raise RuntimeError(f"All {args.max_rollouts} rollouts of this run are done; increase max_rollouts.")
         members = cast(int, args.num_generations)
-        groups = share * self.accelerator.num_processes // members
+        groups = share * self._accelerator.num_processes // members
         return rollout_specs(
-            self.play.env_id if self.play else "",
+            self._env_id,
             args.seed,
             index,
             groups,
             members,
-            None if self.population is None else self.population.weights(),
+            self._weights(),
             args.grouping == "stationary",
         )
 
-    def _play(self, specs: Sequence[RolloutSpec], phase: str = "train") -> tuple[list[Trajectory], RolloutClock]:
-        """Play this rank's specs; return the trajectories of all ranks. Failures are recorded in the ledger.
+    def play(self, specs: Sequence[RolloutSpec], phase: str = "train") -> tuple[list[Trajectory], RolloutClock]:
+        """Play this rank's specs; return the trajectories of all ranks. Failures are recorded in the log.
 
         Raises Preempted on all ranks if some rank received a signal and a resumed run can play the specs again.
         """
         if self._ahead is not None:
             # A session gives the sampler other weights, which a rollout under way must not see.
             self._ahead.wait()
-        clock, stops = RolloutClock(), self._interruptible(phase)
+        clock, stops = RolloutClock(), self.interruptible(phase)
         envs = self._envs if phase == "train" else self._eval_envs
         together = self._generates_together()
         # A signal may interrupt this rank at any point only if no other rank waits for it in a collective. Otherwise
         # `_any_rank_live` stops all ranks between two calls.
-        interrupting = self.preemption.interrupting() if stops and not together else nullcontext()
+        interrupting = self._preemption.interrupting() if stops and not together else nullcontext()
         live = partial(self._any_rank_live, stops) if together else bool
         watch = partial(self._watch, phase == "train", not together) if stops else None
         played: list[Trajectory] = []
-        with suppress(Preempted), self.ledger.kept(phase, self.state.global_step), self._session(), interrupting:
+        with suppress(Preempted), self._log.kept(phase, self._trainer.state.global_step), self._session(), interrupting:
             played += self._collect(envs, specs, live, clock, watch)
         # From now on, an error in a first call is a failure of its meta-episode, not a reason to end the run.
         self._begun = True
@@ -192,14 +224,16 @@ class RolloutTrainer(CheckpointingTrainer):
 
     def _generates_together(self) -> bool:
         """Return True if every generator call needs all ranks, so that no rank may stop alone."""
-        return trl_compat.is_collective(self) and not isinstance(self.generator, StreamingGenerator)
+        return trl_compat.is_collective(self._trainer) and not isinstance(self.generator, StreamingGenerator)
 
-    def _interruptible(self, phase: str) -> bool:
+    def interruptible(self, phase: str) -> bool:
         """Return True if a checkpoint loses no work now.
 
         That is before the updates on a rollout, and in an evaluation after them.
         """
-        return phase == "train" or (self._training and self.state.global_step > 0 and not self.progress.updates_left)
+        return phase == "train" or (
+            self.training and self._trainer.state.global_step > 0 and not self._progress.updates_left
+        )
 
     def _collect(
         self,
@@ -210,14 +244,14 @@ class RolloutTrainer(CheckpointingTrainer):
         on_step: Callable[[int, int], None] | None,
     ) -> list[Trajectory]:
         # A one-token answer is complete at the limit, so it gets no length penalty.
-        limit = cast(int, self.args.max_completion_length)
+        limit = cast(int, self._trainer.args.max_completion_length)
         return collect(
             envs.pool(len(specs)),
             self.generator,
             specs,
             reply_limit=0 if limit == 1 else limit,
-            env_timeout=self.args.env_timeout,
-            model_timeout=self.args.model_timeout,
+            env_timeout=self._trainer.args.env_timeout,
+            model_timeout=self._trainer.args.model_timeout,
             make_env=envs.make_env,
             begun=self._begun,
             any_rank_live=any_rank_live,
@@ -226,29 +260,31 @@ class RolloutTrainer(CheckpointingTrainer):
         )
 
     def _gather(self, played: list[Trajectory], phase: str) -> list[Trajectory]:
-        """Return the meta-episodes of all ranks, and record their failures in the ledger."""
+        """Return the meta-episodes of all ranks, and record their failures in the log."""
         # All ranks gather the flag, so that all of them raise or none does.
-        if self._interruptible(phase) and any(gather_object([self.preemption.asked])):
+        if self.interruptible(phase) and any(gather_object([self._preemption.asked])):
             raise Preempted
         if any(trajectory.failures for trajectory in played):
             # An environment that raised may be in an inconsistent state.
             (self._envs if phase == "train" else self._eval_envs).renew()
-        gathered: list[Trajectory] = mask_non_finite(gather_object(played), self.credit)
-        if self.accelerator.is_main_process:
-            self.ledger.record(gathered, phase, self.state.global_step)
+        gathered: list[Trajectory] = mask_non_finite(gather_object(played), self._credit)
+        if self._accelerator.is_main_process:
+            self._log.record(gathered, phase, self._trainer.state.global_step)
         return gathered
 
     def _watch(self, shown: bool, alone: bool, done: int, total: int) -> None:
         """Show the progress of a rollout, and stop it if a signal arrived and this rank may stop alone."""
         if shown:
-            self.run_log.on_rollout_progress(self.progress.rollouts, done, total)
+            self._run_log.on_rollout_progress(self._progress.rollouts, done, total)
         if alone:
-            self.preemption.check(done, total)
+            self._preemption.check(done, total)
 
     def _any_rank_live(self, stops: bool, mine: bool) -> bool:
         # One collective carries both flags.
-        told = torch.tensor([mine, stops and self.preemption.asked], dtype=torch.float, device=self.accelerator.device)
-        live, asked = self.accelerator.reduce(told, reduction="sum").tolist()
+        told = torch.tensor(
+            [mine, stops and self._preemption.asked], dtype=torch.float, device=self._accelerator.device
+        )
+        live, asked = self._accelerator.reduce(told, reduction="sum").tolist()
         if asked:
             raise Preempted
         return bool(live)

@@ -19,6 +19,7 @@ from datasets import Dataset
 from packaging.version import Version
 from torch.distributed.tensor import DTensor
 from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedModel
+from transformers import __version__ as transformers_version
 from trl import __version__ as trl_version
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.grpo_trainer import GRPOTrainer
@@ -28,7 +29,26 @@ from mage_envs.random.streams import UInt64s, uniforms
 from trainer.backends.local_model import Sampling, distribution, draw
 
 SUPPORTED = "trl>=1.16,<2"
-_METHODS = ("_generate_single_turn",)
+SUPPORTED_TRANSFORMERS = "transformers>=5.10,<6"
+PRIVATE_METHODS = (
+    "_determine_best_metric",
+    "_evaluate",
+    "_finalize_training",
+    "_generate_single_turn",
+    "_get_eval_sampler",
+    "_get_grad_norm",
+    "_get_learning_rate",
+    "_get_output_dir",
+    "_load_rng_state",
+    "_run_epoch",
+    "_save",
+    "_save_checkpoint",
+)
+"""Private methods of TRL's and transformers' trainers that this module and `trainer_hooks` call or override."""
+PRIVATE_ATTRIBUTES = ("_metrics",)
+"""Private attributes of a GRPOTrainer that this module reads or sets."""
+PRIVATE_ATTRIBUTES_OF_VLLM = ("_last_loaded_step",)
+"""Private attributes that it has only if it generates with vLLM."""
 
 
 def _on_numbered_cpu(storage: Any, location: str) -> Any:
@@ -43,12 +63,34 @@ def _on_numbered_cpu(storage: Any, location: str) -> Any:
 torch.serialization.register_package(9, lambda _: None, _on_numbered_cpu)
 
 
-def check_trl(version: str = trl_version) -> None:
-    """Raise `ImportError` if TRL's version is outside the range, or if it has lost a name that is used here."""
-    lost = [name for name in _METHODS if name not in vars(GRPOTrainer)]
-    if not Version("1.16") <= Version(version) < Version("2") or lost:
-        cause = f"does not have {', '.join(lost)}" if lost else "is outside the supported range"
-        raise ImportError(f"trl {version} {cause}; install the supported one with: pip install '{SUPPORTED}'.")
+def check_trl(version: str = trl_version, transformers: str = transformers_version) -> None:
+    """Raise `ImportError` if TRL or transformers is outside its range, or has lost a private method of the list."""
+    lost = [name for name in PRIVATE_METHODS if not hasattr(GRPOTrainer, name)]
+    for package, found, (low, high), supported in (
+        ("trl", version, ("1.16", "2"), SUPPORTED),
+        ("transformers", transformers, ("5.10", "6"), SUPPORTED_TRANSFORMERS),
+    ):
+        if not Version(low) <= Version(found) < Version(high):
+            raise ImportError(
+                f"{package} {found} is outside the supported range; install the supported one with: "
+                f"pip install '{supported}'."
+            )
+    if lost:
+        raise ImportError(
+            f"trl {version} with transformers {transformers} does not have {', '.join(lost)}; install the supported "
+            f"ones with: pip install '{SUPPORTED}' '{SUPPORTED_TRANSFORMERS}'."
+        )
+
+
+def check_attributes(trainer: GRPOTrainer) -> None:
+    """Raise `ImportError` if TRL's trainer has lost a private attribute of the list."""
+    names = PRIVATE_ATTRIBUTES + (PRIVATE_ATTRIBUTES_OF_VLLM if trainer.use_vllm else ())
+    lost = [name for name in names if not hasattr(trainer, name)]
+    if lost:
+        raise ImportError(
+            f"trl {trl_version} does not have {', '.join(lost)}; install the supported one with: "
+            f"pip install '{SUPPORTED}'."
+        )
 
 
 def check_model(model: Any) -> None:

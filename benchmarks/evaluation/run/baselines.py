@@ -105,6 +105,6 @@ def _code() -> str:
         for file in files_below(root):
             if file.suffix != ".pyc":
                 told.update(f"{package.__name__} {file.relative_to(root)} ".encode() + file.read_bytes())
-    for file in sorted(Path(__file__).parent.rglob("*.py")):
+    for file in sorted(Path(__file__).parents[1].rglob("*.py")):
         told.update(f"{file.name} ".encode() + file.read_bytes())
     return told.hexdigest()

@@ -21,7 +21,7 @@ from benchmarks.records.record_store import Records, Writer
 from mage_envs.games.kuhn_poker import KuhnPoker
 from tests.benchmarks.results import played
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LONG = "kuhn/" + "a-very-long-name-of-an-opponent-" * 3
 
 

@@ -22,7 +22,7 @@ from benchmarks.records.record_store import Records, Writer
 from benchmarks.report.runs import folders_of
 from tests.interruptions import forked
 
-COLUMNS = Path(__file__).parents[1] / "data" / "columns.yaml"
+COLUMNS = Path(__file__).parents[2] / "data" / "columns.yaml"
 SMALL = """
 - {name: react, agent: {kuhn: "scripted:random"}, memory: react}
 - {name: nash, agent: {kuhn: "policy:kuhn/nash"}, memory: reflexion, env_kwargs: {reveal: always}}

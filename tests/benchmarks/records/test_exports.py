@@ -19,7 +19,7 @@ from benchmarks.records.record_store import Records
 from benchmarks.records.schema import LineRecord
 from trainer.runs.line_schema import CallRecord, problems_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EVAL = ["--env", "mage/KuhnPoker-Meta-v0", "--rows", "2", "--num-episodes", "2"]
 
 

@@ -31,7 +31,7 @@ def base_model(folder: Path) -> str:
 
 def test_base_models_stop_at_the_end_of_a_turn(tmp_path: Path) -> None:
     trainer: Any = make_trainer(base_model(tmp_path / "model"), tmp_path, None, max_completion_length=256)
-    tokens = trainer.generator.tokens
+    tokens = trainer.player.generator.tokens
     assert tokens.turn_end_id != tokens.tokenizer.eos_token_id
     assert tokens.end_ids == {tokens.turn_end_id, tokens.tokenizer.eos_token_id}
     prompts = [list(tokens.encode(Prompt((Message("user", "Bet?"),))))] * 16
@@ -51,14 +51,14 @@ def test_a_saved_model_reads_the_prompts_that_it_was_trained_on(tmp_path: Path) 
     trainer: Any = make_trainer(general_tiny(tmp_path / "tiny"), tmp_path, None, **changes)
     trainer.write_model(tmp_path / "saved")
     prompt = Prompt((Message("user", "Bet?"),), seed=(0,))
-    trained = trainer.generator.tokens.encode(prompt)
+    trained = trainer.player.generator.tokens.encode(prompt)
     text = trainer.processing_class.decode(trained)
     assert text.startswith("<|im_start|>system\nYou play poker.<|im_end|>\n<|im_start|>user\nBet?")
     assert text.endswith("<think>\n\n</think>\n\n")
     for cached in (False, True):
         generator: Any = load_generator(tmp_path / "saved", cached=cached)[0]
         assert generator.tokens.encode(prompt) == trained
-        assert generator.tokens.end_ids == trainer.generator.tokens.end_ids
+        assert generator.tokens.end_ids == trainer.player.generator.tokens.end_ids
         [long] = generator.generate([prompt._replace(messages=(Message("user", "Bet? " * 700),))])
         assert long.overflow, "the prompt limit of the training holds"
     assert PlaySettings.load(tmp_path / "saved") == trainer.play
@@ -140,11 +140,11 @@ def test_a_conversations_template_keeps_earlier_thoughts(
         return
     assert "TRL's training template replaces it in the saved model." in caplog.text
     first = Prompt((Message("user", "Rules. Bet?"),))
-    assert before.encode(first) == trainer.generator.tokens.encode(first) == saved.tokens.encode(first)
+    assert before.encode(first) == trainer.player.generator.tokens.encode(first) == saved.tokens.encode(first)
     reply = "<think>\nA king.\n</think>\n\n<action>bet</action>"
     sent = Completion(reply, before.encode(first), before.encode_reply(reply))
     second = Prompt((*first.messages, Message("assistant", reply), Message("user", "Again?")), previous=sent)
-    trained = trainer.generator.tokens.encode(second)
+    trained = trainer.player.generator.tokens.encode(second)
     assert trained == before.encode(second), "the trained ids are those of before"
     assert trained == saved.tokens.encode(second._replace(previous=None)), "as a chat API renders it"
     assert trained != before.encode(second._replace(previous=None))

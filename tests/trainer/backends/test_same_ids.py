@@ -82,12 +82,12 @@ def test_all_of_them_read_the_same_ids(name: str, context: str, backend: str, tm
         lambda: gym.make(env_id, disable_env_checker=True, **options),
         {"kuhn/nash": 1.0},
     )
-    recorder = Recorder(trainer.generator)
+    recorder = Recorder(trainer.player.generator)
     env = gym.make(env_id, disable_env_checker=True, **options)
     [played] = collect([env], recorder, [RolloutSpec(Task(env_id, opponent="kuhn/nash", seed=3))])
     assert played.failure is None, played.failure
     assert any(completion.overflow for completion in recorder.completions), "some prompt was too long"
-    ends = trainer.generator.tokens.end_ids  # type: ignore[union-attr]
+    ends = trainer.player.generator.tokens.end_ids  # type: ignore[union-attr]
     assert all(not ends & set(one.ids[:-1]) for one in recorder.completions)
     if "end" in model or "eos" in model:
         assert len(ends) >= 1 + ("eos" in model)
@@ -101,7 +101,7 @@ def test_all_of_them_read_the_same_ids(name: str, context: str, backend: str, tm
     for folder in ("saved", "league/step-1"):
         opponent: Any = make_opponent(f"checkpoint:{tmp_path / folder}", make_game("KuhnPoker"))
         others[f"checkpoint:{folder}"] = opponent.generator.tokens
-    expected = [trainer.generator.tokens.encode(prompt) for prompt in recorder.prompts]  # type: ignore[union-attr]
+    expected = [trainer.player.generator.tokens.encode(prompt) for prompt in recorder.prompts]  # type: ignore[union-attr]
     assert len(set(expected)) >= 3
     for where, tokens in others.items():
         assert [tokens.encode(prompt) for prompt in recorder.prompts] == expected, where

@@ -111,16 +111,16 @@ def breaking(monkeypatch: pytest.MonkeyPatch, updates: set[int], rank: int = 0, 
             found = found + scores.logps.sum() * (1e38 if gradient else nan) * (1e3 if gradient else 1)
         return found, sums
 
-    begin = MAGETrainer._backward
+    begin = updating.PolicyUpdates.backward
 
-    def backward(self: MAGETrainer, model: Any, update: Any) -> Any:
-        counter = [self.state.global_step]
-        chosen = partial(loss, self.accelerator.process_index, counter)
+    def backward(self: Any, model: Any, update: Any) -> Any:
+        counter = [self._trainer.state.global_step]
+        chosen = partial(loss, self._trainer.accelerator.process_index, counter)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(updating, "policy_loss", chosen)
             return begin(self, model, update)
 
-    monkeypatch.setattr(MAGETrainer, "_backward", backward)
+    monkeypatch.setattr(updating.PolicyUpdates, "backward", backward)
 
 
 def weights(model: Any) -> dict[str, torch.Tensor]:

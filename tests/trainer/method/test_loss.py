@@ -53,7 +53,9 @@ def gradient(trainer: MAGETrainer, batches: Sequence[Sequence[Row]]) -> tuple[fl
     tokens = sum(len(row.targets) for rows in batches for row in rows)
     steps = sum(row.steps for rows in batches for row in rows)
     trainer.model.zero_grad()
-    loss = trainer._backward(trainer.model, Update([list(rows) for rows in batches], max(tokens, 1), max(steps, 1)))
+    loss = trainer.updates.backward(
+        trainer.model, Update([list(rows) for rows in batches], max(tokens, 1), max(steps, 1))
+    )
     return loss.item(), [p.grad.clone() for p in trainer.model.parameters() if p.grad is not None]
 
 
@@ -190,25 +192,27 @@ def test_rows_without_advantages_are_not_forwarded_and_leave_the_gradient_alone(
     rows = random_rows(seed=11)
     for row in rows[::2]:
         row.advantages = np.zeros_like(row.advantages)
-    assert all(map(trainer._forwards, rows))  # the KL has a gradient everywhere
+    assert all(map(trainer.updates._forwards, rows))  # the KL has a gradient everywhere
     monkeypatch.setattr(trainer, "beta", 0.0)
     monkeypatch.setattr(trainer.args, "beta", 0.0)
     trainer.model.train()
-    whole, kept = (rank_share(rows, 0, 1, 40, 0, forwards) for forwards in (lambda row: True, trainer._forwards))
+    whole, kept = (
+        rank_share(rows, 0, 1, 40, 0, forwards) for forwards in (lambda row: True, trainer.updates._forwards)
+    )
     assert sum(len(batch) for batch in kept.batches) == 4
     assert (kept.tokens, kept.steps) == (whole.tokens, whole.steps)
     assert kept.scored == sum(len(row.targets) for row in rows[1::2])
     found = []
     for update in (whole, kept):
         trainer.model.zero_grad()
-        loss = trainer._backward(trainer.model, update)
+        loss = trainer.updates.backward(trainer.model, update)
         found.append((loss.item(), [p.grad.clone() for p in trainer.model.parameters() if p.grad is not None]))
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
     assert_equal(found[1][1], found[0][1])
-    nothing = rank_share(rows[::2], 0, 1, 40, 0, trainer._forwards)
+    nothing = rank_share(rows[::2], 0, 1, 40, 0, trainer.updates._forwards)
     assert [[len(row.targets) for row in batch] for batch in nothing.batches] == [[0]]
     trainer.model.zero_grad()
-    assert trainer._backward(trainer.model, nothing).item() == 0.0
+    assert trainer.updates.backward(trainer.model, nothing).item() == 0.0
 
 
 def test_estimators_of_the_kl() -> None:
@@ -260,7 +264,7 @@ def test_log_probabilities_equal_trls(trainer: MAGETrainer) -> None:
     rows = random_rows(seed=5, uneven=False)
     batch = collate(rows, 0)
     with torch.no_grad():
-        ours = trainer._forward(trainer.model, batch)
+        ours = trainer.updates.forward(trainer.model, batch)
         theirs, entropy, _ = trainer._get_per_token_logps_and_entropies(
             trainer.model, batch.ids, batch.attention, 3, compute_entropy=True
         )
@@ -270,9 +274,9 @@ def test_log_probabilities_equal_trls(trainer: MAGETrainer) -> None:
 
 def test_the_two_ways_to_score_agree(trainer: MAGETrainer, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = collate(random_rows(seed=6), 0)
-    fused = trainer._forward(trainer.model, batch)
+    fused = trainer.updates.forward(trainer.model, batch)
     monkeypatch.setattr(trainer.args, "uniform_legal_coef", 1.0)
-    plain = trainer._forward(trainer.model, batch)
+    plain = trainer.updates.forward(trainer.model, batch)
     torch.testing.assert_close(plain.logps, fused.logps, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(plain.entropy, fused.entropy, rtol=1e-5, atol=1e-5)
     assert plain.legal_cross_entropy is not None

@@ -16,10 +16,11 @@ from mage_envs.core import Task
 from tests.interruptions import forked
 from tests.trainer.runs.test_interruptions import as_rank, run_ranks
 from tests.trainer.tiny_runs import make_config, make_trainer, save_model
-from trainer import MAGETrainer, Trajectory
+from trainer import Trajectory
 from trainer.backends.cached import CopiedGenerator
 from trainer.rollout.async_rollout import AsyncRollout
 from trainer.rollout.rollout import RolloutClock
+from trainer.trl.updating import PolicyUpdates
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +57,7 @@ def test_a_rollout_played_ahead_has_the_weights_before_the_updates(model_path: s
 def test_it_is_played_while_the_model_is_trained(model_path: str, tmp_path: Path, monkeypatch: Any) -> None:
     """The first update ends only after a reply of the next rollout; the run would hang if they took turns."""
     replied = threading.Event()
-    generate, backward = CopiedGenerator.generate, MAGETrainer._backward
+    generate, backward = CopiedGenerator.generate, PolicyUpdates.backward
 
     def telling(generator: Any, prompts: Any) -> Any:
         answers = generate(generator, prompts)
@@ -69,7 +70,7 @@ def test_it_is_played_while_the_model_is_trained(model_path: str, tmp_path: Path
         return backward(trainer, *arguments)
 
     monkeypatch.setattr(CopiedGenerator, "generate", telling)
-    monkeypatch.setattr(MAGETrainer, "_backward", waiting)
+    monkeypatch.setattr(PolicyUpdates, "backward", waiting)
     run(model_path, tmp_path, 1, max_rollouts=2)
 
 

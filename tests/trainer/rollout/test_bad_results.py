@@ -158,6 +158,6 @@ def test_a_training_goes_on_after_it(tmp_path: Path) -> None:
     trainer.train()
     assert trainer.state.global_step == 2
     assert [(t.failure, t.retries) for t in played] == [(None, 1), (None, 0), (None, 0), (None, 0)]
-    [row] = trainer.ledger.rows()
+    [row] = trainer.failure_log.rows()
     assert (row["kind"], row["given_up"]) == ("environment", False)
     assert row["reason"].startswith("BadResult: the observation holds half of a surrogate pair at character 5")

@@ -44,7 +44,7 @@ def train(model: str, folder: Path, at: int = 0, ranks: Sequence[str] = (), **se
         def counted(prompts: Any) -> Any:
             nonlocal calls
             beside = threading.current_thread() is not threading.main_thread()
-            counts = trainer.control.should_evaluate if evaluating else beside if ahead else not trainer._evaluating
+            counts = trainer.control.should_evaluate if evaluating else beside if ahead else not trainer.evaluator.running
             calls += counts
             answers = generate(prompts)
             if calls == at and counts:

@@ -318,7 +318,7 @@ def test_ctrl_c_while_training_imports_something_writes_the_model_too(
 def test_ctrl_c_writes_the_model_and_a_second_one_ends_at_once(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainer.trl.checkpoints import CheckpointingTrainer
+    from trainer.trl.checkpoints import Checkpoints
 
     common = ("--preset", "mage-kuhn", *SMALL, "--max_rollouts", "3", "--save_strategy", "no", "--output_dir")
 
@@ -329,11 +329,11 @@ def test_ctrl_c_writes_the_model_and_a_second_one_ends_at_once(
     assert forked(lambda: main("once")) == 130
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "once").num_parameters() > 0
 
-    def save(self: Any, draft: str) -> None:
+    def save(self: Any, *parts: object) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         raise AssertionError("it went on")
 
-    monkeypatch.setattr(CheckpointingTrainer, "save_model", save, raising=False)
+    monkeypatch.setattr(Checkpoints, "save_parts", save)
     assert forked(lambda: main("twice")) == 130
     assert "it went on" not in capfd.readouterr().err
 
@@ -379,7 +379,7 @@ def test_weights_that_are_not_finite_are_not_written(model_path: str, tmp_path: 
         trainer.write_model(tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
     with pytest.raises(RunStopped, match="checkpoint-0 is not written"):
-        trainer._save_checkpoint(trainer.model, None)
+        trainer.write_checkpoint()
     assert checkpoints(tmp_path / "run") == []
 
 

@@ -57,7 +57,7 @@ def test_the_best_checkpoint_is_kept_and_the_run_ends_without_a_better_one(model
     assert [row["step"] for row in rows] == [1, 2, 3, 4]  # two evaluations in a row are not better than the second
     assert rows[1]["score"] > rows[0]["score"] == rows[2]["score"] == rows[3]["score"]
     assert (trainer.state.best_global_step, trainer.state.best_metric) == (2, rows[1]["score"])
-    assert trainer.stopped_early
+    assert trainer.evaluator.stopped_early
     assert "checkpoint-2" in [path.name for path in checkpoints(tmp_path / "run")]
     expected = {"success/episode_2", "value/episode_1", "pass_at_1", "pass_at_2", "ceiling/episode_1"}
     assert expected | {f"{key}/kuhn/rock" for key in expected} <= set(rows[0])
@@ -73,7 +73,7 @@ def test_evaluations_are_sampled_as_the_protocol_says(model: str, tmp_path: Path
     assert evaluation_sampling(paper, RunSettings(eval_temperature=0.5, eval_top_k=3)) == (0.5, 0.8, 3)
     assert evaluation_sampling(PlaySettings("x", {"protocol": "adaptive"}), RunSettings()) == (1.0, 1.0, 0)
     trainer = make_trainer(model, tmp_path / "run", generator=None, **OPTIONS)
-    with sampled_as(trainer, trainer.generator, 0.7, 0.8, 20):
+    with sampled_as(trainer, trainer.player.generator, 0.7, 0.8, 20):
         config = trainer.generation_config
         assert (config.temperature, config.top_p, config.top_k) == (0.7, 0.8, 20)
     assert (trainer.generation_config.temperature, trainer.generation_config.top_p) == (1.0, 1.0)

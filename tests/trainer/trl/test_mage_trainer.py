@@ -1,5 +1,6 @@
 """Whole training runs with a tiny model: loop, resume, LoRA, evaluation, failures."""
 
+import ast
 import gc
 import os
 import subprocess
@@ -7,12 +8,14 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+from trl import GRPOTrainer
 
 from mage_envs.core import Task
 from mage_envs.text.generation import Completion, Prompt
@@ -22,6 +25,7 @@ from trainer import MAGETrainer, Trajectory
 from trainer.backends.generation import ScriptedGenerator
 from trainer.backends.tokens import ChatTokenizer
 from trainer.runs.run_log import metric_rows
+from trainer.trl import trl_compat
 from trainer.trl.trl_compat import check_trl
 
 TASKS = [Task("mage/KuhnPoker-Meta-v0", name, seed=seed) for name in ("kuhn/rock", "kuhn/maniac") for seed in (1, 2)]
@@ -133,13 +137,13 @@ def test_a_close_sampler_spares_the_scoring_pass(
     trainer = make_trainer(model_path, tmp_path, **options)
     trainer.args.use_vllm = True  # what corrects for the sampler; the generator stays
     scored: list[int] = []
-    score = trainer._log_probabilities
+    score = trainer.updates._log_probabilities
 
     def counted(model: Any, rows: Any) -> Any:
         scored.append(trainer.progress.rollouts)
         return score(model, rows)
 
-    trainer._log_probabilities = counted  # type: ignore[method-assign]
+    trainer.updates._log_probabilities = counted  # type: ignore[method-assign]
     trainer.train()
     logs = [log for log in trainer.state.log_history if "sampling/reused" in log]
     assert [log["sampling/reused"] for log in logs] == reused
@@ -245,7 +249,7 @@ def test_evaluation_plays_every_task_once(model_path: str, tmp_path: Path) -> No
     assert {"eval_value/episode_1", "eval_value/episode_2/kuhn/rock", "eval_success/episode_1/kuhn/maniac"} <= set(
         metrics
     )
-    assert len(trainer._evaluated) == 4
+    assert len(trainer.evaluator.played) == 4
     assert all(torch.equal(value, before[name]) for name, value in weights(trainer.model).items())
     again = trainer.evaluate()
     assert again["eval_reward"] == metrics["eval_reward"], "fixed tasks and keyed sampling"
@@ -341,6 +345,40 @@ def test_the_supported_range_of_trl_is_named() -> None:
     for version in ("1.15.2", "2.0.0"):
         with pytest.raises(ImportError, match=rf"trl {version} is outside .* pip install 'trl>=1\.16,<2'"):
             check_trl(version)
+
+
+def test_the_supported_range_of_transformers_is_named() -> None:
+    with pytest.raises(ImportError, match=r"transformers 6\.0\.0 is outside .* pip install 'transformers>=5\.10,<6'"):
+        check_trl("1.16.0", "6.0.0")
+
+
+def test_a_lost_private_name_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trl_compat, "PRIVATE_METHODS", ("_run_epoch", "_not_there"))
+    with pytest.raises(ImportError, match="does not have _not_there; install"):
+        check_trl()
+    monkeypatch.setattr(trl_compat, "PRIVATE_ATTRIBUTES", ("_metrics",))
+    with pytest.raises(ImportError, match="does not have _metrics; install"):
+        trl_compat.check_attributes(SimpleNamespace(use_vllm=False))  # type: ignore[arg-type]
+
+
+def test_every_private_name_is_in_the_list() -> None:
+    """A private name of TRL or transformers is called or overridden in two modules only, and is tested at start."""
+    known = {name for kind in GRPOTrainer.__mro__ for name in vars(kind) if name.startswith("_") and name[1] != "_"}
+    attributes = trl_compat.PRIVATE_ATTRIBUTES + trl_compat.PRIVATE_ATTRIBUTES_OF_VLLM
+    used: dict[str, set[str]] = {}
+    for path in Path("trainer").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                inherits = {ast.unparse(base) for base in node.bases} & {"GRPOTrainer", "TrainerHooks"}
+                methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)} if inherits else set()
+                used.setdefault(path.name, set()).update(methods & known)
+            elif isinstance(node, ast.Attribute) and node.attr in known | {*attributes}:
+                # `self` counts only in a subclass: classes of our own have private names, too.
+                owners = ("super()", "trainer", "self._trainer", *(["self"] if path.name == "trainer_hooks.py" else []))
+                used.setdefault(path.name, set()).update({node.attr} if ast.unparse(node.value) in owners else ())
+    used = {name: found for name, found in used.items() if found}
+    assert used.keys() == {"trainer_hooks.py", "trl_compat.py"}, used
+    assert set().union(*used.values()) == {*trl_compat.PRIVATE_METHODS, *attributes}
 
 
 def test_one_and_two_processes_give_equal_gradients(model_path: str, tmp_path: Path) -> None:

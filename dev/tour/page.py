@@ -1,6 +1,6 @@
 """docs/tour.md: plays one answer, records the named functions on its way, and writes their values.
 
-`python -m dev.tour` rewrites the page. With `--check` it exits with 1 if the page differs from what it would write.
+`python -m dev.tour` rewrites the page. With `--check` it exits with 1 if the page differs from a new one.
 """
 
 from __future__ import annotations

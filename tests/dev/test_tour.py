@@ -1,4 +1,4 @@
-"""docs/tour.md is what its generator writes, in every process; a hop that the code no longer takes is an error."""
+"""docs/tour.md equals the output of its generator in every process. A hop that the code no longer takes is an error."""
 
 from __future__ import annotations
 

@@ -72,6 +72,7 @@ def shell(command: str, folder: Path, typed: str = "") -> subprocess.CompletedPr
         (2, ["the model is in runs/wfw-words.", "model:runs/wfw-words in mage/WaterFireWood-Meta-v0"]),
         (3, ["processes         3", "fuzz             20"]),
         (4, ["the model is in runs/guess.", "model:runs/guess in my/Guess-Meta-v0"]),
+        (5, ["the model is in runs/parts."]),
     ],
 )
 def test_the_commands_run_as_printed(number: int, says: list[str], folder: Path) -> None:

@@ -99,10 +99,13 @@ def commands(
     name = shlex.quote(str(folder))
     lines = []
     if played is not None and played.env_id.endswith("-Meta-v0"):
-        lines.append(f"Evaluate it:      mage-bench eval {name}")
+        # The commands load no module that only mage.json names.
+        modules = "".join(f" --import {module}" for module in played.imports)
+        lines.append(f"Evaluate it:      mage-bench eval {name}{modules}")
         if opponents:
             base = played.env_id.replace("-Meta-v0", "-v0")
-            lines.append(f"Play against it:  mage-envs play {base} --opponent {shlex.quote(f'checkpoint:{folder}')}")
+            opponent = shlex.quote(f"checkpoint:{folder}")
+            lines.append(f"Play against it:  mage-envs play {base} --opponent {opponent}{modules}")
     if (Path(folder) / TRANSCRIPTS).exists():
         page = shlex.quote(str(Path(folder) / "report.html"))
         lines.append(f"Read transcripts: mage-bench report {name} --out {page}")

@@ -19,7 +19,7 @@ from peft import LoraConfig
 from tests.interruptions import forked
 from tests.trainer.runs.test_interruptions import as_rank, run_ranks
 from tests.trainer.tiny_runs import make_trainer, save_model, scripted
-from tests.trainer.trl.test_sharded import RUN, check_that_two_equal_one
+from tests.trainer.mage_trainer.test_sharded import RUN, check_that_two_equal_one
 from trainer.method.metrics import RunStopped
 from trainer.trl import trl_compat
 

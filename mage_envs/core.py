@@ -224,6 +224,26 @@ class Turn(NamedTuple):
     success: bool | None = None
     """In `SeesResults.on_hand_end`: True if the game counts the hand as won, None if the return's sign decides."""
 
+    @classmethod
+    def from_info(cls, info: Mapping[str, Any], observation: str, episode: int | None = None) -> Self:
+        """Return the turn that the `info` of an environment describes.
+
+        Args:
+            info: `info` of a reset or a step. A third-party environment may lack any entry.
+            observation: Observation that came with `info`. It replaces a missing `anchor` or `information_state`.
+            episode: Index of the episode, if the caller counts the episodes itself (default: `episode_index`, else 0).
+        """
+        return cls(
+            player=info.get("seat", 0),
+            # The observation may start with the results of the last hands. The anchor is the current state alone.
+            observation=info.get("anchor", observation),
+            legal_actions=tuple(info.get("legal_actions", ())),
+            information_state=info.get("information_state", observation),
+            episode=info.get("episode_index", 0) if episode is None else episode,
+            history=tuple(info.get("history", ())),
+            task=info.get("task"),
+        )
+
 
 # -- policies --------------------------------------------------------------------------------------------------
 

@@ -302,15 +302,10 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     def _update_observation(self, observation: str, info: dict[str, Any]) -> None:
         """Store the observation and the `info` of the environment."""
         self._info, self._shown, self._hand = info, observation, info.get("hand", 0)
-        self._turn = Turn(
-            player=info.get("seat", 0),
-            observation=info.get("anchor", observation),
-            legal_actions=tuple(info.get("legal_actions", ())) if self.env_metadata.spec.shows_legal_actions else (),
-            information_state=info.get("information_state", observation),
-            episode=self._episode.index,
-            history=tuple(info.get("history", ())),
-            task=info.get("task"),
-        )
+        self._turn = Turn.from_info(info, observation, self._episode.index)
+        if not self.env_metadata.spec.shows_legal_actions:
+            # Prompts and memories list the legal actions of a turn, and this game hides them.
+            self._turn = self._turn._replace(legal_actions=())
 
     # -- prompts --------------------------------------------------------------------------------------------
 

@@ -67,7 +67,12 @@ class WatchedGenerator:
         A model is scored on the bare answers, that is, without any reasoning before the action.
         """
         if self._policy is not None:
-            return [self._policy.distribution(_turn(p)) if p.phase == "play" else None for p in prompts]
+            return [
+                self._policy.distribution(Turn.from_info(prompt.info, prompt.messages[-1].content))
+                if prompt.phase == "play"
+                else None
+                for prompt in prompts
+            ]
         rows: list[Mapping[str, float] | None] = [None] * len(prompts)
         asked = [i for i, prompt in enumerate(prompts) if prompt.phase == "play" and prompt.legal_actions]
         if self._scores is None or not asked:
@@ -77,14 +82,3 @@ class WatchedGenerator:
         for i, shares in zip(asked, found, strict=True):
             rows[i] = dict(zip(prompts[i].legal_actions, shares, strict=True))
         return rows
-
-
-def _turn(prompt: Prompt) -> Turn:
-    """Return the turn with the fields that a policy needs if it follows the information state."""
-    return Turn(
-        player=prompt.info["seat"],
-        observation=prompt.info["anchor"],
-        legal_actions=prompt.legal_actions,
-        information_state=prompt.info["information_state"],
-        episode=prompt.info["episode_index"],
-    )

@@ -203,16 +203,7 @@ class _SeatedPolicy:
     def act(self, prompt: Prompt) -> str:
         """Return the policy's action, and reset the policy if a new hand has begun."""
         info, (seed, member, _, retry) = prompt.info, prompt.seed
-        observation = info.get("anchor", prompt.messages[-1].content)
-        turn = Turn(
-            player=info.get("seat", 0),
-            observation=observation,
-            legal_actions=prompt.legal_actions,
-            information_state=info.get("information_state", observation),
-            episode=info.get("episode_index", 0),
-            history=tuple(info.get("history", ())),
-            task=info.get("task"),
-        )
+        turn = Turn.from_info(info, prompt.messages[-1].content)
         number = info.get("hand", 0)
         key = (seed, member, retry, turn.episode, number)
         if key != self.hand:

@@ -144,14 +144,7 @@ def as_minimax():
     def answer(info):
         if info["kind"] != "play":
             return good(info)
-        turn = Turn(
-            player=info["seat"],
-            observation=info["anchor"],
-            legal_actions=info["legal_actions"],
-            information_state=info["information_state"],
-            episode=0,
-            history=info["history"],
-        )
+        turn = Turn.from_info(info, info["anchor"], episode=0)
         policy.reset(Streams(1, 0, 0).at(7, 0, 0).generator())
         return f"<action>{policy.act(turn)}</action>"
 

@@ -71,7 +71,8 @@ def run(arguments: argparse.Namespace) -> None:
     )
     findings = _table(request, make_executor(arguments.executor))
     for found in findings:
-        sys.stdout.write(f"\n{found.check}: {found.what}\n  again with: {_again(arguments, found)}\n")
+        again = _again(arguments.env, arguments.opponent, arguments.env_kwargs, found, arguments.deadline)
+        sys.stdout.write(f"\n{found.check}: {found.what}\n  again with: {again}\n")
         if arguments.check and found.trace:
             sys.stdout.write(found.trace.rstrip() + "\n")
     if findings:
@@ -111,12 +112,20 @@ def _row(request: CheckRequest, name: str) -> list[CheckRow]:
     return [compared(request)] if name == TRANSCRIPTS else list(checked(replace(request, checks=[name])))
 
 
-def _again(arguments: argparse.Namespace, found: Found) -> str:
-    """Return the command line that reproduces a finding."""
-    words = ["mage-bench", "chaos", "--env", arguments.env]
-    for option, value in (("--opponent", arguments.opponent), ("--env-kwargs", arguments.env_kwargs)):
+def _again(env_id: str, opponent: str | None, env_kwargs: str | None, found: Found, deadline: float) -> str:
+    """Return the command line that reproduces a finding.
+
+    Args:
+        env_id: Value of `--env`.
+        opponent: Value of `--opponent`.
+        env_kwargs: Value of `--env-kwargs`, which is JSON.
+        found: Finding to reproduce.
+        deadline: Value of `--deadline` in seconds.
+    """
+    words = ["mage-bench", "chaos", "--env", env_id]
+    for option, value in (("--opponent", opponent), ("--env-kwargs", env_kwargs)):
         words += [] if value is None else [option, value]
     for module in imports.imported():
         words += [imports.OPTION, module]
     words += ["--check", found.check, "--seed", str(found.seed)]
-    return shlex.join(words if arguments.deadline == DEADLINE else [*words, "--deadline", f"{arguments.deadline:g}"])
+    return shlex.join(words if deadline == DEADLINE else [*words, "--deadline", f"{deadline:g}"])

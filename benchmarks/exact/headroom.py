@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> None:
         # Fail before the slow solution if the folder cannot be created.
         path.parent.mkdir(parents=True, exist_ok=True)
     game = game_with(arguments.game, dict(_option(text) for text in arguments.option))
-    name, pool = _pool(arguments, game)
+    name, pool = _pool(game, arguments.game, arguments.pool)
     seat = arguments.seat or settings_of(arguments.game).seat or "alternate"
     objective: Objective = arguments.objective or headline(game)
     found = headroom(
@@ -165,17 +165,22 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
-def _pool(arguments: argparse.Namespace, game: Game) -> tuple[str, PoolSpec]:
+def _pool(game: Game, registered: str, named: str | None) -> tuple[str, PoolSpec]:
     """Return the name and the specification of the pool that the user named, else of the game's own opponents.
+
+    Args:
+        game: Game to solve.
+        registered: Name under which the game is registered.
+        named: Name of a registered pool, or None.
 
     Raises:
         ValueError: If the game has no enumerable tree with opponents, or if an opponent does not play the game.
     """
     if not is_enumerable(game) or game.spec.players == 1:
         raise ValueError(f"{game.spec.name} has no enumerable tree with opponents, so it has no exact headroom.")
-    spec: PoolSpec = settings_of(arguments.game).opponent
-    if arguments.pool is not None:
-        spec = f"pool:{arguments.pool.removeprefix('pool:')}"
+    spec: PoolSpec = settings_of(registered).opponent
+    if named is not None:
+        spec = f"pool:{named.removeprefix('pool:')}"
     pool = as_pool(spec)
     # Constructing an opponent raises if it does not play this game. The opponents themselves are not used here.
     for entry in pool.entries:

@@ -11,6 +11,7 @@ import numpy as np
 from benchmarks.evaluation.run.agents import Agent, GeneratorAgent
 from benchmarks.evaluation.run.environments import game_of, make_envs
 from benchmarks.evaluation.run.evaluate import evaluate
+from benchmarks.evaluation.run.options import EvalOptions
 from benchmarks.evaluation.scoring.estimates import Estimate, estimate
 from benchmarks.exact.recorded_generator import SeenPrompt, WatchedGenerator
 from benchmarks.records.about import setting_of
@@ -135,7 +136,7 @@ def regret(
     *,
     scored: bool = True,
     horizon: Horizon | None = None,
-    batch: int = 256,
+    batch: int = EvalOptions.batch,
     on_step: Callable[[int, int], None] | None = None,
 ) -> RegretReport:
     """Play the panel and judge each decision against the best play under the exact posterior over the pool.
@@ -182,7 +183,7 @@ def regret_of_run(
     weights: Mapping[str, float] | None = None,
     *,
     horizon: Horizon | None = None,
-    batch: int = 256,
+    batch: int = EvalOptions.batch,
     on_step: Callable[[int, int], None] | None = None,
 ) -> RegretReport:
     """Judge the decisions of a stored run. Its recorded replies are executed again, so no agent is queried.

@@ -9,13 +9,14 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluation.run.agents import SavedModelAgent, make_agent
 from benchmarks.evaluation.run.environments import game_of
 from benchmarks.evaluation.run.evaluate import progress_of
+from benchmarks.evaluation.run.options import ROWS, EvalOptions
 from benchmarks.evaluation.scoring.estimates import Estimate
 from benchmarks.evaluation.suites import named_panel, panel, weights_of
 from benchmarks.evaluation.suites.panels import full_name
@@ -23,12 +24,12 @@ from benchmarks.evaluation.tables.summary_table import NOT_KNOWN, aligned, numbe
 from benchmarks.exact.regret import EpisodeRegret, Horizon, RegretReport, StateRegret, regret, regret_of_run
 from benchmarks.records.about import setting_of
 from benchmarks.records.record_store import RUN, Records, reading
-from mage_envs.cli.json_options import read_object
 from mage_envs.core import Task
 from mage_envs.files.atomic import output_path, write_atomically
 from mage_envs.registry import settings_of
 from mage_envs.text.visible import one_line
 from opponents.exact import GT
+from opponents.exact.bayes import CreditName
 from opponents.exact.tree import is_enumerable
 from trainer.backends.play_settings import FILE
 
@@ -58,11 +59,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--gt", type=float, metavar="G", help=f"Discount of --credit mage (default: {GT})")
     parser.add_argument(
-        "--rows", type=int, default=64, metavar="N", help="Meta-episodes per opponent and seat (default: 64)"
+        "--rows", type=int, default=ROWS, metavar="N", help=f"Meta-episodes per opponent and seat (default: {ROWS})"
     )
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="Seed of the panel (default: 0)")
     parser.add_argument(
-        "--batch", type=int, default=256, metavar="N", help="Meta-episodes played concurrently (default: 256)"
+        "--batch",
+        type=int,
+        default=EvalOptions.batch,
+        metavar="N",
+        help=f"Meta-episodes played concurrently (default: {EvalOptions.batch})",
     )
     parser.add_argument(
         "--sampled", action="store_true", help="Judge the played actions, even if the agent knows its probabilities"
@@ -78,91 +83,95 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json is not None:
         # Fail before the play if the folder cannot be created.
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    options = replace(EvalOptions.from_arguments(arguments), agents=(arguments.agent,))
     # A folder that holds a saved model is an agent to play, even if it also holds a run.
     if (Path(arguments.agent) / RUN).exists() and not (Path(arguments.agent) / FILE).exists():
-        _finish(arguments, _of_run(arguments))
-        return
-    agent = make_agent(arguments.agent)
-    own = agent.settings if isinstance(agent, SavedModelAgent) else None
-    fixed = {} if arguments.panel is None else dict(named_panel(arguments.panel).env_kwargs)
-    given = read_object("--env-kwargs", arguments.env_kwargs, '{"num_episodes": 5}')
-    env_kwargs = {**(own.env_kwargs if own else {}), **given, **fixed}
-    tasks, weights = _chosen(arguments, own.env_id if own else None, env_kwargs)
-    found = regret(
-        agent,
-        tasks,
-        weights,
-        env_kwargs,
-        scored=not arguments.sampled,
-        horizon=_horizon(arguments),
-        batch=arguments.batch,
-        on_step=progress_of(agent.name),
-    )
-    _finish(arguments, found)
-
-
-def _finish(arguments: argparse.Namespace, found: RegretReport) -> None:
-    """Write the report to stdout, and to the file of --json if there is one."""
+        records = Records(Path(arguments.agent))
+        with reading(records.folder):
+            horizon = _horizon(arguments.horizon, arguments.credit, arguments.gt)
+            found = _of_records(records, options, arguments.pool, horizon)
+    else:
+        horizon = _horizon(arguments.horizon, arguments.credit, arguments.gt)
+        found = _of_agent(options, arguments.pool, horizon, scored=not arguments.sampled)
     if arguments.json is not None:
         write_atomically(arguments.json, json.dumps(asdict(found), indent=2) + "\n")
     sys.stdout.write("\n".join(lines(found, arguments.states)) + "\n")
 
 
-def _of_run(arguments: argparse.Namespace) -> RegretReport:
+def _of_agent(options: EvalOptions, pool: str | None, horizon: Horizon | None, *, scored: bool) -> RegretReport:
+    """Return the regret of an agent, which plays the panel.
+
+    Args:
+        options: Options with one agent.
+        pool: Name of a registered pool, or None for the opponents of the panel or the game.
+        horizon: Rest of the meta-episode as the horizon, or None to judge each decision by its hand alone.
+        scored: True to query a model for the probabilities of the legal actions.
+    """
+    agent = make_agent(options.agents[0])
+    own = agent.settings if isinstance(agent, SavedModelAgent) else None
+    fixed = {} if options.panel is None else dict(named_panel(options.panel).env_kwargs)
+    env_kwargs = {**(own.env_kwargs if own else {}), **(options.env_kwargs or {}), **fixed}
+    tasks, weights = _chosen(options, pool, own.env_id if own else None, env_kwargs)
+    return regret(
+        agent,
+        tasks,
+        weights,
+        env_kwargs,
+        scored=scored,
+        horizon=horizon,
+        batch=options.batch,
+        on_step=progress_of(agent.name),
+    )
+
+
+def _of_records(records: Records, options: EvalOptions, pool: str | None, horizon: Horizon | None) -> RegretReport:
     """Return the regret of a stored run. Raise ValueError if other options contradict the run."""
-    records = Records(Path(arguments.agent))
-    with reading(records.folder):
-        return _of_records(arguments, records)
-
-
-def _of_records(arguments: argparse.Namespace, records: Records) -> RegretReport:
-    played = setting_of(records.about)
+    [name], played = options.agents, setting_of(records.about)
     env_id = played.panel.env_id
-    if arguments.panel is not None and full_name(arguments.panel) != played.name:
-        named_panel(arguments.panel)
-        raise ValueError(f"{arguments.agent} was played on {played.name}, not on {arguments.panel}. Remove --panel.")
-    if arguments.env not in (None, env_id):
-        raise ValueError(f"{arguments.agent} was played in {env_id}, not in {arguments.env}. Remove --env.")
-    if arguments.env_kwargs is not None:
-        raise ValueError(f"{arguments.agent} already fixes the options it was played with. Remove --env-kwargs.")
-    pool = None if arguments.pool is None else weights_of(f"pool:{arguments.pool.removeprefix('pool:')}")
-    progress = progress_of(arguments.agent)
-    return regret_of_run(records, pool, horizon=_horizon(arguments), batch=arguments.batch, on_step=progress)
+    if options.panel is not None and full_name(options.panel) != played.name:
+        named_panel(options.panel)
+        raise ValueError(f"{name} was played on {played.name}, not on {options.panel}. Remove --panel.")
+    if options.env not in (None, env_id):
+        raise ValueError(f"{name} was played in {env_id}, not in {options.env}. Remove --env.")
+    if options.env_kwargs is not None:
+        raise ValueError(f"{name} already fixes the options it was played with. Remove --env-kwargs.")
+    weights = None if pool is None else weights_of(f"pool:{pool.removeprefix('pool:')}")
+    return regret_of_run(records, weights, horizon=horizon, batch=options.batch, on_step=progress_of(name))
 
 
-def _horizon(arguments: argparse.Namespace) -> Horizon | None:
+def _horizon(rest_of: str, credit: CreditName | None, gt: float | None) -> Horizon | None:
     """Return the horizon of --horizon, --credit and --gt; None for the rest of the hand."""
-    if arguments.horizon == "hand":
-        for name in ("credit", "gt"):
-            if getattr(arguments, name) is not None:
+    if rest_of == "hand":
+        for name, value in (("credit", credit), ("gt", gt)):
+            if value is not None:
                 raise ValueError(f"--{name} applies only to the rest of the meta-episode. Add --horizon meta.")
         return None
-    if arguments.gt is not None and arguments.credit != "mage":
+    if gt is not None and credit != "mage":
         raise ValueError("--gt is the discount of --credit mage. Add --credit mage, or remove --gt.")
-    return Horizon(arguments.credit or "sum", GT if arguments.gt is None else arguments.gt)
+    return Horizon(credit or "sum", GT if gt is None else gt)
 
 
 def _chosen(
-    arguments: argparse.Namespace, env_id: str | None, env_kwargs: Mapping[str, Any]
+    options: EvalOptions, pool: str | None, env_id: str | None, env_kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Task, ...], dict[str, float]]:
     """Return the tasks, and the weights of the pool to which their opponents belong."""
-    if arguments.panel is not None:
-        chosen = named_panel(arguments.panel)
-        env_id = arguments.env or env_id or chosen.env_id
+    if options.panel is not None:
+        chosen = named_panel(options.panel)
+        env_id = options.env or env_id or chosen.env_id
         if env_id != chosen.env_id:
-            raise ValueError(f"Panel {arguments.panel!r} is played in {chosen.env_id}, not in {env_id}.")
+            raise ValueError(f"Panel {options.panel!r} is played in {chosen.env_id}, not in {env_id}.")
         if not chosen.weights():
-            raise ValueError(f"Panel {arguments.panel!r} has no opponents, so its decisions have no exact regret.")
+            raise ValueError(f"Panel {options.panel!r} has no opponents, so its decisions have no exact regret.")
         return chosen.tasks(), chosen.weights()
-    env_id = arguments.env or env_id
+    env_id = options.env or env_id
     if env_id is None:
         raise ValueError("Nothing to play. Use --env mage/KuhnPoker-Meta-v0 (or another -Meta-v0 id), or --panel NAME.")
     game = game_of(env_id, env_kwargs)
     if game.spec.players == 1 or not is_enumerable(game):
         raise ValueError(f"{game.spec.name} has no enumerable tree with opponents, so it has no exact regret.")
-    pool = settings_of(game.spec.name).opponent
-    weights = weights_of(f"pool:{arguments.pool.removeprefix('pool:')}" if arguments.pool else pool)
-    return panel(env_id, tuple(weights), arguments.rows, arguments.seed), weights
+    weights = weights_of(f"pool:{pool.removeprefix('pool:')}" if pool else settings_of(game.spec.name).opponent)
+    rows = ROWS if options.rows is None else options.rows
+    return panel(env_id, tuple(weights), rows, options.seed or 0), weights
 
 
 def lines(found: RegretReport, states: int) -> list[str]:

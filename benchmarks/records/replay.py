@@ -211,26 +211,35 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.sample is not None and arguments.sample < 1:
         raise ValueError(f"--sample must be at least 1, got {arguments.sample}.")
     # A list: `all` of a generator would stop at the first run that differs.
-    same = [_replayed(folder, arguments) for folder in run_folders(Path(arguments.run))]
+    same = [_replayed(folder, arguments.sample, arguments.batch) for folder in run_folders(Path(arguments.run))]
     if arguments.verify and not all(same):
         raise SystemExit(1)
 
 
-def _replayed(folder: Path, arguments: argparse.Namespace) -> bool:
-    """Replay a run and print the result. Return True if it is as recorded."""
+def _replayed(folder: Path, sample: int | None, batch: int) -> bool:
+    """Replay a run and print the result.
+
+    Args:
+        folder: Folder of the run.
+        sample: Number of meta-episodes to replay, or None for all.
+        batch: Number of meta-episodes executed concurrently.
+
+    Returns:
+        True if the result is as recorded.
+    """
     with reading(folder):
-        return _report_replay(Records(folder), arguments)
+        return _report_replay(Records(folder), sample, batch)
 
 
-def _report_replay(records: Records, arguments: argparse.Namespace) -> bool:
+def _report_replay(records: Records, sample: int | None, batch: int) -> bool:
     folder = records.folder
     lines = [line for _, line in sorted(records.lines.items())]
     if not lines:
         raise ValueError(f"{folder} has no readable record to replay.")
-    if arguments.sample is not None:
-        count = min(arguments.sample, len(lines))
+    if sample is not None:
+        count = min(sample, len(lines))
         lines = [lines[place * len(lines) // count] for place in range(count)]
-    found = replay(lines, setting_of(records.about), arguments.batch)
+    found = replay(lines, setting_of(records.about), batch)
     calls = sum(len(line["calls"]) for line in lines)
     sys.stdout.write(f"{folder}: {len(lines)} meta-episodes, {calls} calls executed again, ")
     sys.stdout.write(f"{len(found)} differ from the records\n" if found else "all as recorded\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import nullcontext
+from pathlib import Path
 
 from benchmarks.evaluation.run.evaluate import progress_of
 from benchmarks.executors import Executor, add_option, make_executor
@@ -72,7 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
     # Checked before the folder is locked, so that a misspelt policy leaves no folder behind.
     settings.check()
     with nullcontext() if arguments.out is None else FolderLock(arguments.out):
-        outcomes = _play(arguments, settings, executor)
+        outcomes = _play(settings, executor, arguments.deadline, arguments.out)
     results = score(settings, outcomes)
     written = [] if arguments.out is None else report.save(arguments.out, results)
     sys.stdout.write(report.text(results))
@@ -86,13 +87,20 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _play(
-    arguments: argparse.Namespace, settings: Settings, executor: Executor
+    settings: Settings, executor: Executor, deadline: float, out: Path | None
 ) -> dict[tuple[str, str], Pairing | PairingFailure]:
-    """Play the pairings that are not in the folder yet."""
-    store = None if arguments.out is None else Store(arguments.out, settings)
+    """Play the pairings that are not in the folder yet.
+
+    Args:
+        settings: Settings of the tournament.
+        executor: Executor of the pairings.
+        deadline: Timeout in seconds per deal (0: none).
+        out: Folder for finished pairings, or None to keep nothing.
+    """
+    store = None if out is None else Store(out, settings)
     progress = progress_of(settings.game, "pairings")
     try:
-        return play_all(settings, executor=executor, deadline=arguments.deadline, store=store, on_finished=progress)
+        return play_all(settings, executor=executor, deadline=deadline, store=store, on_finished=progress)
     except KeyboardInterrupt:
         kept = "; run the same command to resume" if store else ", and lost because --out was not set"
         sys.stderr.write(f"\nInterrupted: {progress.done} of {progress.total} pairings are played{kept}.\n")

@@ -19,23 +19,22 @@ from benchmarks.evaluation.run.controls import NAMES, controlled
 from benchmarks.evaluation.run.distributed import play_spread
 from benchmarks.evaluation.run.environments import game_of, seats_of
 from benchmarks.evaluation.run.evaluate import account, evaluate, lacked_budget, ledger_in, progress_of
-from benchmarks.evaluation.run.sampling import FORM, read_sampling
+from benchmarks.evaluation.run.options import ROWS, EvalOptions, add_play_arguments
+from benchmarks.evaluation.run.sampling import FORM
 from benchmarks.evaluation.run.summary import summary_of
 from benchmarks.evaluation.scoring.call_stats import without_texts
 from benchmarks.evaluation.scoring.scores import Summary, label
 from benchmarks.evaluation.suites.panels import Panel, full_name, named_panel, weights_of
 from benchmarks.evaluation.suites.setting import Setting
 from benchmarks.evaluation.tables import layout, summary_table
-from benchmarks.executors import Executor, Local, add_option, make_executor
+from benchmarks.executors import Executor, Local, make_executor
 from benchmarks.records.about import about_run
 from benchmarks.records.record_store import Shards, Writer
 from benchmarks.report.document import REPORT, write_report
 from benchmarks.report.runs import read_runs
 from mage_envs.cli.commands import describe_error
-from mage_envs.cli.json_options import read_object
 from mage_envs.core import Game
 from mage_envs.files.atomic import output_path
-from mage_envs.processes import CALL_TIMEOUT_S
 from mage_envs.registry import settings_of
 from mage_envs.text.visible import one_line
 from opponents import split_names
@@ -65,7 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--opponents", metavar="NAMES", help="pool:NAME, or names such as ultimatum/soft-reserve:3,.2,uniform"
     )
     which.add_argument("--panel", metavar="NAME", help="Named panel; mage-bench list shows all of them")
-    parser.add_argument("--rows", type=int, metavar="N", help="Meta-episodes per opponent and first seat (default: 64)")
+    parser.add_argument(
+        "--rows", type=int, metavar="N", help=f"Meta-episodes per opponent and first seat (default: {ROWS})"
+    )
     parser.add_argument("--seed", type=int, metavar="S", help="Seed of the panel (default: 0)")
     parser.add_argument("--control", choices=NAMES, help="Control of the memory, see docs/benchmarks.md")
     parser.add_argument("--from", dest="source", metavar="RUN", help="Run to take memories from (with --control other)")
@@ -79,31 +80,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_play_arguments(parser)
 
 
-def add_play_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that control how meta-episodes are played."""
-    parser.add_argument("--batch", type=int, default=256, metavar="N", help="Concurrent meta-episodes (default: 256)")
-    parser.add_argument(
-        "--env-workers", type=int, default=0, metavar="N", help="Environment worker processes (default: 0, none)"
-    )
-    parser.add_argument(
-        "--env-memory-gb", type=float, default=0.0, metavar="G", help="Address space per worker in GiB (default: any)"
-    )
-    parser.add_argument(
-        "--env-timeout",
-        type=float,
-        default=CALL_TIMEOUT_S,
-        metavar="S",
-        help="Timeout in seconds per environment step, opponents included (default: 600, 0 disables it)",
-    )
-    add_option(parser)
-    parser.add_argument("--max-calls", type=int, metavar="N", help="Maximum number of model calls (default: no limit)")
-    parser.add_argument(
-        "--max-tokens", type=int, metavar="N", help="Maximum prompt and reply tokens (default: no limit)"
-    )
-    parser.add_argument("--max-minutes", type=float, metavar="M", help="Time limit in minutes (default: no limit)")
-    parser.add_argument("--no-floors", action="store_true", help="Omit the baselines of repeated tasks (as in Sokoban)")
-
-
 def run(arguments: argparse.Namespace) -> None:
     """Evaluate each agent, and write its table to stdout.
 
@@ -114,8 +90,9 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError("--resume continues the run of a folder. Name the folder with --out.")
     if len(set(arguments.agents)) < len(arguments.agents):
         raise ValueError(f"Agents must differ, got {' '.join(arguments.agents)}.")
+    options = EvalOptions.from_arguments(arguments)
     # Make every agent before the first one plays, so that a bad name fails early.
-    cells = [_cell(arguments, spec) for spec in arguments.agents]
+    cells = [_cell(options, spec) for spec in options.agents]
     statuses = []
     for number, (agent, setting, own) in enumerate(cells):
         measured = measure(own, agent, setting)
@@ -124,29 +101,29 @@ def run(arguments: argparse.Namespace) -> None:
             written = [*summary_table.save(own.out, measured.summary), own.out / REPORT]
             write_report(written[-1], read_runs([own.out], known={own.out: measured.summary}))
         # Write the files first: if the reader of stdout is gone, the next line raises.
-        sys.stdout.write(("\n" if number else "") + shown(arguments, measured.summary))
+        sys.stdout.write(("\n" if number else "") + shown(measured.summary, arguments.wide, arguments.tsv))
         sys.stderr.write("".join(f"wrote {path}\n" for path in written))
         statuses.append(ending(setting, measured))
     if any(statuses):
         raise SystemExit(min(status for status in statuses if status))
 
 
-def _cell(arguments: argparse.Namespace, spec: str) -> tuple[Agent, Setting, argparse.Namespace]:
-    """Return an agent, its setting, and a copy of the arguments for this agent alone."""
-    own = argparse.Namespace(**vars(arguments))
+def _cell(options: EvalOptions, spec: str) -> tuple[Agent, Setting, EvalOptions]:
+    """Return one of the agents, its setting, and the options for this agent alone."""
     name, memory = split_memory(spec)
-    if memory is not None and arguments.memory is not None:
+    if memory is not None and options.memory is not None:
         raise ValueError(f"{spec} already names a memory. Remove --memory, or the part after the plus sign.")
-    own.memory = memory or arguments.memory
-    if arguments.out is not None and len(arguments.agents) > 1:
-        own.out = arguments.out / re.sub(r"[^\w.+-]+", "-", spec).strip("-")
-    agent = make_agent(name, None if arguments.sampling is None else read_sampling(arguments.sampling))
+    out = options.out
+    if out is not None and len(options.agents) > 1:
+        out = out / re.sub(r"[^\w.+-]+", "-", spec).strip("-")
+    own = replace(options, agents=(name,), memory=memory or options.memory, out=out)
+    agent = make_agent(name, own.sampling)
     setting = setting_from(own, agent)
-    if arguments.control is None:
-        if arguments.source is not None:
+    if own.control is None:
+        if own.source is not None:
             raise ValueError("--from requires --control other. Add --control other, or remove --from.")
         return agent, setting, own
-    return agent, controlled(setting, arguments.control, arguments.source), own
+    return agent, controlled(setting, own.control, own.source), own
 
 
 class Measured(NamedTuple):
@@ -157,11 +134,11 @@ class Measured(NamedTuple):
     limits: Limits
 
 
-def measure(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> Measured:
-    """Play the meta-episodes of the setting that are not in `arguments.out` yet, and score all of them.
+def measure(options: EvalOptions, agent: Agent, setting: Setting) -> Measured:
+    """Play the meta-episodes of the setting that are not in `options.out` yet, and score all of them.
 
     Args:
-        arguments: Parsed options, at least those of `add_play_arguments` with `out` and `resume`.
+        options: Options of the play: those of `add_play_arguments`, `out` and `resume`.
         agent: Agent to evaluate.
         setting: Panel and options.
 
@@ -169,28 +146,28 @@ def measure(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> Me
         RuntimeError: If no meta-episode was played.
         ValueError: If an option is out of range.
     """
-    least = arguments.env_workers, arguments.env_memory_gb, arguments.env_timeout
-    if arguments.batch < 1 or not all(number >= 0 for number in least):
+    least = options.env_workers, options.env_memory_gb, options.env_timeout
+    if options.batch < 1 or not all(number >= 0 for number in least):
         raise ValueError("--batch must be at least 1; --env-workers, --env-memory-gb and --env-timeout at least 0.")
-    executor = _executor(arguments)
-    limits = Limits(arguments.max_calls, arguments.max_tokens, arguments.max_minutes)
+    executor = _executor(options)
+    limits = Limits(options.max_calls, options.max_tokens, options.max_minutes)
     about = about_run(agent, setting)
-    writer = None if arguments.out is None else Writer(arguments.out, about, arguments.resume)
+    writer = None if options.out is None else Writer(options.out, about, options.resume)
     if isinstance(executor, Local):
-        play = partial(_play, arguments, agent, setting, limits)
+        play = partial(_play, options, agent, setting, limits)
     else:
-        play = partial(_play_spread, arguments, executor, about)
+        play = partial(_play_spread, options, executor, about)
     if writer is None:
         trajectories = play(range(len(setting.tasks)), None)
     else:
         for problem in writer.problems:
-            sys.stderr.write(f"{arguments.out}: {problem}; playing it again\n")
+            sys.stderr.write(f"{options.out}: {problem}; playing it again\n")
         _keep(writer, play)
         # Scoring the stored records gives a resumed run the same tables as an uninterrupted one.
         trajectories = _played_in(writer.folder) if writer.kept else []
     if not trajectories:
         raise RuntimeError(f"Nothing was played: {limits.spent() or 'no worker returned a meta-episode'}.")
-    floors = () if arguments.no_floors else baseline_rows(setting, partial(_play_floor, arguments))
+    floors = baseline_rows(setting, partial(_play_floor, options)) if options.floors else ()
     return Measured(replace(summary_of(agent.name, setting, trajectories), floors=floors), trajectories, limits)
 
 
@@ -221,30 +198,30 @@ def _keep(writer: Writer, play: Callable[..., list[Trajectory]]) -> None:
         raise
 
 
-def shown(arguments: argparse.Namespace, summary: Summary) -> str:
-    """Return the table in the form that the arguments select."""
-    if arguments.tsv:
+def shown(summary: Summary, wide: bool, tsv: bool) -> str:
+    """Return the table as aligned text, narrow or wide, or with tabs between the fields (`tsv`)."""
+    if tsv:
         return summary_table.csv_text(summary, "\t")
-    return summary_table.table(summary) if arguments.wide else layout.narrow(summary, layout.stdout_width())
+    return summary_table.table(summary) if wide else layout.narrow(summary, layout.stdout_width())
 
 
-def _play_floor(arguments: argparse.Namespace, agent: Agent, setting: Setting) -> list[Trajectory]:
+def _play_floor(options: EvalOptions, agent: Agent, setting: Setting) -> list[Trajectory]:
     """Play the policy of a baseline with the options of the agent, but without the limits, which are for models."""
     return evaluate(
         agent,
         setting.tasks,
         setting.options,
-        batch=arguments.batch,
-        workers=arguments.env_workers,
-        env_timeout=arguments.env_timeout,
-        memory_gb=arguments.env_memory_gb,
+        batch=options.batch,
+        workers=options.env_workers,
+        env_timeout=options.env_timeout,
+        memory_gb=options.env_memory_gb,
         on_step=progress_of(agent.name),
         reduce=without_texts,
     )
 
 
 def _play(
-    arguments: argparse.Namespace,
+    options: EvalOptions,
     agent: Agent,
     setting: Setting,
     limits: Limits,
@@ -264,16 +241,16 @@ def _play(
         if add is not None and not lacked_budget(trajectory):
             add(todo[place], trajectory)
 
-    with ledger_in(arguments.out) as ledger:
+    with ledger_in(options.out) as ledger:
         played = evaluate(
             agent,
             [setting.tasks[index] for index in todo],
             setting.options,
             # `collect` starts every slot at once, so the number of slots must respect the budget before the first call.
-            batch=limits.slots(arguments.batch, setting.most_calls // len(setting.tasks)),
-            workers=arguments.env_workers,
-            env_timeout=arguments.env_timeout,
-            memory_gb=arguments.env_memory_gb,
+            batch=limits.slots(options.batch, setting.most_calls // len(setting.tasks)),
+            workers=options.env_workers,
+            env_timeout=options.env_timeout,
+            memory_gb=options.env_memory_gb,
             on_step=lambda done, total: progress(done + before, total + before, before),
             on_finished=keep,
             reduce=without_texts,
@@ -283,20 +260,20 @@ def _play(
     return [trajectory for trajectory in played if not lacked_budget(trajectory)]
 
 
-def _executor(arguments: argparse.Namespace) -> Executor:
+def _executor(options: EvalOptions) -> Executor:
     """Return the executor. Raise ValueError if an option requires a single process."""
-    executor = make_executor(arguments.executor)
+    executor = make_executor(options.executor)
     for name in ("max_calls", "max_tokens", "max_minutes", "env_workers", "env_memory_gb"):
-        if vars(arguments)[name] and not isinstance(executor, Local):
+        if vars(options)[name] and not isinstance(executor, Local):
             raise ValueError(
-                f"--{name.replace('_', '-')} requires a single process, but --executor {arguments.executor} uses "
+                f"--{name.replace('_', '-')} requires a single process, but --executor {options.executor} uses "
                 "several. Remove one of them."
             )
     return executor
 
 
 def _play_spread(
-    arguments: argparse.Namespace,
+    options: EvalOptions,
     executor: Executor,
     about: Mapping[str, Any],
     todo: Sequence[int],
@@ -316,8 +293,8 @@ def _play_spread(
             add(place, trajectory)
         progress(len(played) + before, planned, before)
 
-    with ledger_in(arguments.out) as ledger:
-        lost = play_spread(executor, about, todo, keep, batch=arguments.batch, env_timeout=arguments.env_timeout)
+    with ledger_in(options.out) as ledger:
+        lost = play_spread(executor, about, todo, keep, batch=options.batch, env_timeout=options.env_timeout)
         if played:
             account(played, about["agent"]["name"], ledger)
     sys.stderr.write("".join(f"mage-bench: {one_line(one)}\n" for one in lost))
@@ -347,42 +324,42 @@ def ending(setting: Setting, measured: Measured) -> int:
     return 3 if missing or failed else 0
 
 
-def setting_from(arguments: argparse.Namespace, agent: Agent) -> Setting:
-    """Return the setting that the arguments select. The options of a saved model are the defaults."""
+def setting_from(options: EvalOptions, agent: Agent) -> Setting:
+    """Return the setting that the options select. The options of a saved model are the defaults."""
     own = dict(agent.settings.env_kwargs) if isinstance(agent, SavedModelAgent) else {}
-    given = read_object("--env-kwargs", arguments.env_kwargs, '{"num_episodes": 5}')
-    flags = {name: vars(arguments)[name] for name in _OPTIONS if vars(arguments)[name] is not None}
+    given = options.env_kwargs or {}
+    flags = {name: vars(options)[name] for name in _OPTIONS if vars(options)[name] is not None}
     if doubled := sorted(set(given) & set(flags)):
         raise ValueError(f"{doubled[0]} is set in --env-kwargs and by its flag. Remove one of them.")
     chosen = {**given, **flags}
-    if arguments.panel is not None:
-        named = named_panel(arguments.panel)
-        if arguments.rows is not None or arguments.seed is not None:
+    if options.panel is not None:
+        named = named_panel(options.panel)
+        if options.rows is not None or options.seed is not None:
             raise ValueError("--panel fixes its rows and its seed. Remove --rows and --seed, or use --opponents.")
-        env_id = arguments.env or (agent.settings.env_id if isinstance(agent, SavedModelAgent) else named.env_id)
+        env_id = options.env or (agent.settings.env_id if isinstance(agent, SavedModelAgent) else named.env_id)
         if env_id != named.env_id:
-            raise ValueError(f"Panel {arguments.panel!r} is played in {named.env_id}, not in {env_id}.")
+            raise ValueError(f"Panel {options.panel!r} is played in {named.env_id}, not in {env_id}.")
         # The panel's options win over those of the model's training. The user's own ones are checked by `Setting`.
         kept = {key: value for key, value in own.items() if key not in named.env_kwargs}
-        return Setting(named, full_name(arguments.panel), {**kept, **chosen})
-    return _own_setting(arguments, agent, {**own, **chosen})
+        return Setting(named, full_name(options.panel), {**kept, **chosen})
+    return _own_setting(options, agent, {**own, **chosen})
 
 
-def _own_setting(arguments: argparse.Namespace, agent: Agent, options: Mapping[str, Any]) -> Setting:
+def _own_setting(options: EvalOptions, agent: Agent, env_kwargs: Mapping[str, Any]) -> Setting:
     """Return a setting with the given opponents, rows and seed instead of a named panel."""
-    env_id = arguments.env
+    env_id = options.env
     if env_id is None and isinstance(agent, SavedModelAgent):
         env_id = agent.settings.env_id
     if env_id is None:
         raise ValueError("Nothing to play. Use --env mage/KuhnPoker-Meta-v0 (or another -Meta-v0 id), or --panel NAME.")
-    rows = 64 if arguments.rows is None else arguments.rows
-    seed = arguments.seed or 0
-    seats = tuple(seat for seat in seats_of(env_id, options) if seat is not None)
-    weights = _opponents(arguments.opponents, game_of(env_id, options)) if seats else ""
+    rows = ROWS if options.rows is None else options.rows
+    seed = options.seed or 0
+    seats = tuple(seat for seat in seats_of(env_id, env_kwargs) if seat is not None)
+    weights = _opponents(options.opponents, game_of(env_id, env_kwargs)) if seats else ""
     panel = Panel(env_id=env_id, about="", seed=seed, rows_per_cell=rows, opponents=weights, seats=seats, size=0)
     if rows < 1:
         raise ValueError(f"A panel needs at least one row per cell, got --rows {rows}.")
-    return Setting(panel, f"seed {seed}", options)
+    return Setting(panel, f"seed {seed}", env_kwargs)
 
 
 def _opponents(text: str | None, game: Game) -> dict[str, float]:

@@ -12,6 +12,7 @@ from typing import Any
 from benchmarks.evaluation.run.agents import Agent
 from benchmarks.evaluation.run.budget import SPENT, Limits, guarded
 from benchmarks.evaluation.run.environments import check_opponents, env_maker, game_of
+from benchmarks.evaluation.run.options import EvalOptions
 from mage_envs.cli.progress import Progress
 from mage_envs.core import Task
 from mage_envs.processes import CALL_TIMEOUT_S
@@ -99,7 +100,7 @@ def evaluate(
     panel: Sequence[Task],
     env_kwargs: Mapping[str, Any] | None = None,
     *,
-    batch: int = 256,
+    batch: int = EvalOptions.batch,
     workers: int = 0,
     env_timeout: float = CALL_TIMEOUT_S,
     memory_gb: float = 0.0,

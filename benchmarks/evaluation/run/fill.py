@@ -12,8 +12,8 @@ from typing import Protocol, runtime_checkable
 
 from benchmarks.evaluation.run.agents import make_agent
 from benchmarks.evaluation.run.evaluate import evaluate, progress_of
+from benchmarks.evaluation.run.options import EvalOptions
 from benchmarks.evaluation.suites import named_panel
-from mage_envs.cli.json_options import read_object
 from mage_envs.files.atomic import output_path, write_atomically
 from wrappers.memories import as_memory, memory_settings
 
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
     if not isinstance(memory, KeepsBank):
         raise TypeError(f"memory={arguments.memory!r} has the option scope, but no bank_text().")
     tasks = panel.tasks()[: arguments.rows]
-    given = read_object("--env-kwargs", arguments.env_kwargs, '{"num_episodes": 5}')
+    given = EvalOptions.from_arguments(arguments).env_kwargs or {}
     # Every meta-episode must share this instance. A factory that returns it passes the check that refuses shared
     # instances.
     options = {**given, **panel.env_kwargs, "memory": lambda: memory}

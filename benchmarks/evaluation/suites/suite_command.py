@@ -12,13 +12,14 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluation.run.agents import Agent, SavedModelAgent, make_agent
 from benchmarks.evaluation.run.controls import controlled
-from benchmarks.evaluation.run.eval_command import add_play_arguments, ending, measure
+from benchmarks.evaluation.run.eval_command import ending, measure
+from benchmarks.evaluation.run.options import EvalOptions, add_play_arguments
 from benchmarks.evaluation.scoring.scores import Summary
 from benchmarks.evaluation.suites.columns import Column, read_columns
 from benchmarks.evaluation.suites.panels import QUICK, SIZES, named_panel
@@ -167,41 +168,51 @@ def run(arguments: argparse.Namespace) -> None:
     """Play the suite, and write its table to stdout. The exit status is the most severe one of `mage-bench eval`."""
     # The author of a suite file may not be the user. It may name files, but no module that the user did not import.
     with names_from(arguments.columns, paths=True):
-        _run_suite(arguments)
+        suite = named_suite(arguments.suite)
+        columns = read_columns(Path(arguments.columns), tuple(short_names(suite).values()))
+        cells = planned(
+            suite,
+            columns,
+            QUICK if arguments.quick else arguments.size,
+            [arguments.protocol] if arguments.protocol else PROTOCOLS[: 1 if arguments.quick else None],
+            [arguments.num_episodes] if arguments.num_episodes else EPISODES[: 1 if arguments.quick else None],
+        )
+        if not cells:
+            raise ValueError(f"{arguments.columns}: no column plays any panel of {arguments.suite}.")
+        plan = _plan(arguments.suite, arguments.quick, columns, cells)
+        with FolderLock(arguments.out):
+            options = EvalOptions.from_arguments(arguments)
+            _play(plan, columns, cells, out=arguments.out, options=options, print_tsv=arguments.tsv)
 
 
-def _run_suite(arguments: argparse.Namespace) -> None:
-    """Plan the suite, and play it under the lock of its folder."""
-    suite = named_suite(arguments.suite)
-    columns = read_columns(Path(arguments.columns), tuple(short_names(suite).values()))
-    cells = planned(
-        suite,
-        columns,
-        QUICK if arguments.quick else arguments.size,
-        [arguments.protocol] if arguments.protocol else PROTOCOLS[: 1 if arguments.quick else None],
-        [arguments.num_episodes] if arguments.num_episodes else EPISODES[: 1 if arguments.quick else None],
-    )
-    if not cells:
-        raise ValueError(f"{arguments.columns}: no column plays any panel of {arguments.suite}.")
-    with FolderLock(arguments.out):
-        _play(arguments, columns, cells)
+def _play(
+    plan: Mapping[str, Any],
+    columns: Sequence[Column],
+    cells: Sequence[_Planned],
+    *,
+    out: Path,
+    options: EvalOptions,
+    print_tsv: bool,
+) -> None:
+    """Play all runs, write their table to the folder, and print it.
 
-
-def _play(arguments: argparse.Namespace, columns: Sequence[Column], cells: Sequence[_Planned]) -> None:
-    """Play all runs, and write their table."""
-    suite = named_suite(arguments.suite)
-    out: Path = arguments.out
-    plan = _plan(arguments, columns, cells)
-    _begin(out, plan, arguments.resume)
+    Args:
+        plan: Contents of suite.json before anything is played.
+        columns: Columns of the table.
+        cells: Runs to play.
+        out: Folder of the suite.
+        options: Options of the play, for every run.
+        print_tsv: True to print the table with tabs between the fields.
+    """
+    _begin(out, plan, options.resume)
     done: list[SuiteCell] = []
     scores: dict[Path, Summary] = {}
     statuses = []
     for number, cell in enumerate(cells, start=1):
         sys.stderr.write(f"[{number}/{len(cells)}] {cell.folder}\n")
         folder = out / cell.folder
-        own = argparse.Namespace(**{**vars(arguments), "out": folder})
         setting = cell.played_in(out)
-        measured = measure(own, cell.agent, setting)
+        measured = measure(replace(options, out=folder), cell.agent, setting)
         summary_table.save(folder, measured.summary, figure=False)
         scores[folder] = measured.summary
         statuses.append(ending(setting, measured))
@@ -215,23 +226,23 @@ def _play(arguments: argparse.Namespace, columns: Sequence[Column], cells: Seque
             )
         )
     _finish(out, plan, cells)
-    text = text_table(arguments.suite, done, [c.name for c in columns], list(short_names(suite).items()))
-    unaligned = tsv(done)
+    panels = list(short_names(named_suite(plan["suite"])).items())
+    text, tabbed = text_table(plan["suite"], done, [c.name for c in columns], panels), tsv(done)
     write_atomically(out / "table.txt", text)
-    write_atomically(out / "table.tsv", unaligned)
+    write_atomically(out / "table.tsv", tabbed)
     write_report(out / REPORT, read_runs(list(scores), known=scores))
-    sys.stdout.write(unaligned if arguments.tsv else text)
+    sys.stdout.write(tabbed if print_tsv else text)
     sys.stderr.write(f"wrote {out / REPORT}\n")
     if any(statuses):
         raise SystemExit(min(status for status in statuses if status))
 
 
-def _plan(arguments: argparse.Namespace, columns: Sequence[Column], cells: Sequence[_Planned]) -> dict[str, Any]:
+def _plan(suite: str, quick: bool, columns: Sequence[Column], cells: Sequence[_Planned]) -> dict[str, Any]:
     """Return the contents of suite.json before anything is played."""
     return {
         "schema": 1,
-        "suite": arguments.suite,
-        "quick": arguments.quick,
+        "suite": suite,
+        "quick": quick,
         "columns": [asdict(column) for column in columns],
         "runs": [cell.to_json() for cell in cells],
     }

@@ -22,6 +22,7 @@ from mage_envs.core import (
     Turn,
 )
 from mage_envs.env import TextGameEnv
+from mage_envs.games import register_games
 from mage_envs.hand import Hand, OpponentFailure
 from mage_envs.loading import siblings
 from mage_envs.match import MatchResult, play_match
@@ -128,26 +129,6 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-# Entry points are strings, so that importing this package imports no game.
-register_game("TicTacToe", "mage_envs.games.tictactoe:TicTacToe", settings="mage_envs.games.tictactoe:SETTINGS")
-register_game("KuhnPoker", "mage_envs.games.kuhn_poker:KuhnPoker", settings="mage_envs.games.kuhn_poker:SETTINGS")
-register_game("Sokoban", "mage_envs.games.sokoban:Sokoban", settings="mage_envs.games.sokoban:SETTINGS")
-register_game("WebShop", "mage_envs.games.webshop:WebShop", settings="mage_envs.games.webshop:SETTINGS")
-register_game("ALFWorld", "mage_envs.games.alfworld:ALFWorld", settings="mage_envs.games.alfworld:SETTINGS")
-for _name, _module in {
-    "PrisonersDilemma": "prisoners_dilemma",
-    "Ultimatum": "ultimatum",
-    "RockPaperScissors": "rock_paper_scissors",
-    "Bargaining": "bargaining",
-    "Inspection": "inspection",
-}.items():
-    register_game(_name, f"mage_envs.games.{_module}:{_name}", settings=f"mage_envs.games.{_module}:SETTINGS")
-_TITLES = "mage_envs.games.openspiel.registered"
-register_game("LeducPoker", f"{_TITLES}:LeducPoker", settings=f"{_TITLES}:LEDUC")
-register_game("ConnectFour", f"{_TITLES}:ConnectFour")
-register_game("LiarsDice", f"{_TITLES}:LiarsDice")
-register_game("Negotiation", f"{_TITLES}:Negotiation", settings=f"{_TITLES}:NEGOTIATION")
-register_game("Breakthrough", f"{_TITLES}:Breakthrough")
-register_game("OpenSpiel", "mage_envs.games.openspiel:OpenSpiel")
+register_games()
 # Plug-ins come last: a game of this package keeps its name if another package announces the same one.
 load_plugins()

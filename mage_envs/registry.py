@@ -19,6 +19,7 @@ GROUP = "mage_envs.games"
 
 _GAMES: dict[str, str] = {}
 _SETTINGS: dict[str, GameSettings | str] = {}
+_OPPONENTS: dict[str, str] = {}
 DEFAULTS = GameSettings()
 ENV, META_ENV = "mage_envs.loading.entry_points:make_env", "mage_envs.loading.entry_points:make_meta_env"
 """Entry points in the specifications of the ids that this package registers."""
@@ -38,6 +39,7 @@ def register_game(
     *,
     settings: GameSettings | str = DEFAULTS,
     kwargs: Mapping[str, Any] | None = None,
+    opponents: Mapping[str, str] | None = None,
 ) -> None:
     """Register `mage/<name>-v0` and `mage/<name>-Meta-v0` in Gymnasium and `mage/<name>-v0` in PettingZoo.
 
@@ -48,9 +50,11 @@ def register_game(
         entry_point: `"module:Class"`, imported when the game is created, or the class itself.
         settings: Settings of prompts and training, or their `"module:NAME"`.
         kwargs: Default options of the game in its ids.
+        opponents: Prefix of opponents' names (`kuhn` of `kuhn/nash`) to the module that registers these opponents and
+            their pools. The module is imported when such a name is first used.
 
     Raises:
-        ValueError: If a name is invalid, or if the name belongs to another entry point.
+        ValueError: If a name is invalid, or if the name or a prefix belongs to another entry point.
     """
     target = entry_point if isinstance(entry_point, str) else f"{entry_point.__module__}:{entry_point.__qualname__}"
     if ":" not in target:
@@ -59,8 +63,12 @@ def register_game(
         raise ValueError(f"register_game({name!r}): a game's name is letters, digits and '_' alone, as in 'KuhnPoker'.")
     if _GAMES.get(name, target) != target:
         raise ValueError(f"Game {name!r} is already registered as {_GAMES[name]}; choose another name for {target}.")
+    for prefix, module in (opponents or {}).items():
+        if _OPPONENTS.get(prefix, module) != module:
+            raise ValueError(f"Opponents {prefix!r} are already registered by {_OPPONENTS[prefix]}, not by {module}.")
     if name in _GAMES:
         return
+    _OPPONENTS.update(opponents or {})
     _GAMES[name] = target
     _SETTINGS[name] = settings
     arguments = {"game_name": name, **(kwargs or {})}
@@ -81,6 +89,11 @@ def register_game(
 def list_games() -> tuple[str, ...]:
     """Return all registered names, sorted."""
     return tuple(sorted(_GAMES))
+
+
+def opponent_modules() -> Mapping[str, str]:
+    """Return the registered prefixes of opponents' names, each with the module that registers these opponents."""
+    return dict(_OPPONENTS)
 
 
 def load_game(name: str) -> type[Game]:

@@ -7,18 +7,15 @@
 
     policy = make_opponent("wfw/always-water", WaterFireWood())
 
-Importing this package registers the built-in opponents. It loads no search and no solver. Exact game theory is in
-`opponents.exact`.
+Importing this package registers the built-in opponents that serve several games. It loads no search and no solver. The
+opponents of one game are registered by its module in `opponents.games`, which is imported when a name needs it. Exact
+game theory is in `opponents.exact`.
 """
 
-# These modules are imported because importing them registers their opponents.
+# These modules are imported because that registers their opponents.
 from opponents import builtin, uniform  # noqa: F401
 from opponents.adaptive import switching  # noqa: F401
-from opponents.games import (
-    by_position,  # noqa: F401
-    kuhn,  # noqa: F401
-    tictactoe,  # noqa: F401
-)
+from opponents.games import by_position  # noqa: F401
 from opponents.llm.opponent import LanguageModelPolicy
 from opponents.pools import Entry, OpponentPool, PoolSpec, as_pool, list_pools, register_pool
 from opponents.populations import CURVES, FixedPool, League, Population, PrioritisedPool

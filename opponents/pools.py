@@ -11,9 +11,8 @@ import numpy as np
 
 from mage_envs.core import Policy
 from mage_envs.loading.arguments import nearest_name
-from mage_envs.loading.plugins import load_announced
 from mage_envs.random.streams import Stream
-from opponents.registry import UnknownOpponent
+from opponents.registry import UnknownOpponent, load_all_opponents, load_opponents
 
 Entry = str | Policy
 """An opponent in a pool: a specification for `make_opponent`, or a policy."""
@@ -91,6 +90,8 @@ _POOLS: dict[str, OpponentPool] = {}
 def register_pool(name: str, pool: OpponentPool | Mapping[str, float]) -> None:
     """Register a pool as `"pool:<name>"`; raise `ValueError` if the name belongs to a different pool."""
     made = pool if isinstance(pool, OpponentPool) else OpponentPool(pool)
+    # A name of a game's own pools must be found taken, even if their module was not needed before.
+    load_opponents(name)
     if _POOLS.get(name, made) != made:
         raise ValueError(f"Pool {name!r} is already registered with other opponents; choose another name.")
     _POOLS[name] = made
@@ -98,7 +99,7 @@ def register_pool(name: str, pool: OpponentPool | Mapping[str, float]) -> None:
 
 def list_pools() -> tuple[str, ...]:
     """Return the names of the registered pools, sorted."""
-    load_announced("opponents")
+    load_all_opponents()
     return tuple(sorted(_POOLS))
 
 
@@ -118,47 +119,10 @@ def as_pool(spec: PoolSpec) -> OpponentPool:
 
 def _named(name: str) -> OpponentPool:
     if name not in _POOLS:
+        load_opponents(name)
+    if name not in _POOLS:
         hint = nearest_name(name, list_pools())
-        # `list_pools` has loaded the plug-ins, one of which may have registered the pool.
+        # `list_pools` has loaded all modules, one of which may have registered the pool.
         if name not in _POOLS:
             raise UnknownOpponent(f"Unknown pool {name!r}.{hint} list_pools() returns all names.")
     return _POOLS[name]
-
-
-_PATTERNS = tuple(f"tictactoe/pattern-{number}" for number in range(1, 7))
-
-register_pool("tictactoe/balanced", {"mcts:100": 8, **dict.fromkeys(_PATTERNS, 1), "uniform": 2})
-register_pool("tictactoe/skewed", {"mcts:100": 4, **dict.fromkeys(_PATTERNS, 1.5), "uniform": 3})
-register_pool("tictactoe/patterns", dict.fromkeys(_PATTERNS, 1))
-register_pool("kuhn/paper", {"kuhn/conservative": 0.3, "kuhn/aggressive": 0.3, "kuhn/intermediate": 0.4})
-register_pool(
-    "kuhn/demo",
-    dict.fromkeys(("kuhn/soft-conservative", "kuhn/soft-aggressive", "kuhn/soft-station", "kuhn/soft-scared"), 1),
-)
-register_pool("pd/classic", dict.fromkeys(("pd/all-c", "pd/all-d", "pd/tit-for-tat", "pd/grim", "pd/pavlov"), 1))
-register_pool("ultimatum/reserves", {f"ultimatum/reserve:{price}": 1 for price in range(1, 9)})
-register_pool("ultimatum/soft-reserves", {f"ultimatum/soft-reserve:{price}": 1 for price in range(1, 9)})
-register_pool(
-    "inspect/four", dict.fromkeys(("inspect/greedy", "inspect/repeat", "inspect/avoid-last", "inspect/random"), 1)
-)
-register_pool(
-    "inspect/habits",
-    {
-        "inspect/greedy": 1,
-        **{f"inspect/repeat:{place}": 1 for place in ("gallery", "archive", "garage", "garden")},
-        "inspect/avoid-last": 1,
-        "inspect/random": 1,
-    },
-)
-register_pool("rps/biased", dict.fromkeys(("rps/rock", "rps/paper", "rps/scissors"), 1))
-register_pool("rps/strongly-biased", dict.fromkeys(("rps/rock:.8", "rps/paper:.8", "rps/scissors:.8"), 1))
-_REACTIONS = ("rps/copy", "rps/beat", "rps/cycle", "rps/stay")
-register_pool("rps/reactive", dict.fromkeys(_REACTIONS, 1))
-register_pool("rps/soft-reactive", {f"{name}:.85": 1 for name in _REACTIONS})
-for _game in ("leduc", "liars"):
-    for _pool, _soft in (("four", ""), ("soft", "soft-")):
-        _styles = (f"{_game}/{_soft}{style}" for style in ("tight", "loose", "maniac", "caller"))
-        register_pool(f"{_game}/{_pool}", dict.fromkeys(_styles, 1))
-_TACTICS = ("fair", "greedy", "conceder", "boulware")
-register_pool("bargain/four", {f"bargain/{tactic}": 1 for tactic in _TACTICS})
-register_pool("negotiation/four", {f"negotiation/{tactic}": 1 for tactic in _TACTICS})

@@ -9,6 +9,7 @@ A specification has one of three forms:
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from mage_envs.core import Game, Policy
 from mage_envs.loading.arguments import convert, nearest_name
 from mage_envs.loading.imports import NoSuchModule, NoSuchName, load_class, load_entry, searched
 from mage_envs.loading.plugins import load_announced
+from mage_envs.registry import opponent_modules
 
 Builder = Callable[..., Policy]
 B = TypeVar("B", bound=Builder)
@@ -128,8 +130,26 @@ def list_forms(game_name: str | None = None) -> tuple[str, ...]:
     return tuple(sorted(info.form for info in _fitting(game_name) if info.form is not None))
 
 
-def _fitting(game_name: str | None) -> list[OpponentInfo]:
+def load_opponents(name: str) -> None:
+    """Import the module that registers the opponents and pools with the prefix of `name` (`kuhn` of `kuhn/nash`).
+
+    Does nothing if no game has the prefix.
+    """
+    module = opponent_modules().get(name.partition("/")[0])
+    if module is not None:
+        # While that module registers its own names this returns at once, because Python does not import it twice.
+        importlib.import_module(module)
+
+
+def load_all_opponents() -> None:
+    """Import every module that registers opponents: those of the games, then those of other packages."""
+    for module in opponent_modules().values():
+        importlib.import_module(module)
     load_announced("opponents")
+
+
+def _fitting(game_name: str | None) -> list[OpponentInfo]:
+    load_all_opponents()
     return [info for info in _REGISTRY.values() if game_name is None or info.plays(game_name)]
 
 
@@ -206,7 +226,10 @@ def _lacks_arguments(spec: str) -> bool:
 
 def _find(name: str) -> OpponentInfo | None:
     if name not in _REGISTRY:
-        load_announced("opponents")
+        load_opponents(name)
+    # Modules of games may also register names without their prefix, such as `minimax`.
+    if name not in _REGISTRY:
+        load_all_opponents()
     return _REGISTRY.get(name)
 
 
@@ -263,6 +286,8 @@ def _add(info: OpponentInfo) -> None:
             f"Opponent name {name!r} is not free to use. It must not be empty or 'pool', and must not contain ':', "
             "',' or a space."
         )
+    # A name of a game's own opponents must be found taken, even if their module was not needed before.
+    load_opponents(name)
     # Registering the same builder again is legal: notebooks and reloaded modules do it.
     old = _REGISTRY.get(name)
     if old is not None and _identity(old.builder) != _identity(info.builder):

@@ -35,6 +35,3 @@ class Uniform:
     def distribution(self, turn: Turn) -> dict[str, float]:
         """Return the same probability for each legal action."""
         return dict.fromkeys(turn.legal_actions, 1 / len(turn.legal_actions))
-
-
-register_opponent("inspect/random", alias_of="uniform", games=("Inspection",))

@@ -23,6 +23,7 @@ from opponents.exact.beliefs import TellsStates
 from opponents.exact.headroom import CREDITS
 from opponents.exact.single_hands import SAMPLES, Bounds
 from opponents.exact.tree import is_enumerable, is_exact
+from opponents.splits import list_splits
 from trainer.method.trajectory import Trajectory
 
 
@@ -87,13 +88,11 @@ VARIANTS = (
     Setup(game="KuhnPoker", pool="kuhn/demo"),
     Setup(game="KuhnPoker", pool="kuhn/demo", options={"reveal": "always"}),
     Setup(game="KuhnPoker", pool="kuhn/demo", options={"reveal": "always"}, hands=3),
-    Setup(game="PrisonersDilemma", pool="pd/classic"),
-    Setup(game="PrisonersDilemma", pool="pd/classic", options={"rounds": 3}),
-    Setup(game="PrisonersDilemma", pool="pd/classic", options={"rounds": 2, "noise": 0.1}),
-    Setup(game="Ultimatum", pool="ultimatum/reserves"),
-    Setup(game="Ultimatum", pool="ultimatum/reserves", options={"offers": 2}),
-    Setup(game="LiarsDice", pool="liars/four", options={"sides": 5}),
-    Setup(game="LiarsDice", pool="liars/soft", options={"sides": 4}),
+    *(
+        Setup(game=split.game, pool=pool, options=options)
+        for split in list_splits().values()
+        for pool, options in split.headroom
+    ),
 )
 """Rows of games that are shown in more than one variant, or whose default variant requires more than 20 CPU seconds."""
 

@@ -12,6 +12,9 @@ from functools import partial
 from mage_envs.core import Game, Turn
 from mage_envs.games.bargaining import ACCEPT, ITEMS, REFUSE, TAKEN, Bargaining
 from mage_envs.text.words.spelling import as_word
+from opponents.pools import register_pool
+from opponents.registry import register_opponent
+from opponents.splits import Split, register_split
 from opponents.tabular import RulePolicy
 
 _OFFERS = {as_word(offer): items for offer, items in TAKEN.items()}
@@ -69,3 +72,20 @@ boulware = partial(_made, high=10, low=3, beta=0.25)
 """Opponent that goes from all points down to 3, mostly at the end."""
 firm = partial(_made, high=7, low=7)
 """Opponent that wants 7 points throughout."""
+
+# Entry points, because each name must stay the same builder if the module is reloaded, and a partial is made anew.
+for _name in ("fair", "greedy", "conceder", "boulware", "firm"):
+    register_opponent(f"bargain/{_name}", entry_point=f"{__name__}:{_name}", games=("Bargaining",), needs_game=True)
+register_pool("bargain/four", {f"bargain/{name}": 1 for name in ("fair", "greedy", "conceder", "boulware")})
+register_split(
+    "bargain",
+    Split(
+        game="Bargaining",
+        seed=24,
+        train="pool:bargain/four",
+        train_about="four ways to concede",
+        heldout=dict.fromkeys(("bargain/firm", "uniform"), 1.0),
+        heldout_about="one that never does, and one at random",
+        seats=(0, 1),
+    ),
+)

@@ -35,4 +35,3 @@ class Placed:
 first, last = partial(Placed, 0), partial(Placed, -1)
 register_opponent("first", games=GAMES)(first)
 register_opponent("last", games=GAMES)(last)
-register_opponent("leduc/maniac", alias_of="last", games=("LeducPoker",))

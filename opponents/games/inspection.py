@@ -7,7 +7,12 @@ from functools import partial
 
 from mage_envs.core import Turn
 from mage_envs.games.inspection import PLACES
+from opponents.pools import register_pool
+from opponents.registry import register_opponent
+from opponents.splits import Split, register_split
 from opponents.tabular import RulePolicy, probability_of
+
+_GAMES = ("Inspection",)
 
 
 def _even(places: tuple[str, ...]) -> dict[str, float]:
@@ -35,11 +40,13 @@ def avoid_inspected(turn: Turn) -> Mapping[str, float]:
     return _even(tuple(place for place in PLACES if place != inspected))
 
 
+@register_opponent("inspect/greedy", games=_GAMES)
 def greedy(probability: float = 1.0) -> RulePolicy:
     """Return an opponent that chooses the vault with `probability`, and each other place equally often."""
     return RulePolicy(partial(prefer_vault, probability_of("inspect/greedy", probability)))
 
 
+@register_opponent("inspect/repeat", games=_GAMES)
 def repeat(place: str = "") -> RulePolicy:
     """Return an opponent that keeps its first place for the whole hand: any place, or the one that is named.
 
@@ -50,6 +57,33 @@ def repeat(place: str = "") -> RulePolicy:
     return RulePolicy(partial(repeat_first, (place,) if place else PLACES))
 
 
+@register_opponent("inspect/avoid-last", games=_GAMES)
 def avoid_last() -> RulePolicy:
     """Return an opponent that avoids the place that was inspected in the previous round."""
     return RulePolicy(avoid_inspected)
+
+
+register_opponent("inspect/random", alias_of="uniform", games=_GAMES)
+register_pool(
+    "inspect/four", dict.fromkeys(("inspect/greedy", "inspect/repeat", "inspect/avoid-last", "inspect/random"), 1)
+)
+register_pool(
+    "inspect/habits",
+    {
+        "inspect/greedy": 1,
+        **{f"inspect/repeat:{place}": 1 for place in PLACES[1:]},
+        "inspect/avoid-last": 1,
+        "inspect/random": 1,
+    },
+)
+register_split(
+    "inspect",
+    Split(
+        game="Inspection",
+        seed=26,
+        train="pool:inspect/habits",
+        train_about="attackers with habits, and one at random",
+        heldout=dict.fromkeys(("inspect/greedy:.6", "inspect/repeat"), 1.0),
+        heldout_about="softer habits",
+    ),
+)

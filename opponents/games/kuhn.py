@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from opponents.pools import register_pool
 from opponents.registry import register_opponent
 from opponents.tabular import TabularPolicy
 
@@ -71,3 +72,8 @@ def nash(alpha: float = 1 / 6) -> TabularPolicy:
 for _name in PROFILES:
     register_opponent(f"kuhn/{_name}", games=_GAMES)(partial(profile, _name))
 register_opponent("kuhn/rock", alias_of="kuhn/conservative")
+register_pool("kuhn/paper", {"kuhn/conservative": 0.3, "kuhn/aggressive": 0.3, "kuhn/intermediate": 0.4})
+register_pool(
+    "kuhn/demo",
+    dict.fromkeys(("kuhn/soft-conservative", "kuhn/soft-aggressive", "kuhn/soft-station", "kuhn/soft-scared"), 1),
+)

@@ -12,7 +12,12 @@ from typing import NamedTuple
 
 from mage_envs.core import Turn
 from mage_envs.games.openspiel.leduc import field
+from opponents.pools import register_pool
+from opponents.registry import register_opponent
+from opponents.splits import Split, register_split
 from opponents.tabular import RulePolicy
+
+_GAMES = ("LeducPoker",)
 
 Triple = tuple[float, float, float]
 """Probabilities for a weak, a middling and a strong hand."""
@@ -66,3 +71,23 @@ def _builder(name: str) -> Callable[[], RulePolicy]:
 tight, loose, caller = _builder("tight"), _builder("loose"), _builder("caller")
 soft_tight, soft_loose = _builder("soft-tight"), _builder("soft-loose")
 soft_maniac, soft_caller = _builder("soft-maniac"), _builder("soft-caller")
+
+# Entry points, because each name must stay the same builder if the module is reloaded, and a partial is made anew.
+for _name in STYLES:
+    register_opponent(f"leduc/{_name}", entry_point=f"{__name__}:{_name.replace('-', '_')}", games=_GAMES)
+register_opponent("leduc/maniac", alias_of="last", games=_GAMES)
+for _pool, _soft in (("four", ""), ("soft", "soft-")):
+    _styles = (f"leduc/{_soft}{style}" for style in ("tight", "loose", "maniac", "caller"))
+    register_pool(f"leduc/{_pool}", dict.fromkeys(_styles, 1))
+register_split(
+    "leduc",
+    Split(
+        game="LeducPoker",
+        seed=28,
+        train="pool:leduc/four",
+        train_about="four archetypes",
+        heldout="pool:leduc/soft",
+        heldout_about="the same four, less pure",
+        seats=(0, 1),
+    ),
+)

@@ -7,6 +7,9 @@ from math import comb
 
 from mage_envs.core import Game, Turn
 from mage_envs.games.openspiel.registered import LiarsDice
+from opponents.pools import register_pool
+from opponents.registry import register_opponent
+from opponents.splits import Split, register_split
 from opponents.tabular import RulePolicy
 
 
@@ -72,3 +75,26 @@ soft_maniac = partial(_made, least=0.0, strays=1 / 7)
 """`maniac`, with any legal action in one of seven cases."""
 soft_caller = partial(_made, least=1.0, strays=1 / 7)
 """`caller`, with any legal action in one of seven cases."""
+
+# Entry points, because each name must stay the same builder if the module is reloaded, and a partial is made anew.
+for _name in ("tight", "loose", "maniac", "caller"):
+    for _style, _builder in ((_name, _name), (f"soft-{_name}", f"soft_{_name}")):
+        register_opponent(
+            f"liars/{_style}", entry_point=f"{__name__}:{_builder}", games=("LiarsDice",), needs_game=True
+        )
+for _pool, _soft in (("four", ""), ("soft", "soft-")):
+    _styles = (f"liars/{_soft}{style}" for style in ("tight", "loose", "maniac", "caller"))
+    register_pool(f"liars/{_pool}", dict.fromkeys(_styles, 1))
+register_split(
+    "liars",
+    Split(
+        game="LiarsDice",
+        seed=30,
+        train="pool:liars/four",
+        train_about="four degrees of doubt",
+        heldout="pool:liars/soft",
+        heldout_about="the same four, less pure",
+        seats=(0, 1),
+        headroom=(("liars/four", {"sides": 5}), ("liars/soft", {"sides": 4})),
+    ),
+)

@@ -7,6 +7,9 @@ from functools import partial
 
 from mage_envs.core import Turn
 from opponents.games.bargaining import aspiration
+from opponents.pools import register_pool
+from opponents.registry import register_opponent
+from opponents.splits import Split, register_split
 from opponents.tabular import RulePolicy
 
 OFFERS = 10
@@ -52,3 +55,20 @@ conceder = partial(_made, high=10, low=2, beta=3)
 """Opponent that goes from all points down to 2, mostly at the start."""
 boulware = partial(_made, high=10, low=3, beta=0.25)
 """Opponent that goes from all points down to 3, mostly at the end."""
+
+# Entry points, because each name must stay the same builder if the module is reloaded, and a partial is made anew.
+for _name in ("fair", "greedy", "conceder", "boulware", "firm"):
+    register_opponent(f"negotiation/{_name}", entry_point=f"{__name__}:{_name}", games=("Negotiation",))
+register_pool("negotiation/four", {f"negotiation/{name}": 1 for name in ("fair", "greedy", "conceder", "boulware")})
+register_split(
+    "negotiation",
+    Split(
+        game="Negotiation",
+        seed=32,
+        train="pool:negotiation/four",
+        train_about="four ways to concede",
+        heldout=dict.fromkeys(("negotiation/firm", "uniform"), 1.0),
+        heldout_about="one that never does, and one at random",
+        seats=(0, 1),
+    ),
+)

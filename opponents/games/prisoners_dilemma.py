@@ -11,7 +11,12 @@ from functools import partial
 
 from mage_envs.core import Turn
 from mage_envs.games.prisoners_dilemma import COOPERATE, DEFECT
+from opponents.pools import register_pool
+from opponents.registry import register_opponent
+from opponents.splits import Split, register_split
 from opponents.tabular import RulePolicy, probability_of
+
+_GAMES = ("PrisonersDilemma",)
 
 Rounds = Sequence[tuple[bool, bool]]
 """Rounds so far: (True if the player cooperated, True if the other player cooperated)."""
@@ -78,3 +83,26 @@ def generous(forgives: float = 1 / 3) -> RulePolicy:
 def at_random(probability: float) -> RulePolicy:
     """Return an opponent that cooperates with a constant probability; .5 is the same as `uniform`."""
     return _policy(partial(_constant, probability_of("pd/random", probability)))
+
+
+# Entry points, because each name must stay the same builder if the module is reloaded, and a partial is made anew.
+for _name in ("all-c", "all-d", "tit-for-tat", "generous", "grim", "pavlov", "alternate"):
+    register_opponent(f"pd/{_name}", entry_point=f"{__name__}:{_name.replace('-', '_')}", games=_GAMES)
+register_opponent("pd/random", entry_point=f"{__name__}:at_random", games=_GAMES, form="pd/random:probability")
+register_pool("pd/classic", dict.fromkeys(("pd/all-c", "pd/all-d", "pd/tit-for-tat", "pd/grim", "pd/pavlov"), 1))
+register_split(
+    "pd",
+    Split(
+        game="PrisonersDilemma",
+        seed=18,
+        train="pool:pd/classic",
+        train_about="five classics, one of them always defecting",
+        heldout=dict.fromkeys(("pd/generous", "pd/alternate", "pd/random:.7"), 1.0),
+        heldout_about="three others",
+        headroom=(
+            ("pd/classic", {}),
+            ("pd/classic", {"rounds": 3}),
+            ("pd/classic", {"rounds": 2, "noise": 0.1}),
+        ),
+    ),
+)

@@ -7,6 +7,9 @@ from functools import partial
 
 from mage_envs.core import Turn
 from mage_envs.games.rock_paper_scissors import BEATEN_BY, CHOICES
+from opponents.pools import register_pool
+from opponents.registry import register_opponent
+from opponents.splits import Split, register_split
 from opponents.tabular import RulePolicy, probability_of
 
 React = Callable[[str, str], str]
@@ -68,3 +71,23 @@ cycle = partial(_reacting, "cycle", _beats_own)
 """Opponent that plays the choice that beats its own last one."""
 stay = partial(_reacting, "stay", _own)
 """Opponent that repeats its own last choice."""
+
+# Entry points, because each name must stay the same builder if the module is reloaded, and a partial is made anew.
+for _name in ("rock", "paper", "scissors", "copy", "beat", "cycle", "stay"):
+    register_opponent(f"rps/{_name}", entry_point=f"{__name__}:{_name}", games=("RockPaperScissors",))
+_REACTIONS = ("rps/copy", "rps/beat", "rps/cycle", "rps/stay")
+register_pool("rps/biased", dict.fromkeys(("rps/rock", "rps/paper", "rps/scissors"), 1))
+register_pool("rps/strongly-biased", dict.fromkeys(("rps/rock:.8", "rps/paper:.8", "rps/scissors:.8"), 1))
+register_pool("rps/reactive", dict.fromkeys(_REACTIONS, 1))
+register_pool("rps/soft-reactive", {f"{name}:.85": 1 for name in _REACTIONS})
+register_split(
+    "rps",
+    Split(
+        game="RockPaperScissors",
+        seed=22,
+        train="pool:rps/reactive",
+        train_about="four reactions to the round before",
+        heldout=dict.fromkeys(("rps/rock", "rps/paper", "rps/scissors", "rps/beat:.7"), 1.0),
+        heldout_about="fixed preferences, and a soft reaction",
+    ),
+)

@@ -11,6 +11,7 @@ from math import hypot
 
 from mage_envs.core import Turn
 from mage_envs.games.tictactoe import ACTIONS
+from opponents.pools import register_pool
 from opponents.registry import register_opponent
 from opponents.tabular import RulePolicy
 
@@ -64,3 +65,7 @@ for _name in ORDERS:
     register_opponent(f"tictactoe/{_name}", games=_GAMES)(partial(pattern, _name))
 register_opponent("tictactoe/center-biased", games=_GAMES)(partial(biased, CENTRE))
 register_opponent("tictactoe/corner-biased", games=_GAMES)(partial(biased, CORNERS))
+_PATTERNS = tuple(f"tictactoe/{name}" for name in ORDERS)
+register_pool("tictactoe/balanced", {"mcts:100": 8, **dict.fromkeys(_PATTERNS, 1), "uniform": 2})
+register_pool("tictactoe/skewed", {"mcts:100": 4, **dict.fromkeys(_PATTERNS, 1.5), "uniform": 3})
+register_pool("tictactoe/patterns", dict.fromkeys(_PATTERNS, 1))

@@ -6,6 +6,9 @@ from functools import partial
 
 from mage_envs.core import Turn
 from mage_envs.games.ultimatum import ACCEPT, REFUSE, offer, slices_of
+from opponents.pools import register_pool
+from opponents.registry import register_opponent
+from opponents.splits import Split, register_split
 from opponents.tabular import RulePolicy
 
 
@@ -20,11 +23,13 @@ def by_price(price: int, below: float, turn: Turn) -> dict[str, float]:
     return {ACCEPT: accepts, REFUSE: 1 - accepts}
 
 
+@register_opponent("ultimatum/reserve", games=("Ultimatum",))
 def reserve(price: int = 5) -> RulePolicy:
     """Return an opponent that accepts `price` slices or more and refuses less: `ultimatum/reserve:3`."""
     return _made("ultimatum/reserve", price, 0.0)
 
 
+@register_opponent("ultimatum/soft-reserve", games=("Ultimatum",))
 def soft_reserve(price: int = 5, below: float = 0.1) -> RulePolicy:
     """Return an opponent that accepts `price` slices or more, and less with the probability `below`.
 
@@ -39,3 +44,19 @@ def _made(name: str, price: int, below: float) -> RulePolicy:
             f"Opponent {name!r}: price must be 0 or more and the probability from 0 to 1, got {price} and {below:g}."
         )
     return RulePolicy(partial(by_price, price, below))
+
+
+register_pool("ultimatum/reserves", {f"ultimatum/reserve:{price}": 1 for price in range(1, 9)})
+register_pool("ultimatum/soft-reserves", {f"ultimatum/soft-reserve:{price}": 1 for price in range(1, 9)})
+register_split(
+    "ultimatum",
+    Split(
+        game="Ultimatum",
+        seed=20,
+        train="pool:ultimatum/reserves",
+        train_about="hidden prices from 1 to 8",
+        heldout={f"ultimatum/soft-reserve:{price}": 1.0 for price in (2, 4, 7)},
+        heldout_about="prices that are not kept in one case of ten",
+        headroom=(("ultimatum/reserves", {}), ("ultimatum/reserves", {"offers": 2})),
+    ),
+)

@@ -17,6 +17,7 @@ from mage_envs.core import Task
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.random.streams import seed_of
 from opponents import as_pool
+from opponents.splits import list_splits
 
 EVALUATION = 1000
 """Role of a panel's seeds. The roles of training are smaller numbers, so no training deal occurs in a panel."""
@@ -160,6 +161,16 @@ def _repeated(
     return Panel(env_id=f"mage/{game}-Meta-v0", opponents=opponents, seed=seed, about=about, seats=seats)
 
 
+def _split_panels() -> dict[str, Panel]:
+    """Return the two panels of each registered split of a game's opponents."""
+    found = {}
+    for prefix, split in list_splits().items():
+        panel_of = partial(_repeated, split.game, seats=split.seats)
+        found[f"{prefix}-train"] = panel_of(split.train, split.seed, split.train_about)
+        found[f"{prefix}-heldout"] = panel_of(split.heldout, split.seed + 1, split.heldout_about)
+    return found
+
+
 _kuhn, _tictactoe = (partial(_repeated, game, seats=(0, 1)) for game in ("KuhnPoker", "TicTacToe"))
 
 
@@ -204,36 +215,7 @@ BASES: Mapping[str, Panel] = {
     "connectfour-search": _repeated(
         "ConnectFour", _even("mcts:100 uniform"), 53, "a game that no preset trains on", (0, 1)
     ),
-    "pd-train": _repeated("PrisonersDilemma", "pool:pd/classic", 18, "five classics, one of them always defecting"),
-    "pd-heldout": _repeated("PrisonersDilemma", _even("pd/generous pd/alternate pd/random:.7"), 19, "three others"),
-    "ultimatum-train": _repeated("Ultimatum", "pool:ultimatum/reserves", 20, "hidden prices from 1 to 8"),
-    "ultimatum-heldout": _repeated(
-        "Ultimatum",
-        _even("ultimatum/soft-reserve:2 ultimatum/soft-reserve:4 ultimatum/soft-reserve:7"),
-        21,
-        "prices that are not kept in one case of ten",
-    ),
-    "rps-train": _repeated("RockPaperScissors", "pool:rps/reactive", 22, "four reactions to the round before"),
-    "rps-heldout": _repeated(
-        "RockPaperScissors",
-        _even("rps/rock rps/paper rps/scissors rps/beat:.7"),
-        23,
-        "fixed preferences, and a soft reaction",
-    ),
-    "bargain-train": _repeated("Bargaining", "pool:bargain/four", 24, "four ways to concede", (0, 1)),
-    "bargain-heldout": _repeated(
-        "Bargaining", _even("bargain/firm uniform"), 25, "one that never does, and one at random", (0, 1)
-    ),
-    "inspect-train": _repeated("Inspection", "pool:inspect/habits", 26, "attackers with habits, and one at random"),
-    "inspect-heldout": _repeated("Inspection", _even("inspect/greedy:.6 inspect/repeat"), 27, "softer habits"),
-    "leduc-train": _repeated("LeducPoker", "pool:leduc/four", 28, "four archetypes", (0, 1)),
-    "leduc-heldout": _repeated("LeducPoker", "pool:leduc/soft", 29, "the same four, less pure", (0, 1)),
-    "liars-train": _repeated("LiarsDice", "pool:liars/four", 30, "four degrees of doubt", (0, 1)),
-    "liars-heldout": _repeated("LiarsDice", "pool:liars/soft", 31, "the same four, less pure", (0, 1)),
-    "negotiation-train": _repeated("Negotiation", "pool:negotiation/four", 32, "four ways to concede", (0, 1)),
-    "negotiation-heldout": _repeated(
-        "Negotiation", _even("negotiation/firm uniform"), 33, "one that never does, and one at random", (0, 1)
-    ),
+    **_split_panels(),
     "sokoban-train": _sokoban(2, 7, ", as in training"),
     "sokoban-eval-2box": _sokoban(2, 8, ": in distribution"),
     "sokoban-eval-1box": _sokoban(1, 9, ": out of distribution"),

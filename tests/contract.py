@@ -2,19 +2,54 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
-from mage_envs import list_games, load_game, make_game, testing
+from mage_envs import Game, list_games, load_game, make_game, testing
 from mage_envs.testing import GARBAGE, transcript
 from opponents import list_opponents, make_opponent
+from opponents.exact.tree import is_enumerable
 from opponents.search.openspiel import DoesNotSuit
 
-__all__ = ["GARBAGE", "check_id", "opponents_of", "pairs", "transcript"]
+__all__ = [
+    "GARBAGE",
+    "check_id",
+    "enumerable_games",
+    "games_with_opponents",
+    "opponents_of",
+    "pairs",
+    "short_game",
+    "short_options",
+    "transcript",
+]
 
 OPTIONS: dict[str, dict[str, Any]] = {"ALFWorld": {"size": "tiny"}, "WebShop": {"size": "tiny"}}
 """Options with which a game is quick to check."""
 HEAVY = {"mcts": "mcts:20", "ismcts": "ismcts:5", "cfr": "cfr:3", "cfr-argmax": "cfr-argmax:3"}
 """Opponents whose work is their argument, with a small one."""
+SHORT = {"rounds": 3, "offers": 3, "sides": 3, "rows": 4, "columns": 4}
+"""Options of games with opponents, by their names, with which hands are short and trees are small."""
+
+
+def short_options(name: str) -> dict[str, int]:
+    """Return those of the options `SHORT` that a game has."""
+    known = inspect.signature(load_game(name)).parameters
+    return {option: value for option, value in SHORT.items() if option in known}
+
+
+def short_game(name: str) -> Game:
+    """Return a game with its options of `SHORT`."""
+    return make_game(name, **short_options(name))
+
+
+def games_with_opponents() -> list[str]:
+    """Return every registered game of several players, without the adapter, whose options decide which game it is."""
+    return [name for name in list_games() if load_game(name).spec.players > 1 and name != "OpenSpiel"]
+
+
+def enumerable_games() -> list[str]:
+    """Return the games with opponents whose short form has a tree that exact solvers can walk."""
+    return [name for name in games_with_opponents() if is_enumerable(short_game(name))]
 
 
 def suits(name: str, game: str) -> bool:

@@ -121,6 +121,29 @@ def test_importing_the_lower_layers_takes_little_more_than_what_they_need():
     games = {name for name in ours if name.startswith("mage_envs.games.")}
     assert games <= {f"mage_envs.games.{name}" for name in ("table", "tictactoe", "kuhn_poker")}
 
+    assert not {name for name in ours if name.startswith(("opponents.games.", "opponents.solo"))} - {
+        "opponents.games.by_position"
+    }
+
+
+@pytest.mark.parametrize(
+    ("lookup", "module"),
+    [
+        ('opponents.opponent_info("inspect/greedy")', "inspection"),
+        ('opponents.as_pool("pool:rps/reactive")', "rock_paper_scissors"),
+        ('opponents.register_pool("kuhn/mine", {"uniform": 1})', "kuhn"),
+    ],
+)
+def test_a_name_loads_the_opponents_of_its_game_alone(lookup, module):
+    loaded = loaded_by(f"import mage_envs, opponents; {lookup}")
+    games = {name.rpartition(".")[2] for name in loaded if name.startswith("opponents.games.")}
+    assert games == {"by_position", module}
+
+
+def test_listing_the_opponents_loads_no_engine():
+    loaded = {name.partition(".")[0] for name in loaded_by("import opponents; opponents.list_opponents()")}
+    assert not loaded & {*HEAVY, "pyspiel", "open_spiel", "matplotlib", "scipy"}
+
 
 def test_importing_the_benchmarks_loads_none_of_them():
     loaded = loaded_by("import benchmarks") - loaded_by("import mage_envs")

@@ -1,4 +1,8 @@
-"""The games of this package. Each is one module or folder here, and one line below."""
+"""The games of this package. Each is one module or folder here, and one line below.
+
+To add a game, write its module with `SETTINGS`, a module of `opponents.games` that registers its opponents, pools and
+split, and its tests. Then add the line and run `python -m dev.doc_tables`. All lists of games follow from that.
+"""
 
 from mage_envs.registry import DEFAULTS, register_game
 

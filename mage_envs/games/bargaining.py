@@ -155,7 +155,7 @@ def _cost(discount: float) -> str:
 
 
 class Bargaining(TableGame):
-    """Bargaining over a book, a hat and a ball by alternating offers.
+    """Bargaining by alternating offers over a book, a hat and a ball with private values.
 
     Rules: each player has a value for each item. The values are 6, 3 and 1 in one of three orders, drawn independently
     with equal probability. A player does not see the values of the other. The first player offers a split by the items
@@ -168,8 +168,9 @@ class Bargaining(TableGame):
 
     Observation: the player's own values and the offers so far.
 
-    Returns: the player's value of its items after the discount, 0 to 10 points. The hand is a success if that is at
-    least 5, half of the undiscounted value of all items.
+    Returns: the player's value of its items after the discount, 0 to 10 points.
+
+    Success: at least half of one's points, 5 of the undiscounted 10.
 
     Versions: v0.
 

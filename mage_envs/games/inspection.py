@@ -73,7 +73,7 @@ def _facts(rounds: int) -> GameSpec:
 
 
 class Inspection(RoundsGame):
-    """The repeated inspection game.
+    """The inspection game in three rounds: the learner watches five places for an attacker.
 
     Rules: in each of 3 rounds the defender (first seat) inspects one of five places. At the same time, the attacker
     (second seat) breaks into one. If both choose the same place, the attacker is caught. Otherwise the attacker gains
@@ -85,7 +85,9 @@ class Inspection(RoundsGame):
     Observation: the finished rounds as the player knows them. The learner is the defender by default.
 
     Returns: the defender's return is the share of rounds with a catch. The attacker's is the mean gain, divided by the
-    value of the vault. The hand is a success if the return is at least 0.5.
+    value of the vault.
+
+    Success: a return of at least 0.5, for the defender a catch in half of the rounds.
 
     Versions: v0.
 

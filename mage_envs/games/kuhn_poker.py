@@ -141,7 +141,7 @@ def state_of(deal: int, betting: str, reveal: bool) -> TableState:
 
 
 class KuhnPoker(TableGame):
-    """Kuhn Poker with two players.
+    """Kuhn Poker with two players, returns in chips.
 
     Rules: there are three cards J < Q < K, and each player gets one. Both ante 1 chip. The first player checks or bets
     1 chip. After a check, the second player checks (showdown) or bets. The answer to a bet is call (showdown) or fold.
@@ -154,6 +154,8 @@ class KuhnPoker(TableGame):
     opponent's card. A fold reveals nothing unless `reveal="always"`.
 
     Returns: chips won, 1 or 2, negative for a loss.
+
+    Success: more chips won than lost.
 
     Versions: v0.
 

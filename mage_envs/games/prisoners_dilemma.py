@@ -120,7 +120,7 @@ def _facts(stage: Dilemma, noise: float) -> GameSpec:
 
 
 class PrisonersDilemma(RoundsGame):
-    """The repeated prisoner's dilemma.
+    """The prisoner's dilemma in five rounds, returns in points per round.
 
     Rules: in each of 5 rounds both players choose at the same time to cooperate or to defect. If both cooperate, each
     gets 3 points. If both defect, each gets 1. If only one defects, it gets 5 and the other gets 0. After a round both
@@ -133,7 +133,9 @@ class PrisonersDilemma(RoundsGame):
     Observation: the finished rounds with their points, and the number of the round. The seats differ only with `noise`.
     The learner plays the first seat by default.
 
-    Returns: the mean points per round. The hand is a success if that is at least the payoff of mutual cooperation.
+    Returns: the mean points per round.
+
+    Success: at least as much as mutual cooperation.
 
     Versions: v0.
 

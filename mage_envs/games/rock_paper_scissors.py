@@ -62,7 +62,7 @@ def _facts(rounds: int) -> GameSpec:
 
 
 class RockPaperScissors(RoundsGame):
-    """Repeated rock, paper, scissors.
+    """Rock, paper, scissors in four rounds.
 
     Rules: in each of 4 rounds both players choose at the same time. Rock beats scissors, scissors beats paper, paper
     beats rock. Equal choices are a draw. After a round both players see its choices.
@@ -72,7 +72,9 @@ class RockPaperScissors(RoundsGame):
     Observation: the finished rounds with their results, and the number of the round. Both seats have the same view. The
     learner plays the first seat by default.
 
-    Returns: (rounds won - rounds lost) / rounds. The hand is a success if it is positive.
+    Returns: (rounds won - rounds lost) / rounds.
+
+    Success: more rounds won than lost.
 
     Versions: v0.
 

@@ -104,7 +104,9 @@ def board(cells: str) -> Board:
 
 
 class TicTacToe(TableGame):
-    """Tic-Tac-Toe, with all 5,478 boards in one table.
+    """Tic-Tac-Toe, returns 1 / 0 / -1.
+
+    All 5,478 boards are in one table.
 
     Rules: two players mark the cells of a 3x3 board in turn, X first. Three marks of one player in a row, column or
     diagonal win. A full board without a line is a draw.
@@ -114,6 +116,8 @@ class TicTacToe(TableGame):
     Observation: the board, one row per line (`.` empty, `X`, `O`), the player's own mark, and at the end the result.
 
     Returns: 1 for a win, 0 for a draw, -1 for a loss.
+
+    Success: a win.
 
     Versions: v0.
     """

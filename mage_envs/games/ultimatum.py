@@ -146,7 +146,7 @@ def _facts(offers: int, pie: int) -> GameSpec:
 
 
 class Ultimatum(TableGame):
-    """The ultimatum game.
+    """The ultimatum game: the learner shares a pie with a responder whose price is hidden.
 
     Rules: two players share a pie of 10 slices. The first player offers one or more of them to the second player. If
     the second player accepts, each gets its share. If it refuses, both get nothing. With `offers=2` a second pie
@@ -157,8 +157,9 @@ class Ultimatum(TableGame):
     Observation: the offers and answers so far. Only the price that an opponent accepts is hidden. The learner makes the
     offers (first seat) by default.
 
-    Returns: the player's share of the pie, from 0 to 1, as the mean over the offers. The hand is a success if it is at
-    least 0.5.
+    Returns: the player's share of the pie, from 0 to 1, as the mean over the offers.
+
+    Success: at least half of the pie.
 
     Versions: v0.
 

@@ -1,4 +1,7 @@
-"""Opponents of the ultimatum game: responders with a price. In the first seat they offer that price."""
+"""Opponents of the ultimatum game: responders with a price, below which a soft one still accepts one offer of ten.
+
+In the first seat they offer that price.
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from mage_envs.games.inspection import PLACES, WORTH, Inspection
 from opponents import make_opponent
 from opponents.exact import best_response_value, policy_value
 from opponents.exact.tree import positions, roots_of
+from tests.mage_envs.test_words import played
 
 
 @pytest.mark.parametrize(("inspected", "entered"), [*product(PLACES, PLACES)])
@@ -41,3 +42,8 @@ def test_habits() -> None:
     assert best_response_value(game, "inspect/repeat", 0) == pytest.approx(0.2 * (3 + 2 + 1) / 3)
     with pytest.raises(ValueError, match="place must be one of vault, gallery.*, got 'cellar'"):
         make_opponent("inspect/repeat:cellar", game)
+
+
+def test_a_conversation_in_words() -> None:
+    told = played("Inspection", ["vault", "garage"], opponent="inspect/repeat:garage", rounds=2, num_episodes=1)
+    assert told[:2] == ["episode 1 first", "quiet"]

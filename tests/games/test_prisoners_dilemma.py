@@ -13,6 +13,7 @@ import mage_envs  # noqa: F401  (registers the ids)
 from mage_envs.core import IllegalAction, State
 from mage_envs.games.prisoners_dilemma import PrisonersDilemma
 from opponents.exact.tree import positions, roots_of
+from tests.mage_envs.test_words import played
 
 RNG = np.random.default_rng(0)
 
@@ -132,3 +133,8 @@ def test_the_learner_sits_first_unless_it_is_told_otherwise() -> None:
 def test_bad_options(options, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PrisonersDilemma(**options)
+
+
+def test_a_conversation_in_words() -> None:
+    told = played("PrisonersDilemma", ["cooperate", "defect", "cooperate"], opponent="pd/grim", rounds=2)
+    assert told[:4] == ["episode 1 first", "opp-cooperate", "opp-cooperate +4 episode 2 first", "opp-cooperate"]

@@ -14,6 +14,7 @@ from mage_envs.games.ultimatum import Ultimatum
 from opponents import make_opponent
 from opponents.exact import policy_value
 from opponents.exact.tree import positions, roots_of
+from tests.mage_envs.test_words import played
 
 RNG = np.random.default_rng(0)
 
@@ -79,3 +80,8 @@ def test_the_learner_offers() -> None:
 def test_bad_options(options, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Ultimatum(**options)
+
+
+def test_a_conversation_in_words() -> None:
+    told = played("Ultimatum", ["offer 2", "offer 5"], opponent="ultimatum/reserve:4")
+    assert told[:2] == ["episode 1 first", "refuse +0 episode 2 first"]

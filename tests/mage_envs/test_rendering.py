@@ -16,7 +16,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import HumanRendering, RenderCollection
 
-from mage_envs import Game, GameSpec, State, make_game
+from mage_envs import Game, GameSpec, State, list_games, load_game, make_game
 from mage_envs.drawing import Block, Disc, Picture, Stroke, kuhn, paint, sokoban, tictactoe
 from mage_envs.drawing.lettering import _GLYPHS, lettered
 from mage_envs.env import TextGameEnv
@@ -29,7 +29,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # PettingZoo's own tests import its old registry
     from pettingzoo.test import render_test
 
-GAMES = ("KuhnPoker", "PrisonersDilemma", "Sokoban", "TicTacToe", "Ultimatum")
+GAMES = [name for name in list_games() if load_game(name).spec.has_pictures]
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)
 
 

@@ -10,40 +10,19 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from mage_envs import make_game
-from mage_envs.core import ExactPolicy, Game, State, StatePolicy, Turn
-from mage_envs.games.bargaining import Bargaining
-from mage_envs.games.inspection import Inspection
+from mage_envs.core import ExactPolicy, State, StatePolicy, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
-from mage_envs.games.prisoners_dilemma import PrisonersDilemma
-from mage_envs.games.rock_paper_scissors import RockPaperScissors
-from mage_envs.games.tictactoe import TicTacToe
-from mage_envs.games.ultimatum import Ultimatum
 from mage_envs.text.generation import Prompt
 from mage_envs.text.prompts import Prose
 from opponents import LanguageModelPolicy, list_opponents, make_opponent, opponent_info
-from tests.contract import opponents_of
+from tests.contract import enumerable_games, games_with_opponents, opponents_of, short_game
 from tests.opponents.dealing import check_copies, decisions, play
 from trainer.backends.generation import ScriptedGenerator
 
-GAMES: dict[str, Game] = {
-    "KuhnPoker": KuhnPoker(),
-    "TicTacToe": TicTacToe(),
-    "PrisonersDilemma": PrisonersDilemma(),
-    "Ultimatum": Ultimatum(offers=2),
-    "RockPaperScissors": RockPaperScissors(rounds=3),
-    "LeducPoker": make_game("LeducPoker"),
-    "Bargaining": Bargaining(offers=3),
-    "Inspection": Inspection(rounds=2),
-}
-EVERY = {"TicTacToe": 37, "PrisonersDilemma": 7, "RockPaperScissors": 7, "Bargaining": 29, "LeducPoker": 13}
-"""Of the turns of larger trees, how manieth are looked at."""
+GAMES = {name: short_game(name) for name in enumerable_games()}
 CASES = [(game, name) for game in GAMES for name in list_opponents(game)]
-SMALLER = {"ConnectFour": {"rows": 4, "columns": 4}, "Breakthrough": {"rows": 4, "columns": 3}}
-"""Options with which hands are short."""
-OTHERS = ("LiarsDice", "Negotiation", *SMALLER)
 SEATED = [
-    *((game, name) for game in (*GAMES, *OTHERS) for name in opponents_of(game)),
+    *((game, name) for game in games_with_opponents() for name in opponents_of(game)),
     ("KuhnPoker", "bayes:kuhn/demo,3,1"),
     ("KuhnPoker", "best-response-to:uniform"),
 ]
@@ -51,7 +30,10 @@ SEATED = [
 
 @cache
 def turns(game: str) -> tuple[Turn, ...]:
-    return tuple(decisions(GAMES[game], EVERY.get(game, 1)))
+    """About 150 turns of the tree, or all of a smaller one."""
+    every = decisions(GAMES[game])
+    # An odd step meets both seats in trees where they alternate.
+    return tuple(every[:: len(every) // 150 | 1])
 
 
 @pytest.mark.parametrize(("game", "name"), CASES)
@@ -78,7 +60,8 @@ def test_distributions_are_right_and_what_is_sampled(game: str, name: str) -> No
         assert set(row) <= set(turn.legal_actions)
         assert all(probability >= 0 for probability in row.values())
         assert sum(row.values()) == pytest.approx(1, abs=1e-9)
-    for turn in turns(game)[:: 20 if game in EVERY else 1]:
+    # Of up to 25 turns, which is every turn of Kuhn Poker.
+    for turn in turns(game)[:: 1 + len(turns(game)) // 25]:
         row = policy.distribution(turn)
         seen = Counter(policy.act(turn) for _ in range(draws))
         for action in turn.legal_actions:
@@ -106,7 +89,7 @@ def test_what_follows_from_the_information_state_is_declared_and_drawn_sparingly
 
 @pytest.mark.parametrize(("game", "name"), SEATED)
 def test_copies_in_the_middle_of_a_hand_go_on_alike(game: str, name: str) -> None:
-    made = make_game(game, **SMALLER.get(game, {}))
+    made = short_game(game)
     check_copies(made, make_opponent(name, made))
 
 

@@ -11,13 +11,25 @@ import numpy as np
 import pytest
 
 from mage_envs import make_game, settings_of
-from opponents import OpponentPool, UnknownOpponent, as_pool, list_pools, make_opponent, pools, register_pool
+from opponents import (
+    OpponentPool,
+    UnknownOpponent,
+    as_pool,
+    list_pools,
+    make_opponent,
+    opponent_info,
+    pools,
+    register_pool,
+    registry,
+)
 from opponents.games.kuhn import nash
 
 
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
     """Puts the named pools back after each test."""
+    # A module that a test were the first to import would register its pools for that test alone.
+    registry.load_all_opponents()
     before = dict(pools._POOLS)
     yield
     pools._POOLS.clear()
@@ -50,12 +62,17 @@ def test_the_named_pools() -> None:
 
 
 def test_named_pools_hold_opponents_of_their_game() -> None:
-    games = {"tictactoe": "TicTacToe", "kuhn": "KuhnPoker", "pd": "PrisonersDilemma", "ultimatum": "Ultimatum"}
-    games |= {"rps": "RockPaperScissors", "bargain": "Bargaining", "inspect": "Inspection"}
-    games |= {"leduc": "LeducPoker", "liars": "LiarsDice", "negotiation": "Negotiation"}
+    assert {"kuhn/paper", "tictactoe/balanced"} <= set(list_pools())
     for name in list_pools():
-        for entry in as_pool(f"pool:{name}").entries:
-            make_opponent(entry, make_game(games[name.split("/")[0]]))
+        entries = [str(entry) for entry in as_pool(f"pool:{name}").entries]
+        (game,) = {
+            game
+            for entry in entries
+            if entry.startswith(name.split("/")[0])
+            for game in opponent_info(entry.split(":")[0]).games or ()
+        }
+        for entry in entries:
+            make_opponent(entry, make_game(game))
 
 
 def test_default_opponents_of_the_games_resolve() -> None:

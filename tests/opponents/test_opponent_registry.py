@@ -58,6 +58,8 @@ NOT_CALLABLE = 3
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
     """Puts the registry back after each test."""
+    # A module that a test were the first to import would register its names for that test alone.
+    registry.load_all_opponents()
     before = dict(registry._REGISTRY)
     yield
     registry._REGISTRY.clear()
@@ -163,6 +165,28 @@ def test_alias(kuhn: KuhnPoker) -> None:
     assert info.alias_of == "kuhn/conservative"
     assert info.builder == opponent_info("kuhn/conservative").builder
     assert info.games == ("KuhnPoker",)
+
+
+def test_a_name_of_a_game_s_own_opponents_is_taken_before_they_are_loaded() -> None:
+    code = """
+import opponents
+@opponents.register_opponent("inspect/greedy")
+def mine(): ...
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.endswith(
+        "ValueError: Opponent 'inspect/greedy' is already registered, by opponents.games.inspection:greedy. Choose "
+        "another name for __main__:mine.\n"
+    )
+
+
+def test_a_path_to_a_builder_of_a_game_finds_its_registration() -> None:
+    code = """
+from mage_envs import make_game, make_opponent
+print(type(make_opponent("opponents.games.liars_dice:tight", make_game("LiarsDice"))).__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "RulePolicy\n"
 
 
 def test_the_same_again_is_fine_another_is_not() -> None:

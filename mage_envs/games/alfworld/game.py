@@ -140,6 +140,8 @@ class ALFWorld(Game):
 
     Returns: 1 if the task is won, otherwise 0.
 
+    Success: the task is done.
+
     Versions: v0.
 
     Args:

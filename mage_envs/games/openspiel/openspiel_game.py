@@ -139,9 +139,11 @@ def _first_states(game: str) -> Sequence[tuple[float, SpielState]]:
 
 
 class OpenSpiel(Game):
-    """A game of OpenSpiel by its string, such as `"hex(board_size=4)"`.
+    """Any game of OpenSpiel by its string, such as `"hex(board_size=4)"`.
 
     Simultaneous moves are made one after the other, hidden from the other players.
+
+    Success: the game's return is positive.
 
     Args:
         game: Game string, in the form that `pyspiel.load_game` accepts.

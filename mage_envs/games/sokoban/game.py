@@ -167,7 +167,7 @@ def _state_at(room: Room, boxes: int, player: int, executed: int) -> SokobanStat
 
 
 class Sokoban(Game):
-    """Sokoban with one player.
+    """Sokoban rooms with an exact length of the solution, or Boxoban levels.
 
     Rules: the player moves up, down, left and right on floor. It pushes a box by a move against it if the cell behind
     the box is free. The level is solved when every box is on a target. A move against a wall, or against a box that
@@ -181,6 +181,8 @@ class Sokoban(Game):
 
     Returns: gym-sokoban's rewards, summed over the executed moves. A move costs 0.1. A box pays +1 when it is pushed
     onto a target and -1 when it is pushed off. The solution pays +10. Boxes that start on targets pay nothing.
+
+    Success: the level is solved.
 
     Versions: v0.
 

@@ -124,7 +124,11 @@ class WebShopState(State):
 
 @dataclass(eq=False)
 class WebShop(Game):
-    """The game of WebShop. The module's docstring states rules, actions, observation and returns.
+    """WebShop without Java, with a generated catalogue or the official data.
+
+    The module's docstring states rules, actions, observation and returns.
+
+    Success: a score of exactly 1.
 
     Args:
         split: Split of the goals: `train` (default), `val` or `test`, and in the built-in catalogue also `ood_type`,

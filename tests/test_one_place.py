@@ -1,0 +1,85 @@
+"""A game of this package is named in few files, so that a new one is added in few."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from functools import cache
+
+import pytest
+
+from mage_envs.registry import opponent_modules
+from opponents import list_opponents, opponent_info
+from tests.processes import ROOT
+
+SMALL = ("Inspection", "Ultimatum", "Bargaining", "RockPaperScissors", "PrisonersDilemma")
+MOST_FILES = 8
+TABLES = ("README.md", "docs/environments.md", "docs/opponents.md")
+"""Pages with a table of games, which count; other pages are prose."""
+HELP = ("benchmarks/chaos/chaos_command.py", "benchmarks/evaluation/run/eval_command.py", "trainer/__main__.py")
+"""Programs whose help has one game as its example."""
+OWN_TESTS = ("tests/games/", "tests/opponents/games/")
+MOST_EXAMPLES = 2
+"""Maximum number of the small games in a test that has them as examples."""
+
+
+def patterns(game: str) -> str:
+    """A pattern of the game's name, its opponents' and panels' names, and its modules."""
+    prefixes = {name.partition("/")[0] for name in list_opponents(game) if opponent_info(name).games == (game,)}
+    (prefix,) = prefixes & opponent_modules().keys()
+    module = re.sub(r"(?<!^)([A-Z])", r"_\1", game).lower()
+    return rf"\b{game}\b|\b{prefix}/|\b{prefix}-(?:train|heldout)\b|\bgames[./](?:import )?{module}\b"
+
+
+@cache
+def tracked() -> dict[str, str]:
+    """Every tracked text file outside results, goldens and examples, with its path as the first line."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode != 0:
+        pytest.skip("needs the repository")
+    found = {}
+    for path in filter(None, listed.stdout.split("\0")):
+        prose = path.endswith(".md") and path not in TABLES
+        if prose or path.startswith(("examples/", "tests/examples/", "benchmarks/results/")):
+            continue
+        if path.startswith(("tests/golden/", "tests/test_golden.py")) or path.endswith("fingerprints.json"):
+            continue
+        if path in HELP or path == "tests/test_one_place.py" or not (ROOT / path).is_file():
+            continue
+        found[path] = f"{path}\n{(ROOT / path).read_text(errors='ignore')}"
+    return found
+
+
+def named_in(path: str) -> set[str]:
+    """The small games that a file names."""
+    return {game for game in SMALL if re.search(patterns(game), tracked()[path])}
+
+
+def is_example(path: str) -> bool:
+    return path.startswith("tests/") and not path.startswith(OWN_TESTS) and len(named_in(path)) <= MOST_EXAMPLES
+
+
+@pytest.mark.parametrize("game", SMALL)
+def test_few_files_name_a_game(game: str) -> None:
+    """At most 8 tracked files name a shipped game.
+
+    They are the list of games, the game, its opponents, its tests and those of its values, and the pages with tables of
+    games, which `python -m dev.doc_tables` writes. A file names a game by its name, by a name of its opponents or
+    panels, or by its module. These files do not count, because nobody edits them to add a game:
+
+    * Results, examples/, the change log, and pages of prose, which mention games as examples.
+    * Goldens: tests/golden with the script that plays them, and the panels' fingerprints.
+    * Tests of something else that have one or two of the small games as examples. A test that names more of them is
+      a list of games, and counts.
+    * The three programs whose help has a game as an example.
+    """
+    files = [path for path in tracked() if game in named_in(path) and not is_example(path)]
+    assert len(files) <= MOST_FILES, files
+
+
+def test_a_list_of_games_counts() -> None:
+    assert named_in("mage_envs/games/__init__.py") == set(SMALL)
+    assert named_in("opponents/games/inspection.py") == {"Inspection"}
+    assert named_in("opponents/builtin.py") == named_in("opponents/pools.py") == set()
+    assert named_in("benchmarks/evaluation/suites/panels.py") == named_in("benchmarks/exact/headroom_table.py") == set()
+    assert not is_example("tests/opponents/games/test_repeated_games.py")

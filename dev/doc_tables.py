@@ -1,7 +1,7 @@
 """Tables of README.md and docs/*.md that follow from the registered games: `python -m dev.doc_tables` rewrites them.
 
 A table stands between `<!-- table: NAME -->` and `<!-- end of table -->`. Its texts are in the docstrings of the games
-and of the modules that register their opponents. `tests/test_doc_tables.py` checks that the pages are up to date.
+and of the modules that register their opponents. `tests/docs/test_doc_tables.py` checks that the pages are up to date.
 """
 
 from __future__ import annotations

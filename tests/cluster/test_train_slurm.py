@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.slurm_here import all_idle, said, until
-from tests.test_hardware_page import PAGE
+from tests.docs.test_hardware_page import PAGE
 from tests.test_readme import blocks
 from tests.trainer.tiny_runs import flags
 from trainer.config.hardware import hardware, hardware_names

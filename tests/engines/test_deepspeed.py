@@ -17,9 +17,9 @@ from deepspeed.ops import __compatible_ops__
 from peft import LoraConfig
 
 from tests.interruptions import forked
+from tests.trainer.mage_trainer.test_sharded import RUN, check_that_two_equal_one
 from tests.trainer.runs.test_interruptions import as_rank, run_ranks
 from tests.trainer.tiny_runs import make_trainer, save_model, scripted
-from tests.trainer.mage_trainer.test_sharded import RUN, check_that_two_equal_one
 from trainer.method.metrics import RunStopped
 from trainer.trl import trl_compat
 

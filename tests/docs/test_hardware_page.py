@@ -12,7 +12,7 @@ from tests.test_readme import blocks
 from trainer.__main__ import main
 from trainer.config.hardware import hardware_names
 
-PAGE = Path(__file__).parent.parent / "docs" / "hardware.md"
+PAGE = Path(__file__).parents[2] / "docs" / "hardware.md"
 LINES = [line for block in blocks(PAGE) if block.language == "sh" for line in block.text.splitlines()]
 TRAINING = [line for line in LINES if line.startswith("mage-train")]
 

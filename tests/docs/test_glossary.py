@@ -1,0 +1,70 @@
+"""docs/glossary.md: one word per thing, in tables, options and pages."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from importlib import import_module
+
+import pytest
+
+from benchmarks.__main__ import COMMANDS as BENCH
+from benchmarks.evaluation.tables.comparison import COLUMNS as COMPARED
+from benchmarks.evaluation.tables.summary_table import PROBLEM_COLUMNS
+from mage_envs.__main__ import COMMANDS as ENVS
+from tests.processes import ROOT
+from trainer.config.fields import RunFields
+
+PAGE = ROOT / "docs" / "glossary.md"
+ROWS = [
+    tuple(cell.strip() for cell in line.strip("|").split("|"))
+    for line in PAGE.read_text().splitlines()
+    if line.startswith("| ") and not line.startswith(("| term", "|---"))
+]
+SYNONYMS = {
+    word.strip(): term
+    for term, _, others in ROWS
+    for word in others.split(",")
+    # A word with a remark in parentheses is another word elsewhere.
+    if word.strip() and "(" not in word
+}
+
+
+def found_in(text: str) -> set[str]:
+    """The synonyms in a text, as whole words."""
+    words = re.sub(r"[_-]", " ", text.lower())
+    return {word for word in SYNONYMS if re.search(rf"(?<!\w){re.escape(word.lower())}(?!\w)", words)}
+
+
+def options() -> dict[str, str]:
+    """Every option of the commands and of a training run, to its help text."""
+    found = {f"--{name}": str(item.metadata.get("help", "")) for name, item in RunFields.__dataclass_fields__.items()}
+    for command in (*BENCH.values(), *ENVS.values()):
+        parser = argparse.ArgumentParser()
+        add = getattr(import_module(command[0]), "add_arguments", None)
+        if add is not None:
+            add(parser)
+        found |= {"/".join(one.option_strings) or one.dest: str(one.help or "") for one in parser._actions}
+    return found
+
+
+def test_each_term_stands_once() -> None:
+    terms = [term for row in ROWS for term in row[0].split(", ")]
+    assert len(ROWS) > 50
+    assert len(terms) == len(set(terms))
+    assert not SYNONYMS.keys() & set(terms)
+
+
+def test_no_option_or_help_text_has_another_word() -> None:
+    known = options()
+    assert len(known) > 150
+    assert {name: found for name, text in known.items() if (found := found_in(f"{name} {text}"))} == {}
+
+
+@pytest.mark.parametrize("header", [*COMPARED, *PROBLEM_COLUMNS])
+def test_no_table_header_has_another_word(header: str) -> None:
+    assert found_in(header) == set()
+
+
+def test_a_synonym_is_found() -> None:
+    assert found_in("the uninformed play of an adversary") == {"uninformed", "adversary"}

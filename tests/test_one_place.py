@@ -23,6 +23,7 @@ MOST_EXAMPLES = 2
 """Maximum number of the small games in a test that has them as examples."""
 
 
+@cache
 def patterns(game: str) -> str:
     """A pattern of the game's name, its opponents' and panels' names, and its modules."""
     prefixes = {name.partition("/")[0] for name in list_opponents(game) if opponent_info(name).games == (game,)}
@@ -50,6 +51,7 @@ def tracked() -> dict[str, str]:
     return found
 
 
+@cache
 def named_in(path: str) -> set[str]:
     """The small games that a file names."""
     return {game for game in SMALL if re.search(patterns(game), tracked()[path])}

@@ -1,0 +1,361 @@
+"""MAGE in one file: a tiny transformer learns, from random weights, to adapt to unknown Kuhn Poker opponents.
+
+The file contains the whole method from top to bottom, in the order and the terms of docs/method.md: collection,
+differential rewards, returns, advantages, loss, optimiser step. Only the environment, the tiny model and its tokenizer
+are imported. The protocol is `adaptive`. A KL term is left out, because the reference would be a random model.
+`trainer/` computes the same advantages and gradients, and adds vLLM, several processes, checkpoints and failures.
+
+    python examples/mini_mage.py --rollouts 60
+
+Symbols: M members of a group, K episodes, V words, B sequences of a batch, T tokens of the longest one, N trained
+tokens of a batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+
+import mage_envs  # noqa: F401  (registers the ids)
+from mage_envs.games.kuhn_poker import KuhnPoker
+from mage_envs.text.words.vocabulary import vocabulary
+from trainer.backends.tiny import tiny_model, tiny_tokenizer
+
+GROUPS, MEMBERS = 16, 8
+EPISODES = 3
+"""K, the number of episodes of a meta-episode, all against the same opponent."""
+REMARK_WORDS = 4
+"""Limit of a reflection in tokens."""
+GAMMA_STEP, GAMMA_EPISODE = 0.95, 0.6
+"""gs, the discount per play step inside an episode, and gt, the discount across episodes."""
+STEP_WEIGHT = 1.0
+"""w in A = A_E + w * A_S."""
+CLIP, DUAL_CLIP = 0.2, 3.0
+ENTROPY_COEF = 0.03
+"""Weight of the entropy bonus. It is larger than the paper's .001, because these weights start without knowledge."""
+UPDATES = 4
+"""Optimiser steps per rollout. Each meta-episode is in exactly one of them."""
+LEARNING_RATE = 2e-3
+MAX_GRAD_NORM = 1.0
+
+
+# -- 1. A meta-episode: K episodes against one unknown opponent, with a reflection before each but the first ------------
+
+
+@dataclass
+class ModelCall:
+    """One reply of the model, which is one training sample: a move in a game, or a reflection between two games."""
+
+    episode: int
+    """k. A reflection belongs to the episode after it."""
+    phase: str
+    """`play` or `reflect`."""
+    anchor: str
+    """The environment's raw observation. Calls with equal anchors are compared in A_S."""
+    legal: tuple[int, ...]
+    """Ids of the legal actions, one token each. A reflection has none: any token may be sampled."""
+    start: int
+    """Position of the reply's first token in the ids of the meta-episode."""
+    logprobs: list[float] = field(default_factory=list)
+    """Log-probability of each token of the reply under the sampling weights: log p_old."""
+    penalty: float = 0.0
+
+
+@dataclass
+class PlayedMetaEpisode:
+    """The record of one meta-episode.
+
+    In the context `conversation` every prompt extends the one before it, so one token sequence holds all calls.
+    """
+
+    ids: list[int]
+    calls: list[ModelCall] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    """R_k, (K,): five times the chips of episode k."""
+    chips: list[float] = field(default_factory=list)
+
+
+def make_env(memory: str) -> gym.Env[str, str]:
+    """Return an environment that plays meta-episodes. The seed of `reset` draws the opponent and all deals."""
+    return gym.make(
+        "mage/KuhnPoker-Meta-v0",
+        disable_env_checker=True,
+        opponent="pool:kuhn/paper",
+        num_episodes=EPISODES,
+        # `both` shows earlier episodes and asks for reflections; `history` only shows earlier episodes.
+        memory=memory,
+        context="conversation",
+        # Prompts are a few words of a small vocabulary, such as `episode 2 first K`, and every action is one word.
+        style="words",
+        reveal="always",
+        length_penalty=0.0,
+    )
+
+
+def make_model(seed: int) -> tuple[Any, Any]:
+    """Return a Qwen3 with two layers and random weights, and a tokenizer with one id per word of the game."""
+    tokenizer = tiny_tokenizer(vocabulary(KuhnPoker()))
+    return tiny_model(len(tokenizer), seed=seed), tokenizer
+
+
+# -- 2. Collection: all meta-episodes of a rollout advance together, one token per forward pass -------------------------
+
+
+def padded(sequences: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Return the sequences as one tensor, (B, T)."""
+    # Padding is on the right. In a causal model a token does not see later ones, so no attention mask is needed, and
+    # the value of the padding does not matter.
+    return torch.nn.utils.rnn.pad_sequence([torch.tensor(ids) for ids in sequences], batch_first=True)
+
+
+def word_logprobs(logits: torch.Tensor, legal: Sequence[tuple[int, ...]]) -> torch.Tensor:
+    """Return the log-probabilities of the next token, (N, V), renormalised over the legal ids where there are any."""
+    blocked = torch.zeros_like(logits, dtype=torch.bool)
+    for row, ids in enumerate(legal):
+        if ids:
+            blocked[row] = True
+            blocked[row, list(ids)] = False
+    # The least number instead of -inf, because p * log p must be 0 for a blocked token, and not 0 * -inf.
+    return logits.masked_fill(blocked, torch.finfo(logits.dtype).min).log_softmax(-1)
+
+
+def ask(played: PlayedMetaEpisode, tokenizer: Any, observation: str, info: dict[str, Any]) -> None:
+    """Append the new part of the prompt to the sequence, and begin the call that answers it."""
+    played.ids += tokenizer.encode(observation, add_special_tokens=False)
+    legal = tuple(tokenizer.convert_tokens_to_ids(list(info["legal_actions"])))
+    played.calls.append(
+        ModelCall(info["episode_index"], info["phase"], info["anchor"], legal=legal, start=len(played.ids))
+    )
+
+
+def collect(
+    model: Any,
+    tokenizer: Any,
+    envs: Sequence[gym.Env[str, str]],
+    seeds: Sequence[int],
+    generator: torch.Generator,
+) -> list[PlayedMetaEpisode]:
+    """Play one meta-episode per environment by sampling from the model, and return them in the order of the seeds."""
+    rollout = []
+    for env, seed in zip(envs, seeds, strict=True):
+        played = PlayedMetaEpisode(ids=[tokenizer.bos_token_id])
+        ask(played, tokenizer, *env.reset(seed=seed))
+        rollout.append(played)
+    live = list(range(len(envs)))
+    while live:
+        # logits: (B, V), those after the last token of each live sequence. There is no key-value cache: the sequences
+        # have some 50 tokens, and the sampler sees exactly the sequences that the loss below sees.
+        with torch.no_grad():
+            logits = model(input_ids=padded([rollout[i].ids for i in live])).logits
+        last = torch.tensor([len(rollout[i].ids) - 1 for i in live])
+        logps = word_logprobs(logits[torch.arange(len(live)), last], [rollout[i].calls[-1].legal for i in live])
+        tokens = torch.multinomial(logps.exp(), 1, generator=generator)
+        known = logps.gather(1, tokens)[:, 0].tolist()
+        for i, token, logprob in zip(list(live), tokens[:, 0].tolist(), known, strict=True):
+            played, call = rollout[i], rollout[i].calls[-1]
+            played.ids.append(token)
+            call.logprobs.append(logprob)
+            # An action is one word. A reflection ends with <eos> or at its limit.
+            if not call.legal and token != tokenizer.eos_token_id and len(call.logprobs) < REMARK_WORDS:
+                continue
+            reply = tokenizer.decode(played.ids[call.start :], skip_special_tokens=True)
+            observation, reward, done, _, info = envs[i].step(reply)
+            # An empty reflection costs a penalty. It is no part of R_k.
+            call.penalty = info["penalty"]
+            if info["episode_end"]:
+                played.rewards.append(float(reward))
+                played.chips.append(info["episode_value"])
+            if done:
+                live.remove(i)
+            else:
+                ask(played, tokenizer, observation, info)
+    return rollout
+
+
+# -- 3. Differential rewards and returns (docs/method.md, section 3) ----------------------------------------------------
+
+
+def differential_rewards(rewards: Sequence[float]) -> list[float]:
+    """Return dR_0 = R_0 and dR_k = R_k - R_{k-1}, (K,): equation 5."""
+    # The model is paid for improving on the episode before. What it had already earned there pays nothing again.
+    return [reward - (rewards[k - 1] if k else 0.0) for k, reward in enumerate(rewards)]
+
+
+def plays_of(played: PlayedMetaEpisode) -> list[list[int]]:
+    """Return the indices of the play calls of each episode: K lists of T_k indices. Reflections are left out."""
+    return [
+        [i for i, call in enumerate(played.calls) if call.phase == "play" and call.episode == k]
+        for k in range(len(played.rewards))
+    ]
+
+
+def episode_values(played: PlayedMetaEpisode) -> list[float]:
+    """Return E_k = dR_k + gt * G_{k+1,0}, (K,): what the end of episode k is worth, later episodes included."""
+    values = differential_rewards(played.rewards)
+    lengths = [len(indices) for indices in plays_of(played)]
+    # Backwards over k, because G_{k+1,0} = gs^(T_{k+1} - 1) * E_{k+1}. Nothing follows the last episode.
+    for k in reversed(range(len(values) - 1)):
+        values[k] += GAMMA_EPISODE * (GAMMA_STEP ** (lengths[k + 1] - 1) * values[k + 1])
+    return values
+
+
+def call_returns(played: PlayedMetaEpisode, values: Sequence[float], penalties: Sequence[float]) -> list[float]:
+    """Return G of every call: G_{k,t} = gs^(T_k - 1 - t) * E_k less the penalties to come in its episode."""
+    returns = [0.0] * len(played.calls)
+    plays = plays_of(played)
+    for k, indices in enumerate(plays):
+        owed = 0.0
+        for back, i in enumerate(reversed(indices)):
+            owed = -penalties[i] + GAMMA_STEP * owed
+            returns[i] = GAMMA_STEP**back * values[k] + owed
+    for i, call in enumerate(played.calls):
+        # A reflection is worth what the episode after it is worth at its first decision: G_{k,0}.
+        if call.phase == "reflect":
+            returns[i] = returns[plays[call.episode][0]] - penalties[i]
+    return returns
+
+
+# -- 4. GiGPO advantages, A = A_E + w * A_S (docs/method.md, sections 4 and 6) -----------------------------------------
+
+
+def means_by_key(keys: Sequence[Hashable], values: Sequence[float]) -> dict[Hashable, tuple[float, int]]:
+    """Return the mean and the number of the values of each key."""
+    found: dict[Hashable, list[float]] = defaultdict(list)
+    for key, value in zip(keys, values, strict=True):
+        found[key].append(value)
+    # The mean of equal values can differ from them by rounding. Then members that did the same would be trained.
+    return {
+        key: (held[0] if min(held) == max(held) else float(np.mean(held)), len(held)) for key, held in found.items()
+    }
+
+
+def group_advantages(group: Sequence[PlayedMetaEpisode]) -> list[list[float]]:
+    """Return one advantage per call of each member, [M][calls].
+
+    The members met the same opponent and the same deals, so their means are baselines: only the model's own choices
+    differ.
+    """
+    calls = [call for played in group for call in played.calls]
+
+    # Penalties are centred over the calls of the same episode and phase (section 6.13), [M][calls]. Without that, equal
+    # members with equal penalties would all be discouraged.
+    due = means_by_key([(call.episode, call.phase) for call in calls], [call.penalty for call in calls])
+    penalties = [[c.penalty - due[c.episode, c.phase][0] for c in played.calls] for played in group]
+
+    # E_k is centred per episode over the members (section 6.3), [M][K]. So is dR_k below.
+    episodes = [k for _ in group for k in range(EPISODES)]
+    values = [episode_values(played) for played in group]
+    usual = means_by_key(episodes, [value for member in values for value in member])
+    values = [[value - usual[k][0] for k, value in enumerate(member)] for member in values]
+    returns = [call_returns(*member) for member in zip(group, values, penalties, strict=True)]
+
+    # A_E: dR of the call's episode (0 for a reflection) less its penalty, compared with the members' mean dR.
+    rewards = [differential_rewards(played.rewards) for played in group]
+    paid = means_by_key(episodes, [reward for member in rewards for reward in member])
+
+    # A_S: G compared with the mean G of the calls that saw the same observation, in any episode. Reflections are
+    # compared with those before the same episode. A call without another one to compare with has A_S = 0.
+    def cluster(call: ModelCall) -> Hashable:
+        return ("play", call.anchor) if call.phase == "play" else ("reflect", call.episode)
+
+    seen = means_by_key([cluster(call) for call in calls], [value for member in returns for value in member])
+
+    advantages: list[list[float]] = []
+    for m, played in enumerate(group):
+        advantages.append([])
+        for call, value, penalty in zip(played.calls, returns[m], penalties[m], strict=True):
+            by_episode = -penalty
+            if call.phase == "play":
+                by_episode = (rewards[m][call.episode] - penalty) - paid[call.episode][0]
+            mean, count = seen[cluster(call)]
+            by_step = value - mean if count > 1 else 0.0
+            advantages[m].append(by_episode + STEP_WEIGHT * by_step)
+    return advantages
+
+
+# -- 5. The clipped policy loss (docs/method.md, section 5) -------------------------------------------------------------
+
+
+def policy_loss(model: Any, batch: Sequence[PlayedMetaEpisode], advantages: Sequence[Sequence[float]]) -> torch.Tensor:
+    """Return the loss of a mini-batch: a mean over all tokens that the model wrote in it."""
+    # One entry per trained token, N in all: (row, column) in the batch, the legal ids, log p_old and A. All tokens of a
+    # reply share its advantage. Tokens of prompts are context only.
+    tokens = [
+        (row, call.start + offset, call.legal, old, advantage)
+        for row, (played, member) in enumerate(zip(batch, advantages, strict=True))
+        for call, advantage in zip(played.calls, member, strict=True)
+        for offset, old in enumerate(call.logprobs)
+    ]
+    rows, columns, legal, old, weights = zip(*tokens, strict=True)
+    at, place = torch.tensor(rows), torch.tensor(columns)
+    ids = padded([played.ids for played in batch])
+    # The logits at a column predict the token at the next one. logps: (N, V). chosen: log p of the sampled tokens, (N,).
+    logps = word_logprobs(model(input_ids=ids).logits[at, place - 1], legal)
+    chosen = logps.gather(1, ids[at, place][:, None])[:, 0]
+    # r = p / p_old, (N,). It is 1 in the first update of a rollout, and moves as the updates change the weights.
+    ratio = torch.exp(chosen - torch.tensor(old))
+    advantage = torch.tensor(weights)
+    # -min(r * A, clip(r) * A): no reward for moving further than the clip. The dual clip bounds r where A < 0, where
+    # the minimum would not.
+    clipped = ratio.clamp(1 - CLIP, 1 + CLIP)
+    loss = -torch.minimum(ratio.clamp(max=DUAL_CLIP) * advantage, clipped * advantage)
+    entropy = -(logps.exp() * logps).sum(-1)
+    return (loss - ENTROPY_COEF * entropy).mean()
+
+
+# -- 6. Training --------------------------------------------------------------------------------------------------------
+
+
+def train(rollouts: int, seed: int = 0, memory: str = "both", every: int = 10) -> list[list[float]]:
+    """Train a model and print its progress. Return the mean chips of each episode, [rollouts][K]."""
+    model, tokenizer = make_model(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98), weight_decay=0.01)
+    generator, rng = torch.Generator().manual_seed(seed), np.random.default_rng(seed)
+    envs = [make_env(memory) for _ in range(GROUPS * MEMBERS)]
+    curve: list[list[float]] = []
+    for number in range(1, rollouts + 1):
+        # The members of a group share a seed, and with it the opponent, the seat and all deals.
+        seeds = np.repeat(rng.integers(2**31, size=GROUPS), MEMBERS).tolist()
+        rollout = collect(model, tokenizer, envs, seeds, generator)
+        advantages = []
+        for start in range(0, len(rollout), MEMBERS):
+            advantages += group_advantages(rollout[start : start + MEMBERS])
+        # One pass over the rollout in shuffled mini-batches.
+        for part in np.array_split(rng.permutation(len(rollout)), UPDATES):
+            loss = policy_loss(model, [rollout[i] for i in part], [advantages[i] for i in part])
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRAD_NORM)
+            optimizer.step()
+            optimizer.zero_grad()
+        curve.append(np.mean([played.chips for played in rollout], axis=0).tolist())
+        if number % every == 0 or number == rollouts:
+            recent = np.mean(curve[-every:], axis=0)
+            print(f"rollout {number}: chips in episodes 1 to {EPISODES}: " + " ".join(f"{v:+.3f}" for v in recent))
+    return curve
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line and train."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rollouts", type=int, default=60, help="number of training rollouts (default: 60)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the weights, tasks and samples (default: 0)")
+    parser.add_argument(
+        "--memory",
+        choices=["both", "history"],
+        default="both",
+        help="memory between episodes: both, or history, without reflections (default: both)",
+    )
+    parser.add_argument("--every", type=int, default=10, help="number of rollouts per line of output (default: 10)")
+    chosen = parser.parse_args(arguments)
+    train(chosen.rollouts, chosen.seed, chosen.memory, chosen.every)
+
+
+if __name__ == "__main__":
+    main()

@@ -28,7 +28,7 @@ from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.text.words.vocabulary import vocabulary
 from trainer.backends.tiny import tiny_model, tiny_tokenizer
 
-GROUPS, MEMBERS = 16, 8
+GROUPS, MEMBERS = 32, 8
 EPISODES = 3
 """K, the number of episodes of a meta-episode, all against the same opponent."""
 REMARK_WORDS = 4
@@ -39,14 +39,16 @@ STEP_WEIGHT = 1.0
 """w in A = A_E + w * A_S."""
 CLIP, DUAL_CLIP = 0.2, 3.0
 ENTROPY_COEF = 0.03
-"""Weight of the entropy bonus. It is larger than the paper's .001, because these weights start without knowledge."""
+"""Weight of the entropy bonus. The paper's is .001, but random weights must explore more."""
 UPDATES = 4
 """Optimiser steps per rollout. Each meta-episode is in exactly one of them."""
 LEARNING_RATE = 2e-3
 MAX_GRAD_NORM = 1.0
+EVALUATED = 4
+"""Meta-episodes of an evaluation per environment."""
 
 
-# -- 1. A meta-episode: K episodes against one unknown opponent, with a reflection before each but the first ------------
+# -- 1. A meta-episode: K episodes against one unknown opponent, with a reflection before each but the first
 
 
 @dataclass
@@ -60,7 +62,7 @@ class ModelCall:
     anchor: str
     """The environment's raw observation. Calls with equal anchors are compared in A_S."""
     legal: tuple[int, ...]
-    """Ids of the legal actions, one token each. A reflection has none: any token may be sampled."""
+    """Ids of the legal actions, one token each. Empty for a reflection, in which any token may be sampled."""
     start: int
     """Position of the reply's first token in the ids of the meta-episode."""
     logprobs: list[float] = field(default_factory=list)
@@ -105,18 +107,18 @@ def make_model(seed: int) -> tuple[Any, Any]:
     return tiny_model(len(tokenizer), seed=seed), tokenizer
 
 
-# -- 2. Collection: all meta-episodes of a rollout advance together, one token per forward pass -------------------------
+# -- 2. Collection: all meta-episodes of a rollout advance together, one token per forward pass -----------
 
 
 def padded(sequences: Sequence[Sequence[int]]) -> torch.Tensor:
     """Return the sequences as one tensor, (B, T)."""
-    # Padding is on the right. In a causal model a token does not see later ones, so no attention mask is needed, and
-    # the value of the padding does not matter.
+    # Padding is on the right. In a causal model a token depends on earlier ones only, so the padding changes nothing
+    # and no attention mask is needed.
     return torch.nn.utils.rnn.pad_sequence([torch.tensor(ids) for ids in sequences], batch_first=True)
 
 
 def word_logprobs(logits: torch.Tensor, legal: Sequence[tuple[int, ...]]) -> torch.Tensor:
-    """Return the log-probabilities of the next token, (N, V), renormalised over the legal ids where there are any."""
+    """Return the log-probabilities of the next token, (N, V), renormalised over the legal ids if there are any."""
     blocked = torch.zeros_like(logits, dtype=torch.bool)
     for row, ids in enumerate(legal):
         if ids:
@@ -150,8 +152,8 @@ def collect(
         rollout.append(played)
     live = list(range(len(envs)))
     while live:
-        # logits: (B, V), those after the last token of each live sequence. There is no key-value cache: the sequences
-        # have some 50 tokens, and the sampler sees exactly the sequences that the loss below sees.
+        # logits: (B, V), those after the last token of each live sequence. Each token forwards the whole sequence,
+        # which has only some 50 tokens. The code of a key-value cache would be longer than this function.
         with torch.no_grad():
             logits = model(input_ids=padded([rollout[i].ids for i in live])).logits
         last = torch.tensor([len(rollout[i].ids) - 1 for i in live])
@@ -167,7 +169,7 @@ def collect(
                 continue
             reply = tokenizer.decode(played.ids[call.start :], skip_special_tokens=True)
             observation, reward, done, _, info = envs[i].step(reply)
-            # An empty reflection costs a penalty. It is no part of R_k.
+            # The environment returns a penalty if a reflection is empty. R_k does not include it.
             call.penalty = info["penalty"]
             if info["episode_end"]:
                 played.rewards.append(float(reward))
@@ -179,12 +181,12 @@ def collect(
     return rollout
 
 
-# -- 3. Differential rewards and returns (docs/method.md, section 3) ----------------------------------------------------
+# -- 3. Differential rewards and returns (docs/method.md, section 3) --------------------------------------
 
 
 def differential_rewards(rewards: Sequence[float]) -> list[float]:
     """Return dR_0 = R_0 and dR_k = R_k - R_{k-1}, (K,): equation 5."""
-    # The model is paid for improving on the episode before. What it had already earned there pays nothing again.
+    # The reward is positive if the episode improves on the one before it. To repeat a result earns nothing.
     return [reward - (rewards[k - 1] if k else 0.0) for k, reward in enumerate(rewards)]
 
 
@@ -197,10 +199,10 @@ def plays_of(played: PlayedMetaEpisode) -> list[list[int]]:
 
 
 def episode_values(played: PlayedMetaEpisode) -> list[float]:
-    """Return E_k = dR_k + gt * G_{k+1,0}, (K,): what the end of episode k is worth, later episodes included."""
+    """Return E_k = dR_k + gt * G_{k+1,0}, (K,): the value of the end of episode k, later episodes included."""
     values = differential_rewards(played.rewards)
     lengths = [len(indices) for indices in plays_of(played)]
-    # Backwards over k, because G_{k+1,0} = gs^(T_{k+1} - 1) * E_{k+1}. Nothing follows the last episode.
+    # Backwards over k, because G_{k+1,0} = gs^(T_{k+1} - 1) * E_{k+1}. G after the last episode is 0.
     for k in reversed(range(len(values) - 1)):
         values[k] += GAMMA_EPISODE * (GAMMA_STEP ** (lengths[k + 1] - 1) * values[k + 1])
     return values
@@ -216,13 +218,13 @@ def call_returns(played: PlayedMetaEpisode, values: Sequence[float], penalties: 
             owed = -penalties[i] + GAMMA_STEP * owed
             returns[i] = GAMMA_STEP**back * values[k] + owed
     for i, call in enumerate(played.calls):
-        # A reflection is worth what the episode after it is worth at its first decision: G_{k,0}.
+        # A reflection has the return of the first decision in the episode after it: G_{k,0}.
         if call.phase == "reflect":
             returns[i] = returns[plays[call.episode][0]] - penalties[i]
     return returns
 
 
-# -- 4. GiGPO advantages, A = A_E + w * A_S (docs/method.md, sections 4 and 6) -----------------------------------------
+# -- 4. GiGPO advantages, A = A_E + w * A_S (docs/method.md, sections 4 and 6) ----------------------------
 
 
 def means_by_key(keys: Sequence[Hashable], values: Sequence[float]) -> dict[Hashable, tuple[float, int]]:
@@ -230,7 +232,8 @@ def means_by_key(keys: Sequence[Hashable], values: Sequence[float]) -> dict[Hash
     found: dict[Hashable, list[float]] = defaultdict(list)
     for key, value in zip(keys, values, strict=True):
         found[key].append(value)
-    # The mean of equal values can differ from them by rounding. Then members that did the same would be trained.
+    # If all values are equal, their mean must be exactly this value. A rounded mean would give an advantage to members
+    # that did the same.
     return {
         key: (held[0] if min(held) == max(held) else float(np.mean(held)), len(held)) for key, held in found.items()
     }
@@ -244,8 +247,8 @@ def group_advantages(group: Sequence[PlayedMetaEpisode]) -> list[list[float]]:
     """
     calls = [call for played in group for call in played.calls]
 
-    # Penalties are centred over the calls of the same episode and phase (section 6.13), [M][calls]. Without that, equal
-    # members with equal penalties would all be discouraged.
+    # Penalties are centred over the calls of the same episode and phase (section 6.13), [M][calls]. If they
+    # were not, equal members with equal penalties would all get the same negative advantage.
     due = means_by_key([(call.episode, call.phase) for call in calls], [call.penalty for call in calls])
     penalties = [[c.penalty - due[c.episode, c.phase][0] for c in played.calls] for played in group]
 
@@ -256,12 +259,12 @@ def group_advantages(group: Sequence[PlayedMetaEpisode]) -> list[list[float]]:
     values = [[value - usual[k][0] for k, value in enumerate(member)] for member in values]
     returns = [call_returns(*member) for member in zip(group, values, penalties, strict=True)]
 
-    # A_E: dR of the call's episode (0 for a reflection) less its penalty, compared with the members' mean dR.
+    # A_E: dR of the call's episode (0 for a reflection) less its penalty, minus the members' mean dR.
     rewards = [differential_rewards(played.rewards) for played in group]
     paid = means_by_key(episodes, [reward for member in rewards for reward in member])
 
-    # A_S: G compared with the mean G of the calls that saw the same observation, in any episode. Reflections are
-    # compared with those before the same episode. A call without another one to compare with has A_S = 0.
+    # A_S: G less the mean G of the calls with the same observation, in any episode. Reflections are compared with those
+    # before the same episode. If there is only one call to compare, A_S is 0.
     def cluster(call: ModelCall) -> Hashable:
         return ("play", call.anchor) if call.phase == "play" else ("reflect", call.episode)
 
@@ -280,7 +283,7 @@ def group_advantages(group: Sequence[PlayedMetaEpisode]) -> list[list[float]]:
     return advantages
 
 
-# -- 5. The clipped policy loss (docs/method.md, section 5) -------------------------------------------------------------
+# -- 5. The clipped policy loss (docs/method.md, section 5) -----------------------------------------------
 
 
 def policy_loss(model: Any, batch: Sequence[PlayedMetaEpisode], advantages: Sequence[Sequence[float]]) -> torch.Tensor:
@@ -296,31 +299,48 @@ def policy_loss(model: Any, batch: Sequence[PlayedMetaEpisode], advantages: Sequ
     rows, columns, legal, old, weights = zip(*tokens, strict=True)
     at, place = torch.tensor(rows), torch.tensor(columns)
     ids = padded([played.ids for played in batch])
-    # The logits at a column predict the token at the next one. logps: (N, V). chosen: log p of the sampled tokens, (N,).
+    # The logits at a column predict the token at the next one. logps: (N, V). chosen: log p of these tokens, (N,).
     logps = word_logprobs(model(input_ids=ids).logits[at, place - 1], legal)
     chosen = logps.gather(1, ids[at, place][:, None])[:, 0]
     # r = p / p_old, (N,). It is 1 in the first update of a rollout, and moves as the updates change the weights.
     ratio = torch.exp(chosen - torch.tensor(old))
     advantage = torch.tensor(weights)
-    # -min(r * A, clip(r) * A): no reward for moving further than the clip. The dual clip bounds r where A < 0, where
-    # the minimum would not.
+    # -min(r * A, clip(r) * A): beyond the clip range no gradient increases the change further. If A < 0, the
+    # minimum does not bound a large r, so the dual clip does.
     clipped = ratio.clamp(1 - CLIP, 1 + CLIP)
     loss = -torch.minimum(ratio.clamp(max=DUAL_CLIP) * advantage, clipped * advantage)
     entropy = -(logps.exp() * logps).sum(-1)
     return (loss - ENTROPY_COEF * entropy).mean()
 
 
-# -- 6. Training --------------------------------------------------------------------------------------------------------
+# -- 6. Training ------------------------------------------------------------------------------------------
+
+
+def evaluate(model: Any, tokenizer: Any, envs: Sequence[gym.Env[str, str]]) -> list[float]:
+    """Return the mean chips of each episode, (K,), over the same meta-episodes at each call."""
+    # Every meta-episode has its own deals here. A rollout has only one draw of deals per group, so the means of
+    # rollouts are several times as noisy.
+    seeds = np.random.default_rng(1).integers(2**31, size=(EVALUATED, len(envs))).tolist()
+    generator = torch.Generator().manual_seed(1)
+    played = [one for some in seeds for one in collect(model, tokenizer, envs, some, generator)]
+    return list(np.mean([one.chips for one in played], axis=0).tolist())
 
 
 def train(rollouts: int, seed: int = 0, memory: str = "both", every: int = 10) -> list[list[float]]:
-    """Train a model and print its progress. Return the mean chips of each episode, [rollouts][K]."""
+    """Train a model and print its value by episode. Return these values, [evaluations][K]."""
     model, tokenizer = make_model(seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98), weight_decay=0.01)
     generator, rng = torch.Generator().manual_seed(seed), np.random.default_rng(seed)
     envs = [make_env(memory) for _ in range(GROUPS * MEMBERS)]
-    curve: list[list[float]] = []
-    for number in range(1, rollouts + 1):
+    values: list[list[float]] = []
+    for number in range(rollouts + 1):
+        if number % every == 0 or number == rollouts:
+            values.append(evaluate(model, tokenizer, envs))
+            print(
+                f"rollouts {number:4}: chips by episode {' '.join(f'{chips:+.3f}' for chips in values[-1])}", flush=True
+            )
+        if number == rollouts:
+            break
         # The members of a group share a seed, and with it the opponent, the seat and all deals.
         seeds = np.repeat(rng.integers(2**31, size=GROUPS), MEMBERS).tolist()
         rollout = collect(model, tokenizer, envs, seeds, generator)
@@ -330,15 +350,11 @@ def train(rollouts: int, seed: int = 0, memory: str = "both", every: int = 10) -
         # One pass over the rollout in shuffled mini-batches.
         for part in np.array_split(rng.permutation(len(rollout)), UPDATES):
             loss = policy_loss(model, [rollout[i] for i in part], [advantages[i] for i in part])
-            loss.backward()
+            torch.autograd.backward(loss)
             torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRAD_NORM)
             optimizer.step()
             optimizer.zero_grad()
-        curve.append(np.mean([played.chips for played in rollout], axis=0).tolist())
-        if number % every == 0 or number == rollouts:
-            recent = np.mean(curve[-every:], axis=0)
-            print(f"rollout {number}: chips in episodes 1 to {EPISODES}: " + " ".join(f"{v:+.3f}" for v in recent))
-    return curve
+    return values
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -352,7 +368,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default="both",
         help="memory between episodes: both, or history, without reflections (default: both)",
     )
-    parser.add_argument("--every", type=int, default=10, help="number of rollouts per line of output (default: 10)")
+    parser.add_argument(
+        "--every", type=int, default=10, help="number of rollouts between two evaluations (default: 10)"
+    )
     chosen = parser.parse_args(arguments)
     train(chosen.rollouts, chosen.seed, chosen.memory, chosen.every)
 

@@ -164,8 +164,8 @@ def test_its_gradient_equals_the_trainers(
     reuse_sampling(rows)
     trainer.model.train()
     trainer.model.zero_grad()
-    expected = trainer._backward(trainer.model, rank_share(rows, 0, 1, 2048, trainer._pad_id))
-    metrics = trainer._recorded.metrics
+    expected = trainer.updates.backward(trainer.model, rank_share(rows, 0, 1, 2048, trainer.updates.pad_id))
+    metrics = trainer.updates._recorded.metrics
     clipped = [metrics[f"clip_ratio/{side}"] for side in ("low", "high")]
     assert min(clipped) > 0.05 if moved else max(clipped) == 0
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)

@@ -229,7 +229,7 @@ class Turn(NamedTuple):
         """Return the turn that the `info` of an environment describes.
 
         Args:
-            info: `info` of a reset or a step. A third-party environment may lack any entry.
+            info: `info` of a reset or a step. A third-party environment may omit any entry.
             observation: Observation that came with `info`. It replaces a missing `anchor` or `information_state`.
             episode: Index of the episode, if the caller counts the episodes itself (default: `episode_index`, else 0).
         """

@@ -88,6 +88,7 @@ def run(arguments: argparse.Namespace) -> None:
     if (Path(arguments.agent) / RUN).exists() and not (Path(arguments.agent) / FILE).exists():
         records = Records(Path(arguments.agent))
         with reading(records.folder):
+            # Read inside the block, so that the error for a wrong flag names the folder.
             horizon = _horizon(arguments.horizon, arguments.credit, arguments.gt)
             found = _of_records(records, options, arguments.pool, horizon)
     else:

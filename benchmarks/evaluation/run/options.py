@@ -39,9 +39,9 @@ class EvalOptions:
     panel: str | None = None
     """Name of a panel. It fixes the environment, the opponents, the rows and the seed."""
     opponents: str | None = None
-    """`pool:NAME`, or names of opponents."""
+    """`pool:NAME`, or names of opponents. If it is None, the panel's or the game's default opponents play."""
     rows: int | None = None
-    """Number of meta-episodes per opponent and first seat."""
+    """Number of meta-episodes per opponent and first seat. If it is None, the panel decides, else `ROWS`."""
     seed: int | None = None
     """Seed of the panel."""
     control: str | None = None
@@ -67,7 +67,7 @@ class EvalOptions:
     max_minutes: float | None = None
     """Time limit in minutes."""
     floors: bool = True
-    """True to play the baselines of repeated tasks."""
+    """True to play the baselines if the game has repeated tasks."""
     out: Path | None = None
     """Folder of the run, or None to store nothing."""
     resume: bool = False
@@ -127,6 +127,7 @@ def add_play_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-tokens", type=int, metavar="N", help="Maximum prompt and reply tokens (default: no limit)"
     )
     parser.add_argument("--max-minutes", type=float, metavar="M", help="Time limit in minutes (default: no limit)")
+    # The field is positive, so that no reader has to undo a double negation.
     parser.add_argument(
         "--no-floors",
         dest="floors",

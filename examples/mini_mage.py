@@ -376,4 +376,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    # The matrices are so small that several threads cost more time than they save.
+    torch.set_num_threads(1)
     main()

@@ -67,7 +67,7 @@ def test_few_files_name_a_game(game: str) -> None:
 
     They are the list of games, the game, its opponents, its tests and those of its values, and the pages with tables of
     games, which `python -m dev.doc_tables` writes. A file names a game by its name, by a name of its opponents or
-    panels, or by its module. These files do not count, because nobody edits them to add a game:
+    panels, or by its module. These files do not count, because a new game changes none of them:
 
     * Results, examples/, the change log, and pages of prose, which mention games as examples.
     * Goldens: tests/golden with the script that plays them, and the panels' fingerprints.

@@ -73,7 +73,7 @@ boulware = partial(_made, high=10, low=3, beta=0.25)
 firm = partial(_made, high=7, low=7)
 """Opponent that wants 7 points throughout."""
 
-# Entry points, because each name must stay the same builder if the module is reloaded, and a partial is made anew.
+# By entry point, because a partial has no name under which `module:name` would find its registration.
 for _name in ("fair", "greedy", "conceder", "boulware", "firm"):
     register_opponent(f"bargain/{_name}", entry_point=f"{__name__}:{_name}", games=("Bargaining",), needs_game=True)
 register_pool("bargain/four", {f"bargain/{name}": 1 for name in ("fair", "greedy", "conceder", "boulware")})

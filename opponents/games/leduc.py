@@ -72,7 +72,7 @@ tight, loose, caller = _builder("tight"), _builder("loose"), _builder("caller")
 soft_tight, soft_loose = _builder("soft-tight"), _builder("soft-loose")
 soft_maniac, soft_caller = _builder("soft-maniac"), _builder("soft-caller")
 
-# Entry points, because each name must stay the same builder if the module is reloaded, and a partial is made anew.
+# By entry point, because a partial has no name under which `module:name` would find its registration.
 for _name in STYLES:
     register_opponent(f"leduc/{_name}", entry_point=f"{__name__}:{_name.replace('-', '_')}", games=_GAMES)
 register_opponent("leduc/maniac", alias_of="last", games=_GAMES)

@@ -76,7 +76,7 @@ soft_maniac = partial(_made, least=0.0, strays=1 / 7)
 soft_caller = partial(_made, least=1.0, strays=1 / 7)
 """`caller`, with any legal action in one of seven cases."""
 
-# Entry points, because each name must stay the same builder if the module is reloaded, and a partial is made anew.
+# By entry point, because a partial has no name under which `module:name` would find its registration.
 for _name in ("tight", "loose", "maniac", "caller"):
     for _style, _builder in ((_name, _name), (f"soft-{_name}", f"soft_{_name}")):
         register_opponent(

@@ -56,7 +56,7 @@ conceder = partial(_made, high=10, low=2, beta=3)
 boulware = partial(_made, high=10, low=3, beta=0.25)
 """Opponent that goes from all points down to 3, mostly at the end."""
 
-# Entry points, because each name must stay the same builder if the module is reloaded, and a partial is made anew.
+# By entry point, because a partial has no name under which `module:name` would find its registration.
 for _name in ("fair", "greedy", "conceder", "boulware", "firm"):
     register_opponent(f"negotiation/{_name}", entry_point=f"{__name__}:{_name}", games=("Negotiation",))
 register_pool("negotiation/four", {f"negotiation/{name}": 1 for name in ("fair", "greedy", "conceder", "boulware")})

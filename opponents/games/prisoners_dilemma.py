@@ -85,7 +85,7 @@ def at_random(probability: float) -> RulePolicy:
     return _policy(partial(_constant, probability_of("pd/random", probability)))
 
 
-# Entry points, because each name must stay the same builder if the module is reloaded, and a partial is made anew.
+# By entry point, because a partial has no name under which `module:name` would find its registration.
 for _name in ("all-c", "all-d", "tit-for-tat", "generous", "grim", "pavlov", "alternate"):
     register_opponent(f"pd/{_name}", entry_point=f"{__name__}:{_name.replace('-', '_')}", games=_GAMES)
 register_opponent("pd/random", entry_point=f"{__name__}:at_random", games=_GAMES, form="pd/random:probability")

@@ -72,7 +72,7 @@ cycle = partial(_reacting, "cycle", _beats_own)
 stay = partial(_reacting, "stay", _own)
 """Opponent that repeats its own last choice."""
 
-# Entry points, because each name must stay the same builder if the module is reloaded, and a partial is made anew.
+# By entry point, because a partial has no name under which `module:name` would find its registration.
 for _name in ("rock", "paper", "scissors", "copy", "beat", "cycle", "stay"):
     register_opponent(f"rps/{_name}", entry_point=f"{__name__}:{_name}", games=("RockPaperScissors",))
 _REACTIONS = ("rps/copy", "rps/beat", "rps/cycle", "rps/stay")

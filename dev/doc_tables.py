@@ -27,6 +27,7 @@ _BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.D
 
 def games() -> tuple[str, ...]:
     """Return the games of this package in the order of their registration."""
+    # Gymnasium keeps the order of registration, while `list_games` sorts the names.
     ids = [re.fullmatch(r"mage/(\w+)-Meta-v0", name) for name in gym.registry]
     names = [found[1] for found in ids if found]
     # Another package may announce games of its own.
@@ -84,6 +85,7 @@ def options_table() -> str:
     """Return the table of the games' own options. A game with a page of its own is described there."""
     rows = []
     for name in games():
+        # A second description of the options here could contradict that page.
         page = f"{name.lower()}.md"
         if (ROOT / "docs" / page).exists():
             rows.append((name, "", f"[{page}]({page})"))
@@ -140,6 +142,7 @@ def rewritten(text: str) -> str:
 def main(check: bool = False) -> None:
     """Rewrite the tables of all pages; with `check`, raise SystemExit with the pages that differ instead."""
     pages = {ROOT / page: (ROOT / page).read_text() for page in PAGES}
+    # Every table is computed before the first page is written, so that an error leaves all pages as they were.
     stale = {path: rewritten(text) for path, text in pages.items() if rewritten(text) != text}
     if check and stale:
         names = ", ".join(str(path.relative_to(ROOT)) for path in stale)

@@ -40,6 +40,7 @@ def register_split(prefix: str, split: Split) -> None:
     `prefix` is the one of the opponents' names, `kuhn` of `kuhn/nash`.
     """
     for other, known in _SPLITS.items():
+        # A split uses two seeds, so the next one needs a distance of 2.
         taken = abs(known.seed - split.seed) < 2
         if (other == prefix or taken) and (other, known) != (prefix, split):
             raise ValueError(f"Split {other!r} already has this prefix or seed; choose others for {prefix!r}.")

@@ -27,6 +27,7 @@ MOST_EXAMPLES = 2
 def patterns(game: str) -> str:
     """A pattern of the game's name, its opponents' and panels' names, and its modules."""
     prefixes = {name.partition("/")[0] for name in list_opponents(game) if opponent_info(name).games == (game,)}
+    # Opponents without a prefix play any game, or several.
     (prefix,) = prefixes & opponent_modules().keys()
     module = re.sub(r"(?<!^)([A-Z])", r"_\1", game).lower()
     return rf"\b{game}\b|\b{prefix}/|\b{prefix}-(?:train|heldout)\b|\bgames[./](?:import )?{module}\b"
@@ -36,6 +37,7 @@ def patterns(game: str) -> str:
 def tracked() -> dict[str, str]:
     """Every tracked text file outside results, goldens and examples, with its path as the first line."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    # An unpacked source archive has no list of tracked files.
     if listed.returncode != 0:
         pytest.skip("needs the repository")
     found = {}

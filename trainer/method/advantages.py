@@ -417,7 +417,9 @@ def compute_advantages(
     compute = ADVANTAGES.find(config.advantage)
     if compute is exact:
         if critic is None:
-            raise ValueError("advantage='exact' needs the critic of the game: weigh(..., critic=ExactCritic.of(env)).")
+            raise ValueError(
+                "advantage='exact' needs the critic of the game: compute_advantages(..., critic=ExactCritic.of(env))."
+            )
         # All groups at once: the critic estimates the learner's own frequencies from the whole rollout.
         fill(kept, exact([trajectories[index] for index in kept], config, critic))
     else:

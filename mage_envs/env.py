@@ -217,7 +217,7 @@ class TextGameEnv(gym.Env[str, str]):
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Play an action text. A `Reply` that overflowed holds no answer and ends the episode as a timeout."""
         if not isinstance(action, str):
-            raise TypeError(f"step() takes an action as str, not {type(action).__name__}.")
+            raise TypeError(f"step() expects an action as str, got {type(action).__name__}.")
         hand, reason = self.hand, None
         if not self.over:
             if isinstance(action, Reply) and action.overflow:

@@ -37,7 +37,9 @@ register_opponent(
     needs_game=True,
     form="best-response-to:name",
 )
-register_opponent("llm", entry_point="opponents.llm:language_model", needs_game=True, form="llm:model@url")
+register_opponent(
+    "llm", entry_point="opponents.llm.endpoint_spec:language_model", needs_game=True, form="llm:model@url"
+)
 register_opponent(
     "checkpoint",
     entry_point="trainer.backends.checkpoint_opponent:checkpoint",

@@ -6,9 +6,29 @@
 The package requires `httpx2` (`pip install "mage-envs[llm]"`), which is imported at the first call.
 """
 
-from opponents.llm.budget import Budget
-from opponents.llm.cache import AnswerCache
-from opponents.llm.endpoint import AnswerStream, EndpointGenerator
-from opponents.llm.endpoint_spec import language_model, shared_endpoint
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opponents.llm.budget import Budget
+    from opponents.llm.cache import AnswerCache
+    from opponents.llm.endpoint import AnswerStream, EndpointGenerator
+    from opponents.llm.endpoint_spec import language_model, shared_endpoint
 
 __all__ = ["AnswerCache", "AnswerStream", "Budget", "EndpointGenerator", "language_model", "shared_endpoint"]
+
+_MODULES = {
+    "AnswerCache": "cache",
+    "AnswerStream": "endpoint",
+    "Budget": "budget",
+    "EndpointGenerator": "endpoint",
+    "language_model": "endpoint_spec",
+    "shared_endpoint": "endpoint_spec",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Lazy, because `import opponents` loads `opponents.llm.opponent`, and most users call no server.
+    if name in _MODULES:
+        return import_module(f"{__name__}.{_MODULES[name]}").__dict__[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

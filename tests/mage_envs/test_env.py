@@ -313,7 +313,7 @@ def test_what_is_no_text_is_refused_in_one_line(action):
     for env_id in ("mage/KuhnPoker-v0", "mage/TicTacToe-v0", "mage/KuhnPoker-Meta-v0"):
         env = gym.make(env_id, disable_env_checker=True)
         env.reset(seed=0)
-        with pytest.raises(TypeError, match=f"as str, not {type(action).__name__}"):
+        with pytest.raises(TypeError, match=f"as str, got {type(action).__name__}"):
             env.step(action)
 
 

@@ -256,7 +256,7 @@ class RunFields:
     )
 
     # -- TRL's fields with its defaults, named by presets, hardware and checks ------------------------------
-    output_dir: str | None = option("trainer_output", "Folder of the run (default: trainer_output).")
+    output_dir: str | None = option(None, "Folder of the run (default: None, which is trainer_output).")
     seed: int = option(42, "Seed of the run (default: 42).")
     use_cpu: bool = option(False, "True to train on the CPU (default: False).")
     bf16: bool | None = option(

@@ -39,6 +39,8 @@ class RunSettings(RunFields):
     def settle(self) -> None:
         """Parse fields that hold text, check the rules across fields, and compute the sizes of rollout and run."""
         self._import_named()
+        # The default of transformers, set here because a dry run does not load transformers.
+        self.output_dir = self.output_dir or "trainer_output"
         self.system_prompt = _from_file("system_prompt", self.system_prompt)
         self.opponents = _from_json("opponents", self.opponents, names=True)
         self.env_kwargs = _from_json("env_kwargs", self.env_kwargs) or {}

@@ -189,7 +189,7 @@ URL = "http://127.0.0.1:9/v1"
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("llm", "lacks endpoint"),
+        ("llm", "needs endpoint"),
         ("llm:", "must have the form llm:model@url, as in llm:qwen3"),
         ("llm:qwen3", "'llm:qwen3' must have the form llm:model@url"),
         (f"llm:@{URL}", "must have the form llm:model@url"),
@@ -229,7 +229,7 @@ def test_the_client_loads_when_it_is_needed(what: str) -> None:
     script = {
         "import": """
 import sys, mage_envs, opponents
-print(sorted({"httpx2", "sqlite3", "opponents.llm"} & set(sys.modules)))
+print(sorted({"httpx2", "sqlite3", "opponents.llm.endpoint"} & set(sys.modules)))
 """,
         "make": f"""
 import sys

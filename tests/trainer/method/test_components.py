@@ -78,7 +78,7 @@ def test_a_registered_advantage_and_returns() -> None:
 def test_names_are_checked_at_start(option: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"^{option}='nothing' is unknown; choose one of: .*or name your own function"):
         make_config(tmp_path, **{option: "nothing"})
-    with pytest.raises(ImportError, match="there is no module 'no_such_module'"):
+    with pytest.raises(ImportError, match="no module 'no_such_module' was found"):
         make_config(tmp_path, **{option: "no_such_module:f"})
     with pytest.raises(ImportError, match="the module has no 'nothing'"):
         make_config(tmp_path, **{option: f"{MODULE}:nothing"})

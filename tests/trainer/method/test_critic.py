@@ -230,7 +230,7 @@ def test_what_it_cannot_judge_is_refused() -> None:
         CreditConfig(advantage="exact")
     with pytest.raises(ValueError, match="needs the critic"):
         compute_advantages([], EXACT)
-    with pytest.raises(NotEnumerable, match="has no tree"):
+    with pytest.raises(NotEnumerable, match="cannot be enumerated"):
         ExactCritic.of(make_meta_env("Sokoban")).hand("uniform", 0)
 
 

@@ -137,7 +137,7 @@ def test_encoders_by_name_by_module_and_as_objects():
 def test_minilm_needs_its_package_or_a_folder(tmp_path, monkeypatch):
     import trainer.backends.minilm
 
-    monkeypatch.setattr(trainer.minilm, "PACKAGE", "no-such-package")
+    monkeypatch.setattr(trainer.backends.minilm, "PACKAGE", "no-such-package")
     with pytest.raises(ImportError, match=r"encoder=minilm needs no-such-package. Install it with: pip install"):
         make_encoder("minilm")
     with pytest.raises(FileNotFoundError, match="holds no config.json of a sentence encoder"):

@@ -73,7 +73,7 @@ def test_a_foreign_environment_that_never_ends_times_out() -> None:
     [done] = collect([env], Asked(lambda prompt: Completion("on")), [RolloutSpec(Task("", seed=1))])
     assert [(e.reward, e.timeout, e.success) for e in done.episodes] == [(2.0, True, False)] * 2
     assert {step.invalid_reason for step in done.steps} == {"invalid"}
-    with pytest.raises(ValueError, match="give MetaEpisode\\(env, rules='...'\\)"):
+    with pytest.raises(ValueError, match="Pass MetaEpisode\\(env, rules='...'\\)"):
         MetaEpisode(Endless())
     with pytest.raises(BadResult, match="the observation must be a str, got ndarray"):
         MetaEpisode(gym.make("CartPole-v1"), rules="Balance.").reset(seed=0)

@@ -327,7 +327,7 @@ class TextGameEnv(gym.Env[str, str]):
     def _shown(self) -> tuple[str, dict[str, Any]]:
         """Return the raw text and its `info`. Hands that ended since the last answer come first in the text."""
         seat, state = self.seat, self.hand.state
-        # States of table games share one `told` dict among all episodes, so it is copied before entries are added.
+        # States of table games share one `info` dict among all episodes, so it is copied before entries are added.
         observation, info = state.observation(seat), state.info(seat).copy()
         if self._earlier:
             observation = "\n\n".join([*self._earlier, observation])

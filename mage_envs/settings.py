@@ -12,7 +12,7 @@ from math import isnan
 from typing import Any
 
 from mage_envs.core import HandResult
-from mage_envs.loading.imports import load_function
+from mage_envs.loading.imports import import_path, load_function
 
 EpisodeReward = Callable[[Sequence[HandResult], int], float]
 """Function from the finished hands and the number of planned hands to the task reward R so far.
@@ -134,4 +134,4 @@ def reward_name(reward: str | EpisodeReward) -> str:
             f"reward={reward!r} cannot be named in a file; define it at the top level of a module, so that workers and "
             f"saved models find it as module:function."
         )
-    return f"{module}:{name}"
+    return import_path(reward)

@@ -13,12 +13,11 @@ import importlib
 import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeVar, overload
 
 from mage_envs.core import Game, Policy
 from mage_envs.loading.arguments import convert, nearest_name
-from mage_envs.loading.imports import NoSuchModule, NoSuchName, load_class, load_entry, searched
+from mage_envs.loading.imports import NoSuchModule, NoSuchName, import_path, load_class, load_entry, searched
 from mage_envs.loading.plugins import load_announced
 from mage_envs.registry import opponent_modules
 
@@ -255,7 +254,7 @@ def _imported(module: str, attribute: str) -> OpponentInfo | None:
     if not attribute.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
         return None
     name = f"{module}:{attribute}"
-    registered = [info for info in _REGISTRY.values() if _identity(info.builder) == name]
+    registered = [info for info in _REGISTRY.values() if import_path(info.builder) == name]
     if registered:
         return replace(registered[0], name=name)
     try:
@@ -266,17 +265,8 @@ def _imported(module: str, attribute: str) -> OpponentInfo | None:
         raise UnknownOpponent(
             f"Unknown opponent {name!r}: the module has no {attribute!r}; name a class in it."
         ) from error
-    known = [info for info in _REGISTRY.values() if _identity(info.builder) == _identity(builder)]
+    known = [info for info in _REGISTRY.values() if import_path(info.builder) == import_path(builder)]
     return replace(known[0], name=name, builder=builder) if known else OpponentInfo(name, builder)
-
-
-def _identity(builder: Builder | str) -> str:
-    """Return the import path of a builder (with a partial's arguments), which survives a reload of its module."""
-    if isinstance(builder, str):
-        return builder
-    if isinstance(builder, partial):
-        return f"{_identity(builder.func)}{builder.args}{builder.keywords}"
-    return f"{builder.__module__}:{builder.__qualname__}"
 
 
 def _add(info: OpponentInfo) -> None:
@@ -290,10 +280,10 @@ def _add(info: OpponentInfo) -> None:
     load_opponents(name)
     # Registering the same builder again is legal: notebooks and reloaded modules do it.
     old = _REGISTRY.get(name)
-    if old is not None and _identity(old.builder) != _identity(info.builder):
+    if old is not None and import_path(old.builder) != import_path(info.builder):
         raise ValueError(
-            f"Opponent {name!r} is already registered, by {_identity(old.builder)}. "
-            f"Choose another name for {_identity(info.builder)}."
+            f"Opponent {name!r} is already registered, by {import_path(old.builder)}. "
+            f"Choose another name for {import_path(info.builder)}."
         )
     _REGISTRY[name] = info
 

@@ -16,7 +16,7 @@ from benchmarks.__main__ import main
 from tests.untrusted.forgeries import MODULE, forge, forgeries
 
 ROOT = Path(__file__).resolve().parents[1]
-KUHN = ("--env", "mage/KuhnPoker-Meta-v0", "--no-floors")
+KUHN = ("--env", "mage/KuhnPoker-Meta-v0", "--no-baselines")
 COMMANDS = {
     "validate": lambda run, sound, out: ["validate", run],
     "leaderboard": lambda run, sound, out: ["leaderboard", run],

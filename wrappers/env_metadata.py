@@ -36,15 +36,15 @@ def read_env_metadata(
 ) -> EnvMetadata:
     """Return the metadata of an environment, read through its wrappers.
 
-    An environment of this suite defines `facts`, `settings`, `hands_per_episode`, `max_turns` and `reset_options`. If
-    `facts` is missing, the environment counts as a task for one player if its deals are replayed, otherwise as a game
-    of two players.
+    An environment of this suite defines `game_spec`, `settings`, `hands_per_episode`, `max_turns` and
+    `reset_options`. If `game_spec` is missing, the environment counts as a task for one player if its deals are
+    replayed, otherwise as a game of two players.
 
     Args:
         env: Environment with text observations and actions.
-        rules: Rules shown in prompts. They replace the rules in `facts`, and are required if `facts` is missing.
+        rules: Rules shown in prompts. They replace those of the environment, and are required if it has no `game_spec`.
         settings: Prompt and reward settings. Default: those of the environment, or the sum of its rewards.
-        max_turns: Maximum number of answers per episode, only for an environment without `facts`.
+        max_turns: Maximum number of answers per episode, only for an environment without `game_spec`.
         replays: True if every episode has the same deals.
 
     Returns:

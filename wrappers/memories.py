@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from mage_envs.loading.arguments import nearest_name, options
-from mage_envs.loading.imports import check_path, load_class, load_entry
+from mage_envs.loading.imports import check_path, import_path, load_class, load_entry
 from mage_envs.loading.plugins import load_announced
 from wrappers.memory import EpisodicMemory, MemoryStrategy
 
@@ -65,16 +65,9 @@ def register_memory(name: str, *, entry_point: str | None = None) -> Callable[[B
 def _add(name: str, builder: Builder | str) -> None:
     old = _REGISTRY.get(name)
     # Registering the same memory again is allowed, because a notebook or importlib.reload runs a module twice.
-    if old is not None and _identity(old) != _identity(builder):
-        raise ValueError(f"Memory {name!r} is already registered, by {_identity(old)}. Choose another name.")
+    if old is not None and import_path(old) != import_path(builder):
+        raise ValueError(f"Memory {name!r} is already registered, by {import_path(old)}. Choose another name.")
     _REGISTRY[name] = builder
-
-
-def _identity(builder: Builder | str) -> str:
-    """Return the import path, which stays the same if the module is reloaded."""
-    if isinstance(builder, str):
-        return builder
-    return repr(builder) if isinstance(builder, partial) else f"{builder.__module__}:{builder.__qualname__}"
 
 
 def list_memories() -> tuple[str, ...]:

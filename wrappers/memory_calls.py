@@ -171,7 +171,7 @@ class MemoryCalls:
         return () if self._thinking is None else self._thinking.thoughts(turns)
 
     def render(self, view: MemoryView) -> str:
-        """Return the memory section of a play prompt, and store its length for `told`."""
+        """Return the memory section of a play prompt, and store its length for `to_info`."""
         text = self.control.text(view, self.memory.render)
         self._rendered = len(text)
         return text

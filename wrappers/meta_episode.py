@@ -78,9 +78,9 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
             style: Name of a prompt style, or a `PromptStyle`.
             deal: `fresh` or `replay`. Default: that of the protocol.
             reward: Name in the settings' `rewards`. Default: that of the protocol.
-            rules: Rules shown in prompts. Required if the environment has no `facts`.
+            rules: Rules shown in prompts. Required if the environment has no `game_spec`.
             settings: Prompt and reward settings. Default: those of the environment, or the sum of its rewards.
-            max_turns: Maximum number of answers per episode, only for an environment without `facts`.
+            max_turns: Maximum number of answers per episode, only for an environment without `game_spec`.
             max_calls: Maximum number of the memory's requests between two play prompts.
             reveal_opponent: True if `info` names the opponent from the first step on, not only at the end.
             show_score: True if the sentence on an episode's end states the return. Every memory shows the same

@@ -124,7 +124,7 @@ class SlowEnvironments:
     def poll(self, timeout: float | None) -> list[Outcome]:
         until = inf if timeout is None else self._time.now + timeout
         found: list[Outcome] = []
-        # As the stage `InProcessEnvs`: all moves, or one if a timeout is set, however long it takes.
+        # Like `InProcessEnvs`: all moves, or one if a timeout is set, however long it takes.
         if not self._workers:
             for _ in range(len(self._waiting) if timeout is None else min(1, len(self._waiting))):
                 self._time.now += MOVE
@@ -186,10 +186,10 @@ class Shares:
 def play(setting: OverlapSetting, slots: int = 64) -> Shares:
     """Play one meta-episode of Kuhn Poker in each slot."""
     time = CountedTime()
-    model, stage = Thinking(time, setting.background), SlowEnvironments(time, slots, setting.workers)
+    model, pool = Thinking(time, setting.background), SlowEnvironments(time, slots, setting.workers)
     clock = RolloutClock(now=time)
     specs = rollout_specs("mage/KuhnPoker-Meta-v0", 0, 0, slots // 8, 8, {"kuhn/nash": 1.0})
-    played = collect(stage, model, specs, clock=clock)
+    played = collect(pool, model, specs, clock=clock)
     failed = [trajectory.failure for trajectory in played if trajectory.failure is not None]
     if failed:
         raise RuntimeError(f"{len(failed)} meta-episodes failed, the first: {failed[0]}")

@@ -11,9 +11,10 @@ import os
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -165,6 +166,18 @@ def load_function(spec: str) -> FunctionType:
     if not isinstance(found, FunctionType) or found.__module__ != module:
         raise TypeError(f"{spec!r} must be a function that {module} defines; got {type(found).__name__}.")
     return found
+
+
+def import_path(builder: Callable[..., Any] | str) -> str:
+    """Return `module:name` of a function or class, which stays the same if its module is loaded again.
+
+    An entry point is its own path, and a partial's path contains its arguments.
+    """
+    if isinstance(builder, str):
+        return builder
+    if isinstance(builder, partial):
+        return f"{import_path(builder.func)}{builder.args}{builder.keywords}"
+    return f"{builder.__module__}:{builder.__qualname__}"
 
 
 def _attribute(module: ModuleType, name: str, spec: str) -> Any:

@@ -13,7 +13,8 @@ from dev.tour import page as tour
 from dev.tour.hops import ANSWER, TRAINING
 from dev.tour.recorder import MAX_TEXT_LINES, Hop, Recorder, cut, shown, text_lines
 from tests.processes import ROOT, told_by_two
-from trainer.method.returns import cumulative, differential, differential_rewards
+from tests.trainer.meta_episodes import trajectory
+from trainer.method.returns import cumulative, differential_rewards, episode_values, scheme_of
 
 
 def test_the_page_is_what_the_generator_writes() -> None:
@@ -54,18 +55,19 @@ def hop(**changes: object) -> Hop:
 
 
 def test_the_recorder_records_values_and_nesting() -> None:
-    outer = hop(function=differential, given=(), found=("len(returned)",))
+    played, scheme = trajectory([1.0, 3.0], turns=1, reflections=False), scheme_of("differential")
+    outer = hop(function=episode_values, given=(), found=("len(returned)",))
     inner = hop()
     with Recorder([outer, inner]) as recorder:
-        differential([1.0, 3.0])
+        episode_values(played, scheme, 1.0, 0.5)
         cumulative([1.0])
-    differential([9.0])
+    episode_values(played, scheme, 1.0, 0.5)
     assert [(call.hop.name, call.depth, call.given, call.found) for call in recorder.calls] == [
-        ("differential", 0, [], ["len(returned) = 2"]),
+        ("episode_values", 0, [], ["len(returned) = 2"]),
         ("differential_rewards", 1, ["rewards = [1.0, 3.0]"], ["returned = [1.0, 2.0]"]),
     ]
     tree, sections = tour.part(recorder, [inner, outer], 4)
-    assert tree == "```text\n4. differential\n    5. differential_rewards\n```\n"
+    assert tree == "```text\n4. episode_values\n    5. differential_rewards\n```\n"
     assert sections.endswith(
         "### 5. differential_rewards (trainer/method/returns.py)\n\nText.\n\n"
         "```text\nin   rewards = [1.0, 3.0]\nout  returned = [1.0, 2.0]\n```\n"

@@ -33,7 +33,7 @@ SYNONYMS = {
 def found_in(text: str) -> set[str]:
     """The synonyms in a text, as whole words."""
     words = re.sub(r"[_-]", " ", text.lower())
-    return {word for word in SYNONYMS if re.search(rf"(?<!\w){re.escape(word.lower())}(?!\w)", words)}
+    return {word for word in SYNONYMS if re.search(rf"(?<!\w){re.escape(word.lower())}s?(?!\w)", words)}
 
 
 def options() -> dict[str, str]:

@@ -387,7 +387,7 @@ def compute_advantages(
 
     Statistics are computed per group, or over all trajectories at once with `statistics="pooled"`. A failed trajectory
     gets zeros and is excluded from every mean. So is a trajectory with a reward or return that is not finite
-    (`screened`). If an advantage is not finite, all advantages of its trajectory are 0.
+    (`mask_non_finite`). If an advantage is not finite, all advantages of its trajectory are 0.
 
     Args:
         trajectories: Trajectories of a rollout, groups in any order.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
-from mage_envs.loading.imports import load_entry, load_function
+from mage_envs.loading.imports import import_path, load_entry, load_function
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,10 +43,12 @@ class Registry:
         """
         if not name or ":" in name:
             raise ValueError(f"{name!r} cannot name a function for {self.option}; use a name without a colon.")
-        known = self._entries.get(name, function)
-        # A module that is imported twice under two names registers the same function again, which is harmless.
-        if known is not function and getattr(known, "__qualname__", known) != function.__qualname__:
-            raise ValueError(f"{self.option}={name!r} is already registered; choose another name.")
+        known = self._entries.get(name)
+        # Registering the same function again is allowed, because a notebook or importlib.reload runs a module twice.
+        if known is not None and import_path(known) != import_path(function):
+            raise ValueError(
+                f"{self.option}={name!r} is already registered, by {import_path(known)}; choose another name."
+            )
         self._entries[name] = function
 
     def find(self, name: str) -> Callable[..., Any]:
@@ -64,7 +66,7 @@ class Registry:
                     f"{self.option}={name!r} is unknown; choose one of: {', '.join(self)}, or name your own function "
                     "as module:function."
                 )
-            self._entries[name] = load_function(name)
+            return load_function(name)
         entry = self._entries[name]
         if isinstance(entry, str):
             # Resolved once: the loss looks its function up in every micro-batch.
@@ -90,7 +92,7 @@ ADVANTAGES = Registry(
 RETURNS = Registry(
     "returns",
     {
-        "differential": "trainer.method.returns:differential",
+        "differential": "trainer.method.returns:differential_rewards",
         "cumulative": "trainer.method.returns:cumulative",
         "single_episode": "trainer.method.returns:single_episode",
         "final": "trainer.method.returns:final",

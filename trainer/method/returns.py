@@ -43,13 +43,8 @@ def scheme_of(name: str) -> ReturnScheme:
     return ReturnScheme(function, getattr(function, "crosses_episodes", True), getattr(function, "discounts", True))
 
 
-# The built-in schemes: the paper's differential returns, LaMer's cumulative ones, the ablation of single episodes, and
-# `final`, under which only the last episode pays.
-
-
-def differential(rewards: Rewards) -> list[float]:
-    """Return dR_k, shape (K,)."""
-    return differential_rewards(rewards)
+# The other built-in schemes: LaMer's cumulative returns, the ablation of single episodes, and `final`, under which only
+# the last episode pays. The paper's is `differential_rewards`.
 
 
 def cumulative(rewards: Rewards) -> list[float]:

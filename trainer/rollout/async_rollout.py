@@ -10,7 +10,7 @@ from trainer.method.trajectory import Trajectory
 from trainer.rollout.rollout import RolloutClock
 
 CANCEL_TIMEOUT_S = 60.0
-"""Timeout in seconds for a rollout to end after `give_up`."""
+"""Timeout in seconds for a rollout to end after `cancel`."""
 _log = logging.getLogger(__name__)
 
 

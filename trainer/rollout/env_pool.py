@@ -91,7 +91,8 @@ class EnvPool(Protocol):
 class Environments:
     """Environments by slot.
 
-    An environment that failed still answers `Tell`. The next meta-episode replaces it, if `make_env` is set.
+    An environment that failed still answers a `FailureInfoCall`. The next meta-episode replaces it, if `make_env` is
+    set.
     """
 
     def __init__(self, make_env: MakeEnv | None, envs: Sequence[gym.Env[Any, Any]] = ()) -> None:
@@ -100,10 +101,11 @@ class Environments:
         self._failed: set[int] = set()
 
     def __call__(self, slot: int, call: Call | EpisodeHistory) -> Any:
-        """Play one call. A `EpisodeHistory` replays a meta-episode in an environment that replaces a lost one."""
+        """Play one call. An `EpisodeHistory` replays a meta-episode in an environment that replaces a lost one."""
         if isinstance(call, FailureInfoCall):
             return model_calls(self._envs[slot]) if slot in self._envs else []
-        # A failed environment is kept until the next call, because `Tell` still reads the opponents' calls from it.
+        # A failed environment is kept until the next call, because a `FailureInfoCall` still reads the opponents' calls
+        # from it.
         if slot in self._failed and self._make_env is not None:
             self._envs.pop(slot, None)
         try:
@@ -153,7 +155,7 @@ def _replay(env: gym.Env[Any, Any], course: EpisodeHistory) -> None:
 
 
 class InProcessEnvs:
-    """A stage in this thread, which plays one move after the other.
+    """A pool in this thread, which plays one move after the other.
 
     A late call is interrupted if `Watchdog` can interrupt it.
     """
@@ -210,7 +212,7 @@ class RolloutEnvs:
         self._workers: WorkerProcessEnvs | None = None
 
     def pool(self, count: int) -> list[gym.Env[Any, Any]] | WorkerProcessEnvs:
-        """Return `count` environments: a list in this process, or a stage of workers."""
+        """Return `count` environments: a list in this process, or a pool of workers."""
         if not self._count:
             self.in_process += [self.make_env() for _ in range(len(self.in_process), count)]
             return self.in_process
@@ -224,14 +226,14 @@ class RolloutEnvs:
         self.in_process = [self.make_env()]
 
     def close(self) -> None:
-        """End the workers. The next `stage` starts new ones."""
+        """End the workers. The next `pool` starts new ones."""
         if self._workers is not None:
             self._workers.close()
             self._workers = None
 
 
 class WorkerProcessEnvs:
-    """A stage of `count` environments in worker processes.
+    """A pool of `count` environments in worker processes.
 
     Slot s belongs to worker s modulo `workers`, and each worker plays one call at a time. A hang or a death costs the
     meta-episode that was being played. The worker's other meta-episodes are replayed in a new process from their seeds
@@ -332,7 +334,7 @@ class WorkerProcessEnvs:
 
         Returns an empty dict if the worker has only finished a replay, or if its move was dropped.
         """
-        # `drop` forgot this move after an error. Its late outcome belongs to no meta-episode any more.
+        # `cancel` forgot this move after an error. Its late outcome belongs to no meta-episode any more.
         if worker not in self._playing:
             return {}
         move = self._playing[worker]

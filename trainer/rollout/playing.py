@@ -60,7 +60,7 @@ class MetaEpisodeRollout:
         """Prepare the first call of the environment.
 
         Args:
-            slot: Index of the environment in its stage.
+            slot: Index of the environment in its pool.
             spec: The meta-episode to play.
             reply_limit: Most tokens of a reply, for the length penalty (0: unknown).
             failures: The failed attempts at this meta-episode so far.
@@ -239,7 +239,7 @@ class MetaEpisodeRollout:
         if ended:
             self._results.append(self._result(info, truncated))
             self._earned = 0.0
-        # Before `_ask`, which adds the next user message to this chat.
+        # Before `_make_prompt`, which adds the next user message to this chat.
         self._chat.append(Message("assistant", completion.text))
         wrong = bad_pay(self.steps[-1:], self._results if ended else ())
         if wrong is not None:

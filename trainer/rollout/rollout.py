@@ -88,7 +88,7 @@ class _Rollout:
                 # The traceback of a worker: the exception itself lost it when it was sent.
                 run.misused.add_note(run.failures[-1].traceback)
                 raise run.misused
-            # A failed run is not over yet: its next call is `Tell`, which needs no answer of the model.
+            # A failed run is not over yet: its next call is a `FailureInfoCall`, which needs no answer of the model.
             if run.over:
                 self.runs += self.finish(run)
             else:
@@ -132,7 +132,7 @@ def collect(
     states what can be interrupted.
 
     Args:
-        envs: Environments of this process, or a stage of workers.
+        envs: Environments of this process, or a pool of workers.
         generator: The model, in lock-step batches or streaming.
         specs: Meta-episodes to play.
         retries: Further attempts after a failed one.
@@ -159,11 +159,11 @@ def collect(
     """
     clock = clock if clock is not None else RolloutClock()
     started = clock.now()
-    stage = envs if isinstance(envs, EnvPool) else InProcessEnvs(envs, make_env)
-    if not len(stage) and specs:
+    pool = envs if isinstance(envs, EnvPool) else InProcessEnvs(envs, make_env)
+    if not len(pool) and specs:
         raise ValueError("collect() needs at least one environment.")
     rollout = _Rollout(
-        slots=len(stage),
+        slots=len(pool),
         specs=specs,
         retries=retries,
         reply_limit=reply_limit,
@@ -179,17 +179,17 @@ def collect(
         try:
             while True:
                 # All moves start before any outcome is read, so that workers play at once.
-                stage.submit([run.next_env_call() for run in rollout.runs], watch, env_timeout)
+                pool.submit([run.next_env_call() for run in rollout.runs], watch, env_timeout)
                 # A lock-step generator needs whole batches, so wait for all environments. A streaming one that has
                 # prompts is polled below, so only collect the outcomes that are ready.
                 patience = None
                 if model.streams:
                     patience = 0.0 if model.busy else POLL_INTERVAL_S
-                for run in rollout.on_env_results(stage.poll(patience), strict):
+                for run in rollout.on_env_results(pool.poll(patience), strict):
                     model.submit(run.prompt)
                 # New resets, and queries after failures, need no reply: run them before the model is called, so that
                 # its batch is full.
-                if rollout.runs or (stage.busy and not model.streams):
+                if rollout.runs or (pool.busy and not model.streams):
                     continue
                 if on_step is not None and clock.calls:
                     on_step(sum(t is not None for t in rollout.done), len(specs))
@@ -197,13 +197,13 @@ def collect(
                 # are done.
                 if not any_rank_live(bool(rollout.live)):
                     break
-                answers = model.poll(rollout.describe, strict, stage.pause if stage.busy else None)
+                answers = model.poll(rollout.describe, strict, pool.pause if pool.busy else None)
                 rollout.on_completions(answers, strict)
                 # The first reply proves that the settings work.
                 strict = strict and not answers
         finally:
             # No call may continue behind the caller's back after Ctrl-C, a preemption or an error.
-            stage.cancel()
+            pool.cancel()
             model.cancel(rollout.describe)
     clock.total += clock.now() - started
     finished = [trajectory for trajectory in rollout.done if trajectory is not None]

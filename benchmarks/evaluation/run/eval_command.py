@@ -167,7 +167,7 @@ def measure(options: EvalOptions, agent: Agent, setting: Setting) -> Measured:
         trajectories = _played_in(writer.folder) if writer.kept else []
     if not trajectories:
         raise RuntimeError(f"Nothing was played: {limits.spent() or 'no worker returned a meta-episode'}.")
-    floors = baseline_rows(setting, partial(_play_floor, options)) if options.floors else ()
+    floors = baseline_rows(setting, partial(_play_baseline, options)) if options.baselines else ()
     return Measured(replace(summary_of(agent.name, setting, trajectories), floors=floors), trajectories, limits)
 
 
@@ -205,7 +205,7 @@ def shown(summary: Summary, wide: bool, tsv: bool) -> str:
     return summary_table.table(summary) if wide else layout.narrow(summary, layout.stdout_width())
 
 
-def _play_floor(options: EvalOptions, agent: Agent, setting: Setting) -> list[Trajectory]:
+def _play_baseline(options: EvalOptions, agent: Agent, setting: Setting) -> list[Trajectory]:
     """Play the policy of a baseline with the options of the agent, but without the limits, which are for models."""
     return evaluate(
         agent,

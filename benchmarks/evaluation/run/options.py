@@ -66,7 +66,7 @@ class EvalOptions:
     """Maximum number of tokens of prompts and replies together."""
     max_minutes: float | None = None
     """Time limit in minutes."""
-    floors: bool = True
+    baselines: bool = True
     """True to play the baselines if the game has repeated tasks."""
     out: Path | None = None
     """Folder of the run, or None to store nothing."""
@@ -129,9 +129,9 @@ def add_play_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-minutes", type=float, metavar="M", help="Time limit in minutes (default: no limit)")
     # The field is positive, so that no reader has to undo a double negation.
     parser.add_argument(
-        "--no-floors",
-        dest="floors",
+        "--no-baselines",
+        dest="baselines",
         action="store_false",
-        default=EvalOptions.floors,
+        default=EvalOptions.baselines,
         help="Omit the baselines of repeated tasks (as in Sokoban)",
     )

@@ -69,7 +69,7 @@ class SpielState(State):
         source = positions(game)
         while position.player == CHANCE:
             outcome = chance(position, number)
-            # With hidden information a chance event may be private, so `happened` stays empty.
+            # With hidden information a chance event may be private, so `chance_events` stays empty.
             if not source.texts.hidden:
                 self.chance_events = (*self.chance_events, position.text_of(source.texts, outcome))
             position = source.after(position, outcome)

@@ -98,5 +98,5 @@ def test_mage_bench_prints_and_keeps_them(tmp_path: Path, capsys: pytest.Capture
     kept = load(tmp_path / "run")
     assert [row.opponent for row in kept.floors] == list(BASELINES["WebShop"])
     assert "floor: webshop/next,1,success," in (tmp_path / "run" / "scores.csv").read_text()
-    assert benchmarks.__main__.main([*words[:-2], "--no-floors"]) == 0
+    assert benchmarks.__main__.main([*words[:-2], "--no-baselines"]) == 0
     assert "floor" not in capsys.readouterr().out

@@ -83,7 +83,7 @@ def test_ranks_are_intervals_from_paired_tests(tmp_path):
     common = ["--env", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/rock", "--rows", "24", "--num-episodes", "2"]
     agents = ["policy:best-response-to:kuhn/rock", "policy:kuhn/nash", "policy:kuhn/nash:0.2", "policy:uniform"]
     for place, agent in enumerate(agents):
-        assert main(["eval", agent, *common, "--no-floors", "--out", str(tmp_path / str(place))]) == 0
+        assert main(["eval", agent, *common, "--no-baselines", "--out", str(tmp_path / str(place))]) == 0
     folders = [tmp_path / str(place) for place in range(4)]
     ranks = rank_intervals(folders)
     assert rank_intervals(folders[:1]) == [(1, 1)]

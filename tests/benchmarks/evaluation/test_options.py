@@ -45,7 +45,7 @@ def test_every_flag_becomes_its_field():
         *("--opponents", "pool:kuhn/paper", "--rows", "3", "--seed", "9", "--control", "other", "--from", "runs/a"),
         *("--sampling", "temperature=0.5,top_k=4", "--batch", "8", "--env-workers", "2", "--env-memory-gb", "1.5"),
         *("--env-timeout", "7", "--executor", "processes:2", "--max-calls", "11", "--max-tokens", "12"),
-        *("--max-minutes", "0.5", "--no-floors", "--out", "runs/b", "--resume", "--wide", "--tsv"),
+        *("--max-minutes", "0.5", "--no-baselines", "--out", "runs/b", "--resume", "--wide", "--tsv"),
     )
     assert parsed(eval_command, *words) == EvalOptions(
         agents=("scripted:first", "scripted:last+none"),
@@ -70,7 +70,7 @@ def test_every_flag_becomes_its_field():
         max_calls=11,
         max_tokens=12,
         max_minutes=0.5,
-        floors=False,
+        baselines=False,
         out=Path("runs/b").absolute(),
         resume=True,
     )

@@ -47,13 +47,13 @@ def test_opponents_that_change_are_judged_as_they_play_in_each_episode(
     switch, folder = "switch:kuhn/rock,kuhn/maniac,1", str(tmp_path / "run")
     common = ["--env", META, "--rows", "40", "--opponents"]
     agent, judged = f"policy:best-response-to:{switch}", tmp_path / "regret.json"
-    assert main(["eval", agent, *common, f"{switch};", "--out", folder, "--no-floors"]) == 0
+    assert main(["eval", agent, *common, f"{switch};", "--out", folder, "--no-baselines"]) == 0
     assert main(["regret", folder, "--json", str(judged)]) == 0
     episodes = json.loads(judged.read_text())["episodes"]
     assert [one["regret"]["mean"] for one in episodes] == pytest.approx([0, 0, 0], abs=1e-12)
     assert [one["available"] for one in episodes] == pytest.approx([1 / 4, 1 / 3, 1 / 3])
     with_memory = str(tmp_path / "memory")
-    assert main(["eval", "scripted:first", *common, "counting", "--out", with_memory, "--no-floors"]) == 0
+    assert main(["eval", "scripted:first", *common, "counting", "--out", with_memory, "--no-baselines"]) == 0
     capsys.readouterr()
     assert main(["regret", with_memory]) == 2
     error = capsys.readouterr().err
@@ -185,7 +185,7 @@ def test_another_game_panel_or_pool_than_that_of_a_kept_run_is_one_line(
     kept: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     alone = tmp_path / "sokoban"
-    common = ["--env", "mage/Sokoban-Meta-v0", "--env-kwargs", '{"num_episodes": 1}', "--rows", "1", "--no-floors"]
+    common = ["--env", "mage/Sokoban-Meta-v0", "--env-kwargs", '{"num_episodes": 1}', "--rows", "1", "--no-baselines"]
     assert main(["eval", "scripted:first", *common, "--out", str(alone)]) == 0
     capsys.readouterr()
     for arguments, message in (

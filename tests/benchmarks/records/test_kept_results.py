@@ -19,7 +19,7 @@ from benchmarks.records.record_store import Records
 from mage_envs.files.locking import LOCK, FolderInUse, FolderLock
 from tests.processes import ROOT
 
-KUHN = ("--env", "mage/KuhnPoker-Meta-v0", "--no-floors")
+KUHN = ("--env", "mage/KuhnPoker-Meta-v0", "--no-baselines")
 OPPONENTS = """
 import os, pathlib, tempfile, time
 

@@ -67,6 +67,10 @@ def forged(tmp_path_factory, server):
     (outside / "run.json").write_text((sound / "run.json").read_text())
     (outside / "model" / "mage.json").write_text(json.dumps({"env_id": "mage/KuhnPoker-Meta-v0", "imports": [MODULE]}))
     (place / f"{MODULE}.py").write_text(f"open({str(outside / 'PWNED')!r}, 'w')\n")
+    # The shop is made before the commands run, because on a slow machine that prints its progress.
+    warm = "import gymnasium, mage_envs; gymnasium.make('mage/WebShop-v0').reset(seed=0)"
+    made = os.environ | {"MAGE_ENVS_CACHE": str(place / "cache"), "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", warm], env=made, check=True, capture_output=True, timeout=200)
     changes = forgeries(outside, f"http://127.0.0.1:{server.getsockname()[1]}")
     assert len(changes) >= 40
     return place, sound, {name: forge(sound, place / "forged" / name, change) for name, change in changes.items()}
@@ -92,11 +96,11 @@ def test_no_command_executes_what_a_record_says(forged, server, tmp_path, comman
     place, sound, runs = forged
     out = tmp_path / "out.txt"
     words = [COMMANDS[command](str(run), str(sound), str(out)) for run in (sound, *runs.values())]
-    allowed = [str(place / "forged"), str(sound), str(tmp_path)]
+    allowed = [str(place / "forged"), str(place / "cache"), str(sound), str(tmp_path)]
     job = tmp_path / "job.json"
     job.write_text(json.dumps({"commands": words, "allowed": allowed, "out": str(tmp_path / "report.json")}))
     # The current folder is searched for modules, as a console script does, so the stranger's module could be found.
-    environment = os.environ | {"MAGE_ENVS_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"MAGE_ENVS_CACHE": str(place / "cache"), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-m", "tests.untrusted.audited", str(job)],
         cwd=place,

@@ -66,23 +66,23 @@ class RolloutProgress(TrainerCallback, ExportableState):
 
 
 class FilesOfRun(TrainerCallback):
-    """Callback that truncates the failure ledger and the log to the step that the run resumes from.
+    """Callback that truncates the failure log and the run log to the step that the run resumes from.
 
     Args:
-        ledger: Ledger of failures.
+        failure_log: Log of failures.
         log: Log of metrics and transcripts.
         progress: Counter of rollouts. It must be registered before this callback, which reads its restored state.
     """
 
-    def __init__(self, ledger: FailureLog, log: RunLog, progress: RolloutProgress) -> None:
-        self._ledger, self._log, self._progress = ledger, log, progress
+    def __init__(self, failure_log: FailureLog, log: RunLog, progress: RolloutProgress) -> None:
+        self._failure_log, self._log, self._progress = failure_log, log, progress
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         # Only the main process writes these files.
         if state.is_world_process_zero:
-            self._ledger.resume(state.global_step, self._progress.evaluation_due)
+            self._failure_log.resume(state.global_step, self._progress.evaluation_due)
             self._log.resume(state.global_step, self._progress.evaluation_due)
 
 

@@ -18,7 +18,7 @@ from benchmarks.evaluation.run.budget import Limits
 from benchmarks.evaluation.run.controls import NAMES, controlled
 from benchmarks.evaluation.run.distributed import play_spread
 from benchmarks.evaluation.run.environments import game_of, seats_of
-from benchmarks.evaluation.run.evaluate import account, evaluate, lacked_budget, ledger_in, progress_of
+from benchmarks.evaluation.run.evaluate import account, evaluate, failure_log_in, lacked_budget, progress_of
 from benchmarks.evaluation.run.options import ROWS, EvalOptions, add_play_arguments
 from benchmarks.evaluation.run.sampling import FORM
 from benchmarks.evaluation.run.summary import summary_of
@@ -241,7 +241,7 @@ def _play(
         if add is not None and not lacked_budget(trajectory):
             add(todo[place], trajectory)
 
-    with ledger_in(options.out) as ledger:
+    with failure_log_in(options.out) as failure_log:
         played = evaluate(
             agent,
             [setting.tasks[index] for index in todo],
@@ -255,7 +255,7 @@ def _play(
             on_finished=keep,
             reduce=without_texts,
             limits=limits,
-            ledger=ledger,
+            failure_log=failure_log,
         )
     return [trajectory for trajectory in played if not lacked_budget(trajectory)]
 
@@ -293,10 +293,10 @@ def _play_spread(
             add(place, trajectory)
         progress(len(played) + before, planned, before)
 
-    with ledger_in(options.out) as ledger:
+    with failure_log_in(options.out) as failure_log:
         lost = play_spread(executor, about, todo, keep, batch=options.batch, env_timeout=options.env_timeout)
         if played:
-            account(played, about["agent"]["name"], ledger)
+            account(played, about["agent"]["name"], failure_log)
     sys.stderr.write("".join(f"mage-bench: {one_line(one)}\n" for one in lost))
     return played
 

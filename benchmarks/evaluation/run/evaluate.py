@@ -108,7 +108,7 @@ def evaluate(
     on_finished: Callable[[int, Trajectory], None] | None = None,
     reduce: Callable[[Trajectory], Trajectory] | None = None,
     limits: Limits | None = None,
-    ledger: FailureLog | None = None,
+    failure_log: FailureLog | None = None,
 ) -> list[Trajectory]:
     """Play every task of `panel` once, with all wrappers of its id, and return the trajectories in the panel's order.
 
@@ -127,7 +127,7 @@ def evaluate(
         on_finished: Callback with the index in the panel and the trajectory of each final meta-episode.
         reduce: Function that returns a smaller trajectory to keep, which saves memory.
         limits: Budget of the model calls. A meta-episode beyond it has a `failure` of the kind `generator: budget`.
-        ledger: Ledger for tracebacks, including that of an error that ends the evaluation.
+        failure_log: Failure log for tracebacks, including that of an error that ends the evaluation.
 
     Raises:
         RuntimeError: If every meta-episode failed. The message contains the first reason.
@@ -144,31 +144,31 @@ def evaluate(
     # Further workers would have no environment to play.
     workers = min(workers, batch, len(panel))
     player = PanelPlayer(agent, panel, env_kwargs, workers=workers, memory_gb=memory_gb, limits=limits)
-    kept = nullcontext() if ledger is None else ledger.kept("eval", 0)
+    kept = nullcontext() if failure_log is None else failure_log.kept("eval", 0)
     with closing(player), kept:
         trajectories = player(panel, batch, env_timeout, on_step=on_step, on_finished=on_finished, reduce=reduce)
-    account(trajectories, agent.name, ledger)
+    account(trajectories, agent.name, failure_log)
     return trajectories
 
 
-def account(trajectories: Sequence[Trajectory], agent: str, ledger: FailureLog | None) -> None:
-    """Record failures in the ledger.
+def account(trajectories: Sequence[Trajectory], agent: str, failure_log: FailureLog | None) -> None:
+    """Record failures in the failure log.
 
     Args:
         trajectories: Meta-episodes that were played.
         agent: Name of the agent, for the message.
-        ledger: Ledger of the run, if there is one.
+        failure_log: Failure log of the run, if there is one.
 
     Raises:
         RuntimeError: If every meta-episode failed, and none of them because of the budget.
     """
-    if ledger is not None:
-        ledger.record([t for t in trajectories if not lacked_budget(t)], "eval", 0)
+    if failure_log is not None:
+        failure_log.record([t for t in trajectories if not lacked_budget(t)], "eval", 0)
     failures = [t.failure for t in trajectories if t.failure is not None]
     if len(failures) == len(trajectories) and not any(lacked_budget(t) for t in trajectories):
         error = RuntimeError(f"All {len(failures)} meta-episodes of {agent} failed; the first: {failures[0]}")
-        if ledger is not None:
-            error.add_note(f"{TRACEBACK} {ledger.path}")
+        if failure_log is not None:
+            error.add_note(f"{TRACEBACK} {failure_log.path}")
         raise error
 
 
@@ -178,22 +178,22 @@ def lacked_budget(trajectory: Trajectory) -> bool:
 
 
 @contextmanager
-def ledger_in(folder: Path | None) -> Iterator[FailureLog]:
-    """Yield a ledger in the folder, or in a temporary folder that is removed unless something failed.
+def failure_log_in(folder: Path | None) -> Iterator[FailureLog]:
+    """Yield a failure log in the folder, or in a temporary folder that is removed unless something failed.
 
     At the end, the totals of new failures are written to stderr with the name of the file.
     """
-    ledger = FailureLog(folder or mkdtemp(prefix="mage-eval-"))
+    failure_log = FailureLog(folder or mkdtemp(prefix="mage-eval-"))
     # An evaluation has no optimiser steps: 0 keeps its lines and drops only an incomplete last one.
-    ledger.resume(0)
-    before = ledger.count
+    failure_log.resume(0)
+    before = failure_log.count
     try:
-        yield ledger
-        if ledger.count > before:
-            sys.stderr.write(f"{ledger.summary()}\n")
+        yield failure_log
+        if failure_log.count > before:
+            sys.stderr.write(f"{failure_log.summary()}\n")
     finally:
-        if folder is None and not ledger.path.exists():
-            ledger.path.parent.rmdir()
+        if folder is None and not failure_log.path.exists():
+            failure_log.path.parent.rmdir()
 
 
 def progress_of(what: str, unit: str = "meta-episodes") -> Progress:

@@ -196,7 +196,7 @@ def test_what_the_parsers_refuse_is_one_line_too(module, words, says, capfd, mon
 
 
 def rows_named_by(line):
-    """The lines of the ledger that a line of stderr names at its end."""
+    """The lines of the failure log that a line of stderr names at its end."""
     return [json.loads(row) for row in Path(line.split()[-1]).read_text().splitlines()]
 
 

@@ -184,9 +184,9 @@ def test_a_bug_in_a_users_environment_keeps_its_traceback(workers: int, tmp_path
     assert "environment: ValueError: a bug" in told
     assert any(text is not None and "BadResult: step() must return (observation, reward" in text for text in told)
     assert None in told
-    ledger = FailureLog(tmp_path)
-    ledger.record(done, "train", 3)
-    rows = ledger.rows()
+    failure_log = FailureLog(tmp_path)
+    failure_log.record(done, "train", 3)
+    rows = failure_log.rows()
     assert len(rows) == sum(len(t.failures) for t in done) == 2 * sum(t.failure is not None for t in done)
     bugs = [row for row in rows if row["reason"] == "ValueError: a bug"]
     assert all('raise ValueError("a bug")' in row["traceback"] for row in bugs)
@@ -260,20 +260,20 @@ def test_ctrl_c_ends_hung_workers_and_is_told_in_one_line(tmp_path: Path) -> Non
     assert gone(int(note.read_text()))
 
 
-# -- the ledger --------------------------------------------------------------------------------------------------
+# -- the failure log --------------------------------------------------------------------------------------------------
 
 
 def test_a_ledger_goes_on_where_its_run_does(tmp_path: Path) -> None:
     log = tmp_path / "log"
     done = play(faulty(log, "reset"), 0)
     count = sum(injected(log).values())
-    ledger = FailureLog(tmp_path / "run")
-    assert ledger.summary() == ""
+    failure_log = FailureLog(tmp_path / "run")
+    assert failure_log.summary() == ""
     for step in (0, 2, 4):
-        ledger.record(done, "train", step)
-    ledger.record(done, "eval", 4)
-    assert ledger.count == len(ledger.rows()) == 4 * count
-    with ledger.path.open("a") as file:
+        failure_log.record(done, "train", step)
+    failure_log.record(done, "eval", 4)
+    assert failure_log.count == len(failure_log.rows()) == 4 * count
+    with failure_log.path.open("a") as file:
         file.write('{"kind": "hang", "ste')  # as a full disk leaves it
     again = FailureLog(tmp_path / "run")
     again.resume(4)
@@ -293,15 +293,15 @@ def test_a_ledger_goes_on_where_its_run_does(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_what_ends_a_run_leaves_its_traceback_too(workers: int, tmp_path: Path) -> None:
-    ledger = FailureLog(tmp_path)
+    failure_log = FailureLog(tmp_path)
     wanted = [RolloutSpec(Task("", seed=104))]
     envs: Any = WorkerProcessEnvs(Broken, 1, 1) if workers else [Broken()]
-    with pytest.raises(ValueError, match="a bug") as raised, ledger.kept("train", 0):
+    with pytest.raises(ValueError, match="a bug") as raised, failure_log.kept("train", 0):
         collect(envs, ScriptedGenerator(answer), wanted)
     if workers:
         envs.close()
     assert raised.value.__notes__[-1] == f"Its traceback is in {tmp_path / 'failures.jsonl'}"
-    [row] = ledger.rows()
+    [row] = failure_log.rows()
     assert (row["kind"], row["reason"], row["step"]) == ("run", "ValueError: a bug", 0)
     assert 'raise ValueError("a bug")' in row["traceback"]
-    assert ledger.summary().startswith("Failures: 1 (1 run), 1 of them for good")
+    assert failure_log.summary().startswith("Failures: 1 (1 run), 1 of them for good")

@@ -1,4 +1,4 @@
-"""Training runs against opponents that fail: all is in the ledger, in one process and two, with workers or not."""
+"""Training runs against opponents that fail: all is in the failure log, in one process and two, with workers or not."""
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ ROOT = Path(__file__).parent.parent
 LAYERS = ("mage_envs", "opponents", "wrappers", "trainer", "benchmarks")
 OUTSIDE = ("dev", "examples")
 """Not in the wheel; they may import all layers."""
+TRAINER_ROOMS = ("method", "rollout", "backends", "config", "runs", "trl", "cli")
+"""Folders of the trainer, in the order in which they may import each other."""
 HEAVY = {"torch", "transformers", "trl", "textworld", "alfworld", "flask", "peft", "datasets", "accelerate", "httpx2"}
 FILES = sorted(path for layer in (*LAYERS, *OUTSIDE) for path in (ROOT / layer).rglob("*.py"))
 RELATIVE = [str(path.relative_to(ROOT)) for path in FILES]
@@ -59,6 +61,17 @@ def test_imports_point_down(path):
         package = module.split(".")[0]
         if package in LAYERS:
             assert LAYERS.index(package) <= layer, f"{path} imports {module}, of a layer above its own"
+
+
+@pytest.mark.parametrize("path", [path for path in RELATIVE if path.startswith("trainer/") and path.count("/") > 1])
+def test_imports_inside_the_trainer_point_down(path):
+    room = TRAINER_ROOMS.index(path.split("/")[1])
+    for module, _ in imports(ast.parse((ROOT / path).read_text())):
+        if module.startswith("trainer."):
+            imported = module.split(".")[1]
+            # `trainer` itself and `trainer.__main__` assemble the rooms, so no room may import them.
+            assert imported in TRAINER_ROOMS, f"{path} imports {module}"
+            assert TRAINER_ROOMS.index(imported) <= room, f"{path} imports {module}, of a room above its own"
 
 
 def test_there_is_no_circle_of_imports_not_even_for_types():

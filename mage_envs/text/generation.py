@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
 class Message(NamedTuple):
@@ -63,3 +63,22 @@ class Generator(Protocol):
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """Return one completion per prompt, in the order of the prompts."""
         ...
+
+
+@runtime_checkable
+class StreamingGenerator(Protocol):
+    """Backend that answers each prompt as soon as its own reply is ready. A slot has at most one prompt under way."""
+
+    def submit(self, prompt: Prompt) -> None:
+        """Start to answer a prompt."""
+
+    def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
+        """Wait for at least one reply, and return all (slot, completion) pairs that are ready.
+
+        The list is empty after `timeout` seconds without a reply, or if no prompt is under way. Generation continues
+        between the calls.
+        """
+        ...
+
+    def cancel(self) -> None:
+        """Cancel all prompts under way. No later `poll` returns them."""

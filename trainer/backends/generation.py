@@ -1,17 +1,16 @@
 """Backends that need no torch (scripted, and lock-step around a function of ids), and shared code of all backends.
 
-A lock-step backend is a `mage_envs.text.generation.Generator`; a streaming one is a `StreamingGenerator`.
+A lock-step backend is a `Generator` of `mage_envs.text.generation`; a streaming one is a `StreamingGenerator`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from mage_envs.random.streams import UInt64s, fold_all
-from mage_envs.text.generation import Completion, Message, Prompt
+from mage_envs.text.generation import Completion, Message, Prompt, StreamingGenerator
 from trainer.backends.tokens import ChatTokenizer, make_completion
 
 GenerateIds = Callable[[list[list[int]], UInt64s], tuple[list[list[int]], list[list[float]] | None]]
@@ -22,25 +21,6 @@ It must answer every prompt, in order.
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 """Mask of 64 bits."""
-
-
-@runtime_checkable
-class StreamingGenerator(Protocol):
-    """Backend that answers each prompt as soon as its own reply is ready. A slot has at most one prompt under way."""
-
-    def submit(self, prompt: Prompt) -> None:
-        """Start to answer a prompt."""
-
-    def poll(self, timeout: float | None = None) -> list[tuple[int, Completion]]:
-        """Wait for at least one reply, and return all (slot, completion) pairs that are ready.
-
-        The list is empty after `timeout` seconds without a reply, or if no prompt is under way. Generation continues
-        between the calls.
-        """
-        ...
-
-    def cancel(self) -> None:
-        """Cancel all prompts under way. No later `poll` returns them."""
 
 
 def answer_all(generator: StreamingGenerator, prompts: Sequence[Prompt]) -> list[Completion]:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import torch
 
-from trainer.config.mage_config import MAGEConfig
 from trainer.method.batch import MicroBatch, Update
 from trainer.method.components import KL_ESTIMATORS, POLICY_LOSSES
 from trainer.method.metrics import LARGEST_RATIO
@@ -66,30 +65,6 @@ class LossTerms:
     """Lower bound of that ratio; None disables it."""
     correction_max: float | None = None
     """Upper bound of that ratio; None disables it."""
-
-    @classmethod
-    def from_config(cls, config: MAGEConfig, progress: float = 0.0) -> LossTerms:
-        """Return the terms of a run; `progress` in [0, 1] is the share of the run that is done, for schedules."""
-        start, end = config.uniform_legal_coef, config.uniform_legal_coef_end
-        return cls(
-            policy=config.policy,
-            kl_estimator=config.kl_estimator,
-            normalise=config.normalise,
-            longest=int(config.max_completion_length or 1),
-            epsilon_low=config.epsilon,
-            epsilon_high=config.epsilon if config.epsilon_high is None else config.epsilon_high,
-            delta=config.delta,
-            beta=config.beta,
-            weigh_kl=config.use_bias_correction_kl,
-            entropy_coef=config.entropy_coef,
-            uniform_legal_coef=start if end is None else start + (end - start) * progress,
-            correct_sampling=bool(
-                (config.use_vllm or config.rollout_ahead) and config.vllm_importance_sampling_correction
-            ),
-            correction=config.vllm_importance_sampling_mode,
-            correction_min=config.vllm_importance_sampling_clip_min,
-            correction_max=config.vllm_importance_sampling_clip_max,
-        )
 
     def denominator(self, update: Update) -> int:
         """Return the divisor of the summed loss of a whole update."""

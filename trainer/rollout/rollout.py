@@ -9,8 +9,7 @@ from typing import Any
 import gymnasium as gym
 
 from mage_envs.processes import CALL_TIMEOUT_S, SLOW_AFTER_S, CallError, Watchdog
-from mage_envs.text.generation import Generator
-from trainer.backends.generation import StreamingGenerator
+from mage_envs.text.generation import Generator, StreamingGenerator
 from trainer.method.trajectory import Failure, Trajectory
 from trainer.rollout.env_pool import EnvPool, InProcessEnvs, MakeEnv, Outcome
 from trainer.rollout.generation_client import POLL_INTERVAL_S, GenerationClient, ModelReply, RolloutClock, warn_slow

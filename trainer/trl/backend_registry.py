@@ -10,9 +10,9 @@ from typing import Any, cast
 from trl.chat_template_utils import get_training_chat_template
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from mage_envs.text.generation import Generator
+from mage_envs.text.generation import Generator, StreamingGenerator
 from trainer.backends.cached import CachedGenerator, CopiedGenerator, copied_model
-from trainer.backends.generation import LockStepGenerator, StreamingGenerator
+from trainer.backends.generation import LockStepGenerator
 from trainer.backends.local_model import Sampling
 from trainer.backends.tokens import ChatTokenizer, PromptFormat
 from trainer.backends.vllm_server import StreamingServerGenerator

@@ -11,8 +11,8 @@ from typing import NamedTuple, cast
 import torch
 from accelerate.utils import gather_object
 
+from mage_envs.text.generation import StreamingGenerator
 from trainer.backends.cached import CopiedGenerator
-from trainer.backends.generation import StreamingGenerator
 from trainer.method.advantages import CreditConfig, mask_non_finite, without_variance
 from trainer.method.trajectory import Trajectory
 from trainer.rollout.async_rollout import AsyncRollout

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
+from trainer.config.mage_config import MAGEConfig
 from trainer.method.batch import MicroBatch, Row, Update, collate, rank_share, reuse_sampling, split_rows
 from trainer.method.loss import LossTerms, Scores, policy_loss, score_logits
 from trainer.method.metrics import LARGEST_RATIO, MISMATCH, UPDATE_METRICS, update_metrics
@@ -102,7 +103,7 @@ class PolicyUpdates:
         The first update computes its old ones itself. A sampler with weights or numerics of its own is trusted if its
         mismatch was small at the last measurement.
         """
-        differs = LossTerms.from_config(self._trainer.args).correct_sampling
+        differs = loss_terms(self._trainer.args).correct_sampling
         close = self._progress.mismatch is not None and self._progress.mismatch <= self._trainer.args.reuse_mismatch
         reuse = self._trainer.args.reuse_sampling_logprobs and (close or not differs)
         # The first update runs at the scored weights, so its own forward pass gives the old log-probabilities. With
@@ -134,7 +135,7 @@ class PolicyUpdates:
         Ranks' gradients are averaged, so each rank divides by the tokens of all ranks and multiplies by their number.
         """
         started = time.perf_counter()
-        terms = LossTerms.from_config(self._trainer.args, self._run_share())
+        terms = loss_terms(self._trainer.args, self._run_share())
         scale = self._accelerator.num_processes / terms.denominator(update)
         total = torch.zeros((), device=self._accelerator.device)
         sums: dict[str, torch.Tensor] = defaultdict(lambda: torch.zeros((), device=self._accelerator.device))
@@ -173,7 +174,7 @@ class PolicyUpdates:
         *summed, asked = self._accelerator.reduce(local, reduction="sum").tolist()
         self._preemption.due = asked > 0 and not self.queue
         totals = {key: value for key, value in zip(keys, summed, strict=True) if key in sums}
-        if LossTerms.from_config(self._trainer.args).correct_sampling:
+        if loss_terms(self._trainer.args).correct_sampling:
             totals[LARGEST_RATIO] = float(self._accelerator.gather(sums[LARGEST_RATIO]).max())
         # The sampler's log-probabilities were used as the old ones, so a difference cannot be measured.
         if update.reused:
@@ -198,3 +199,25 @@ class PolicyUpdates:
             self._run_log.on_update(self._trainer.state.global_step, metrics, len(self.queue))
         # After the log, because this may raise RunStopped.
         self._skipped.record(skipped, self._trainer.state.global_step, self._progress.rollouts - 1)
+
+
+def loss_terms(config: MAGEConfig, progress: float = 0.0) -> LossTerms:
+    """Return the loss terms of a run; `progress` in [0, 1] is the share of the run that is done, for schedules."""
+    start, end = config.uniform_legal_coef, config.uniform_legal_coef_end
+    return LossTerms(
+        policy=config.policy,
+        kl_estimator=config.kl_estimator,
+        normalise=config.normalise,
+        longest=int(config.max_completion_length or 1),
+        epsilon_low=config.epsilon,
+        epsilon_high=config.epsilon if config.epsilon_high is None else config.epsilon_high,
+        delta=config.delta,
+        beta=config.beta,
+        weigh_kl=config.use_bias_correction_kl,
+        entropy_coef=config.entropy_coef,
+        uniform_legal_coef=start if end is None else start + (end - start) * progress,
+        correct_sampling=bool((config.use_vllm or config.rollout_ahead) and config.vllm_importance_sampling_correction),
+        correction=config.vllm_importance_sampling_mode,
+        correction_min=config.vllm_importance_sampling_clip_min,
+        correction_max=config.vllm_importance_sampling_clip_max,
+    )

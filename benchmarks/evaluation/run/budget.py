@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mage_envs.exceptions import reason_of
-from mage_envs.text.generation import Completion, Generator, Prompt
-from trainer.backends.generation import StreamingGenerator
+from mage_envs.text.generation import Completion, Generator, Prompt, StreamingGenerator
 
 SPENT = "budget"
 """Kind of the failure of meta-episodes that exceeded the budget. They count as not played."""

@@ -22,11 +22,10 @@ from benchmarks.records.record_store import Records, read_about
 from benchmarks.records.replay import replay
 from mage_envs.core import Turn
 from mage_envs.registry import make_game
-from mage_envs.text.generation import Completion, Message, Prompt
+from mage_envs.text.generation import Completion, Message, Prompt, StreamingGenerator
 from opponents.llm import AnswerStream
 from tests.opponents.llm.conftest import Connect
 from tests.opponents.llm.server import Server, hang_up, says, status
-from trainer.backends.generation import StreamingGenerator
 
 SECRET = "sk-planted-0123456789abcdef"
 KUHN = ["--env", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/rock", "--rows", "4"]

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from mage_envs.text.generation import Completion
+from mage_envs.text.generation import Completion, StreamingGenerator
 from tests.trainer.asking import ask, word_tokens
-from trainer.backends.generation import StreamingGenerator
 from trainer.backends.tokens import ChatTokenizer
 from trainer.backends.vllm_server import StreamingServerGenerator
 from trainer.backends.vllm_stream import RequestSettings, StreamingVLLMGenerator

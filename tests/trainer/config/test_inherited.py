@@ -79,7 +79,7 @@ OFFERED_OTHERWISE = {
     "vllm_importance_sampling_correction",
     "vllm_importance_sampling_mode",
 }
-"""Refused with another value than one, or read by `LossTerms.from_config` once there is something to correct."""
+"""Refused with another value than one, or read by `loss_terms` once there is something to correct."""
 
 
 def readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:

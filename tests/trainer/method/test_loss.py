@@ -14,6 +14,7 @@ from trainer.method.batch import MicroBatch, Row, Update, build_rows, collate, d
 from trainer.method.components import KL_ESTIMATORS
 from trainer.method.loss import LossTerms, Scores, policy_loss, score_logits
 from trainer.trl.mage_trainer import MAGETrainer
+from trainer.trl.updating import loss_terms
 
 TERMS = LossTerms(
     delta=3.0, beta=0.1, entropy_coef=0.01, uniform_legal_coef=0.5, correct_sampling=True, correction_max=2.0
@@ -353,6 +354,4 @@ def test_constrained_scores_are_those_of_the_legal_words() -> None:
 def test_the_uniform_coefficient_falls_linearly(trainer: MAGETrainer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trainer.args, "uniform_legal_coef", 0.06)
     monkeypatch.setattr(trainer.args, "uniform_legal_coef_end", 0.006)
-    assert [LossTerms.from_config(trainer.args, p).uniform_legal_coef for p in (0, 0.5, 1)] == pytest.approx(
-        [0.06, 0.033, 0.006]
-    )
+    assert [loss_terms(trainer.args, p).uniform_legal_coef for p in (0, 0.5, 1)] == pytest.approx([0.06, 0.033, 0.006])

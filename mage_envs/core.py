@@ -334,6 +334,11 @@ class HandResult(NamedTuple):
     information_state: str = ""
     """Key of the learner's knowledge at the end; empty if the hand was not played to its end."""
 
+    @classmethod
+    def from_info(cls, entry: Mapping[str, Any]) -> Self:
+        """Return the result that `to_info` returned as a dict. Every other reader of such a dict uses this function."""
+        return cls(**entry)
+
     def to_info(self) -> dict[str, Any]:
         """Return the result as an entry of `info["hand_results"]`."""
         value, seat, ended_by, success, observation, information_state = self
@@ -345,6 +350,11 @@ class HandResult(NamedTuple):
             "observation": observation,
             "information_state": information_state,
         }
+
+
+def hand_results(info: Mapping[str, Any]) -> list[HandResult]:
+    """Return the hands that ended in the step which returned this `info`. Any environment may omit them."""
+    return [HandResult.from_info(entry) for entry in info.get("hand_results", ())]
 
 
 def is_success(hands: Sequence[HandResult]) -> bool:

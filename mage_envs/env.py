@@ -168,8 +168,8 @@ class TextGameEnv(gym.Env[str, str]):
         self._chosen = _NOTHING
         self._throughout: dict[str, Any] = {}
         """Entries of `info` that are constant in an episode."""
-        self._ended: list[dict[str, Any]] = []
-        """Results of the hands that ended since the last answer, for `info["hand_results"]`."""
+        self._ended: list[HandResult] = []
+        """Results of the hands that ended since the last answer."""
         self._earned = 0.0
         """Sum of the returns of these hands."""
         self._earlier: list[str] = []
@@ -237,7 +237,7 @@ class TextGameEnv(gym.Env[str, str]):
         reward = self._earned
         if not self._ended:
             return observation, reward, False, False, info
-        info["hand_results"] = self._ended
+        info["hand_results"] = [result.to_info() for result in self._ended]
         self._ended, self._earned, self._earlier = [], 0.0, []
         if self.over:
             seated = self.seated
@@ -319,7 +319,7 @@ class TextGameEnv(gym.Env[str, str]):
 
     def _file(self, result: HandResult) -> None:
         self.hands.append(result)
-        self._ended.append(result.to_info())
+        self._ended.append(result)
         self._earned += result.value
 
     # -- observations and options ---------------------------------------------------------------------------

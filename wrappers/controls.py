@@ -192,20 +192,20 @@ def record_json(record: EpisodeRecord) -> dict[str, Any]:
     This is the part that the first message of the next episode uses.
     """
     return asdict(replace(record, turns=(), hands=())) | {
-        "hands": [hand._asdict() for hand in record.hands],
+        "hands": [hand.to_info() for hand in record.hands],
         "turns": [_turn_json(turn) for turn in record.turns[-1:]],
     }
 
 
 def _turn_json(record: TurnRecord) -> dict[str, Any]:
-    ended = None if record.ended is None else record.ended._asdict()
+    ended = None if record.ended is None else record.ended.to_info()
     return record._asdict() | {"turn": record.turn._asdict(), "ended": ended}
 
 
 def record_of(told: Mapping[str, Any]) -> EpisodeRecord:
     """Return the record for a value of `record_json`."""
     turns = tuple(_turn_of(turn) for turn in told["turns"])
-    hands = tuple(HandResult(**hand) for hand in told["hands"])
+    hands = tuple(HandResult.from_info(hand) for hand in told["hands"])
     return EpisodeRecord(**{**told, "turns": turns, "hands": hands})
 
 
@@ -213,5 +213,5 @@ def _turn_of(told: Mapping[str, Any]) -> TurnRecord:
     # JSON has no tuples, and a record with lists would not equal the original.
     lists = {key: tuple(value) for key, value in told["turn"].items() if isinstance(value, list)}
     turn: dict[str, Any] = {**told["turn"], **lists}
-    ended = None if told["ended"] is None else HandResult(**told["ended"])
+    ended = None if told["ended"] is None else HandResult.from_info(told["ended"])
     return TurnRecord(**{**told, "turn": Turn(**turn), "ended": ended})

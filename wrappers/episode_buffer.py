@@ -30,15 +30,15 @@ class EpisodeBuffer:
         self._dropped = 0
         """Number of turns that `drop_oldest` removed from the window of prompts."""
 
-    def earn(self, reward: float, told: Sequence[Mapping[str, Any]]) -> list[HandResult]:
-        """Add the reward of a step, and return the hands that the step ended.
+    def earn(self, reward: float, ended: Sequence[HandResult]) -> list[HandResult]:
+        """Add the reward of a step, and return the hands that the step ended, with the values that were paid.
 
         The rewards have priority over the reported values of the hands, because a wrapper may have changed the
         rewards. If the two sums differ, the first hand that ended absorbs the difference.
         """
         self.value += reward
         self._unpaid += reward
-        results = [HandResult(**one) for one in told]
+        results = list(ended)
         own = 0.0
         # Add in the environment's order, so that both sums are equal to the bit if no wrapper changed a reward. The
         # built-in sum() compensates rounding errors since Python 3.12.

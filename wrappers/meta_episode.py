@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from mage_envs.core import Turn
+from mage_envs.core import Turn, hand_results
 from mage_envs.loading.options import check_choice, check_positive
 from mage_envs.random.streams import SEED_BITS, seed_of
 from mage_envs.settings import EpisodeReward, GameSettings, as_reward
@@ -197,7 +197,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         episode.answers += 1
         reason = reason or info.get("invalid_reason") or (INVALID if text is None else None)
         over = terminated or truncated
-        results = episode.earn(reward, info.get("hand_results", ()))
+        results = episode.earn(reward, hand_results(info))
         if not self.env_metadata.ends_by_itself:
             # A foreign environment knows neither overflows nor our limit of answers, so both end its episode here.
             if not over and (reason == OVERFLOW or episode.answers >= self.env_metadata.max_turns):

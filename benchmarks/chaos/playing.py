@@ -11,7 +11,7 @@ from typing import Any, SupportsFloat
 import gymnasium as gym
 import numpy as np
 
-from mage_envs.core import BY_THE_RULES, GameSpec
+from mage_envs.core import BY_THE_RULES, GameSpec, hand_results
 from mage_envs.testing import GARBAGE, LONGEST, scripted_reply
 
 Env = gym.Env[Any, Any]
@@ -72,13 +72,13 @@ class Watched(gym.Wrapper[Any, Any, Any, Any]):
     def _look_at(self, observation: Any, info: Mapping[str, Any]) -> None:
         if not self.observation_space.contains(observation):
             raise Finding(f"the observation {shortened(observation)} is not in the observation space")
-        for result in info.get("hand_results", ()):
-            value = result["value"]
+        for result in hand_results(info):
+            value = result.value
             if not math.isfinite(value):
                 raise Finding(f"the return of a hand is {value}")
             facts = self._facts
             # The facts bound only the returns that the rules produce, not those of hands that were cut off.
-            if facts and result["ended_by"] == BY_THE_RULES and not facts.min_return <= value <= facts.max_return:
+            if facts and result.ended_by == BY_THE_RULES and not facts.min_return <= value <= facts.max_return:
                 raise Finding(
                     f"the return of a hand is {value}; the facts say {facts.min_return} to {facts.max_return}"
                 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from benchmarks.evaluation.run.agents import Agent, PolicyAgent
-from mage_envs.core import Game, HandResult, Policy, StatePolicy, Turn
+from mage_envs.core import Game, HandResult, Policy, StatePolicy, Turn, hand_results
 from mage_envs.text.generation import Completion, Generator, Prompt
 from trainer.rollout.exploitability import ScoresReplies, scored_shares
 
@@ -57,8 +57,7 @@ class WatchedGenerator:
             # A slot plays many meta-episodes. Call 0 begins the next one and replaces the record.
             if call == 0:
                 self.seen[prompt.slot, retry] = []
-            told = tuple(HandResult(**result) for result in prompt.info.get("hand_results", ()))
-            self.seen[prompt.slot, retry].append(SeenPrompt(told, row))
+            self.seen[prompt.slot, retry].append(SeenPrompt(tuple(hand_results(prompt.info)), row))
         return answers
 
     def _probabilities(self, prompts: Sequence[Prompt]) -> list[Mapping[str, float] | None]:

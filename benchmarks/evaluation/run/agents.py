@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mage_envs.core import BY_THE_RULES, Game, HandResult, Policy, RemembersMetaEpisode, SeesResults, Turn
+from mage_envs.core import BY_THE_RULES, Game, Policy, RemembersMetaEpisode, SeesResults, Turn, hand_results
 from mage_envs.exceptions import reason_of, stops
 from mage_envs.loading.arguments import nearest_name
 from mage_envs.random.streams import Streams
@@ -183,11 +183,11 @@ class _SeatedPolicy:
         if isinstance(self.policy, RemembersMetaEpisode):
             self.policy.on_meta_episode_start()
 
-    def on_hand_results(self, results: Sequence[Mapping[str, Any]]) -> None:
+    def on_hand_results(self, info: Mapping[str, Any]) -> None:
         """Pass the policy the results of the hands that ended by the rules since its last answer."""
         if not isinstance(self.policy, SeesResults):
             return
-        for result in (HandResult(**told) for told in results):
+        for result in hand_results(info):
             if result.ended_by == BY_THE_RULES:
                 self.policy.on_hand_end(
                     Turn(
@@ -236,7 +236,7 @@ class _PolicyGenerator:
             # The third part of the seed numbers the calls of a meta-episode.
             if prompt.seed[2] == 0:
                 seated.begin()
-            seated.on_hand_results(prompt.info.get("hand_results", ()))
+            seated.on_hand_results(prompt.info)
             text = REMARK if prompt.phase == "reflect" else seated.act(prompt)
         # A policy may be a user's code. Its failure is counted and masked, and must not end the evaluation.
         except BaseException as error:

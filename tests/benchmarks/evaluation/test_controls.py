@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -17,6 +18,7 @@ from benchmarks.evaluation.run.evaluate import evaluate
 from benchmarks.evaluation.suites import Panel, Setting
 from benchmarks.records.about import about_run
 from benchmarks.records.record_store import Records, Writer
+from mage_envs import EpisodeRecord, HandResult, Turn, TurnRecord
 from wrappers.controls import CONTROLS, record_json, record_of, split_control
 
 PANEL = Panel(
@@ -132,6 +134,47 @@ def test_the_end_of_an_episode_is_kept_as_json(tmp_path):
     play(plain, tmp_path / "run")
     told = memories_of(tmp_path / "run", plain)[0]["episodes"][2]["previous"]
     assert record_json(record_of(told)) == told
+
+
+def test_the_stored_form_of_an_episode_keeps_its_keys():
+    """The digest of a stored source is a part of the run's setting, so the keys may not follow a renamed field."""
+    hand = HandResult(1.0, 1, "rules", True, "You won.", "Kb")
+    turn = Turn(1, "Your card: K.", ("call", "fold"), "Kb", 2, ("bet",), "levels/7")
+    record = EpisodeRecord(
+        index=2,
+        first_observation="Your card: K.",
+        turns=(TurnRecord("Your card: K.", "call", turn, True, 0, hand, "call", ""),),
+        outcome="You won.",
+        reward=1.0,
+        value=1.0,
+        success=True,
+        timeout=False,
+        unit="chips",
+        hands=(hand,),
+        ended_as="success",
+    )
+    told = json.loads(json.dumps(record_json(record)))
+    stored = {
+        "value": 1.0,
+        "seat": 1,
+        "ended_by": "rules",
+        "success": True,
+        "observation": "You won.",
+        "information_state": "Kb",
+    }
+    assert told["hands"] == [stored]
+    assert told["turns"][0]["ended"] == stored
+    assert told["turns"][0]["turn"] == {
+        "player": 1,
+        "observation": "Your card: K.",
+        "legal_actions": ["call", "fold"],
+        "information_state": "Kb",
+        "episode": 2,
+        "history": ["bet"],
+        "task": "levels/7",
+        "success": None,
+    }
+    assert record_of(told) == record
 
 
 def test_a_control_is_part_of_the_run_and_is_executed_again(tmp_path, capsys):

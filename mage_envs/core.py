@@ -96,7 +96,7 @@ class State(ABC):
 
     chance_events: tuple[str, ...] = ()
     """Chance events after the last move, in games of perfect information."""
-    task: str | None = None
+    task_id: str | None = None
     """Id of the current task (a goal, a game file), in games that have such ids."""
     category: str | None = None
     """Class of the task for tables and logs ("2 boxes"), or None if the game has only one class."""
@@ -142,8 +142,8 @@ class State(ABC):
         }
         if metrics := self.metrics():
             info["metrics"] = dict(metrics)
-        if self.task is not None:
-            info["task"] = self.task
+        if self.task_id is not None:
+            info["task"] = self.task_id
         if self.category is not None:
             info["category"] = self.category
         return info
@@ -187,15 +187,15 @@ class Game(ABC):
         """
         raise NotEnumerable(f"{self.spec.name} cannot be enumerated: it does not define initial_states().")
 
-    def task_state(self, task: str, rng: np.random.Generator) -> State:
+    def task_state(self, task_id: str, rng: np.random.Generator) -> State:
         """Return the first state of a task. Raises `ValueError` for an unknown id."""
-        raise ValueError(f"{self.spec.name} has no tasks to choose from. Remove task={task!r}.")
+        raise ValueError(f"{self.spec.name} has no tasks to choose from. Remove task={task_id!r}.")
 
     def data_hash(self) -> str | None:
         """Return a hash of the data behind the tasks, for records, or None if the game's options define all tasks."""
         return None
 
-    def family(self, task: str) -> str | None:
+    def family(self, task_id: str) -> str | None:
         """Return the name of a group of related tasks, or None if the task is unrelated to others.
 
         Results of related tasks are not independent draws.
@@ -219,7 +219,7 @@ class Turn(NamedTuple):
     """Index of the episode in the meta-episode (0 outside of one)."""
     history: tuple[str, ...] = ()
     """All actions so far, by all players and by chance, in games of perfect information; empty in others."""
-    task: str | None = None
+    task_id: str | None = None
     """Id of the current task, in games that reveal it (as `info["task"]` does). No prompt shows it."""
     success: bool | None = None
     """In `SeesResults.on_hand_end`: True if the game counts the hand as won, None if the return's sign decides."""
@@ -241,7 +241,7 @@ class Turn(NamedTuple):
             information_state=info.get("information_state", observation),
             episode=info.get("episode_index", 0) if episode is None else episode,
             history=tuple(info.get("history", ())),
-            task=info.get("task"),
+            task_id=info.get("task"),
         )
 
 

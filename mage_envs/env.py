@@ -293,7 +293,7 @@ class TextGameEnv(gym.Env[str, str]):
             self._streams = streams = Streams(seed)
         self._chosen = chosen
         self._throughout = {"episode_index": chosen.episode} if chosen.episode else {}
-        self.hand.begin_episode(streams, episode=chosen.episode, deal_episode=chosen.deal, task=chosen.task)
+        self.hand.begin_episode(streams, episode=chosen.episode, deal_episode=chosen.deal, task_id=chosen.task)
         return streams
 
     def _deal(self, number: int) -> None:

@@ -40,7 +40,7 @@ class TruncatedState(State):
     def __init__(self, at: State, ended_by: str, returns: tuple[float, ...]) -> None:
         self.at, self.ended_by = at, ended_by
         self.returns: tuple[float, ...] = returns
-        self.task, self.category = at.task, at.category
+        self.task_id, self.category = at.task_id, at.category
 
     def observation(self, seat: int) -> str:
         return TOLD[self.ended_by]
@@ -118,7 +118,7 @@ class Hand:
         *,
         episode: int = 0,
         deal_episode: int | None = None,
-        task: str | None = None,
+        task_id: str | None = None,
     ) -> None:
         """Set the randomness and the task of the following hands.
 
@@ -127,13 +127,13 @@ class Hand:
             draws: Streams of the policies (default: `chance`). Seat s uses `draws.at(SEATS + s, episode, n)`.
             episode: Index of the episode in its meta-episode.
             deal_episode: Index of the episode whose deals are dealt (default: `episode`).
-            task: Id of the task to play (default: drawn by the game).
+            task_id: Id of the task to play (default: drawn by the game).
         """
         self._chance, self._draws = chance, chance if draws is None else draws
         self.episode, self._dealt = episode, episode if deal_episode is None else deal_episode
-        self._task = task
+        self._task_id = task_id
         # Shared first states are dealt with one number of a stream, without the cost of a NumPy Generator.
-        self._shared = self._table_game if task is None else None
+        self._shared = self._table_game if task_id is None else None
 
     def deal(self, table: Table, number: int = 0) -> None:
         """Start hand `number` of the episode. Policies move until an open seat must answer or the hand is over."""
@@ -145,8 +145,8 @@ class Hand:
         else:
             # Drop our reference first: ALFWorld reuses its engine only after the last state is garbage-collected.
             self.state = _NO_STATE
-            rng, task = self._chance.at(GAME, self._dealt, number).generator(), self._task
-            self.state = self.game.initial_state(rng) if task is None else self.game.task_state(task, rng)
+            rng, task_id = self._chance.at(GAME, self._dealt, number).generator(), self._task_id
+            self.state = self.game.initial_state(rng) if task_id is None else self.game.task_state(task_id, rng)
         if self._keeps_history:
             self.moves = [*self.state.chance_events]
         self._drawn = {}
@@ -177,7 +177,7 @@ class Hand:
             information_state=state.information_state(seat),
             episode=self.episode,
             history=tuple(self.moves),
-            task=state.task,
+            task_id=state.task_id,
         )
 
     def play(self, action: str | None = None) -> None:

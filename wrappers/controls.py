@@ -199,7 +199,10 @@ def record_json(record: EpisodeRecord) -> dict[str, Any]:
 
 def _turn_json(record: TurnRecord) -> dict[str, Any]:
     ended = None if record.ended is None else record.ended.to_info()
-    return record._asdict() | {"turn": record.turn._asdict(), "ended": ended}
+    turn = record.turn._asdict()
+    # The stored key is that of `info`. The digest of a stored source depends on it.
+    turn["task"] = turn.pop("task_id")
+    return record._asdict() | {"turn": turn, "ended": ended}
 
 
 def record_of(told: Mapping[str, Any]) -> EpisodeRecord:
@@ -211,7 +214,9 @@ def record_of(told: Mapping[str, Any]) -> EpisodeRecord:
 
 def _turn_of(told: Mapping[str, Any]) -> TurnRecord:
     # JSON has no tuples, and a record with lists would not equal the original.
-    lists = {key: tuple(value) for key, value in told["turn"].items() if isinstance(value, list)}
-    turn: dict[str, Any] = {**told["turn"], **lists}
+    turn: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in told["turn"].items()
+    }
+    turn["task_id"] = turn.pop("task")
     ended = None if told["ended"] is None else HandResult.from_info(told["ended"])
     return TurnRecord(**{**told, "turn": Turn(**turn), "ended": ended})

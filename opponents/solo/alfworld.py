@@ -281,7 +281,7 @@ expert_without_memory = partial(ALFWorldExpert, remembers=False)
 
 
 class ALFWorldOracle:
-    """A player that executes the shortest plan of the game in `turn.task`, or plays `look` if it knows no plan."""
+    """A player that executes the shortest plan of the game in `turn.task_id`, or plays `look` if it knows no plan."""
 
     def __init__(self, game: Game) -> None:
         if not isinstance(game, ALFWorld):
@@ -296,6 +296,6 @@ class ALFWorldOracle:
     def act(self, turn: Turn) -> str:
         # The plan is reversed, so that `pop` removes its next command.
         if self._left is None:
-            plan = None if turn.task is None else self._game.plan(turn.task)
+            plan = None if turn.task_id is None else self._game.plan(turn.task_id)
             self._left = list(plan or ())[::-1]
         return self._left.pop() if self._left else "look"

@@ -66,7 +66,7 @@ def test_a_game_that_pays_on_the_way_keeps_what_it_paid():
     assert hand.state.returns == paid != (-7.0,)
     assert hand.state.result(0).value == paid[0]
     assert hand.state.metrics() == hand.state.at.metrics()
-    assert hand.state.task == hand.state.at.task
+    assert hand.state.task_id == hand.state.at.task_id
     assert hand.state.category == hand.state.at.category
 
 

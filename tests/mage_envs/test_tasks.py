@@ -22,7 +22,7 @@ WORDS = {"an-1": "apple", "an-2": "anvil", "b-1": "bread"}
 class Spelling(State):
     """One task, said or not."""
 
-    task: str
+    task_id: str
     said: bool = False
 
     @property
@@ -31,7 +31,7 @@ class Spelling(State):
 
     @property
     def legal_actions(self) -> tuple[str, ...]:
-        return () if self.said else (WORDS[self.task],)
+        return () if self.said else (WORDS[self.task_id],)
 
     @property
     def returns(self) -> tuple[float, ...]:
@@ -39,18 +39,18 @@ class Spelling(State):
 
     @property
     def category(self) -> str:
-        return "an" if self.task.startswith("an") else "a"
+        return "an" if self.task_id.startswith("an") else "a"
 
     def observation(self, seat: int) -> str:
-        return WORDS[self.task]
+        return WORDS[self.task_id]
 
     def after(self, action: str) -> Spelling:
-        if action != WORDS[self.task]:
+        if action != WORDS[self.task_id]:
             raise IllegalAction(action, self.legal_actions)
         return replace(self, said=True)
 
     def metrics(self) -> dict[str, float]:
-        return {"letters": float(len(WORDS[self.task]))}
+        return {"letters": float(len(WORDS[self.task_id]))}
 
 
 class Spell(Game):
@@ -61,10 +61,10 @@ class Spell(Game):
     def initial_state(self, rng: np.random.Generator) -> Spelling:
         return Spelling(sorted(WORDS)[int(rng.integers(len(WORDS)))])
 
-    def task_state(self, task: str, rng: np.random.Generator) -> Spelling:
-        if task not in WORDS:
-            raise ValueError(f"Spell has no task {task!r}.")
-        return Spelling(task)
+    def task_state(self, task_id: str, rng: np.random.Generator) -> Spelling:
+        if task_id not in WORDS:
+            raise ValueError(f"Spell has no task {task_id!r}.")
+        return Spelling(task_id)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -27,14 +27,14 @@ def test_every_entry_becomes_its_field():
         information_state="Qb",
         episode=2,
         history=("deal Q", "bet"),
-        task="levels/7",
+        task_id="levels/7",
     )
     # Turns are keys of tables, so a list in `info` must not become part of one.
     assert hash(turn) == hash(Turn.from_info(INFO, ""))
 
 
 def test_missing_entries_have_the_defaults_of_a_third_party_environment():
-    assert Turn.from_info({}, "Room 1.") == Turn(0, "Room 1.", (), "Room 1.", episode=0, history=(), task=None)
+    assert Turn.from_info({}, "Room 1.") == Turn(0, "Room 1.", (), "Room 1.", episode=0, history=(), task_id=None)
     # The anchor may be equal in states with another past, so it cannot replace the information state.
     assert Turn.from_info({"anchor": "Room"}, "Room 1.")[1:4] == ("Room", (), "Room 1.")
 

@@ -141,7 +141,7 @@ class Trajectory:
     """Failed attempts in order, including the last one if `failure` is set."""
     seconds: tuple[float, ...] = field(default=(), compare=False, repr=False)
     """Seconds from the prompt to the reply of each step. Timing is no part of a meta-episode's identity."""
-    played: str | None = None
+    task_id: str | None = None
     """Id of the task that was played, drawn or chosen, if the game's tasks have ids."""
     opponent_calls: tuple[Mapping[str, Any], ...] = ()
     """Calls that models answered for the opponents; empty if a process was lost."""

@@ -345,7 +345,7 @@ class MetaEpisodeRollout:
             category=info.get("category"),
             failures=self.failures,
             seconds=tuple(self._seconds),
-            played=info.get("task"),
+            task_id=info.get("task"),
             opponent_calls=self._opponent_calls,
             failed_reply=self._failed_reply,
         )

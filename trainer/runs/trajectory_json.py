@@ -30,7 +30,7 @@ def trajectory_to_json(trajectory: Trajectory) -> Line:
     return at_times | {
         "task": vars(trajectory.task),
         "category": trajectory.category,
-        "played": trajectory.played,
+        "played": trajectory.task_id,
         "opponent": trajectory.opponent,
         "seat0": trajectory.task.seat,
         "retries": trajectory.retries,
@@ -81,7 +81,7 @@ def trajectory_from_json(line: Mapping[str, Any]) -> Trajectory:
         failure=line["failure"],
         retries=line["retries"],
         category=line["category"],
-        played=line["played"],
+        task_id=line["played"],
         seconds=tuple(line["seconds"]),
         opponent_calls=tuple(line.get("opponent_calls", ())),
         failed_reply=FailedReply(**line["failed_reply"]) if "failed_reply" in line else None,

@@ -335,8 +335,8 @@ def per_hand(episode: EpisodeResult) -> float:
 
 def cluster_of(trajectory: Trajectory, game: Game) -> Hashable:
     """Return the cluster of a meta-episode: the family of its task if it has one, else its seed."""
-    task = trajectory.played or trajectory.task.task_id
-    family = None if task is None else game.family(task)
+    task_id = trajectory.task_id or trajectory.task.task_id
+    family = None if task_id is None else game.family(task_id)
     return trajectory.task.seed if family is None else family
 
 

@@ -34,21 +34,21 @@ class ALFWorldState(State):
     another engine and repeats the commands.
     """
 
-    task: str
+    task_id: str
 
-    def __init__(self, game: ALFWorld, task: str, engine: Engine) -> None:
+    def __init__(self, game: ALFWorld, task_id: str, engine: Engine) -> None:
         """Start the game that `engine` has loaded.
 
         Args:
             game: Game that the task belongs to.
-            task: Id of the task.
+            task_id: Id of the task.
             engine: Engine that has loaded the task. The state closes it.
 
         Raises:
             GameFileError: If the goal holds before the first command.
         """
-        self.task = task
-        self.category = game.source.category(task)
+        self.task_id = task_id
+        self.category = game.source.category(task_id)
         self._game = game
         self._engine = engine
         # Not at the exit of the process, when no other engine needs the resources.
@@ -57,7 +57,7 @@ class ALFWorldState(State):
         """Commands executed so far."""
         started = engine.reset()
         if started.won:
-            raise GameFileError(task, "its goal holds before the first command")
+            raise GameFileError(task_id, "its goal holds before the first command")
         self._take_in(started)
         self._first = self._text
 
@@ -111,14 +111,14 @@ class ALFWorldState(State):
 
     @cached_property
     def _plan(self) -> tuple[str, ...] | None:
-        return self._game.plan(self.task)
+        return self._game.plan(self.task_id)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _replayed, (self._game, self.task, tuple(self._commands))
+        return _replayed, (self._game, self.task_id, tuple(self._commands))
 
 
-def _replayed(game: ALFWorld, task: str, commands: tuple[str, ...]) -> ALFWorldState:
-    state = game.started(task)
+def _replayed(game: ALFWorld, task_id: str, commands: tuple[str, ...]) -> ALFWorldState:
+    state = game.started(task_id)
     for command in commands:
         state.move(command)
     return state
@@ -216,24 +216,24 @@ class ALFWorld(Game):
     def initial_state(self, rng: np.random.Generator) -> ALFWorldState:
         return self.started(self.source.task_id(int(rng.integers(len(self.source)))))
 
-    def task_state(self, task: str, rng: np.random.Generator) -> ALFWorldState:
-        self.source.check(task)
-        return self.started(task)
+    def task_state(self, task_id: str, rng: np.random.Generator) -> ALFWorldState:
+        self.source.check(task_id)
+        return self.started(task_id)
 
-    def started(self, task: str) -> ALFWorldState:
+    def started(self, task_id: str) -> ALFWorldState:
         """Return the first state of a task. Raise GameFileError, ImportError."""
         # Load before the state exists. An error of the parser keeps the surrounding frames alive, and a state in one of
         # them would keep its engine.
         engine = self.new_engine()
-        engine.load(self.source.load(task))
-        return ALFWorldState(self, task, engine)
+        engine.load(self.source.load(task_id))
+        return ALFWorldState(self, task_id, engine)
 
     def data_hash(self) -> str:
         return self.source.data_hash()
 
-    def plan(self, task: str) -> tuple[str, ...] | None:
+    def plan(self, task_id: str) -> tuple[str, ...] | None:
         """Return the commands of a shortest plan for a task, or None if no plan is known."""
-        return self.source.plan(task)
+        return self.source.plan(task_id)
 
 
 def _split(split: str) -> str:

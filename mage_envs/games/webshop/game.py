@@ -53,7 +53,7 @@ class WebShopState(State):
         """
         score = session.score
         self.session = session
-        self.task = session.goal.id
+        self.task_id = session.goal.id
         self.category = category
         self.player = None if session.page == DONE else 0
         self.returns = (0.0 if score is None else score.total,)
@@ -214,16 +214,16 @@ class WebShop(Game):
         goal = self.shop.draw(self.split, rng, self.compat)
         return WebShopState(self, self._session(goal), self.split)
 
-    def task_state(self, task: str, rng: np.random.Generator) -> WebShopState:
-        goal = self.shop.goal(task)
+    def task_state(self, task_id: str, rng: np.random.Generator) -> WebShopState:
+        goal = self.shop.goal(task_id)
         return WebShopState(self, self._session(goal), goal.split)
 
     def data_hash(self) -> str:
         return self.shop.fingerprint
 
-    def family(self, task: str) -> str:
+    def family(self, task_id: str) -> str:
         """Return the family of near duplicates of the goal's product, or the product's id if it has no family."""
-        return self.shop.family(task)
+        return self.shop.family(task_id)
 
     def _session(self, goal: Goal) -> Session:
         return Session(self.shop, goal, upstream=self.compat, shows_attributes=self.show_attributes)

@@ -96,13 +96,13 @@ def test_intervals_by_family_cover_what_those_by_meta_episode_do_not(rate, alike
 def test_a_goals_family_is_its_cluster():
     game = WebShop("val")
     goals = list(game.shop.goal_ids("val"))
-    mine = replace(played([1], opponent="", seed=7), played=goals[0])
-    chosen = replace(mine, played=None, task=replace(mine.task, task_id=goals[1], seed=8))
-    other = replace(mine, played=goals[-1])
+    mine = replace(played([1], opponent="", seed=7), task_id=goals[0])
+    chosen = replace(mine, task_id=None, task=replace(mine.task, task_id=goals[1], seed=8))
+    other = replace(mine, task_id=goals[-1])
     assert cluster_of(mine, game) == cluster_of(chosen, game) != cluster_of(other, game)
-    assert cluster_of(replace(mine, played=None), game) == 7
+    assert cluster_of(replace(mine, task_id=None), game) == 7
     assert cluster_of(mine, KUHN) == 7
-    alike = [replace(played([v], opponent="", seed=i), played=goals[i % 2]) for i, v in enumerate((0, 1, 1, 0))]
+    alike = [replace(played([v], opponent="", seed=i), task_id=goals[i % 2]) for i, v in enumerate((0, 1, 1, 0))]
     assert summarise(alike, game).overall.episodes[0].success.estimate.low is None, "one family is one cluster"
 
 

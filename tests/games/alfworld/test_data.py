@@ -190,7 +190,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(root, monkeypatch, tmp_path)
 def test_the_variable_names_the_data(root, monkeypatch):
     monkeypatch.setenv("ALFWORLD_DATA", str(root))
     game = ALFWorld(data="official", task_types="look_at_obj_in_light")
-    assert game.initial_state(np.random.default_rng(0)).task.startswith("look_at_obj_in_light-")
+    assert game.initial_state(np.random.default_rng(0)).task_id.startswith("look_at_obj_in_light-")
     for value in (None, ""):
         monkeypatch.setenv("ALFWORLD_DATA", value) if value is not None else monkeypatch.delenv("ALFWORLD_DATA")
         assert data_root() is None

@@ -26,7 +26,7 @@ OFFICIAL = os.environ.get("ALFWORLD_DATA", "")
 def commands(game, expert, task, episode=0, most=200):
     """How many the expert needs for that task."""
     hand = Hand(game)
-    hand.begin_episode(Streams(0), episode=episode, task=task)
+    hand.begin_episode(Streams(0), episode=episode, task_id=task)
     hand.deal(open_table(1))
     expert.reset(np.random.default_rng(0))
     count = 0
@@ -133,7 +133,7 @@ def test_official_games_are_won():
             continue
         expert = ALFWorldExpert()
         for seed in range(24):
-            task = game.initial_state(np.random.default_rng(seed)).task
+            task = game.initial_state(np.random.default_rng(seed)).task_id
             played += 1
             if commands(game, expert, task) > 50:
                 lost.append(task)

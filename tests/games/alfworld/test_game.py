@@ -101,13 +101,13 @@ def test_tasks_are_drawn_by_the_stream_and_can_be_chosen():
     drawn = []
     for seed in range(30):
         state = game.initial_state(np.random.default_rng(seed))
-        drawn.append(state.task)
-        assert state.category == state.task.split("/")[2]
+        drawn.append(state.task_id)
+        assert state.category == state.task_id.split("/")[2]
     assert {task.split("/")[2] for task in drawn} == set(TASK_TYPES)
     assert len(set(drawn)) > 25
     for seed in range(3):
-        assert game.task_state(SIMPLE, np.random.default_rng(seed)).task == SIMPLE
-    assert [game.initial_state(np.random.default_rng(seed)).task for seed in range(30)] == drawn
+        assert game.task_state(SIMPLE, np.random.default_rng(seed)).task_id == SIMPLE
+    assert [game.initial_state(np.random.default_rng(seed)).task_id for seed in range(30)] == drawn
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_bad_options(options, message):
 def test_official_names_of_splits(alias, split):
     game = ALFWorld(alias, size="tiny")
     assert game.split == split
-    assert game.initial_state(np.random.default_rng(0)).task.startswith(f"{split}/tiny/")
+    assert game.initial_state(np.random.default_rng(0)).task_id.startswith(f"{split}/tiny/")
 
 
 def test_both_engines_say_the_same():
@@ -190,7 +190,7 @@ def seen_of(state):
         state.metrics(),
         state.returns,
         state.player,
-        state.task,
+        state.task_id,
         state.category,
     )
 

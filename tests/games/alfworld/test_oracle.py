@@ -21,7 +21,7 @@ def won(game: ALFWorld, task: str) -> bool:
     """Whether the oracle wins the game within its plan."""
     oracle = make_opponent("alfworld/oracle", make_game("ALFWorld", split=game.split))
     hand = Hand(game)
-    hand.begin_episode(Streams(0), task=task)
+    hand.begin_episode(Streams(0), task_id=task)
     hand.deal(open_table(1))
     oracle.reset(np.random.default_rng(0))
     plan = game.plan(task)

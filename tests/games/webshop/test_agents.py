@@ -27,7 +27,7 @@ def shopping(game, agent, goals):
 def play(hand, agent, task):
     """Plays a hand; returns the actions, which are all legal."""
     streams, actions = Streams(0), []
-    hand.begin_episode(streams, task=task)
+    hand.begin_episode(streams, task_id=task)
     hand.deal(open_table(1))
     agent.reset(np.random.default_rng(0))
     while not hand.over:
@@ -123,7 +123,7 @@ def test_next_tries_in_the_order_of_the_results_and_keeps_to_a_success():
     hand, streams = Hand(game), Streams(0)
 
     def bought(task, success, told=True):
-        hand.begin_episode(streams, task=task)
+        hand.begin_episode(streams, task_id=task)
         hand.deal(open_table(1))
         agent.reset(np.random.default_rng(0))
         opened = ""

@@ -154,7 +154,7 @@ def test_compat_reads_actions_as_the_original(play):
 def test_compat_draws_by_the_originals_numbers(data):
     game = WebShop("val", data=data, compat=True)
     states = [game.initial_state(np.random.default_rng(seed)) for seed in range(300)]
-    assert len({state.task for state in states}) > 40  # all 47 goals lie in the first 500
+    assert len({state.task_id for state in states}) > 40  # all 47 goals lie in the first 500
     assert {state.category for state in states} == {"val"}
     with pytest.raises(ValueError, match="split='train' has no synthetic goals"):
         WebShop(data=data, compat=True)
@@ -164,11 +164,11 @@ def test_tasks(data, rng):
     game = WebShop(data=data)
     drawn = [game.initial_state(rng) for _ in range(800)]
     assert {state.category for state in drawn} == {"train"}
-    assert {state.task for state in drawn} == {goal.id for goal in game.shop.goals("train")}
+    assert {state.task_id for state in drawn} == {goal.id for goal in game.shop.goals("train")}
     held_out = next(iter(game.shop.goals("test"))).id
     for goal in (GOAL, held_out, GOAL):
         state = game.task_state(goal, rng)
-        assert (state.task, state.category) == (goal, "test" if goal == held_out else "train")
+        assert (state.task_id, state.category) == (goal, "test" if goal == held_out else "train")
     with pytest.raises(ValueError, match="There is no synthetic goal 'B0-s1'"):
         game.task_state("B0-s1", rng)
 
@@ -177,7 +177,7 @@ def test_the_goal_is_a_function_of_the_generators_state(data):
     game, other = WebShop(data=data), WebShop(data=data)
     for seed in range(20):
         one, two = (each.initial_state(np.random.default_rng(seed)) for each in (game, other))
-        assert (one.task, one.observation(0)) == (two.task, two.observation(0))
+        assert (one.task_id, one.observation(0)) == (two.task_id, two.observation(0))
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_the_built_in_catalogue_has_every_split(split):
         product = game.shop.catalogue.product(game.shop.catalogue.find(goal.asin))
         assert product.price(0) <= goal.price_upper
     state = game.task_state(goals[0].id, np.random.default_rng(0))
-    assert (state.task, state.category) == (goals[0].id, split)
+    assert (state.task_id, state.category) == (goals[0].id, split)
 
 
 def test_splits_share_no_product():

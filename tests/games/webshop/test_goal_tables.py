@@ -72,7 +72,7 @@ def test_a_goal_is_found_without_a_copy_of_the_table(shop, monkeypatch):
 def test_own_goals_are_played(data, own_file, rng):
     game = WebShop(data=data, goals=own_file)
     state = game.initial_state(rng)
-    assert (state.task, state.category) == ("B000000001-o0", "train")
+    assert (state.task_id, state.category) == ("B000000001-o0", "train")
     assert "red flats in size 6, please [SEP] Search" in state.observation(0)
     for action in ("search[alba flats]", "click[b000000001]", "click[red]", "click[6]", "click[buy now]"):
         state = state.after(action)
@@ -161,7 +161,7 @@ def test_the_draw_is_off_by_one_as_in_the_original(data):
     expected[-1] += weights[-1]
     rng, drawn = np.random.default_rng(0), Counter()
     for _ in range(20_000):
-        drawn[game.initial_state(rng).task] += 1
+        drawn[game.initial_state(rng).task_id] += 1
     counts = np.array([drawn[goal_id] for goal_id in ids])
     assert counts[0] == 0
     np.testing.assert_allclose(counts / counts.sum(), expected / expected.sum(), atol=0.012)

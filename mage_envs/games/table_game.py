@@ -43,7 +43,7 @@ class TableState(State):
         self.keys = keys
         self.legal_actions: tuple[str, ...] = ()
         self._origin = origin
-        self._told_info: dict[int, dict[str, Any]] = {}
+        self._infos: dict[int, dict[str, Any]] = {}
         self._results: dict[int, HandResult] = {}
         self._accepted: dict[str, tuple[str, TableState]] = {}
         """Accepted spelling to (canonical text, next state)."""
@@ -69,13 +69,13 @@ class TableState(State):
     def information_state(self, seat: int) -> str:
         return self.keys[seat]
 
-    def told(self, seat: int) -> dict[str, Any]:
-        known = self._told_info.get(seat)
+    def info(self, seat: int) -> dict[str, Any]:
+        known = self._infos.get(seat)
         if known is None:
             known = super().info(seat)
             # A caller copies only the outer dict. Two callers would share a nested dict of metrics.
             if "metrics" not in known:
-                self._told_info[seat] = known
+                self._infos[seat] = known
         return known
 
     def result(self, seat: int) -> HandResult:
@@ -136,7 +136,7 @@ class GrownState(TableState):
         # `connect` would set the legal actions only at the first move, but players see them before.
         self.legal_actions = legal_actions
         self.origin = origin
-        self._told: dict[int, str] = {}
+        self._observed: dict[int, str] = {}
         """Seat to its observation, built at the first request."""
 
     @abstractmethod
@@ -148,9 +148,9 @@ class GrownState(TableState):
         """Return the observation of that player. `observation` caches it."""
 
     def observation(self, seat: int) -> str:
-        text = self._told.get(seat)
+        text = self._observed.get(seat)
         if text is None:
-            text = self._told[seat] = self.tell(seat)
+            text = self._observed[seat] = self.tell(seat)
         return text
 
     def move(self, action: str) -> tuple[str, TableState]:

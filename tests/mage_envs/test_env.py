@@ -308,6 +308,16 @@ def test_table_games_of_one_two_and_three_players(players):
     assert seats == set(range(players))
 
 
+def test_a_state_of_a_table_game_builds_its_info_once_and_no_caller_can_change_it():
+    env = gym.make("mage/KuhnPoker-v0", opponent="kuhn/nash", seat="first")
+    _, info = env.reset(seed=0)
+    state = env.unwrapped.hand.state
+    assert state.info(0) is state.info(0)
+    assert state.info(0) == State.info(state, 0)
+    info["legal_actions"], info["seat"] = (), 9
+    assert env.reset(seed=0)[1] == state.info(0) == State.info(state, 0)
+
+
 @pytest.mark.parametrize("action", [None, 3, b"bet", ["bet"]])
 def test_what_is_no_text_is_refused_in_one_line(action):
     for env_id in ("mage/KuhnPoker-v0", "mage/TicTacToe-v0", "mage/KuhnPoker-Meta-v0"):
